@@ -26,7 +26,7 @@ set(threads_flags -matomics)
 set(gw_small text/trie text/plain model/attention model/describe model/kv
     model/tokens file/store file/types base/half run/session text/tokenizer text/vocabulary text/joins text/verbatim text/alphabet model/arch model/vectors
     base/threads model/ops)
-set(gw_smallest kernels/proof kernels/proof_relaxed kernels/ref kernels/ref_planes   # for the proofs alone
+set(gw_smallest kernels/proof kernels/proof_relaxed kernels/ref   # for the proofs alone
     api file/gguf model/config model/forward model/load model/model run/state text/grammar text/matcher)
 list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
 list(TRANSFORM gw_smallest REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")

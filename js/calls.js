@@ -1,8 +1,9 @@
 /* calls: what was called is done, and its results are messages. Loaded when a model calls something. */
 /** @import { GenerateResult } from './protocol.js' */
 /** @import { ChatMessage, Tool } from './options.js' */
-import { plain } from './options.js';
-import { jsonOf, validated } from './schemas.js';
+import { jsonOf } from './options.js';
+import { deferred, onAbort } from './rpc/signals.js';
+import { validated } from './schemas.js';
 
 /** null where somebody else must do one of them. What fails is told to the model, and stands in the call.
  * @param {GenerateResult} answer @param {readonly Tool[]} tools @param {AbortSignal} signal
@@ -13,7 +14,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
   const results = found.map(async ({ call, tool }) => {
     const { id, name, arguments: args } = call;
     try {
-      const { value, issues } = await validated(tool?.parameters, plain(args));
+      const { value, issues } = await validated(tool?.parameters, jsonOf(args));
       if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
       // A copy: what is done with the arguments is not done to the conversation.
       const result = (await tool?.execute?.(value, { id, signal })) ?? null;
@@ -24,7 +25,9 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     const content = 'error' in call ? { error: messageOf(call.error) } : call.result;
     return { role: /** @type {const} */ ('tool'), id, name, content };
   });
-  return Promise.race([Promise.all(results), whenAborted(signal)]);
+  const aborted = deferred();
+  const unsubscribe = onAbort(signal, () => aborted.resolve(null));
+  return Promise.race([Promise.all(results), aborted.promise]).finally(unsubscribe);
 }
 
 /** Returns a result as JSON, or throws what the model and the caller see.
@@ -36,15 +39,6 @@ function written(name, result) {
     const { message } = /** @type {Error} */ (cause);
     throw new Error(`JSON cannot hold the result of the tool ${name}: ${message}`, { cause });
   }
-}
-
-/** @param {AbortSignal} signal @returns {Promise<null>} */
-function whenAborted(signal) {
-  return new Promise((resolve) => {
-    const end = () => resolve(null);
-    if (signal.aborted) end();
-    else signal.addEventListener('abort', end, { once: true });
-  });
 }
 
 /** @param {unknown} error */

@@ -2,7 +2,7 @@
  * new. */
 /** @import { Prefix, ToolCall } from './protocol.js' */
 /** @import { Generation, Hooks } from './generation.js' */
-/** @import { Bytes, ChatMessage, GenerateOptions } from './options.js' */
+/** @import { AnswerOptions, Bytes, ChatMessage, Format, GenerateOptions, ValueOf } from './options.js' */
 /** @import { Prefixes } from './saved.js' */
 import { GemmaError, show } from './errors.js';
 import {
@@ -12,7 +12,7 @@ import {
   checkValue,
   given,
   object,
-  plain,
+  jsonOption,
   rule,
   signal,
   string,
@@ -25,7 +25,9 @@ const MAX_ROUNDS = 8;
 const isMessages = rule('an array of { role, content }', Array.isArray);
 const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
 
-/** @typedef {GenerateOptions & { system?: string, messages?: readonly ChatMessage[], saved?: Bytes }} ChatOptions */
+/** @template {readonly object[]} [P=object[]]
+ * @typedef {AnswerOptions<Format, P> & { system?: string, messages?: readonly ChatMessage[],
+ *   saved?: Bytes }} ChatOptions */
 /** begin: what the answer begins with. @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
 /** What the engine has of a saved conversation: so many tokens, which need not be evaluated again; reason: why it has
  * none, and goes by the messages alone. @typedef {{ tokens: number, reason?: string }} Restored */
@@ -71,7 +73,9 @@ export class Chat {
 
   /** The turn is added to `messages` when the answer is finished, as far as it came; not if it
    * failed or was aborted before its first character. In place of a text: results of calls, as messages.
-   * @param {string | ChatMessage[]} text @param {GenerateOptions} [options] */
+   * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
+   * @param {string | readonly ChatMessage[]} text @param {AnswerOptions<F, P>} [options]
+   * @returns {Generation<ValueOf<F>>} */
   send(text, options = {}) {
     const results = Array.isArray(text) && text.length > 0 && text.every((message) => message?.role === 'tool');
     if (!results) checkValue('text', text, string);
@@ -81,7 +85,8 @@ export class Chat {
   }
 
   /** Another answer to the last thing said; replaces the old one when it is finished.
-   * @param {GenerateOptions} [options] */
+   * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
+   * @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   retry(options = {}) {
     const end = () => this.#messages.findLastIndex(({ role }) => role === 'user') + 1;
     if (!end()) throw this.#silence();
@@ -251,7 +256,7 @@ function checkCalls(calls, i, called) {
   return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
     const known = id ?? `call_${i}_${n}`;
     called.set(known, name);
-    return { id: known, name, arguments: plain(args) };
+    return { id: known, name, arguments: jsonOption(`arguments of \`${name}\` in message ${i}`, args) };
   });
 }
 
@@ -259,5 +264,6 @@ function checkCalls(calls, i, called) {
 function checkResult({ id, name: given, content }, i, called) {
   const name = given ?? called.get(id);
   checkValue(`name of message ${i}`, name, rule('the name or the id of what was called', string.fits));
-  return { role: 'tool', name, ...(id !== undefined && { id }), content: plain(content ?? null) };
+  const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
+  return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
 }

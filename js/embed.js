@@ -2,8 +2,7 @@
  * used. docs/embeddings.md explains it. */
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
-import { GemmaError } from './errors.js';
-import { onAbort } from './link/signals.js';
+import { unlessAborted } from './rpc/signals.js';
 import { boolean, callback, checkOptions, checkValue, integer, oneOf, rule, signal, string } from './options.js';
 
 /** What stands before a text. @type {Record<string, string>} */
@@ -20,7 +19,7 @@ const PROMPTS = {
 
 /** title: of the document, or of each. prompt: in place of a task's.
  * @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' | 'question' | 'fact'} Task
- * @typedef {{ task?: Task, title?: string | string[], prompt?: string, dimensions?: number, normalize?: boolean,
+ * @typedef {{ task?: Task, title?: string | readonly string[], prompt?: string, dimensions?: number, normalize?: boolean,
  *   truncate?: boolean, pooling?: 'mean' | 'last', signal?: AbortSignal,
  *   onProgress?: (progress: { done: number, total: number }) => void }} EmbedOptions */
 
@@ -40,7 +39,7 @@ const OPTIONS = {
   onProgress: callback,
 };
 
-/** @param {Callable} model @param {string | string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
+/** @param {Callable} model @param {string | readonly string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
 export async function embed(model, input, options) {
   checkValue('input', input, texts);
   const list = [input].flat();
@@ -61,7 +60,8 @@ export async function embed(model, input, options) {
     if (event.kind === 'progress') onProgress?.(/** @type {PrefillProgress} */ (event.value));
   };
   if (!list.length) return [];
-  const all = await untilAborted(signal, model.call('embed', args, signal, onEvent));
+  // Does not wait for the engine, which may be in the middle of a long text.
+  const all = await unlessAborted(model.call('embed', args, signal, onEvent), signal);
   const vectors = list.map((_, i) => all.slice(i * dimensions, (i + 1) * dimensions));
   return Array.isArray(input) ? vectors : vectors[0];
 }
@@ -83,7 +83,7 @@ function checkKind({ embedding, architecture }, { pooling, task }) {
   );
 }
 
-/** @param {string[]} list @param {EmbedOptions} options */
+/** @param {readonly string[]} list @param {EmbedOptions} options */
 function prefixesOf(list, { task, title, prompt }) {
   if (prompt !== undefined) {
     checkValue(
@@ -106,14 +106,4 @@ function prefixesOf(list, { task, title, prompt }) {
     rule(`one, or ${list.length}`, () => fits),
   );
   return [title].flat().map((one) => `title: ${one || 'none'} | text: `);
-}
-
-/** The engine may be in the middle of a long text; nobody waits for that. @template T
- * @param {AbortSignal | undefined} signal @param {Promise<T>} answer @returns {Promise<T>} */
-function untilAborted(signal, answer) {
-  if (!signal) return answer;
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(new GemmaError('aborted', 'the call was aborted', { cause: signal.reason }));
-    answer.then(resolve, reject).finally(onAbort(signal, abort));
-  });
 }

@@ -1,41 +1,41 @@
-/* generation: what generate() returns: pieces to iterate, one by one or with their ids, a result, which it awaits to,
- * and a stream. It begins by itself. */
-/** @import { Connection } from './link/connection.js' */
-/** @import { Line } from './link/line.js' */
+/* generation: what generate() returns: an answer to iterate piece by piece or step by step, to await, or to read as a
+ * stream. It starts by itself. */
+/** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
 /** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, TokenLogprob, ToolCall } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
 import { GemmaError } from './errors.js';
-import { onAbort } from './link/signals.js';
+import { onAbort } from './rpc/signals.js';
 
 const ACK_EVERY = 16;
-/** A chat template of a stranger's may keep the worker busy for seconds. */
-const PATIENCE_MS = 200;
+/** Wait for the worker's reply to an abort before its first event. A chat template can keep it busy for seconds. */
+const ABORT_MS = 200;
 
-/** onAnswer: the prompt of the next answer, null: this is the last.
+/** onAnswer: returns the prompt of the next answer, or null after the last one.
  * @typedef {{ onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
  *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
  *   onError?: () => void }} Hooks */
-/** schema: validates the value.
+/** schema: validates the value; prepare: called when the generation starts.
  * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
- *   line: Line, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
+ *   connection: ModelConnection, prepare: () => GenerateArgs }} GenerationDeps */
 
 /** @template [V=any] @implements {AsyncIterable<string>} @implements {PromiseLike<GenerateResult<V>>} */
 export class Generation {
-  #plan;
+  #deps;
   /** @type {Promise<GenerateResult<V>> | null} */
   #result = null;
-  #id = 0;
-  /** @type {Connection | null} that was asked last */
-  #connection = null;
+  /** The newest call. @type {ReturnType<ModelConnection['call']> | null} */
+  #sent = null;
   /** @type {Step[]} */
   #steps = [];
   #text = '';
-  /** Steps, of which some have no text. */ #given = false;
-  /** Of a text that is still coming. @type {((text: string) => unknown) | null} */
+  /** Whether steps arrived, with or without text. */
+  #given = false;
+  /** Parses an unfinished text. @type {((text: string) => unknown) | null} */
   #reader = null;
-  #leaving = new AbortController();
-  /** Of this answer, and of those before it. @type {Call[]} */
+  /** Aborts when the caller's signal does, or when the caller stops iterating. */
+  #abort = new AbortController();
+  /** Tool calls of this answer, and of the answers before it. @type {Call[]} */
   #calls = [];
   /** @type {ToolCall[]} */
   #earlier = [];
@@ -43,26 +43,26 @@ export class Generation {
   #settled = false;
   #iterated = false;
   #awaited = false;
-  /** The engine may run ahead of the consumer. */
+  /** Whether the engine may run ahead of the consumer. */
   #free = false;
   #wake = () => {};
 
-  /** @internal @param {Plan} plan */
-  constructor(plan) {
-    this.#plan = plan;
+  /** @internal @param {GenerationDeps} deps */
+  constructor(deps) {
+    this.#deps = deps;
     this.#start();
-    // Whoever iterates what is returned holds the engine back from the first piece on; it waits for nobody else.
+    // Back-pressure applies only if the caller starts iterating synchronously.
     queueMicrotask(() => {
       this.#free ||= !this.#iterated;
     });
   }
 
-  /** Can be asked for once, as strings or as steps; leaving the loop ends generating. */
+  /** Iterates the pieces of text. Only one iteration is possible, of pieces or of steps; leaving the loop aborts. */
   [Symbol.asyncIterator]() {
     return this.#leavable(texts(this.steps()));
   }
 
-  /** What comes, step by step, with the ids. */
+  /** Iterates the steps, with token ids. */
   steps() {
     if (this.#iterated) {
       throw new GemmaError('bad-state', 'an answer can be iterated once; use result() or text()');
@@ -72,8 +72,7 @@ export class Generation {
     return this.#leavable(this.#iterate());
   }
 
-  /** What the answer's text comes to so far: with a format that is JSON the value, as far as it can be told (undefined:
-   * not at all); else the text. */
+  /** Returns the text so far, or with a JSON format the value so far (undefined if it cannot be told yet). */
   partial() {
     return this.#reader ? this.#reader(this.#text) : this.#text;
   }
@@ -89,8 +88,7 @@ export class Generation {
     return (await this.result()).text;
   }
 
-  /** What is called so far, of an answer with tools: arguments as far as they can be told, until they are `done`.
-   * @returns {Call[]} */
+  /** Returns the tool calls so far. Arguments are partial until the call is `done`. @returns {Call[]} */
   calls() {
     const before = this.#earlier.map(({ name, arguments: args }) => ({ name, arguments: args, done: true }));
     return [...before, ...this.#calls];
@@ -104,7 +102,7 @@ export class Generation {
     return this.result().then(done, failed);
   }
 
-  /** The pieces as a stream; cancelling it ends generating. @returns {ReadableStream<string>} */
+  /** Returns the pieces as a stream. Cancelling it aborts. @returns {ReadableStream<string>} */
   stream() {
     const pieces = this[Symbol.asyncIterator]();
     return new ReadableStream(
@@ -136,7 +134,7 @@ export class Generation {
     await this.#start();
   }
 
-  /** A generator by itself would not hear that it is left before it began, or while it waits for what comes next.
+  /** Adds aborting to return() and throw(): a generator does not notice them before its first step or while it awaits.
    * @template T @param {AsyncGenerator<T, void, undefined>} pieces */
   #leavable(pieces) {
     for (const how of /** @type {const} */ (['return', 'throw'])) {
@@ -151,9 +149,7 @@ export class Generation {
   }
 
   #leave() {
-    if (this.#settled) return;
-    this.#leaving.abort();
-    this.#connection?.abort(this.#id);
+    if (!this.#settled) this.#abort.abort();
   }
 
   #start() {
@@ -162,91 +158,72 @@ export class Generation {
     return this.#result;
   }
 
-  /** @returns {Promise<GenerateResult<V>>} */
+  /** Asks until an answer is the last. @returns {Promise<GenerateResult<V>>} */
   async #run() {
-    const { prepare, onResult, onError } = this.#plan;
+    const { signal, prepare, schema, onAnswer, onResult, onError } = this.#deps;
+    const { signal: aborted } = this.#abort;
+    const unsubscribe = onAbort(signal, () => this.#abort.abort());
     try {
       const args = prepare();
       const { format, tools } = args;
       const schemas = format || tools ? await import('./schemas.js') : null;
       schemas?.convert(format, tools?.list);
       if (isJson(args)) this.#reader = (await import('./tool-calling/partial.js')).partialJson;
-      const { prefix, why, ...answer } = await this.#rounds(args);
+      let reply = await this.#ask(args);
+      for (let prompt; (prompt = await onAnswer?.(reply, aborted)); ) {
+        this.#earlier.push(...(reply.toolCalls ?? []));
+        this.#calls = [];
+        this.#unacked = 0;
+        reply = await this.#ask({ ...args, prompt });
+      }
+      const { prefix, why, ...last } = reply;
+      const stopped = aborted.aborted && last.finishReason === 'tool-calls';
+      const answer = stopped ? { ...last, finishReason: /** @type {const} */ ('aborted') } : last;
       const read = valueOf(answer, args);
-      // A number at the end is whole now.
+      // A number at the end of the text is complete now.
       if (this.#reader && 'value' in read) this.#reader = JSON.parse;
-      const result = { ...answer, ...('value' in read && (await schemas?.validated(this.#plan.schema, read.value))) };
+      const result = { ...answer, ...('value' in read && (await schemas?.validated(schema, read.value))) };
       onResult?.(result, { next: prefix, why });
       return this.#earlier.length ? { ...result, toolCalls: [...this.#earlier, ...(result.toolCalls ?? [])] } : result;
     } catch (error) {
       onError?.();
       throw error;
     } finally {
+      unsubscribe();
       this.#settled = true;
       this.#wake();
     }
   }
 
-  /** Answers until one is the last. @param {GenerateArgs} args */
-  async #rounds(args) {
-    const { signal, onAnswer } = this.#plan;
-    const { signal: left } = this.#leaving;
-    const deaf = onAbort(signal, () => this.#leaving.abort());
-    if (signal?.aborted) this.#leaving.abort();
-    try {
-      let answer = await this.#ask(args);
-      for (let prompt; (prompt = await onAnswer?.(answer, left)); ) {
-        this.#earlier.push(...(answer.toolCalls ?? []));
-        this.#calls = [];
-        this.#unacked = 0;
-        answer = await this.#ask({ ...args, prompt });
-      }
-      const stopped = left.aborted && answer.finishReason === 'tool-calls';
-      return stopped ? { ...answer, finishReason: /** @type {const} */ ('aborted') } : answer;
-    } finally {
-      deaf();
-    }
-  }
-
-  /** An abort is no error, be it while a worker is started again. @param {GenerateArgs} args
-   * @returns {Promise<GenerateAnswer>} */
+  /** Gets one answer. An abort is no error, even while a worker is restarted: the answer is empty then.
+   * @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
-    try {
-      const ask = (/** @type {Connection} */ connection) => this.#askOnce(connection, args);
-      return await this.#plan.line.ask(ask, this.#leaving.signal, () => !this.#given);
-    } catch (error) {
-      if (!this.#leaving.signal.aborted || /** @type {GemmaError} */ (error).code !== 'aborted') throw error;
-      return emptyResult(args);
-    }
-  }
-
-  /** @param {Connection} connection @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
-  async #askOnce(connection, args) {
-    const { signal } = this.#plan;
-    if (this.#leaving.signal.aborted) return emptyResult(args);
-    this.#connection = connection;
+    const { signal } = this.#abort;
     let heard = false;
-    let leave = () => {};
     const onEvent = (/** @type {Event} */ event) => {
       heard = true;
       this.#onEvent(event);
     };
-    const left = new Promise((resolve) => {
-      leave = () => void setTimeout(() => heard || resolve(emptyResult(args)), PATIENCE_MS);
+    this.#sent = this.#deps.connection.call('generate', args, { signal, onEvent, retry: () => !this.#given });
+    let unsubscribe = () => {};
+    const ignored = new Promise((resolve) => {
+      unsubscribe = onAbort(this.#deps.signal, () => {
+        setTimeout(() => heard || resolve(emptyResult(args)), ABORT_MS);
+      });
     });
-    const { id, answer } = connection.call('generate', args, signal, onEvent);
-    this.#id = id;
-    const deaf = onAbort(signal, () => leave());
     try {
-      return await Promise.race([answer, left]);
+      return await Promise.race([this.#sent.answer, ignored]);
+    } catch (error) {
+      if (!signal.aborted || /** @type {GemmaError} */ (error).code !== 'aborted') throw error;
+      return emptyResult(args);
     } finally {
-      deaf();
+      unsubscribe();
     }
   }
 
   /** @param {Event} event */
   #onEvent(event) {
-    if (event.kind === 'progress') return this.#plan.onPrefillProgress?.(/** @type {PrefillProgress} */ (event.value));
+    if (event.kind === 'progress') return this.#deps.onPrefillProgress?.(/** @type {PrefillProgress} */ (event.value));
     this.#calls = event.calls ?? this.#calls;
     this.#given ||= event.steps.length > 0;
     this.#steps.push(...event.steps);
@@ -260,7 +237,7 @@ export class Generation {
   #ack(count) {
     if (!count) return;
     this.#unacked -= count;
-    this.#connection?.ack(this.#id, count);
+    this.#sent?.ack(count);
   }
 }
 
@@ -275,12 +252,14 @@ function valueOf({ text, finishReason }, args) {
   return { value: isJson(args) ? JSON.parse(text) : text };
 }
 
-/** What can be shown of each. @param {AsyncIterable<Step>} steps @returns {AsyncGenerator<string, void, undefined>} */
+/** Yields the text of each step that has some.
+ * @param {AsyncIterable<Step>} steps @returns {AsyncGenerator<string, void, undefined>} */
 async function* texts(steps) {
   for await (const { text } of steps) if (text) yield text;
 }
 
-/** Of an answer that never began. @param {GenerateArgs} args @returns {GenerateAnswer} */
+/** Returns the answer of a call that was aborted before it began.
+ * @param {GenerateArgs} args @returns {GenerateAnswer} */
 function emptyResult({ seed, logprobs }) {
   return {
     text: '',

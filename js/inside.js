@@ -4,7 +4,7 @@ import { boolean, checkOptions, checkValue, integer, rule, signal } from './opti
 
 /** layers: all, unless some are named; heads: whose attention weights are wanted; positions: of tokens, all unless some
  * are named, below 0 from the end; lens: how many tokens; norms: of the residual stream.
- * @typedef {{ layers?: number[], heads?: number[] | 'all', positions?: number[], lens?: number, norms?: boolean,
+ * @typedef {{ layers?: readonly number[], heads?: readonly number[] | 'all', positions?: readonly number[], lens?: number, norms?: boolean,
  *   signal?: AbortSignal }} InsideOptions */
 
 const MOST_TOP = 64;

@@ -3,18 +3,19 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
+/** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Calls, Event, Inside, Inspection, ModelInfo, PostedPrompt, Progress } from './protocol.js' */
 /** @import { Match } from './matches.js' */
 /** @import { EmbedOptions } from './embed.js' */
 /** @import { InsideOptions } from './inside.js' */
-/** @import { Bytes, Format, GenerateOptions, HeaderList } from './options.js' */
+/** @import { AnswerOptions, Bytes, Format, GenerateOptions, HeaderList, ValueOf } from './options.js' */
 /** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
-import { answersOf } from './link/answers.js';
-import { Connection } from './link/connection.js';
-import { Line } from './link/line.js';
-import { onAbort } from './link/signals.js';
+import { answersOf } from './rpc/answers.js';
+import { Connection } from './rpc/connection.js';
+import { ReconnectingConnection } from './rpc/reconnecting.js';
+import { onAbort } from './rpc/signals.js';
 import { environment } from './platform/env.js';
 import { GemmaError, abortError, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
@@ -42,7 +43,7 @@ const MOST_IDS = 1 << 24;
 
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
-  return new Model(...(await openLine(source, options, false)));
+  return new Model(...(await openConnection(source, options, false)));
 }
 
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
@@ -57,23 +58,23 @@ export async function inspectModel(source, options = {}) {
 
 /** A model without weights. @param {ModelSource} source @param {LoadOptions} [options] */
 export async function openHeader(source, options = {}) {
-  return new HeaderModel(...(await openLine(source, options, true)));
+  return new HeaderModel(...(await openConnection(source, options, true)));
 }
 
-/** Bytes are held on to only where they are to be read again.
+/** Keeps the source's bytes only if a restart may read them again.
  * @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
- * @returns {Promise<[Line, ModelInfo]>} */
-async function openLine(source, options, headerOnly) {
+ * @returns {Promise<[ReconnectingConnection, ModelInfo]>} */
+async function openConnection(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { restart = false, ...others } = options;
   const { connection, info, parts } = await openEngine(source, others, headerOnly);
   const streamed = parts.some(({ kind, total }) => kind === 'pull' && total === undefined);
   const held = parts.some(({ kind }) => kind === 'pull');
-  if (streamed || (held && !restart)) return [new Line(connection, undefined, restart), info];
+  const once = streamed || (held && !restart);
   const reopen = async (/** @type {AbortSignal} */ signal) => {
     return (await openEngine(source, { ...others, signal }, headerOnly)).connection;
   };
-  return [new Line(connection, reopen, restart), info];
+  return [new ReconnectingConnection(connection, once ? undefined : reopen, restart), info];
 }
 
 /** What to load, as the worker can be told.
@@ -123,7 +124,7 @@ export async function openEngine(source, options, headerOnly = false) {
   checkDigests(options.sha256, parts.length);
   const { place, port } = startWorker(assets);
   const connection = new Connection(port);
-  const deaf = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
+  const unsubscribe = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
   const feeders = new Feeders(parts);
   const descriptors = parts.map(({ descriptor }) => descriptor);
   try {
@@ -137,17 +138,17 @@ export async function openEngine(source, options, headerOnly = false) {
     throw error;
   } finally {
     feeders.close();
-    deaf();
+    unsubscribe();
   }
 }
 
 export class HeaderModel {
   /** @protected */
-  line;
+  connection;
 
-  /** @internal @param {Line} line @param {ModelInfo} info */
-  constructor(line, info) {
-    this.line = line;
+  /** @internal @param {ModelConnection} connection @param {ModelInfo} info */
+  constructor(connection, info) {
+    this.connection = connection;
     /** @readonly */
     this.info = Object.freeze(info);
   }
@@ -200,18 +201,18 @@ export class HeaderModel {
   /** When the worker, or one of its threads, dies or freezes: why. All calls have failed then, with the same error;
    * after a restart this is about the new worker. @returns {Promise<GemmaError>} */
   get lost() {
-    return this.line.lost;
+    return this.connection.lost;
   }
 
   /** Ends the worker, if it lives, and loads the model again, from the store if it is there. Calls that wait fail, or
    * with the option `restart` are repeated. */
   async restart() {
-    await this.line.restart();
+    await this.connection.restart();
   }
 
   /** Frees the worker, its threads and the heap. */
   async dispose() {
-    await this.line.close(new GemmaError('disposed', 'the model was disposed of'));
+    await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
   }
 
   /** Where the symbol is not known yet nobody can call it. */
@@ -223,13 +224,10 @@ export class HeaderModel {
    * @param {AbortSignal} [signal] @param {(event: Event) => void} [onEvent] @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal, onEvent) {
     try {
-      return await this.line.ask(async (connection) => {
-        if (signal?.aborted) throw abortError(signal);
-        return connection.call(method, args, signal, onEvent).answer;
-      }, signal);
+      return await this.connection.call(method, args, { signal, onEvent }).answer;
     } catch (error) {
-      // The worker knows no reason.
-      const isAbort = signal?.aborted && error instanceof GemmaError && error.code === 'aborted';
+      // The worker does not know the signal's reason.
+      const isAbort = signal?.aborted && /** @type {GemmaError} */ (error).code === 'aborted';
       throw isAbort ? abortError(signal) : error;
     }
   }
@@ -279,8 +277,8 @@ export class Model extends HeaderModel {
   #states;
 
   /** A string is raw text and gets one BOS; ids are taken as they are.
-   * @template [V=any]
-   * @param {Prompt} prompt @param {GenerateOptions<V>} [options] @returns {Generation<V>} */
+   * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
+   * @param {Prompt} prompt @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   generate(prompt, options = {}) {
     this.#goesOn();
     checkOptions(options, GENERATE_OPTIONS);
@@ -291,7 +289,8 @@ export class Model extends HeaderModel {
     return this.#generation(() => described, options, {});
   }
 
-  /** The options are defaults for each answer. @param {ChatOptions} [options] */
+  /** The options are defaults for each answer. @template {readonly object[]} [P=object[]]
+   * @param {ChatOptions<P>} [options] */
   chat(options = {}) {
     this.#goesOn();
     if (!this.info.chatTemplate) throw noTemplate();
@@ -303,14 +302,10 @@ export class Model extends HeaderModel {
         save: (head, prefix, signal) => {
           return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of, owner }, signal);
         },
-        restore: (bytes) =>
-          this.line.ask(
-            async (connection) => {
-              return connection.call('restore', { bytes, owner }, undefined, undefined, [bytes.buffer]).answer;
-            },
-            undefined,
-            () => false,
-          ),
+        restore: (bytes) => {
+          const options = { transfer: [bytes.buffer], retry: () => false };
+          return this.connection.call('restore', { bytes, owner }, options).answer;
+        },
       },
       options,
     );
@@ -342,7 +337,7 @@ export class Model extends HeaderModel {
   }
 
   /** A vector for each text (docs/embeddings.md).
-   * @template {string | string[]} T @param {T} input @param {EmbedOptions} [options]
+   * @template {string | readonly string[]} T @param {T} input @param {EmbedOptions} [options]
    * @returns {Promise<T extends string ? Float32Array : Float32Array[]>} */
   async embed(input, options = {}) {
     return (await import('./embed.js')).embed(this, input, options);
@@ -374,7 +369,7 @@ export class Model extends HeaderModel {
     const { signal, onPrefillProgress } = given(options);
     const schema = schemaIn(options.format);
     const prepare = () => ({ prompt: prompt(), ...postable(options), owner });
-    const { line } = this;
-    return new Generation({ line, prepare, signal, onPrefillProgress, schema, ...hooks });
+    const { connection } = this;
+    return new Generation({ connection, prepare, signal, onPrefillProgress, schema, ...hooks });
   }
 }

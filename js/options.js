@@ -2,19 +2,38 @@
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
 /** @import { Progress, ToolCall } from './protocol.js' */
-/** @import { StandardSchema } from './schemas.js' */
 import { ModelCache } from './download/cache.js';
 import { GemmaError, inBraces, show } from './errors.js';
 import { MAX_THREADS } from './protocol.js';
 
-/** What a model may call (docs/tools.md); execute: gives the result.
- * @typedef {{ name: string, description?: string, parameters?: object | StandardSchema,
- *   execute?: (args: any, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
+/** @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
+ *   | { readonly issues: readonly { readonly message: string }[] }} Validated */
+/** An object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
+ * StandardJSONSchema.
+ * @template [V=any]
+ * @typedef {{ readonly '~standard': { readonly version: 1, readonly vendor: string,
+ *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
+ *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
+
+/** The type of what a schema of a library accepts. @template P
+ * @typedef {P extends StandardSchema<infer V> ? V : any} ArgumentsOf */
+/** What a model may call (docs/tools.md); execute: gives the result. P: of `parameters`.
+ * @template {object} [P=object]
+ * @typedef {{ name: string, description?: string, parameters?: P,
+ *   execute?: (args: ArgumentsOf<P>, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
 /** The shape of an answer (docs/formats.md). V: of `value`, where a schema library says it.
  * @template [V=any]
  * @typedef {'json' | { schema: StandardSchema<V> | object | boolean, whitespace?: 'compact' | 'pretty' | 'any', maxLength?: number,
  *   maxItems?: number, maxProperties?: number }
  *   | { regex: string | RegExp } | { grammar: string } | { choices: readonly string[] }} Format */
+/** The type of `value` for a format.
+ * @template F
+ * @typedef {F extends { schema: StandardSchema<infer V> } ? V : F extends { choices: readonly (infer C)[] } ? C
+ *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
+/** Options of an answer, from which its types follow. F: of the format; P: of the parameters of each tool.
+ * @template {Format} F @template {readonly object[]} P
+ * @typedef {Omit<GenerateOptions, 'format' | 'tools'> & { format?: F,
+ *   tools?: { readonly [K in keyof P]: Tool<P[K]> } }} AnswerOptions */
 /** null is the same as not given.
  * @template [V=any]
  * @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
@@ -24,22 +43,22 @@ import { MAX_THREADS } from './protocol.js';
  *   format?: Format<V>, forcedSpans?: boolean, tools?: readonly Tool[], maxRounds?: number,
  *   toolChoice?: 'auto' | 'none' | 'required' | { name: string }, signal?: AbortSignal,
  *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
-/** @typedef {Headers | Record<string, string> | [string, string][]} HeaderList */
+/** @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
 /** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
  *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', floatMatrices?: 'auto' | 'keep' | 'q8_0',
  *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, stateBytes?: number,
- *   sha256?: string | string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
+ *   sha256?: string | readonly string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
  *   hub?: string | URL }} LoadOptions */
 /** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
 /** In Node a string may also be a path or a file: URL.
  * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
  *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
-/** @typedef {SinglePart | SinglePart[]} ModelSource */
+/** @typedef {SinglePart | readonly SinglePart[]} ModelSource */
 /** @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
 /** 'model' is the same as 'assistant', 'developer' as 'system'; 'tool': the result of the call with this id, or of this
  * name, as `content`, which may be any JSON; aborted: an answer that was cut short by its reader.
  * @typedef {{ role: 'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool', content: any, aborted?: boolean,
- *   toolCalls?: ToolCall[], name?: string, id?: string }} ChatMessage */
+ *   toolCalls?: readonly ToolCall[], name?: string, id?: string }} ChatMessage */
 
 /** sampler: the engine's name for it; fault: what is wrong with a value, where `show` says too little.
  * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string,
@@ -79,7 +98,7 @@ export const signal = rule('an AbortSignal', (value) => value instanceof AbortSi
 /** What an answer's shape may be given as, and what each must be. @type {Record<string, (value: any) => boolean>} */
 const SHAPES = {
   // What it is in detail is looked at when it is converted.
-  schema: (value) => /boolean|object|function/.test(typeof value) && value !== null && !Array.isArray(value),
+  schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
   regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
   grammar: (value) => typeof value === 'string',
   choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
@@ -88,12 +107,43 @@ const SHAPES = {
 const flagsOf = ({ flags }) => flags.replace(/[^imsv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
 
-/** A copy as JSON has it; null if it has none. @param {any} value */
-export function plain(value) {
+/** Returns a copy of a value as JSON has it. Throws an Error with the reason if JSON cannot hold all of it.
+ * @param {unknown} value @param {boolean} [plain] refuse class instances too, unless they have a toJSON()
+ * @param {(name: string, part: any, holder: any) => void} [check] called for each part */
+export function jsonOf(value, plain = false, check) {
+  /** @this {any} @param {string} name @param {any} part */
+  function checked(name, part) {
+    check?.(name, part, this);
+    const where = name ? `\`${name}\`` : 'it';
+    const kind = typeof part;
+    const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
+    const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
+    if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
+    if (part === undefined && Array.isArray(this)) throw new Error(`item ${name} of an array is undefined`);
+    const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
+    // The prototype of plain objects has none; those of other frames are plain too.
+    const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
+    if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
+    return part;
+  }
   try {
-    return JSON.parse(JSON.stringify(value));
-  } catch {
-    return null;
+    const text = JSON.stringify(value, checked);
+    if (text === undefined) throw new Error('it is undefined');
+    return JSON.parse(text);
+  } catch (cause) {
+    if (cause instanceof RangeError) throw new Error('it is nested too deeply', { cause });
+    throw cause;
+  }
+}
+
+/** Returns a value of a message as JSON has it, or throws `bad-option`. @param {string} name @param {unknown} value */
+export function jsonOption(name, value) {
+  try {
+    return jsonOf(value);
+  } catch (cause) {
+    // Of a circular structure the following lines draw the circle.
+    const [reason] = /** @type {Error} */ (cause).message.split('\n');
+    throw new GemmaError('bad-option', `The ${name} must be JSON: ${reason}. Pass only what JSON can hold.`, { cause });
   }
 }
 

@@ -43,7 +43,7 @@ import { GemmaError } from './errors.js';
 
 /** headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the default place, or
  * the client's own store.
- * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
+ * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
  *   floatMatrices?: string, kvType?: string, stateBytes?: number, place?: Place }} OpenOptions */
 /** A message for people that does not stop a load. code: `not-cached`, `retry`, `offline`, `changed` or `mended`.
@@ -71,11 +71,12 @@ import { GemmaError } from './errors.js';
 /** result or error: where `execute` gave one. @typedef {{ id: string, name: string, arguments: any, result?: any,
  *   error?: unknown }} ToolCall */
 /** A message of a conversation. @typedef {{ role: string, content: any, name?: string, id?: string,
- *   toolCalls?: ToolCall[] }} Spoken */
+ *   toolCalls?: readonly ToolCall[] }} Spoken */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
 /** What the KV cache holds of a conversation: its text with sentinels, and its ids; of: fingerprint of engine and
- * model.
- * @typedef {{ of: string, text: string, ids: number[] }} Prefix */
+ * model; cut: bytes at the end of the ids of a character that is not complete, and not in the text. Only an answer that
+ * continues this one uses such ids.
+ * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
 /** begin: the beginning of the answer. @typedef {{ text: string } | { ids: number[] }
  *   | { messages: Spoken[], prefix?: Prefix, begin?: string, tools?: ToolSpec[] }} PostedPrompt */
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
@@ -99,7 +100,9 @@ import { GemmaError } from './errors.js';
  *   timings: { firstTokenMs: number, prefillMs: number, decodeMs: number,
  *     prefillTokensPerSecond: number, decodeTokensPerSecond: number },
  *   seed: number, logprobs?: TokenLogprob[], value?: V, issues?: { message: string }[],
- *   toolCalls?: ToolCall[] }} GenerateResult
+ *   toolCalls?: ToolCall[] }
+ *   & ({ finishReason: 'tool-calls', toolCalls: ToolCall[] } | { finishReason: Exclude<FinishReason, 'tool-calls'> })
+ * } GenerateResult
  *   value: of a complete answer in a format: what its JSON says, or its text;
  *   issues: why a schema library refused it */
 /** sampler: names and values of the engine's options; grammar: the compiled constraint (lower() of js/grammar);
@@ -117,7 +120,8 @@ import { GemmaError } from './errors.js';
  * @typedef {{ texts: string[], prefixes: string[], pooling?: 'mean' | 'last', dimensions?: number, normalize: boolean,
  *   truncate: boolean, progress: boolean }} EmbedArgs */
 /** positions: null for all, below 0 counts from the end; lens: tokens for each position.
- * @typedef {{ prompt: PostedPrompt, layers: number[], heads: number[], positions: number[] | null, lens: number,
+ * @typedef {{ prompt: PostedPrompt, layers: readonly number[], heads: readonly number[],
+ *   positions: readonly number[] | null, lens: number,
  *   norms: boolean }} InsideArgs */
 /** lens: for each position the most likely tokens; norms: three for each position (before the layer, behind its
  * attention, at its end); attention: for each head [positions][tokens].

@@ -4,12 +4,13 @@
  * They may be a stranger's: what was said is checked like any messages; the engine checks the rest. */
 /** @import { Prefix } from './protocol.js' */
 /** @import { ChatMessage, GenerateOptions } from './options.js' */
-import { GemmaError } from './errors.js';
+import { GemmaError, show } from './errors.js';
 import { GENERATE_OPTIONS, biasEntries } from './options.js';
 
 const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
-const VERSION = 1;
+/** In version 1 no prefix has `cut`. */
+const VERSION = 2;
 const MOST_JSON = 1 << 28;
 const MOST_IDS = 1 << 20;
 const MOST_WHY = 100;
@@ -79,10 +80,12 @@ export function unpackSaid(bytes) {
 function parsed(json) {
   try {
     const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
-    const { messages, options, prefixes } = value ?? {};
+    const { version, messages, options, prefixes } = value ?? {};
+    if (Array.isArray(messages) && version !== 1 && version !== VERSION) throw newer(version);
     if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
-  } catch {
-    // No JSON at all.
+  } catch (error) {
+    // Else it is no JSON at all.
+    if (error instanceof GemmaError) throw error;
   }
   throw damaged('messages, as JSON');
 }
@@ -93,16 +96,26 @@ const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray
 /** What an answer was built on; none, where it is not what we write.
  * @param {any} prefix @returns {Prefix | undefined} */
 function prefixOf(prefix) {
-  const { of = '', text, ids } = prefix ?? {};
+  const { of = '', text, ids, cut = 0 } = prefix ?? {};
   const fits =
     [of, text].every((value) => typeof value === 'string') &&
     Array.isArray(ids) &&
     ids.length <= MOST_IDS &&
-    ids.every((id) => Number.isInteger(id) && id >= 0);
-  return fits ? { of, text, ids } : undefined;
+    ids.every((id) => Number.isInteger(id) && id >= 0) &&
+    [0, 1, 2, 3].includes(cut);
+  return fits ? { of, text, ids, ...(cut && { cut }) } : undefined;
 }
 
 /** @param {string} expected @param {string} [got] */
 function damaged(expected, got = 'others') {
   return new GemmaError('bad-saved', 'the saved conversation is damaged, or none', { expected, got });
+}
+
+/** @param {unknown} version */
+function newer(version) {
+  return new GemmaError(
+    'bad-saved',
+    `The saved conversation has version ${show(version)}, and this release reads the versions 1 to ${VERSION}. Load it with` +
+      ' the release that saved it.',
+  );
 }

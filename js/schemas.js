@@ -2,59 +2,55 @@
  * schema library that implements Standard JSON Schema (standardschema.dev). Everything else is refused: it would not
  * constrain an answer at all. Loaded when an answer is first constrained. */
 import { GemmaError } from './errors.js';
+import { jsonOf } from './options.js';
 
-/** @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
- *   | { readonly issues: readonly { readonly message: string }[] }} Validated */
-/** An object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
- * StandardJSONSchema.
- * @template [V=any]
- * @typedef {{ readonly '~standard': { readonly version: 1, readonly vendor: string,
- *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
- *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
-
-/** Values of one schema: more cannot be compiled, and copying them would block the page for seconds. */
+/** Values of one schema, and characters of its texts: more cannot be compiled, and copying them would block the page for
+ * seconds. */
 const MOST_VALUES = 500_000;
+const MOST_TEXT = 4 << 20;
+/** Keywords whose value is a map of parts by name. */
+const MAPS = /^(properties|patternProperties|\$defs|definitions|dependent(Schemas|Required)|dependencies)$/;
 
-/** Returns a copy of a value as JSON has it. Throws an Error with the reason if JSON cannot hold all of it.
- * @param {unknown} value @param {boolean} [plain] refuse class instances too, unless they have a toJSON()
- * @param {number} [most] values */
-export function jsonOf(value, plain = false, most = Infinity) {
+/** Returns a function for jsonOf() that throws if the parts of a schema are more than can be compiled, or undefined.
+ * @param {boolean} plain whether undefined parts are refused */
+function schemaCheck(plain) {
   let count = 0;
-  const text = JSON.stringify(value, (name, part) => {
-    if (++count > most) throw new GemmaError('format-too-complex', `The schema has more than ${most} values.`);
-    const where = name ? `\`${name}\`` : 'it';
-    const kind = typeof part;
-    const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
-    const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
-    if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
-    const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
-    // The prototype of plain objects has none; those of other frames are plain too.
-    const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
-    if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
-    return part;
-  });
-  if (text === undefined) throw new Error('it is undefined');
-  return JSON.parse(text);
+  let length = 0;
+  const maps = new WeakSet();
+  /** @param {string} name @param {any} part @param {any} holder */
+  return (name, part, holder) => {
+    length += name.length + (typeof part === 'string' ? part.length : 0);
+    if (++count > MOST_VALUES) throw tooLarge(`${MOST_VALUES} values`);
+    if (length > MOST_TEXT) throw tooLarge(`${MOST_TEXT} characters`);
+    if (plain && part === undefined && maps.has(holder)) throw new Error(`\`${name}\` is undefined`);
+    if (MAPS.test(name) && typeof part === 'object' && part) maps.add(part);
+  };
 }
+
+/** @param {string} most */
+const tooLarge = (most) => new GemmaError('format-too-complex', `The schema has more than ${most}.`);
 
 /** Returns a schema as JSON, converted by its library if it is a Standard Schema. Throws `bad-option`.
  * @param {string} name of the option @param {any} schema */
 export function schemaOf(name, schema) {
-  const standard = schema?.['~standard'];
-  const convert = standard?.jsonSchema?.input;
-  if (standard && !convert) {
-    throw new GemmaError(
-      'bad-option',
-      `\`${name}\` is a schema of ${standard.vendor} that does not convert itself to` +
-        ' JSON Schema. Convert it first: zod 4.2 and ArkType 2.1.28 can by themselves, Valibot by toStandardJsonSchema().',
-    );
-  }
   try {
-    return convert ? closed(jsonOf(convert({ target: 'draft-2020-12' }))) : jsonOf(schema, true, MOST_VALUES);
+    const standard = schema?.['~standard'];
+    const convert = standard?.jsonSchema?.input;
+    if (standard && !convert) {
+      throw new GemmaError(
+        'bad-option',
+        `\`${name}\` is a schema of ${standard.vendor} that does not convert itself to` +
+          ' JSON Schema. Convert it first: zod 4.2 and ArkType 2.1.28 can by themselves, Valibot by toStandardJsonSchema().',
+      );
+    }
+    if (Array.isArray(schema)) throw new Error('it is a list');
+    return convert
+      ? closed(jsonOf(convert({ target: 'draft-2020-12' }), false, schemaCheck(false)))
+      : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
     if (cause instanceof GemmaError) throw cause;
     // Of a circular structure the following lines draw the circle.
-    const [reason] = /** @type {Error} */ (cause).message.split('\n');
+    const [reason] = String(/** @type {any} */ (cause)?.message ?? cause).split('\n');
     throw new GemmaError(
       'bad-option',
       `\`${name}\` must be a JSON Schema: ${reason}. Pass plain JSON, or an object of` +
@@ -74,25 +70,28 @@ export function convert(format, tools = []) {
 }
 
 /** Closes the objects of a converted schema: libraries strip or refuse names that an object does not list, and a model
- * should not spend tokens on them. Left open under allOf, where each part lists only its own.
+ * should not spend tokens on them. Left open if there is an allOf, where each part lists only its own.
  * @param {any} root @returns {any} */
 function closed(root) {
+  let joins = false;
   /** @param {any} schema @returns {any} */
   const close = (schema) => {
     if (Array.isArray(schema)) return schema.map(close);
     if (typeof schema !== 'object' || schema === null) return schema;
+    joins ||= 'allOf' in schema;
     const made = { ...schema };
     for (const key of ['anyOf', 'oneOf', 'items', 'prefixItems', 'additionalProperties']) {
       if (key in made) made[key] = close(made[key]);
     }
-    for (const key of ['properties', '$defs', 'definitions']) {
+    for (const key of ['properties', 'patternProperties', '$defs', 'definitions']) {
       const named = Object.entries(made[key] ?? {}).map(([name, value]) => [name, close(value)]);
       if (made[key]) made[key] = Object.fromEntries(named);
     }
     if (made.properties && !('additionalProperties' in made)) made.additionalProperties = false;
     return made;
   };
-  return JSON.stringify(root).includes('"allOf"') ? root : close(root);
+  const made = close(root);
+  return joins ? root : made;
 }
 
 /** Validates a value by its library, which may transform it: `value` is the result, `issues` says why there is none.

@@ -1,7 +1,7 @@
 /* states: model.stateCache: conversations that were saved, kept in the store of models, for after a reload. The worker
- * has them (download/states.js): pages cannot write files. */
+ * has them (download/chat-cache.js): pages cannot write files. */
 /** @import { Calls } from './protocol.js' */
-/** @import { StateEntry } from './download/states.js' */
+/** @import { StateEntry } from './download/chat-cache.js' */
 import { bytes as isBytes, checkOptions, checkValue, rule, signal } from './options.js';
 import { unpackSaid } from './saved.js';
 

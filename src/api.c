@@ -94,20 +94,10 @@ void gw_model_free(gw_model *m) {
     gw_free(m);
 }
 
-void *gw_load_window(gw_model *m) { return m->loader.window + m->loader.used; }
-
-int gw_load_parts(gw_model *m, int n) { return gw_loader_give(&m->loader, n); }
-int gw_load_part(const gw_model *m) { return (int)m->loader.part; }
-double gw_load_offset(const gw_model *m) { return (double)(m->loader.position + m->loader.used); }
-
 double gw_part_bytes(const gw_model *m, int i) {
     const gw_part *p = i < 0 ? NULL : gw_loader_part(&m->loader, (uint32_t)i);
     return p ? (double)p->end : NAN;
 }
-
-size_t gw_load_room(const gw_model *m) { return gw_loader_room(&m->loader); }
-int gw_load_commit(gw_model *m, size_t n) { return gw_loader_commit(&m->loader, n); }
-int gw_load_end(gw_model *m) { return gw_loader_end(&m->loader); }
 
 /* Names and values as hosts give them; where the value's index goes. */
 static const struct load_option { const char *name; size_t field; const char *values[5]; } load_options[] = {
@@ -157,9 +147,8 @@ static double heap_now(double held) {
 #endif
 }
 
-/* What makes vectors draws nothing. */
 static double sampler_bytes(const gw_config *c) {
-    return c->arch->both_ways ? 0 : (double)gw_sampler_bytes(c->n_vocab);
+    return c->arch->policy->generates ? (double)gw_sampler_bytes(c->n_vocab) : 0;
 }
 
 static plan plan_for(const gw_model *m, uint32_t n_ctx) {
@@ -222,7 +211,7 @@ static int allocate(gw_model *m, uint32_t n_ctx) {
     int kv_type = gw_file_kv_type(&m->file, m->kv_type);
     int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, kv_type, e);
     if (bad) return bad;
-    if (!c->arch->both_ways && !(m->sampler = gw_sampler_new(c->n_vocab)))
+    if (c->arch->policy->generates && !(m->sampler = gw_sampler_new(c->n_vocab)))
         return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
     return gw_loader_reserve(&m->loader);
 }
@@ -269,8 +258,6 @@ const char *gw_model_text(const gw_model *m, const char *key) {
     return m->loader.state < GW_LOAD_PLAN ? NULL : gw_describe_text(&m->file, key);
 }
 
-const char *gw_metadata_json(gw_model *m, uint32_t i) { return gw_describe_entry(&m->file.store, i, &m->json); }
-
 const char *gw_tensor_json(gw_model *m, uint32_t i) {
     if (i >= gw_store_tensors(&m->file.store)) return NULL;
     const gw_tensor *t = gw_store_tensor_at(&m->file.store, i);
@@ -293,19 +280,9 @@ int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *i
     return n < 0 ? gw_tokenizer_refusal(m->file.tokenizer, n, len, cap, &m->file.error) : n;
 }
 
-double gw_encode_taken(const gw_model *m) { return (double)gw_tokenizer_taken(m->file.tokenizer); }
-
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap) {
     int n = gw_tokenizer_decode_after(m->file.tokenizer, before, id, special ? GW_TOKENIZE_SPECIAL : 0, out, cap);
     return n < 0 ? gw_fail(&m->file.error, n, "token id\n0 to %u\n%d", m->file.config.n_vocab - 1, id) : n;
-}
-
-int gw_is_end(const gw_model *m, int32_t id) {
-    return gw_tokens_end(&m->file.tokens, id);
-}
-
-int gw_is_control(const gw_model *m, int32_t id) {
-    return gw_tokenizer_type(m->file.tokenizer, id) == GW_TOKEN_CONTROL;
 }
 
 /* --- grammars --- */
@@ -326,61 +303,6 @@ void gw_match_free(gw_model *m, gw_matcher *x) {
     gw_matcher_free(x);
 }
 
-double gw_match_bytes(const gw_model *m, const gw_matcher *x) {
-    (void)m;
-    return (double)gw_matcher_bytes(x);
-}
-
-int gw_match_found(const gw_model *m, const gw_matcher *x) {
-    (void)m;
-    return (int)(gw_matcher_found(x) & INT32_MAX);
-}
-
-int gw_match_reset(gw_model *m, gw_matcher *x) {
-    (void)m;
-    return gw_matcher_reset(x);
-}
-
-int gw_match_accept(gw_model *m, gw_matcher *x, int32_t id) {
-    (void)m;
-    return gw_matcher_accept(x, id);
-}
-
-int gw_match_text(gw_model *m, gw_matcher *x, const char *text, size_t n) {
-    (void)m;
-    return gw_matcher_accept_text(x, text, n);
-}
-
-int gw_match_allows(gw_model *m, gw_matcher *x, int32_t id) {
-    (void)m;
-    return gw_matcher_allows(x, id);
-}
-
-const uint32_t *gw_match_mask(gw_model *m, gw_matcher *x) {
-    (void)m;
-    return gw_matcher_mask(x);
-}
-
-int gw_match_complete(const gw_model *m, const gw_matcher *x) {
-    (void)m;
-    return gw_matcher_complete(x) + gw_matcher_finished(x);
-}
-
-int gw_match_ended(const gw_model *m, const gw_matcher *x) {
-    (void)m;
-    return gw_matcher_ended(x);
-}
-
-int gw_match_forced(gw_model *m, gw_matcher *x, char *out, size_t cap) {
-    (void)m;
-    return gw_matcher_forced(x, out, cap);
-}
-
-int gw_match_joins(gw_model *m, gw_matcher *x, size_t forced, const char *text, size_t n) {
-    (void)m;
-    return gw_matcher_joins(x, text, n, forced);
-}
-
 /* --- evaluation --- */
 
 static int no_sampler(gw_model *m) {
@@ -395,14 +317,10 @@ static int not_ready(gw_model *m) {
                    m->loader.state);
 }
 
-int gw_sync(gw_model *m, const int32_t *ids, uint32_t n) {
+/* No context that can be saved. */
+static int no_context(gw_model *m) {
     int bad = not_ready(m);
-    return bad ? bad : gw_session_sync(&m->session, ids, n);
-}
-
-int gw_append(gw_model *m, int32_t id) {
-    int bad = not_ready(m);
-    return bad ? bad : gw_session_append(&m->session, id);
+    return bad ? bad : no_sampler(m);
 }
 
 int gw_run(gw_model *m, int layers) {
@@ -420,24 +338,17 @@ int gw_rehearse(gw_model *m, int streams, uint32_t quarter) {
     return quarter < 4 ? 0 : prove_kernels(m);   /* by code that the engine has optimised by now */
 }
 
-int gw_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
-    int bad = not_ready(m);
-    return bad ? bad : gw_session_pack(&m->session, ids, lengths, texts, pooling);
-}
-
-const float *gw_vector(const gw_model *m, uint32_t text) { return gw_row(m->session.vectors.rows, (int)text); }
-
-/* --- a look inside --- */
+/* --- inspection --- */
 
 void gw_want_look(gw_model *m) { gw_session_want_look(&m->session); }
 
 double gw_look_number(const gw_model *m, const char *key) {
     const gw_session *s = &m->session;
     const gw_batch *b = &s->state.batch;
-    const gw_piece *p = &b->pieces[0];
-    if (!strcmp(key, "stage")) return s->stage;
+    const gw_segment *p = &b->segments[0];
+    if (!strcmp(key, "stage")) return s->step;
     if (!strcmp(key, "layer")) return s->layer;
-    if (!strcmp(key, "global")) return m->file.config.is_global[s->layer];
+    if (!strcmp(key, "global")) return !m->file.config.layer[s->layer].window;
     if (!strcmp(key, "first")) return (double)p->cache + p->pos;
     return !strcmp(key, "rows") ? b->n : NAN;
 }
@@ -456,16 +367,16 @@ void gw_look_attention(const gw_model *m, int row, int head, float *out) {
     const gw_session *s = &m->session;
     const gw_batch *b = &s->state.batch;
     const gw_config *c = &m->file.config;
-    const gw_piece *p = b->pieces;
+    const gw_segment *p = b->segments;
     while (row >= p->row + p->n) p++;
     gw_kv_layer rows = gw_forward_cache(&s->state, s->layer, p);
     memset(out, 0, s->n_ids * sizeof *out);
     gw_attention_weights(gw_forward_heads(c, s->layer, p->length), &rows, p->pos + (uint32_t)(row - p->row),
-                         gw_row(b->q, row) + (size_t)head * c->head_dim, head, out + p->cache);
+                         gw_row(b->q, row) + (size_t)head * c->layer[s->layer].head_dim, head, out + p->cache);
 }
 
 int gw_look_lens(gw_model *m, int row) {
-    if (m->file.config.arch->both_ways)
+    if (!m->file.config.arch->policy->generates)
         return gw_fail(&m->file.error, GW_E_BAD_STATE, "logit lens\na model with logits\none that makes vectors");
     gw_forward_logits(&m->session.state, row, 1);
     return 0;
@@ -490,12 +401,6 @@ const float *gw_logits(gw_model *m) {
     return s->state.logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
 
-uint32_t gw_logit_rows(const gw_model *m) { return m->session.logit_rows; }
-uint32_t gw_logit_first(const gw_model *m) { return m->session.logit_first; }
-uint32_t gw_position(const gw_model *m) { return m->session.state.kv.pos; }
-uint32_t gw_pending(const gw_model *m) { return m->session.n_ids - m->session.state.kv.pos; }
-int32_t *gw_abort_flag(gw_model *m) { return (int32_t *)&m->session.abort; }
-
 /* --- saved states --- */
 
 static gw_state_of state_of(gw_model *m) {
@@ -509,33 +414,7 @@ const char *gw_state_name(gw_model *m) {
     return m->state_key;
 }
 
-int gw_save(gw_model *m, const int32_t *ids, uint32_t n) {
-    int bad = not_ready(m);
-    if (!bad) bad = no_sampler(m);
-    return bad ? bad : gw_state_save(&m->state, state_of(m), ids, n);
-}
-
-double gw_save_bytes(const gw_model *m) { return m->state.window ? (double)m->state.head.bytes : 0; }
-size_t gw_save_next(gw_model *m) { return gw_state_next(&m->state); }
-
-int gw_restore(gw_model *m, double bytes) {
-    int bad = not_ready(m);
-    if (!bad) bad = no_sampler(m);
-    return bad ? bad : gw_state_restore(&m->state, state_of(m), bytes);
-}
-
-void *gw_state_window(gw_model *m) { return m->state.window ? m->state.window + m->state.used : NULL; }
-size_t gw_state_left(const gw_model *m) { return gw_state_room(&m->state); }
-int gw_restore_commit(gw_model *m, size_t n) { return gw_state_commit(&m->state, n); }
-
 /* --- sampler --- */
-
-gw_sampler *gw_sampler_of(gw_model *m) { return m->sampler; }
-
-int gw_set_option(gw_model *m, const char *name, double value) {
-    int bad = no_sampler(m);
-    return bad ? bad : gw_sampler_set(m->sampler, name, value, &m->file.error);
-}
 
 /* The first of n rows that is NaN, or +infinity, by its token. */
 static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
@@ -584,7 +463,71 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
     return gw_fail(&m->file.error, id, "logits of the tokens that the format allows\nfinite ones\nnone");
 }
 
-int gw_set_bias(gw_model *m, int32_t id, float bias) {
-    int bad = no_sampler(m);
-    return bad ? bad : gw_sampler_bias(m->sampler, id, bias, &m->file.error);
-}
+/* --- forwarding --- */
+
+#define FORWARD(result, name, parameters, value) \
+    result name parameters { \
+        (void)m; \
+        return value; \
+    }
+#define FORWARD_IF(check, name, parameters, value) \
+    int name parameters { \
+        int bad = check(m); \
+        return bad ? bad : (value); \
+    }
+
+FORWARD(void *, gw_load_window, (gw_model *m), m->loader.window + m->loader.used)
+FORWARD(size_t, gw_load_room, (const gw_model *m), gw_loader_room(&m->loader))
+FORWARD(int, gw_load_parts, (gw_model *m, int n), gw_loader_give(&m->loader, n))
+FORWARD(int, gw_load_part, (const gw_model *m), (int)m->loader.part)
+FORWARD(double, gw_load_offset, (const gw_model *m), (double)(m->loader.position + m->loader.used))
+FORWARD(int, gw_load_commit, (gw_model *m, size_t n), gw_loader_commit(&m->loader, n))
+FORWARD(int, gw_load_end, (gw_model *m), gw_loader_end(&m->loader))
+
+FORWARD(const char *, gw_metadata_json, (gw_model *m, uint32_t i), gw_describe_entry(&m->file.store, i, &m->json))
+FORWARD(double, gw_encode_taken, (const gw_model *m), (double)gw_tokenizer_taken(m->file.tokenizer))
+FORWARD(int, gw_is_end, (const gw_model *m, int32_t id), gw_tokens_end(&m->file.tokens, id))
+FORWARD(int, gw_is_control, (const gw_model *m, int32_t id),
+        gw_tokenizer_type(m->file.tokenizer, id) == GW_TOKEN_CONTROL)
+
+FORWARD(double, gw_match_bytes, (const gw_model *m, const gw_matcher *x), (double)gw_matcher_bytes(x))
+FORWARD(int, gw_match_found, (const gw_model *m, const gw_matcher *x), (int)(gw_matcher_found(x) & INT32_MAX))
+FORWARD(int, gw_match_reset, (gw_model *m, gw_matcher *x), gw_matcher_reset(x))
+FORWARD(int, gw_match_accept, (gw_model *m, gw_matcher *x, int32_t id), gw_matcher_accept(x, id))
+FORWARD(int, gw_match_text, (gw_model *m, gw_matcher *x, const char *text, size_t n),
+        gw_matcher_accept_text(x, text, n))
+FORWARD(int, gw_match_allows, (gw_model *m, gw_matcher *x, int32_t id), gw_matcher_allows(x, id))
+FORWARD(const uint32_t *, gw_match_mask, (gw_model *m, gw_matcher *x), gw_matcher_mask(x))
+FORWARD(int, gw_match_complete, (const gw_model *m, const gw_matcher *x),
+        gw_matcher_complete(x) + gw_matcher_finished(x))
+FORWARD(int, gw_match_ended, (const gw_model *m, const gw_matcher *x), gw_matcher_ended(x))
+FORWARD(int, gw_match_forced, (gw_model *m, gw_matcher *x, char *out, size_t cap), gw_matcher_forced(x, out, cap))
+FORWARD(int, gw_match_joins, (gw_model *m, gw_matcher *x, size_t forced, const char *text, size_t n),
+        gw_matcher_joins(x, text, n, forced))
+
+FORWARD_IF(not_ready, gw_sync, (gw_model *m, const int32_t *ids, uint32_t n), gw_session_sync(&m->session, ids, n))
+FORWARD_IF(not_ready, gw_append, (gw_model *m, int32_t id), gw_session_append(&m->session, id))
+FORWARD_IF(not_ready, gw_pack,
+           (gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling),
+           gw_session_pack(&m->session, ids, lengths, texts, pooling))
+FORWARD(const float *, gw_vector, (const gw_model *m, uint32_t text), gw_row(m->session.vectors.rows, (int)text))
+FORWARD(uint32_t, gw_logit_rows, (const gw_model *m), m->session.logit_rows)
+FORWARD(uint32_t, gw_logit_first, (const gw_model *m), m->session.logit_first)
+FORWARD(uint32_t, gw_position, (const gw_model *m), m->session.state.kv.pos)
+FORWARD(uint32_t, gw_pending, (const gw_model *m), m->session.n_ids - m->session.state.kv.pos)
+FORWARD(int32_t *, gw_abort_flag, (gw_model *m), (int32_t *)&m->session.abort)
+
+FORWARD_IF(no_context, gw_save, (gw_model *m, const int32_t *ids, uint32_t n),
+           gw_state_save(&m->state, state_of(m), ids, n))
+FORWARD(double, gw_save_bytes, (const gw_model *m), m->state.window ? (double)m->state.head.bytes : 0)
+FORWARD(size_t, gw_save_next, (gw_model *m), gw_state_next(&m->state))
+FORWARD_IF(no_context, gw_restore, (gw_model *m, double bytes), gw_state_restore(&m->state, state_of(m), bytes))
+FORWARD(void *, gw_state_window, (gw_model *m), m->state.window ? m->state.window + m->state.used : NULL)
+FORWARD(size_t, gw_state_left, (const gw_model *m), gw_state_room(&m->state))
+FORWARD(int, gw_restore_commit, (gw_model *m, size_t n), gw_state_commit(&m->state, n))
+
+FORWARD(gw_sampler *, gw_sampler_of, (gw_model *m), m->sampler)
+FORWARD_IF(no_sampler, gw_set_option, (gw_model *m, const char *name, double value),
+           gw_sampler_set(m->sampler, name, value, &m->file.error))
+FORWARD_IF(no_sampler, gw_set_bias, (gw_model *m, int32_t id, float bias),
+           gw_sampler_bias(m->sampler, id, bias, &m->file.error))

@@ -98,7 +98,7 @@ uint32_t gw_largest_context(const gw_model *m, double bytes);
  * gw_model_number keys: context_length (the file's), n_ctx (reserved), n_vocab, n_layer, n_embd,
  * n_ff, n_head, n_head_kv, head_dim, window, parameters, parts (files), file_bytes (of all parts, up
  * to the last tensor's end in each), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos
- * (1/0), add_eos, both_ways (1: it makes vectors of texts, and cannot go on with them), dense (n_embd where vectors go
+ * (1/0), add_eos, bidirectional (1: the model embeds texts and cannot continue them), dense (n_embd where vectors go
  * through dense layers, else 0), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack).
  * NAN for what is not there.
  * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the type that
@@ -183,31 +183,28 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
 int gw_run(gw_model *m, int layers);
-/* From now on a token decodes with 1 or with many (0) streams of weights per thread. Which is faster depends on the
- * processor, results do not. Reads nine tenths of one quarter of the layers so, of the first (0) to the last (3), for
- * hosts that take the time of both; of another one (4) nothing. */
+/* Makes decoding use 1 or many (0) streams of weights per thread. Which is faster depends on the processor; results do
+ * not. For hosts that time both: also reads nine tenths of a quarter of the layers, 0 to 3; 4: of none. */
 int gw_rehearse(gw_model *m, int streams, uint32_t quarter);
-/* Logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. It keeps nothing of
- * the cache; the next gw_sync turns it off. */
+/* Logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. Empties the cache; the next gw_sync
+ * turns it off. */
 void gw_want_all(gw_model *m, int on);
-/* For greedy decoding: after gw_sync. Where the sampler's next draw is an arg max, gw_run then computes only the logits
- * that decide it, if that saves time; gw_logits() has -INFINITY for the others. gw_draw gives the id that it
- * would give anyway, as long as the sampler is told nothing between gw_run and the draw. The next gw_sync turns it
- * off. */
+/* For greedy decoding, after gw_sync: if the sampler's next draw is an arg max, gw_run computes only the logits that
+ * decide it, if that saves time; gw_logits() has -INFINITY for the others. gw_draw gives the same id; the sampler must
+ * not change between gw_run and gw_draw. The next gw_sync turns it off. */
 void gw_want_top(gw_model *m, int on);
-/* Vectors of texts, in place of gw_sync: ids of `texts` texts, one behind the other. As many as gw_model_number says
- * (pack_texts, pack_ids: of all of them) go through together; one may have n_ctx ids.
- * pooling: 0 the mean of all tokens, 1 the last one. Then gw_run, and gw_vector(i) is text i's [n_embd], before any
- * normalisation. A text's bits do not depend on the others. */
+/* Embeds texts, in place of gw_sync: ids of `texts` texts, one behind the other. gw_model_number gives the most texts
+ * (pack_texts) and ids (pack_ids) of a pack; a single text may have n_ctx ids. pooling: 0 the mean of all tokens, 1 the
+ * last one. After gw_run, gw_vector(i) is text i's [n_embd], not normalised. A text's bits do not depend on others. */
 int gw_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
 const float *gw_vector(const gw_model *m, uint32_t text);
-/* A look inside: call gw_sync or gw_pack, then gw_want_look. It keeps nothing of the cache; gw_run then gives
- *   GW_RUN_LOOK     a batch of tokens stands before the first layer, or behind the attention or the end of a layer;
- *                   look now, and call again. No logits are made at the end.
- * gw_look_number: "stage" (GW_LOOK_…: 0 before, 1 between, 2 behind), "layer", "global" (1: that layer has no window),
- * "first" (index of the batch's first token in the ids), "rows". gw_look_norms: length of each row of the residual
- * stream. gw_look_attention, in stage 1: the weights that a head of the row gives to each id, 0 where it sees none.
- * gw_look_lens: gw_logits() becomes what the final norm and the output make of the row. */
+/* Inspection: call gw_sync or gw_pack, then gw_want_look, which empties the cache; gw_run then returns
+ *   GW_RUN_LOOK     with a batch of tokens before the first layer, or after the attention or the end of a layer;
+ *                   look now, and call again. There are no logits at the end.
+ * gw_look_number: "stage" (0 before, 1 between, 2 after), "layer", "global" (1: that layer has no window), "first"
+ * (index of the batch's first token in the ids), "rows". gw_look_norms: length of each row of the residual stream.
+ * gw_look_attention, in stage 1: the weight that a head of the row gives to each id. gw_look_lens: computes gw_logits()
+ * of the row by the final norm and the output matrix. */
 void gw_want_look(gw_model *m);
 double gw_look_number(const gw_model *m, const char *key);
 void gw_look_norms(const gw_model *m, float *out);

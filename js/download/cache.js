@@ -1,12 +1,11 @@
-/* cache: models that were kept, for those who look: what is there, how much room is left, deleting.
- * Loading with the option `cache` fills it (download.js). */
+/* cache: lists and deletes cached models and estimates the storage. Loading fills the cache (download.js). */
 import { isComplete, isModel, isState, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
 import { GemmaError, failure, show } from '../errors.js';
 /** @import { Store } from '../protocol.js' */
 
-/** url: without what may be secret in its query; file: its last part; stored and total: bytes; complete: can be
- * loaded without the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
+/** url: without secrets in its query; file: its last part; stored and total: bytes; complete: can be loaded without the
+ * network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
  *   complete: boolean, lastUsed: Date }} CacheEntry */
 
 export class ModelCache {
@@ -26,7 +25,7 @@ export class ModelCache {
       const entries = (await store.list())
         .filter((name) => !isState(name))
         .map(async (key) => {
-          // One that cannot be read now, since another tab writes it say, is no reason to list none.
+          // One entry that cannot be read, for example while another tab writes it, must not fail the list.
           const journal = await readJournal(store, key).catch(() => null);
           const size = () => store.size(key).catch(() => 0);
           const { url = '', have = [], total = await size(), used = 0 } = journal ?? {};
@@ -44,7 +43,7 @@ export class ModelCache {
     });
   }
 
-  /** Bytes; persisted: the browser will not clear the storage by itself.
+  /** Returns bytes. persisted: the browser will not clear the storage by itself.
    * @returns {Promise<{ usage?: number, quota?: number, persisted?: boolean }>} */
   estimate() {
     return this.#with(async (store) => store.estimate?.() ?? /** @type {any} */ ({}));
@@ -74,12 +73,12 @@ export class ModelCache {
     });
   }
 
-  /** @internal For the worker: a folder, or that it is to ask for each thing. */
+  /** @internal For the worker: a folder, or that the store is the client's. */
   get descriptor() {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
 
-  /** @internal One's own, which the worker asks for. */
+  /** @internal The caller's own store. */
   get own() {
     return typeof this.#where === 'object' ? this.#where : undefined;
   }
@@ -95,11 +94,11 @@ export class ModelCache {
   }
 }
 
-/** The cache that loadModel uses unless it is told another: the origin private file system of a browser;
- * in Node $XDG_CACHE_HOME/gemma-wasm or ~/.cache/gemma-wasm. */
+/** The default cache: the origin private file system of a browser; in Node $XDG_CACHE_HOME/gemma-wasm or
+ * ~/.cache/gemma-wasm. */
 export const modelCache = new ModelCache();
 
-/** A cache in a folder (Node), or in a store of your own. @param {string | Store} where */
+/** Opens a cache in a folder (Node), or in a store of your own. @param {string | Store} where */
 export function openCache(where) {
   const own = ['list', 'size', 'read', 'write', 'remove'];
   const fits =

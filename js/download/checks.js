@@ -1,12 +1,12 @@
-/* checks: checksums of a stored copy at rest: one for each piece of it, written with the piece and compared when it is
- * read. They lie between the model's bytes and the journal (entries.js). A piece counts as stored when all of it is. */
+/* checks: checksums of a stored copy, one for each piece, written with it and compared when it is read. They lie
+ * between the model's bytes and the journal (entries.js). A piece counts as stored when all of it is. */
 
-/** Words of 32 bits. */
+/** Words of 32 bits per checksum. */
 const ROW = 2;
 const MOST_ROWS = 4096;
 const LEAST_PIECE = 1 << 14;
 
-/** How many bytes a checksum is for: a piece lies within one lane. @param {number} total @param {number} lane bytes */
+/** Returns the size of a piece, which lies within one lane. @param {number} total @param {number} lane bytes */
 export function pieceOf(total, lane) {
   let piece = LEAST_PIECE;
   while (piece * MOST_ROWS < total) piece *= 2;
@@ -14,12 +14,12 @@ export function pieceOf(total, lane) {
   return piece;
 }
 
-/** Bytes of all checksums; none where a copy has none. @param {{ total: number, piece?: number }} copy */
+/** Returns the bytes of all checksums, 0 for a copy without. @param {{ total: number, piece?: number }} copy */
 export const tableBytes = ({ total, piece }) => (piece ? Math.ceil(total / piece) * ROW * 4 : 0);
 
 export class Checks {
   #rows;
-  /** Rows that were set since they were taken: the first, and behind the last. */
+  /** Range of rows that were set since take(). */
   #from = Infinity;
   #to = 0;
 
@@ -40,7 +40,7 @@ export class Checks {
     this.#to = Math.max(this.#to, i + 1);
   }
 
-  /** What is to be written of the table, and where in it; nothing if nothing was set. */
+  /** Returns the part of the table to write and its offset; undefined if nothing was set. */
   take() {
     const [from, to] = [this.#from, this.#to];
     if (to <= from) return undefined;

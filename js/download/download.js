@@ -1,177 +1,209 @@
-/* download: one file from a server, in order, in spite of what networks do: each piece comes from the shelf if it is
- * there, else from the network, and is put there on the way; what fails is asked for again. */
+/* download: one file from a server, in order, despite network failures. Each piece comes from the cached copy or else
+ * from the network, and is cached on the way; failed requests are retried. */
 /** @import { Store, UrlSource } from '../protocol.js' */
 /** @import { Entry } from './entry.js' */
 /** @import { Answer } from './http.js' */
 /** @import { Version } from './identity.js' */
 /** @import { Range } from './lanes.js' */
 import { GemmaError } from '../errors.js';
-import { pieceOf } from './checks.js';
-import { Silences, TUNING, patiently } from './http.js';
+import { emptyJournal } from './entries.js';
+import { StallBudget, TUNING, withRetry } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
 import { Lanes } from './lanes.js';
 import { Requests } from './requests.js';
-import { Shelf } from './shelf.js';
+import { CachedFile } from './cached-file.js';
+
+/** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'done'
+ *   | 'failed'} State */
+/** The states of a download, and those that may follow each.
+ *   planned     nothing was asked yet
+ *   probing     the cache and the server are asked which versions of the file they have
+ *   starting    the server has answered and there is no usable copy: next() begins one
+ *   streaming   bytes come from the network
+ *   reading     a whole copy is cached: read() gets bytes from it without a detour
+ *   resuming    a copy is cached: bytes come from it, or from the network where it has none
+ *   mending     the same, and corrupt pieces of the copy are fetched again
+ *   done, failed   closed
+ * Tests hold every download to it (tests/js/given-up.test.js). @type {Record<State, string>} */
+export const TRANSITIONS = {
+  planned: 'probing',
+  probing: 'starting reading resuming failed',
+  starting: 'streaming done failed',
+  streaming: 'done failed',
+  reading: 'resuming done failed',
+  resuming: 'mending done failed',
+  mending: 'mending done failed',
+  done: '',
+  failed: '',
+};
 
 const FIRST_ATTEMPTS = 3;
-/** Bytes that are checked at a time. */
-const CHECKED = 1 << 20;
-/** How a model begins. */
+/** Bytes hashed at a time. */
+const HASHED = 1 << 20;
+/** The first bytes of a model. */
 const MAGIC = 'GGUF';
 
-/** hash: of a text; sum: a checksum of bytes; room: bytes where that is fastest, if there are any left;
- * watched: what another tab or process has fetched of it; counted: bytes that came, and whether the cache had them;
- * readOnly: the cache stays as it is.
+/** What a download needs. readOnly: leave the cache as it is; expected: the caller's SHA-256; hash: of a text; sum: a
+ * checksum of bytes; room: bytes in memory where checksums are fast, if any are left; counted: receives the number of
+ * bytes that arrived; watched: receives the progress of another tab or process with the same file.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
  *   hasher: () => { update: (bytes: Uint8Array) => void, hex: () => string },
  *   sum: (bytes: Uint8Array) => number[], room: (size: number) => Uint8Array | undefined,
  *   counted: (bytes: number, cached: boolean) => void,
- *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} Surroundings */
+ *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} DownloadDeps */
+/** The best whole copy. verified: it has the SHA-256 that the caller named; wrong: why another copy is not used.
+ * @typedef {{ whole?: Entry, verified?: boolean, wrong?: GemmaError }} Found */
 
 export class Download {
-  /** Whether bytes come from the network. */
-  network = true;
+  /** @type {State} */
+  state = 'planned';
   #url;
-  /** Of a copy that was named. @type {string | undefined} */
+  /** Of a copy that the caller named. @type {string | undefined} */
   #key;
   /** Whether a token is sent. */
   #guarded;
-  #around;
+  #deps;
   #tuning;
   #identity = new Identity();
-  #shelf;
+  #file;
   #requests;
   #lanes;
-  #silences;
-  /** Bytes up to the last tensor; 0 until the header was read. */
-  #planned = 0;
-  /** The copy that has the digest that the caller named. @type {Entry | undefined} */
-  #proved;
-  /** That a stored copy has another digest than the caller named. @type {GemmaError | undefined} */
-  #wrong;
-  /** Whether the shelf is to get a copy. */
-  #fresh = false;
-  /** Whether bytes are read from the stored copy alone, and how many were. */
-  #direct = false;
+  #stallBudget;
+  /** Bytes up to the end of the last tensor; 0 until the header was read. */
+  #need = 0;
+  /** Bytes that read() has returned. */
   #read = 0;
-  /** Whether bytes are fetched that were stored and are damaged. */
-  #mending = false;
-  /** Says how far it is. @type {any} */
-  #telling;
-  /** When somebody else's download was told. */
+  /** Timer of progress reports. @type {any} */
+  #reporting;
+  /** Time of the last report about another tab's download. */
   #watched = -Infinity;
 
-  /** @param {UrlSource} source @param {Surroundings} around */
-  constructor(source, around) {
+  /** @param {UrlSource} source @param {DownloadDeps} deps */
+  constructor(source, deps) {
     this.#url = source.url;
     this.#key = source.key;
     this.#guarded = Boolean(source.headers?.some(([name]) => name.toLowerCase() === 'authorization'));
-    this.#around = around;
+    this.#deps = deps;
     this.#tuning = { ...TUNING, ...source.tuning };
-    this.#silences = new Silences(this.#tuning);
-    this.#shelf = new Shelf(around, this.#tuning.stallMs);
-    this.#requests = new Requests(source, this.#tuning, this.#identity, this.#shelf);
-    this.#requests.checked = () => this.digest !== '' || this.#mending;
+    this.#stallBudget = new StallBudget(this.#tuning);
+    this.#file = new CachedFile(deps, this.#tuning.stallMs);
+    this.#requests = new Requests(source, this.#tuning, this.#identity, this.#file);
+    this.#requests.checked = () => this.digest !== '' || this.state === 'mending';
     const { segment } = this.#tuning;
-    const room = () => (around.store && around.room(segment)) ?? new Uint8Array(segment);
+    const room = () => (deps.store && deps.room(segment)) ?? new Uint8Array(segment);
     this.#lanes = new Lanes(room, (range, before) => this.#fill(range, before));
   }
 
-  /** Bytes, once known. */
+  /** Whether bytes come from the network. */
+  get network() {
+    return this.state !== 'reading';
+  }
+
+  /** Bytes of the file, once known. */
   get total() {
     return this.#identity.total;
   }
 
   get kept() {
-    return this.#shelf.kept;
+    return this.#file.kept;
   }
 
-  /** SHA-256 that the bytes must have; empty if none is known, or if they were found to have it. */
+  /** SHA-256 that the caller must still check; empty if none is known or the copy was found to have it. */
   get digest() {
-    const wanted = (this.#around.expected ?? this.#requests.digest).toLowerCase();
-    return wanted === this.#shelf.sha256 ? '' : wanted;
+    const wanted = (this.#deps.expected ?? this.#requests.digest).toLowerCase();
+    return wanted === this.#file.sha256 ? '' : wanted;
   }
 
-  /** Asks the server what it has, and the cache what it has of that. @returns {Promise<void>} */
+  /** Asks the cache and the server which versions they have, and chooses. @returns {Promise<void>} */
   async open() {
-    this.#telling ??= setInterval(() => this.#tell(), this.#tuning.toldMs);
-    const { notice, hash } = this.#around;
+    this.state = 'probing';
+    this.#reporting = setInterval(() => this.#report(), this.#tuning.toldMs);
+    await this.#probe();
+  }
+
+  /** @returns {Promise<void>} */
+  async #probe() {
+    const { notice, hash } = this.#deps;
     const own = keyOf(this.#url, hash);
     const key = this.#key ?? own;
-    const copies = await this.#shelf.find(key);
-    const whole = await this.#sound(copies.filter((copy) => copy.whole));
-    if (key !== own) return this.#alone(whole);
-    const keeps = whole && (() => this.#keeps(whole));
-    if (keeps && (await this.#requests.within(this.#tuning.glanceMs, keeps))) return this.#shelf.tidy(key);
-    // What another one stores meanwhile is ours too.
-    if (await this.#shelf.lock(key, (have, total) => this.#watch(have, total))) return this.open();
+    const copies = await this.#file.find(key);
+    const found = await this.#verify(copies.filter((copy) => copy.whole));
+    if (key !== own) return this.#useUnasked(found);
+    const { whole, wrong } = found;
+    if (whole && (await this.#requests.within(this.#tuning.glanceMs, () => this.#keeps(whole, found)))) {
+      return this.#file.tidy(key);
+    }
+    // Another tab may have stored the file meanwhile.
+    if (await this.#file.lock(key, (have, total) => this.#watch(have, total))) return this.#probe();
     const part = copies.find((copy) => !copy.whole);
-    const answer = await this.#first(part);
-    const goesOn = part && answer && compare(answer.version, part.journal) === 'same';
-    if (whole || (part && !goesOn))
+    const answer = await this.#askFirst(part).catch((error) => {
+      if (!part || error.code !== 'source-changed') throw wrong ?? error;
+      return undefined;
+    });
+    const continues = part && answer && compare(answer.version, part.journal) === 'same';
+    if (whole || (part && !continues))
       notice('changed', 'the file on the server is another one now; it replaces the stored copy');
-    if (goesOn) return this.#resume(part, answer);
+    if (continues) return this.#resume(part, answer);
     if (!part) return this.#start(answer);
     this.#requests.drop(answer);
-    this.#start(await this.#greet());
+    return this.#start(await this.#askFirst());
   }
 
-  #tell() {
-    if (performance.now() - this.#watched >= this.#tuning.toldMs) this.#around.counted(0, false);
+  #report() {
+    if (performance.now() - this.#watched >= this.#tuning.toldMs) this.#deps.counted(0, false);
   }
 
   /** @param {number} have @param {number} total */
   #watch(have, total) {
     this.#watched = performance.now();
-    this.#around.watched(have, total);
+    this.#deps.watched(have, total);
   }
 
-  /** The first copy that has the bytes that the caller named; if none were, that nothing speaks against.
-   * @param {Entry[]} copies that are whole */
-  async #sound(copies) {
-    const expected = this.#around.expected?.toLowerCase();
+  /** Returns the first copy with the SHA-256 that the caller named, or without one the first that is not in doubt.
+   * @param {Entry[]} copies whole ones @returns {Promise<Found>} */
+  async #verify(copies) {
+    const expected = this.#deps.expected?.toLowerCase();
+    let wrong;
     for (const copy of copies) {
       const { total, sha256 } = copy.journal;
-      // Bytes behind the last tensor may be missing; they are fetched and checked with the rest.
-      if (!expected || this.#around.readOnly || copy.heldTo(0) < total) {
-        if (copy.complete) return copy;
+      // If bytes behind the last tensor are missing, they are fetched and all bytes are checked while loading.
+      if (!expected || this.#deps.readOnly || copy.heldTo(0) < total) {
+        if (copy.complete) return { whole: copy, wrong };
         continue;
       }
       const { got, lost } = await this.#digestOf(copy);
       if (lost) {
-        this.#wrong = this.#damaged(lost);
         copy.journal.sha256 = '';
-        return copy;
+        return { whole: copy, wrong: this.#corrupt(lost) };
       }
       if (got === expected) {
         copy.journal.sha256 = got;
-        if (!copy.complete || got !== sha256) await this.#shelf.mark(copy, false);
-        this.#proved = copy;
-        return copy;
+        if (!copy.complete || got !== sha256) await this.#file.mark(copy, false);
+        return { whole: copy, verified: true, wrong };
       }
-      this.#wrong = new GemmaError('sha256-mismatch', 'SHA-256 of the stored copy', { expected, got });
-      if (got && got !== sha256) await this.#shelf.mark(copy, true);
+      wrong = new GemmaError('sha256-mismatch', 'SHA-256 of the stored copy', { expected, got });
+      if (got && got !== sha256) await this.#file.mark(copy, true);
     }
-    return undefined;
+    return { wrong };
   }
 
-  /** Of all bytes, or what is damaged; neither where it cannot be read. @param {Entry} copy */
+  /** Returns the SHA-256 of a copy, or its first corrupt piece, or neither if it cannot be read. @param {Entry} copy */
   async #digestOf(copy) {
-    const hasher = this.#around.hasher();
-    const bytes = new Uint8Array(CHECKED);
+    const hasher = this.#deps.hasher();
+    const bytes = new Uint8Array(HASHED);
     const { total } = copy.journal;
-    for (let at = 0; at < total; at += CHECKED) {
+    for (let at = 0; at < total; at += HASHED) {
       const piece = bytes.subarray(0, total - at);
       this.#requests.mustBeOpen();
-      const count = await this.#shelf.look(copy, at, piece);
+      const count = await this.#file.look(copy, at, piece);
       if (count !== piece.length) return { got: '', lost: count === undefined ? '' : copy.lost(at + count) };
       hasher.update(piece);
     }
     return { got: hasher.hex(), lost: '' };
   }
 
-  /** @param {string} lost what is @param {unknown} [cause] why it stays so */
-  #damaged(lost, cause) {
+  /** @param {string} lost the piece @param {unknown} [cause] why it could not be fetched again */
+  #corrupt(lost, cause) {
     const got = cause ? `other ones, and none from the server: ${/** @type {Error} */ (cause).message}` : 'other ones';
     return new GemmaError('copy-damaged', `${lost} of the stored copy of ${this.#requests.shown}`, {
       expected: 'the bytes that were stored',
@@ -180,17 +212,18 @@ export class Download {
     });
   }
 
-  /** Whether a complete copy is used: unless the server has another model instead. @param {Entry} whole */
-  async #keeps(whole) {
+  /** Uses the whole copy, unless the server has another model now. Returns whether it does. @param {Entry} whole
+   * @param {Found} found */
+  async #keeps(whole, { verified }) {
     let answer;
     let verdict = 'unknown';
     let why = 'the server does not tell the version of the file';
     try {
-      answer = await this.#patiently(1, () => this.#requests.ask(0, 1, whole.journal));
-      // With the digest that was asked for, there is nothing later.
-      verdict = whole === this.#proved ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
+      answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
+      // With the SHA-256 that the caller named, no other version is wanted.
+      verdict = verified ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
-      // Who may not read it any more does not get it from here.
+      // Without access to the file there is none to its copy.
       if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
       why = /** @type {GemmaError} */ (error).message;
     }
@@ -204,11 +237,11 @@ export class Download {
     return true;
   }
 
-  /** Without a server: of its address, what may be secret was not stored. @param {Entry} [whole] */
-  async #alone(whole) {
+  /** Uses a whole copy without asking the server: its address was stored without secrets. @param {Found} found */
+  async #useUnasked({ whole, wrong }) {
     if (!whole) {
       throw (
-        this.#wrong ??
+        wrong ??
         new GemmaError('unsupported-source', 'no whole copy, and not all of the address, is stored', {
           expected: 'its whole URL',
           got: this.#requests.shown,
@@ -221,10 +254,10 @@ export class Download {
 
   /** @param {string} why */
   #unsure(why) {
-    this.#around.notice('offline', `the stored copy is used; whether it is the latest is not known: ${why}`);
+    this.#deps.notice('offline', `the stored copy is used; whether it is the latest is not known: ${why}`);
   }
 
-  /** Whether the server's file begins like one: portals and proxies answer as well. */
+  /** Returns whether the server's file begins like a model. Portals and proxies answer with pages. */
   async #isModel() {
     try {
       const answer = await this.#requests.ask(0, MAGIC.length);
@@ -242,142 +275,132 @@ export class Download {
     }
   }
 
-  /** The first answer; none where the part that is there is of another version. @param {Entry} [part] */
-  async #first(part) {
-    try {
-      return await this.#greet(part);
-    } catch (error) {
-      if (part && /** @type {GemmaError} */ (error).code === 'source-changed') return undefined;
-      throw this.#wrong ?? error;
-    }
-  }
-
-  /** @param {Entry} [part] to go on with */
-  async #greet(part) {
+  /** @param {Entry} [part] to continue */
+  async #askFirst(part) {
     const at = part?.heldTo(0) ?? 0;
     const { segment } = this.#tuning;
     const end = Math.min((Math.floor(at / segment) + 1) * segment, part?.gapTo(at) ?? Infinity);
-    return this.#patiently(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
+    return this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
   }
 
-  /** Without a copy. @param {Answer} [answer] */
+  /** Starts without a copy. @param {Answer} [answer] */
   async #start(answer) {
     // Some servers refuse a range of a small file.
     this.#requests.begin(answer ?? (await this.#requests.ask()), 0);
-    this.#fresh = true;
+    this.state = 'starting';
   }
 
-  /** @param {Entry} stored @param {Answer} [answer] none: from the copy alone
-   * @param {Version} [version] as it is called now, if that is another name */
+  /** Continues a copy. @param {Entry} stored @param {Answer} [answer] none if the server was not asked
+   * @param {Version} [version] as the server names it now */
   async #resume(stored, answer, version) {
-    await this.#shelf.use(stored);
-    if (!stored.wasWhole) return this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
-    if (answer) this.#requests.done(answer);
-    this.#identity.total = stored.journal.total;
-    this.#identity.pin(version ?? stored.journal);
-    this.network = false;
-    this.#direct = true;
+    await this.#file.use(stored);
+    if (stored.wasWhole) {
+      if (answer) this.#requests.done(answer);
+      this.#identity.total = stored.journal.total;
+      this.#identity.pin(version ?? stored.journal);
+      this.state = 'reading';
+    } else {
+      this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
+      this.state = 'resuming';
+    }
   }
 
-  /** A new copy in the cache. */
+  /** Begins a new copy in the cache. */
   async #create() {
-    const { hash } = this.#around;
+    const { hash } = this.#deps;
     const { total, version } = this.#identity;
     const { etag = '', modified = '' } = version ?? {};
-    this.#fresh = false;
-    if (!this.#shelf.open) return;
+    if (!this.#file.open) return;
     if (!total || !(etag || modified || this.digest)) {
-      return this.#shelf.tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
+      return this.#file.tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
-    await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}`, {
+    await this.#file.create(`${keyOf(this.#url, hash)}-${edition}`, {
+      ...emptyJournal(total, this.#tuning.segment),
       url: shownUrl(this.#url).slice(0, 1000),
       guarded: this.#guarded || undefined,
       etag,
       modified,
-      total,
-      have: [],
-      need: this.#planned || total + 1,
-      sha256: '',
-      used: 0,
-      turn: 0,
-      piece: pieceOf(total, this.#tuning.segment),
+      need: this.#need || total + 1,
     });
   }
 
-  /** The header was read: more at once, up to the last tensor. @param {number} need */
+  /** The header was read: fetches faster from now on, up to the end of the last tensor. @param {number} need bytes */
   planned(need) {
-    this.#planned = need;
+    this.#need = need;
     if (!this.digest) this.#requests.limit = need;
-    this.#shelf.need(need);
+    this.#file.need(need);
   }
 
-  /** From the stored copy straight to where bytes are wanted, as far as that goes; gives the count. From where it ends,
-   * and where there is none, they come by `next`. @param {Uint8Array} into */
+  /** Reads from a whole copy straight into the caller's memory. Returns the count; after 0, next() returns the rest.
+   * @param {Uint8Array} into */
   async read(into) {
-    if (!this.#direct) return 0;
+    if (this.state !== 'reading') return 0;
     const at = this.#read;
-    const count = await this.#shelf.read(at, this.#shelf.pieces(at, into));
-    this.#around.counted(count, true);
+    const count = await this.#file.read(at, this.#file.pieces(at, into));
+    this.#deps.counted(count, true);
     this.#read += count;
-    this.#direct = count > 0;
     return count;
   }
 
-  /** Bytes, valid until the next call; null at the end. */
+  /** Returns bytes that are valid until the next call; null at the end. */
   async next() {
-    if (this.#fresh) await this.#create();
+    if (this.state === 'reading') this.state = 'resuming';
+    if (this.state === 'starting') {
+      this.state = 'streaming';
+      await this.#create();
+    }
     return this.#lanes.next(this.#read, () => {
-      if (this.#planned) this.#requests.settle();
+      if (this.#need) this.#requests.settle();
       return { lanes: this.#requests.lanes, end: Math.min(this.total ?? Infinity, this.#requests.limit) };
     });
   }
 
-  /** @param {Range} range @param {Promise<void>} before when all before it are full */
+  /** @param {Range} range @param {Promise<void>} before resolves when all ranges before it are full */
   async #fill(range, before) {
     const end = () => Math.min(range.end, this.total ?? Infinity);
     while (range.at < end()) {
-      const held = Math.min(this.#shelf.held(range.at), end()) - range.at;
-      if (held) this.#came(range, await this.#shelf.read(range.at, range.room(held)), true);
+      const held = Math.min(this.#file.held(range.at), end()) - range.at;
+      if (held) this.#came(range, await this.#file.read(range.at, range.room(held)), true);
       else {
-        const receive = () => this.#receive(range, Math.min(end(), this.#shelf.gap(range.at)), before);
-        await this.#mend(range, () => this.#patiently(this.#tuning.attempts, receive, () => range.filled));
+        const receive = () => this.#receive(range, Math.min(end(), this.#file.gap(range.at)), before);
+        await this.#mend(range, () => this.#withRetry(this.#tuning.attempts, receive, () => range.filled));
       }
     }
   }
 
-  /** Says what was damaged, and that it is no more, or cannot be fetched again. @param {Range} range
+  /** Fetches, and reports if that repaired a corrupt piece of the copy. @param {Range} range
    * @param {() => Promise<void>} fetch */
   async #mend(range, fetch) {
-    const lost = this.#shelf.lost(range.at);
+    const lost = this.#file.lost(range.at);
     if (!lost) return fetch();
-    this.#mending = true;
+    this.state = 'mending';
     try {
       await fetch();
     } catch (error) {
-      const still = this.#shelf.lost(range.at) || lost;
-      throw /** @type {GemmaError} */ (error).code === 'aborted' ? error : this.#damaged(still, error);
+      const still = this.#file.lost(range.at) || lost;
+      throw /** @type {GemmaError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
     }
-    this.#around.notice('mended', `${lost} of the stored copy was damaged, and was fetched again`);
+    this.#deps.notice('mended', `${lost} of the stored copy was damaged, and was fetched again`);
   }
 
-  /** Where the shelf gives up on its store meanwhile, that may still write the lane's bytes.
-   * @param {Range} range @param {number} count that have come @param {Parameters<Shelf['put']>[3]} how */
+  /** Caches bytes that arrived. If the cached file gives up its store, that may still be writing the range's buffer.
+   * @param {Range} range @param {number} count @param {Parameters<CachedFile['put']>[3]} how */
   async #put(range, count, how) {
-    const { total } = this.#shelf;
-    const right = await this.#shelf.put(range, range.at, range.at + count, how);
-    if (total !== undefined && this.#shelf.total === undefined) range.leave();
+    const { total } = this.#file;
+    const right = await this.#file.put(range, range.at, range.at + count, how);
+    if (total !== undefined && this.#file.total === undefined) range.leave();
     if (!right) throw this.#requests.other();
   }
 
   /** @param {Range} range @param {number} count @param {boolean} cached */
   #came(range, count, cached) {
     range.came(count);
-    if (!cached) this.#silences.came(count);
-    this.#around.counted(count, cached);
+    if (!cached) this.#stallBudget.came(count);
+    this.#deps.counted(count, cached);
   }
 
-  /** Through one connection, as much as it gives up to `end`.
+  /** Receives what one connection delivers up to `end`.
    * @param {Range} range @param {number} end @param {Promise<void>} before */
   async #receive(range, end, before) {
     const requests = this.#requests;
@@ -404,20 +427,21 @@ export class Download {
   }
 
   /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
-  #patiently(attempts, f, progress) {
+  #withRetry(attempts, f, progress) {
     const onRetry = () => {
-      this.#requests.mustBeOpen(); // closing ends what a lane still reads, which is no failure
-      this.#around.notice('retry', 'the connection failed; trying again');
+      this.#requests.mustBeOpen(); // closing aborts what a range still reads: no failure
+      this.#deps.notice('retry', 'the connection failed; trying again');
     };
-    return patiently(this.#tuning, attempts, f, { onRetry, silences: this.#silences }, progress);
+    return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }
 
   /** @param {GemmaError} [error] why loading failed, if it did */
   async close(error) {
     const { digest } = this;
-    clearInterval(this.#telling);
-    if (!error) await this.#shelf.wait(this.#lanes.settled());
+    clearInterval(this.#reporting);
+    if (!error) await this.#file.wait(this.#lanes.settled());
     this.#requests.close();
-    await this.#shelf.finish(digest, error);
+    this.state = error || this.state === 'probing' ? 'failed' : 'done';
+    await this.#file.finish(digest, error);
   }
 }

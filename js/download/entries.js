@@ -1,34 +1,43 @@
-/* entries: how a model lies in a store: one file, the model's bytes at their places, behind them the checksums of its
- * pieces (checks.js) and a journal of what is there. The journal has two slots, written in turn, and a slot holds its
- * text twice, each with a checksum: what was torn or damaged does not count, and the other slot has the state before.
- * Copies of earlier versions have no checksums: halves that differ were torn. */
-import { tableBytes } from './checks.js';
+/* entries: the format of a stored copy: one file with the model's bytes at their offsets, then the checksums of its
+ * pieces (checks.js) and a journal. The journal has two slots, written alternately, and a slot holds its text twice,
+ * each with a checksum: torn or corrupt text does not count, and the other slot has the previous state. Copies of
+ * earlier versions have no checksums: there, halves that differ were torn. */
+import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
 /** @import { Store } from '../protocol.js' */
 
 const HALF = 4096;
 const SLOTS = 4 * HALF;
-/** Hexadecimal ones, of a half's checksum: its last bytes. */
+/** Hexadecimal digits of a half's checksum, its last bytes. */
 const DIGITS = 16;
 const MAX_PIECES = 64;
+/** Milliseconds from 1970 that a Date can be away. */
+const MOST_DATE = 8.64e15;
 
-/** Whether the name could be a model's copy. @param {string} name */
+/** Returns whether a name is of a model's copy. @param {string} name */
 export const isModel = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
 
-/** Or a conversation's (states.js). @param {string} name */
+/** Returns whether a name is of a saved chat (chat-cache.js). @param {string} name */
 export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
 
-/** Whether it is one of ours: no other file is touched. @param {string} name */
+/** Returns whether a name is one of either: no other file is touched. @param {string} name */
 export const isName = (name) => isModel(name) || isState(name);
 
-/** From, and up to before. @typedef {[number, number]} Piece */
-/** url: without what may be secret; have: in order; need: up to the last tensor's end, once known; sha256:
- * of all bytes, if it was checked; used: ms since 1970; doubt: its bytes did not prove to be a model, or the one that
- * was named; guarded: a token was sent for it; piece: bytes that a checksum is for, if there are any.
+/** Start and end. @typedef {[number, number]} Piece */
+/** url: without secrets; have: ranges in order; need: end of the last tensor, once known; sha256: of all bytes, if it
+ * was checked; used: ms since 1970; doubt: the bytes are no model, or not the one that was named; guarded: fetched with
+ * a token; piece: bytes of a piece, if there are checksums.
  * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[], need: number, sha256: string,
  *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece?: number }} Journal */
 
-/** A store may give less than was asked for, and is asked on.
+/** Returns the journal of a copy that has no bytes yet.
+ * @param {number} total @param {number} lane bytes of a lane @returns {Journal} */
+export function emptyJournal(total, lane) {
+  const piece = pieceOf(total, lane);
+  return { url: '', etag: '', modified: '', total, have: [], need: 0, sha256: '', used: 0, turn: 0, piece };
+}
+
+/** Fills a view. A store may return less than was requested.
  * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into
  * @param {() => boolean} [wanted] */
 export async function readAll(store, name, at, into, wanted) {
@@ -39,7 +48,7 @@ export async function readAll(store, name, at, into, wanted) {
   }
 }
 
-/** null: there is none. @param {Store} store @param {string} name @param {number} [size] of the file, if it is known
+/** Returns null if there is none. @param {Store} store @param {string} name @param {number} [size] of the file
  * @returns {Promise<Journal | null>} */
 export async function readJournal(store, name, size) {
   const start = (size ?? (await store.size(name))) - SLOTS;
@@ -50,7 +59,7 @@ export async function readJournal(store, name, size) {
   return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : (a ?? b)));
 }
 
-/** @param {Uint8Array} slot @param {number} end of what is in front of the journal */
+/** @param {Uint8Array} slot @param {number} end of the bytes before the journal */
 function slotOf(slot, end) {
   const halves = [slot.subarray(0, HALF), slot.subarray(HALF)];
   const texts = halves.map((half) => new TextDecoder().decode(half));
@@ -66,10 +75,10 @@ const digitsOf = (bytes) =>
     .map((word) => word.toString(16).padStart(DIGITS / 2, '0'))
     .join('');
 
-/** Whether it has the form of a journal: another program, or another version, may have written it.
+/** Returns whether a value is a journal: another program, or another version, may have written it.
  * @param {any} journal */
 function isJournal(journal) {
-  const { url, total, have, need, used, turn, piece = 1 } = Object(journal);
+  const { url, total, have, need, used, turn, piece = 1, etag = '', modified = '', sha256 = '' } = Object(journal);
   const pieces =
     Array.isArray(have) &&
     have.every(
@@ -81,7 +90,9 @@ function isJournal(journal) {
         one[0] < one[1] &&
         one[1] <= total,
     );
-  return typeof url === 'string' && pieces && [total, need, used, turn, piece].every(Number.isFinite) && piece > 0;
+  const isText = [url, etag, modified, sha256].every((value) => typeof value === 'string');
+  const isDate = Math.abs(used) <= MOST_DATE;
+  return isText && pieces && isDate && [total, need, used, turn, piece].every(Number.isFinite) && piece > 0;
 }
 
 /** @param {string} text @param {number} end @returns {Journal | null} */
@@ -105,8 +116,8 @@ export async function writeJournal(store, name, journal) {
   await store.write(name, journal.total + tableBytes(journal) + (journal.turn % 2) * slot.length, slot);
 }
 
-/** Add a piece. @param {Piece[]} have @param {number} start @param {number} end
- * @returns {Piece[]} in order, none touching another */
+/** Adds a range. @param {Piece[]} have @param {number} start @param {number} end
+ * @returns {Piece[]} in order, not touching each other */
 export function joined(have, start, end) {
   const apart = have.filter(([a, b]) => b < start || a > end);
   const touched = have.filter(([a, b]) => b >= start && a <= end);
@@ -115,7 +126,7 @@ export function joined(have, start, end) {
   return [...apart, piece].sort(([a], [b]) => a - b);
 }
 
-/** Take one away. @param {Piece[]} have @param {number} start @param {number} end */
+/** Removes a range. @param {Piece[]} have @param {number} start @param {number} end */
 export function without(have, start, end) {
   const left = have.flatMap(
     ([a, b]) =>
@@ -127,8 +138,8 @@ export function without(have, start, end) {
   return left.filter(([a, b]) => a < b);
 }
 
-/** Whether all that the engine needs is there. @param {Journal} journal */
+/** Returns whether all bytes that the engine needs are there. @param {Journal} journal */
 export const isWhole = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
 
-/** Whether it is, and nothing speaks against it. @param {Journal} journal */
+/** Returns whether it is whole and not in doubt. @param {Journal} journal */
 export const isComplete = (journal) => isWhole(journal) && !journal.doubt;

@@ -1,22 +1,22 @@
-/* entry: the stored copy of a file: its bytes, each piece checked when it is read (checks.js), and its journal
- * (entries.js). A piece that is not what was written is lost until it is put there again: it must be of the same
- * version, or what was written, or what lies there if it was its checksum that was damaged. */
+/* entry: the cached copy of a file: its bytes, each piece checked when it is read (checks.js), and its journal
+ * (entries.js). A corrupt piece is lost until it is written again. The new bytes must be of the same version, or match
+ * the stored checksum, or equal the stored bytes (then the checksum was corrupt). */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
 /** Of a lane: where it begins, and its bytes. @typedef {{ start: number, bytes: Uint8Array }} Part */
 import { Checks, tableBytes } from './checks.js';
 import { isComplete, isWhole, joined, readAll, readJournal, without, writeJournal } from './entries.js';
 
-/** Bytes that are read at once: when they are checked, the processor's cache still has them. */
+/** Bytes read at once: few enough to be in the processor's cache still when they are checked. */
 const AT_ONCE = 1 << 20;
 
-/** However little has come: others may wait for it, and watch. */
+/** Saves the journal at least this often, because other tabs may watch the progress. */
 const SAVE_MS = 2000;
 
-/** sum: a checksum, two words; readOnly: the store stays as it is.
- * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} Means */
+/** sum: a checksum of two words; readOnly: leave the store as it is.
+ * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} EntryDeps */
 
-/** A folder with the name of a copy is none; other failures do not mean that. @param {any} error */
+/** A folder with the name of a copy is no copy; other failures are real. @param {any} error */
 function noFile(error) {
   if (error?.name !== 'TypeMismatchError') throw error;
   return null;
@@ -32,19 +32,19 @@ export class Entry {
   #removed = false;
   /** @type {Checks | undefined} */
   #checks;
-  /** Pieces that are not what was written, and the checksums of what lies there. @type {Map<number, number[]>} */
+  /** Corrupt pieces, with the checksums of their bytes. @type {Map<number, number[]>} */
   #lost = new Map();
   /** @type {Promise<void> | undefined} */
   #saving;
   /** @type {unknown} */
   #failure;
   journal;
-  /** Whether it was whole when it was found: then it is not ours to remove. */
+  /** Whether it was whole when it was found: then this load must not remove it. */
   wasWhole;
-  /** Pieces that were put there again. */
+  /** Number of repaired pieces. */
   mended = 0;
 
-  /** @param {Store} store @param {string} name @param {Journal} journal @param {Means} means */
+  /** @param {Store} store @param {string} name @param {Journal} journal @param {EntryDeps} deps */
   constructor(store, name, journal, { sum, readOnly }) {
     this.#store = store;
     this.#name = name;
@@ -55,13 +55,13 @@ export class Entry {
     if (!journal.turn && journal.piece) this.#checks = new Checks(new Uint8Array(tableBytes(journal)));
   }
 
-  /** The copies of a file, the one that was used last first.
-   * @param {Store} store @param {string} key @param {Means} means */
-  static async find(store, key, means) {
+  /** Finds the copies of a file, the last used first.
+   * @param {Store} store @param {string} key @param {EntryDeps} deps */
+  static async find(store, key, deps) {
     const found = [];
     for (const name of await store.list()) {
       const journal = name.startsWith(key) && (await readJournal(store, name).catch(noFile));
-      if (journal) found.push(new Entry(store, name, journal, means));
+      if (journal) found.push(new Entry(store, name, journal, deps));
     }
     return found.sort((a, b) => b.journal.used - a.journal.used);
   }
@@ -78,17 +78,17 @@ export class Entry {
     return isComplete(this.journal);
   }
 
-  /** Where the piece that holds `at` ends; `at` where there is none. @param {number} at */
+  /** Returns the end of the stored range that contains `at`, or `at` if none does. @param {number} at */
   heldTo(at) {
     return this.journal.have.find(([a, b]) => a <= at && at < b)?.[1] ?? at;
   }
 
-  /** Where the first piece behind `at` begins. @param {number} at */
+  /** Returns the start of the first stored range behind `at`. @param {number} at */
   gapTo(at) {
     return this.journal.have.find(([a]) => a > at)?.[0] ?? Infinity;
   }
 
-  /** The lost piece that holds `at`, if it was lost: for people. @param {number} at */
+  /** Returns the name of the lost piece at `at` for messages, '' if it is not lost. @param {number} at */
   lost(at) {
     const { piece = 1, total } = this.journal;
     const i = Math.floor(at / piece);
@@ -96,13 +96,13 @@ export class Entry {
     return this.#lost.has(i) ? `piece ${i + 1} of ${Math.ceil(total / piece)} (bytes ${start} to ${end - 1})` : '';
   }
 
-  /** Where a piece begins, and ends. @param {number} i @returns {[number, number]} */
+  /** Returns the start and end of a piece. @param {number} i @returns {[number, number]} */
   #place(i) {
     const { piece = 1, total } = this.journal;
     return [i * piece, Math.min((i + 1) * piece, total)];
   }
 
-  /** Those that are stored, and compared with what is read. */
+  /** Loads the stored checksums. */
   async #table() {
     const { total, piece } = this.journal;
     if (!this.#checks && piece) {
@@ -113,7 +113,7 @@ export class Entry {
     return this.#checks;
   }
 
-  /** How many bytes to read: whole pieces, which are checked where they are wanted, or up to where the next one begins.
+  /** Returns how many bytes to read: whole pieces, which are checked in place, or up to the next piece.
    * @param {number} at @param {number} most */
   pieces(at, most) {
     const { piece = 1 } = this.journal;
@@ -121,9 +121,8 @@ export class Entry {
     return count < piece || at % piece ? Math.min(count, piece - (at % piece)) : count - (count % piece);
   }
 
-  /** Fills `into` up to the first piece that is not what was written; gives the count.
-   * @param {number} at @param {Uint8Array} into
-   * @param {() => boolean} [wanted] false: nothing may be put into it any more */
+  /** Fills `into` up to the first corrupt piece. Returns the count.
+   * @param {number} at @param {Uint8Array} into @param {() => boolean} [wanted] false: leave `into` alone */
   async read(at, into, wanted = () => true) {
     const checks = await this.#table();
     for (let done = 0; done < into.length; ) {
@@ -135,8 +134,8 @@ export class Entry {
     return into.length;
   }
 
-  /** Whole pieces are read into their place, others into one of their own, for they are checked whole. Gives how many
-   * bytes are right. @param {Checks | undefined} checks @param {number} at @param {Uint8Array} into
+  /** Reads whole pieces in place, others into a new buffer, because checks need whole pieces. Returns the number of
+   * correct bytes. @param {Checks | undefined} checks @param {number} at @param {Uint8Array} into
    * @param {() => boolean} wanted */
   async #some(checks, at, into, wanted) {
     const { piece = 1, total } = this.journal;
@@ -154,7 +153,7 @@ export class Entry {
     return part.length;
   }
 
-  /** Gives how many bytes are what was written; the piece behind them is lost.
+  /** Returns the number of correct bytes; the piece behind them is lost.
    * @param {Checks} checks @param {number} i the first piece @param {Uint8Array} bytes */
   #check(checks, i, bytes) {
     const { piece = 1, have } = this.journal;
@@ -168,19 +167,19 @@ export class Entry {
     return bytes.length;
   }
 
-  /** Bytes of a lane; false: they are not what was lost. journalEvery: bytes that may be lost when everything ends now;
-   * same: the server says that they are of the version that was stored.
+  /** Writes bytes of a lane. Returns false if they are not those of the lost piece. journalEvery: bytes between two
+   * writes of the journal; same: the server says that they are of the stored version.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
     const checks = await this.#table();
     const { piece = 1 } = this.journal;
-    const written = !this.#lost.size; // once: another lane may mend meanwhile
+    const written = !this.#lost.size; // decided once: another lane may mend meanwhile
     if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
     for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
       const [start, stop] = this.#place(i);
       if (stop > end) {
-        // Of what was lost, nothing is written before it has proved to be the same.
+        // A lost piece is not written before all of it proved to be right.
         if (!written && !this.#lost.has(i)) await this.#write(lane, Math.max(at, start), end);
       } else if (!(await this.#complete(checks, i, lane, { at: Math.max(at, start), same, written }))) {
         return false;
@@ -195,8 +194,8 @@ export class Entry {
     if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
-  /** A piece has come to its end. @param {Checks} checks @param {number} i @param {Part} lane
-   * @param {{ at: number, same: boolean, written: boolean }} how at: where its last bytes begin */
+  /** All bytes of a piece have arrived. @param {Checks} checks @param {number} i @param {Part} lane
+   * @param {{ at: number, same: boolean, written: boolean }} how at: start of its last bytes */
   async #complete(checks, i, lane, { at, same, written }) {
     const [start, end] = this.#place(i);
     const lies = this.#lost.get(i);
@@ -210,7 +209,7 @@ export class Entry {
     return true;
   }
 
-  /** Of a piece; lanes of another size than it was made for may hold a part of it only.
+  /** Returns a piece's bytes. Lanes of another size than it was made for may hold only a part.
    * @param {Part} lane @param {number} start @param {number} end */
   async #bytesOf(lane, start, end) {
     if (start >= lane.start) return lane.bytes.subarray(start - lane.start, end - lane.start);
@@ -222,7 +221,7 @@ export class Entry {
   /** @param {number} came @param {number} journalEvery */
   async #journal(came, journalEvery) {
     this.#unsaved += came;
-    // The disk may take its time once; twice as much is not put at risk.
+    // Waits for the previous save, so that a slow disk risks no more than this.
     if (this.#writes && (this.#unsaved >= journalEvery || Date.now() - this.#saved > SAVE_MS)) {
       await this.#saving;
       this.#saving ??= this.save()
@@ -236,10 +235,10 @@ export class Entry {
     if (this.#failure) throw this.#failure;
   }
 
-  /** The journal never says more than what was flushed before. What was lost, and not put there again, stays in it: the
-   * next one who reads it finds out as well. */
+  /** Writes the journal, which never claims more than was flushed before. Lost pieces stay in it: the next reader
+   * detects them again. */
   async save() {
-    // What somebody removed meanwhile does not come back.
+    // A copy that was removed meanwhile must not come back.
     if (this.wasWhole && !(await this.#store.size(this.#name))) return;
     const { journal } = this;
     const rows = this.#checks?.take();
@@ -262,12 +261,12 @@ export class Entry {
     }
   }
 
-  /** As it is. */
+  /** Closes it as it is. */
   async leave() {
     await this.#store.close?.(this.#name);
   }
 
-  /** Whether it is in the store as it was saved: somebody may have removed it, or cut it off. */
+  /** Returns whether the store still has it as it was saved: it may have been removed or cut off. */
   async there() {
     return (await readJournal(this.#store, this.#name))?.turn === this.journal.turn;
   }

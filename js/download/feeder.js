@@ -1,4 +1,4 @@
-/* feeder: what the client holds (streams, iterables, bytes), in pieces that the worker asks for. */
+/* feeder: sources that the client holds (streams, iterables, bytes), in pieces that the worker asks for. */
 /** @import { ByteIterator, Part } from './describe.js' */
 import { GemmaError, reading } from '../errors.js';
 import { asBytes } from './describe.js';
@@ -7,7 +7,7 @@ import { cutter } from './pump.js';
 /** Bytes in a piece, at most. */
 const CHUNK = 1 << 20;
 
-/** Pieces of what an iterator yields, copied: the giver keeps its buffers. */
+/** Copies pieces of an iterator's chunks: the caller keeps its buffers. */
 class ChunkFeeder {
   #iterator;
   #take;
@@ -38,12 +38,12 @@ class ChunkFeeder {
     try {
       await this.#iterator.return?.();
     } catch {
-      /* The giver's clean-up is its own affair. */
+      /* a failing clean-up of the caller's does not matter */
     }
   }
 }
 
-/** Of all parts of a model that the client holds. */
+/** The parts of a model that the client holds. */
 export class Feeders {
   #feeders;
 

@@ -1,5 +1,5 @@
-/* http: requests for pieces of one file on a server: which version of it answered, what a failure
- * means, and whether asking again may help. */
+/* http: requests for ranges of one file on a server: which version answered, what a failure means, and whether a retry
+ * can help. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { ErrorCode, ErrorDetails } from '../errors.js' */
 /** @import { Version } from './identity.js' */
@@ -26,18 +26,16 @@ export const TUNING = {
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
-/** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence, which began
- * at `since`. */
-export class Passing extends GemmaError {
+/** A failure that a retry can fix. after: ms to wait, if the server says so; stalled: after a silence since `since`. */
+export class TransientError extends GemmaError {
   after = 0;
   stalled = false;
   since = 0;
 }
 
-/** What silences of one file take together, where each connection brings a little and falls silent: as long as
- * `attempts` of them, and one more for every four segments that came. Those of several connections at once count
- * once. */
-export class Silences {
+/** Limits the total stall time of one file, for servers whose connections each deliver a little and stall: `attempts`
+ * stalls, and one more for every four segments that arrived. Simultaneous stalls count once. */
+export class StallBudget {
   #stallMs;
   #left;
   #perByte;
@@ -55,7 +53,7 @@ export class Silences {
     this.#left += bytes * this.#perByte;
   }
 
-  /** Whether it is too much with one more. @param {number} since when that began, in ms */
+  /** Adds a stall. Returns whether the budget is exceeded. @param {number} since its start, in ms */
   over(since) {
     const until = since + this.#stallMs;
     this.#left -= Math.max(until - Math.max(since, this.#until), 0);
@@ -70,22 +68,22 @@ export const sleep = (ms) =>
     setTimeout(resolve, ms);
   });
 
-/** What f gives, in spite of failures that pass. Attempts count as long as there is no progress; where a connection
- * fell silent that is a quarter of a range, and only so many silences are heard: else a file could take for ever.
+/** Runs f again after transient errors. Progress resets the attempts; after a stall it takes a quarter of a segment.
+ * The stall budget keeps servers from making a file take forever.
  * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
- * @param {{ onRetry: () => void, silences: Silences }} around of the file @param {() => number} [progress] */
-export async function patiently(tuning, attempts, f, { onRetry, silences }, progress = () => 0) {
+ * @param {{ onRetry: () => void, stallBudget: StallBudget }} file @param {() => number} [progress] */
+export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, progress = () => 0) {
   const { backoffMs, longestMs, segment } = tuning;
   for (let attempt = 1; ; attempt++) {
     const before = progress();
     try {
       return await f();
     } catch (error) {
-      const passes = error instanceof Passing;
+      const passes = error instanceof TransientError;
       const least = passes && error.stalled ? segment / 4 : 1;
       if (progress() - before >= least) attempt = 1;
       if (!passes || attempt >= attempts || error.after > longestMs) throw error;
-      if (error.stalled && silences.over(error.since)) throw error;
+      if (error.stalled && stallBudget.over(error.since)) throw error;
       onRetry();
       const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
       await sleep(Math.max(wait, error.after));
@@ -98,13 +96,13 @@ export class Remote {
   /** Where redirects led: asked first from then on. */
   #at;
   #headers;
-  /** How long a silence may be, in ms. */
+  /** Tolerated silence, in ms. */
   patience;
-  /** In a browser. @type {string | undefined} */
+  /** The page's origin, in a browser. @type {string | undefined} */
   #home = globalThis.location?.origin;
   /** SHA-256, if the server names it. */
   digest = '';
-  /** How long an answer takes at least, in ms; refusals are faster. */
+  /** Shortest time to an answer, in ms; refusals are faster and do not count. */
   latency = Infinity;
 
   /** @param {UrlSource} source @param {Tuning} tuning */
@@ -116,7 +114,7 @@ export class Remote {
     this.shown = url.split(/[?#]/)[0].slice(0, 200);
   }
 
-  /** The bytes from start to before end, or the whole file; a server may answer with something else.
+  /** Requests the bytes from start to before end, or the whole file. A server may answer with something else.
    * @param {number} [start] @param {number} [end] @param {Version} [version] expected
    * @returns {Promise<Answer>} */
   async ask(start, end, version) {
@@ -124,7 +122,7 @@ export class Remote {
     /** @type {[string, string][]} */
     const headers =
       start === undefined || !/^http/.test(this.#url) ? [] : [['range', `bytes=${start}-${Number(end) - 1}`]];
-    // In a browser this header would need the leave of other hosts; versions are compared anyway.
+    // In a browser other hosts must allow this header; versions are compared anyway.
     const condition = version?.etag.startsWith('"') ? version.etag : version?.modified;
     if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
       headers.push(['if-range', condition]);
@@ -147,7 +145,7 @@ export class Remote {
     throw this.#refusal(response);
   }
 
-  /** Tokens and the like go to the host of the URL only. Browsers follow by themselves, and see to it.
+  /** Follows redirects, with the caller's headers only for the URL's own origin. Browsers do that themselves.
    * @param {[string, string][]} headers @param {AbortSignal} signal */
   async #follow(headers, signal) {
     let url = this.#at;
@@ -171,8 +169,8 @@ export class Remote {
     }
   }
 
-  /** Neither an answer nor its next bytes may take for ever; when it was aborted, it ends at once: Node 20 leaves some
-   * reads of a body waiting, for ever.
+  /** Fails after `patience` ms without data; rejects immediately on abort, because Node 20 never settles some reads of
+   * an aborted body.
    * @template T @param {AbortController} abort @param {ErrorCode} code @param {string} what @param {Promise<T>} promise
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
@@ -199,7 +197,7 @@ export class Remote {
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
       const got = tells ? 'none' : cause.message || cause.code || String(cause);
       const why = { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause };
-      throw Object.assign(new Passing(code, what, why), { stalled, since });
+      throw Object.assign(new TransientError(code, what, why), { stalled, since });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', ended);
@@ -222,28 +220,31 @@ export class Remote {
     const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
     const got = `status ${status}${after > 0 ? `, to be asked again in ${Math.ceil(after / 1000)} s` : ''}`;
     const code = status === 416 ? 'source-changed' : 'http-error';
-    const error = new (passes ? Passing : GemmaError)(code, `${this.shown}: ${why}`, { expected: 'status 200', got });
-    // What a redirect led to may have expired.
+    const error = new (passes ? TransientError : GemmaError)(code, `${this.shown}: ${why}`, {
+      expected: 'status 200',
+      got,
+    });
+    // The address of a redirect can expire.
     this.#at = this.#url;
     return Object.assign(error, { after, status });
   }
 }
 
-/** Bytes of the file from `at` on, as they come. */
+/** The file's bytes from `at` on, as they arrive. */
 export class Answer {
   #take;
-  /** When it began to come. */
+  /** Time of arrival. */
   since = performance.now();
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
-   * @param {number | undefined} end of what was asked for
+   * @param {number | undefined} end of the requested range
    * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {() => void} close */
   constructor({ status, headers }, body, end, timely, close) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
-    /** Exactly these bytes, or the whole file. */
+    /** A range, or else the whole file. */
     this.partial = status === 206;
-    /** NaN: a part of the file, but who knows which. */
+    /** NaN: an unknown part of the file. */
     this.at = this.partial ? Number(encoded ? NaN : (range?.[1] ?? NaN)) : 0;
     this.end = (this.partial && end) || Infinity;
     const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));
@@ -260,7 +261,7 @@ export class Answer {
     this.close = close;
   }
 
-  /** At most so many bytes, valid until the next call; none at the end. @param {number} most */
+  /** Returns at most so many bytes, valid until the next call; none at the end. @param {number} most */
   async read(most) {
     const piece = await this.#take(most);
     this.at += piece.length;

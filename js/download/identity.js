@@ -1,22 +1,21 @@
-/* identity: which file it is, said without asking anybody: whether two answers are of one version, and what a URL
- * names. */
+/* identity: whether two answers are of one version of a file, and which file a URL names. */
 
-/** Words in the names of a query's parts that may be secret: these are not shown. */
+/** Words in names of query parameters whose values may be secret. */
 const SECRET = new RegExp(
   '^(sig|signature|token|key|auth|authorization|credentials?|secret|pass|passwd|password|pwd' +
     '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$',
   'i',
 );
-/** Values that are longer are not shown either, whatever they are called. */
+/** Longer values are not shown either. */
 const LONGEST_SHOWN = 20;
-/** Parts that each signing makes anew: if all of a group are there, they say who may read, not what is read. */
+/** Parameters of a signature, which do not name the file. They count only if all needed ones of a group are there. */
 const SIGNATURES = [
   ['Signature', 'Key-Pair-Id', 'Expires', 'Policy'],
   ['sig', 'se', 'sv', 'st', 'spr', 'sp'],
 ];
 const NEEDED = [2, 3];
 
-/** What tells one version of a file from another.
+/** A version of a file.
  * @typedef {{ etag: string, modified: string, total: number | undefined }} Version */
 
 /** @param {Version} a @param {Version} b @returns {'same' | 'changed' | 'unknown'} */
@@ -27,7 +26,7 @@ export function compare(a, b) {
   return x === y ? 'same' : 'changed';
 }
 
-/** Without what says only how it was sent: "v1", W/"v1" and "v1-gzip" name one file, though not one stream of bytes.
+/** Removes the transfer's part of an ETag: "v1", W/"v1" and "v1-gzip" name one file.
  * @template {Version} V @param {V} version */
 export const loosely = (version) => {
   return { ...version, etag: version.etag.replace(/^W\//, '').replace(/-(gzip|br|zstd)"$/, '"') };
@@ -36,7 +35,7 @@ export const loosely = (version) => {
 /** @param {Version} version */
 export const nameOf = ({ etag, modified, total }) => `${etag || modified || 'no version'}, ${total ?? 'some'} bytes`;
 
-/** One file, of which the version that was seen first counts. */
+/** One file; the version that was seen first counts. */
 export class Identity {
   /** @type {Version | undefined} */
   version;
@@ -55,7 +54,7 @@ export class Identity {
     this.version = undefined;
   }
 
-  /** Whether a later answer can be compared with it. */
+  /** Whether later answers can be compared with it. */
   get named() {
     return Boolean(this.version?.etag || this.version?.modified);
   }
@@ -64,7 +63,7 @@ export class Identity {
 /** @param {string} url */
 export const plainUrl = (url) => url.split(/[?#]/)[0];
 
-/** What can be shown and stored of a URL: all but what may be secret. @param {string} url */
+/** Returns a URL without what may be secret, to show and to store. @param {string} url */
 export function shownUrl(url) {
   const query = [...new URL(url).searchParams].filter(
     ([name, value]) =>
@@ -75,7 +74,7 @@ export function shownUrl(url) {
   return plainUrl(url) + (text && `?${text}`);
 }
 
-/** Which file a URL names: the hash of all of it, but for a signature. @param {string} url
+/** Returns a hash of a URL without its signature. @param {string} url
  * @param {(text: string) => string} hash */
 export function keyOf(url, hash) {
   const { searchParams } = new URL(url);

@@ -1,14 +1,14 @@
-/* lanes: a window over a file: ranges of one size, filled side by side by whoever knows how, and given in order as
- * their bytes come. How many there may be is a setting, which may change on the way. */
+/* lanes: a window over a file: ranges of one size that are filled in parallel and returned in order as their bytes
+ * arrive. Their number can change meanwhile. */
 
-/** Bytes of the file from `start` to before `end`, of which the first `filled` came and the first `given` went. */
+/** Bytes of the file from `start` to before `end`: the first `filled` have arrived, the first `given` were returned. */
 class Lane {
   filled = 0;
   given = 0;
   full = false;
   /** @type {unknown} */
   error;
-  /** When it is full, or failed. */
+  /** Resolves when it is full or failed. */
   settled = Promise.resolve();
   wake = () => {};
 
@@ -19,22 +19,22 @@ class Lane {
     this.bytes = bytes;
   }
 
-  /** Where its next byte lies in the file. */
+  /** Offset of its next byte in the file. */
   get at() {
     return this.start + this.filled;
   }
 
-  /** A store that was given up may still write its bytes: they are left to it, and not used again. */
+  /** Leaves the buffer to a store that timed out and may still be writing it. */
   leave() {
     this.bytes = this.bytes.slice();
   }
 
-  /** Where its next bytes go. @param {number} count */
+  /** Returns the place for its next bytes. @param {number} count */
   room(count) {
     return this.bytes.subarray(this.filled, this.filled + count);
   }
 
-  /** @param {number} count bytes that are in their room */
+  /** @param {number} count bytes that were put there */
   came(count) {
     this.filled += count;
     this.wake();
@@ -42,27 +42,28 @@ class Lane {
 }
 
 /** @typedef {Lane} Range */
-/** Fills a range; before: until all before it are full, for one answer may have to do for several.
+/** Fills a range. before: resolves when all ranges before it are full, since they may have to share one answer.
  * @typedef {(range: Range, before: Promise<void>) => Promise<void>} Fill */
 
 export class Lanes {
   #room;
   #fill;
-  /** From the one that is being given. @type {Lane[]} */
+  /** Unread ones. @type {Lane[]} */
   #lanes = [];
-  /** Where the next one begins. */
+  /** Start of the next one. */
   #next = 0;
-  /** Of those that were given. @type {Uint8Array[]} */
+  /** Buffers to use again. @type {Uint8Array[]} */
   #spare = [];
 
-  /** @param {() => Uint8Array} room for a range: all of one size @param {Fill} fill */
+  /** @param {() => Uint8Array} room allocates a buffer, always of one size @param {Fill} fill */
   constructor(room, fill) {
     this.#room = room;
     this.#fill = fill;
   }
 
-  /** Bytes, valid until the next call; null at the end. from: where the first lane begins; settings: how many there may
-   * be now, and where no more are begun. @param {number} from @param {() => { lanes: number, end: number }} settings */
+  /** Returns bytes that are valid until the next call; null at the end. from: start of the first lane; settings: the
+   * number of lanes now, and the end of the file. @param {number} from @param {() => { lanes: number, end: number }}
+   * settings */
   async next(from, settings) {
     this.#next = Math.max(this.#next, from);
     for (;;) {
@@ -96,7 +97,7 @@ export class Lanes {
     }
   }
 
-  /** When those that were begun are full, or failed. */
+  /** Resolves when all lanes are full or failed. */
   async settled() {
     for (const lane of [...this.#lanes]) await lane.settled;
   }

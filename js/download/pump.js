@@ -1,17 +1,17 @@
-/* pump: bytes of streams, in pieces. Knows nothing of where they come from. */
-/** Of a read: small ones leave more garbage behind than is collected in time. */
+/* pump: bytes of streams, in pieces. */
+/** Bytes of a read: small reads leave more garbage than is collected in time. */
 const CHUNK = 1 << 20;
-/** Of streams that ended, for those that begin. @type {ArrayBuffer[]} */
+/** Buffers of streams that ended. @type {ArrayBuffer[]} */
 const spare = [];
 
-/** Cuts chunks (null: the end), of which it holds one: at most so many bytes, none at the end.
+/** Returns a function that cuts chunks (null: the end) into pieces of at most so many bytes; none at the end.
  * @param {() => Promise<Uint8Array | null>} next */
 export function cutter(next) {
   /** @type {Uint8Array | null} */
   let rest = null;
   return async (/** @type {number} */ most) => {
     while (!rest?.length) {
-      // What was cut before may have lost its buffer: nothing is asked of it again.
+      // The previous chunk's buffer may be detached: it is not used again.
       rest = await next();
       if (!rest) return new Uint8Array(0);
     }
@@ -21,7 +21,7 @@ export function cutter(next) {
   };
 }
 
-/** Fills views, to the last byte if there are as many, and gives the count.
+/** Returns a function that fills a view completely, except at the end, and returns the count.
  * @param {() => Promise<Uint8Array | null>} next */
 export function filler(next) {
   const take = cutter(next);
@@ -36,7 +36,8 @@ export function filler(next) {
   };
 }
 
-/** null: it is none of bytes, WebKit's of answers are not. @param {ReadableStream<Uint8Array>} body */
+/** Returns null for a stream that is not one of bytes, like WebKit's response bodies. @param
+ * {ReadableStream<Uint8Array>} body */
 function byteReader(body) {
   try {
     return body.getReader({ mode: 'byob' });
@@ -45,11 +46,10 @@ function byteReader(body) {
   }
 }
 
-/** Whether a body's bytes wait outside for who reads them. WebKit takes what comes, however far ahead of that. */
+/** Returns whether response bodies apply back-pressure. WebKit's do not. */
 export const bodiesWait = () => !!byteReader(/** @type {ReadableStream<Uint8Array>} */ (new Response('.').body));
 
-/** Reads into one buffer again and again, if it can: chunks that wait for the garbage collector
- * would be most of the memory peak.
+/** Reads into the same buffer if possible: chunks that wait for the garbage collector would be most of the memory peak.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 export function pumpOf(body) {
   const bytes = byteReader(body);
@@ -59,12 +59,12 @@ export function pumpOf(body) {
     /** @type {any} */
     const { done, value } = await bytes.read(new Uint8Array(buffer));
     if (done && value?.buffer.byteLength === CHUNK) spare.push(value.buffer);
-    buffer = done ? new ArrayBuffer(1) : value.buffer; // 1: for whoever asks again
+    buffer = done ? new ArrayBuffer(1) : value.buffer; // 1: for a read after the end
     return done ? null : value;
   };
 }
 
-/** What was consumed would wait for the collector: hundreds of megabytes. Detached, it is free at once.
+/** Detaches consumed chunks, which frees hundreds of megabytes before the garbage collector does.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 function chunksOf(body) {
   const reader = body.getReader();

@@ -1,38 +1,38 @@
-/* requests: which request gives the bytes at a place. There are four ways:
- *   first   one range after the other, each for one lane, until it is seen how fast they come
- *   pieces  the same, several side by side
- *   long    one after the other, longer than a lane, the next one asked for before the last one ends: the network is
- *           faster than requests are, and what has come waits outside for whoever reads it
- *   whole   one answer for the whole file: the server gives no ranges; for good
- * An answer that goes on behind the lane it was asked for waits for the next lane: `stream`. */
+/* requests: chooses the request that gives the bytes at an offset. There are four ways:
+ *   first   one range after the other, each for one lane, until the speed is known
+ *   pieces  the same, several in parallel
+ *   long    one after the other, longer than a lane, the next one requested before this one ends: the network is faster
+ *           than requests are, and bodies apply back-pressure
+ *   whole   one answer for the whole file, because the server does not support ranges; final
+ * An answer that continues behind its lane is kept for the next lane: `stream`. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { Answer } from './http.js' */
 /** @import { Identity, Version } from './identity.js' */
-/** @import { Shelf } from './shelf.js' */
+/** @import { CachedFile } from './cached-file.js' */
 import { GemmaError } from '../errors.js';
-import { Passing, Remote } from './http.js';
+import { TransientError, Remote } from './http.js';
 import { nameOf } from './identity.js';
 import { bodiesWait } from './pump.js';
 
-/** Of bytes, in bytes per ms. */
+/** Measures speed, in bytes per ms. */
 class Pace {
-  /** 0: not known. */
+  /** 0 if unknown. */
   rate = 0;
   #since = 0;
   #window;
 
-  /** @param {number} window bytes that a measurement is for */
+  /** @param {number} window bytes of a measurement */
   constructor(window) {
     this.#window = window;
   }
 
-  /** Of one answer so far. @param {number} came @param {number} since */
+  /** Measures one answer so far. @param {number} came @param {number} since */
   one(came, since) {
     this.#since = since;
     if (came >= this.#window / 4) this.rate = came / passed(performance.now(), since);
   }
 
-  /** Of long ranges one with another, for buffers fill and empty. @param {number} came since the last call */
+  /** Averages over long ranges, because buffers fill and empty. @param {number} came since the last call */
   mean(came) {
     const now = performance.now();
     this.rate += ((came / passed(now, this.#since) - this.rate) * came) / this.#window / 4;
@@ -40,7 +40,7 @@ class Pace {
   }
 }
 
-/** Clocks may be coarse. @param {number} now @param {number} since */
+/** Clocks can be coarse. @param {number} now @param {number} since */
 const passed = (now, since) => Math.max(now - since, 1);
 
 export class Requests {
@@ -48,33 +48,33 @@ export class Requests {
   #way = 'first';
   #tuning;
   #identity;
-  #shelf;
+  #file;
   #remote;
   #pace;
   /** @type {Answer | undefined} */
   #stream;
-  /** One that was asked for before it is needed. @type {{ at: number, answer: Promise<Answer> } | undefined} */
+  /** A request made before its answer is needed. @type {{ at: number, answer: Promise<Answer> } | undefined} */
   #early;
-  /** Whether there may be more of those: some servers refuse a second request. */
+  /** Whether to make more of those: some servers refuse a second connection. */
   #eager = true;
   /** @type {Set<Answer>} */
   #open = new Set();
   #closed = false;
-  /** No byte is wanted from here on. */
+  /** End of the bytes that are needed. */
   limit = Infinity;
-  /** Whether bytes of two versions would be found out, by a digest. */
+  /** Whether a digest would detect bytes of two versions. */
   checked = () => false;
 
-  /** @param {UrlSource} source @param {Tuning} tuning @param {Identity} identity @param {Shelf} shelf */
-  constructor(source, tuning, identity, shelf) {
+  /** @param {UrlSource} source @param {Tuning} tuning @param {Identity} identity @param {CachedFile} file */
+  constructor(source, tuning, identity, file) {
     this.#tuning = tuning;
     this.#identity = identity;
-    this.#shelf = shelf;
+    this.#file = file;
     this.#remote = new Remote(source, tuning);
     this.#pace = new Pace(tuning.segment);
   }
 
-  /** Of the URL, for people. */
+  /** The URL for messages. */
   get shown() {
     return this.#remote.shown;
   }
@@ -84,7 +84,7 @@ export class Requests {
     return this.#remote.digest;
   }
 
-  /** How long a silence may be while f runs. @template T @param {number} ms @param {() => Promise<T>} f */
+  /** Runs f with a shorter tolerated silence. @template T @param {number} ms @param {() => Promise<T>} f */
   async within(ms, f) {
     const { patience } = this.#remote;
     this.#remote.patience = Math.min(ms, patience);
@@ -95,12 +95,12 @@ export class Requests {
     }
   }
 
-  /** How many ranges are filled side by side. */
+  /** Number of lanes that are filled in parallel. */
   get lanes() {
     return this.#way === 'pieces' ? this.#tuning.parallel : 1;
   }
 
-  /** More than a header is wanted: how it is asked for, as soon as it is known how fast bytes come. */
+  /** Chooses the way for the rest of the file, once the speed is known. */
   settle() {
     if (this.#way !== 'first' || !this.#pace.rate) return;
     this.#way = this.#pace.rate > this.#tuning.alone && bodiesWait() ? 'long' : 'pieces';
@@ -119,14 +119,14 @@ export class Requests {
     if (this.#closed) throw new GemmaError('aborted', 'the download was closed');
   }
 
-  /** Takes the first answer. @param {Answer} answer @param {number} at what was asked for */
+  /** Takes the first answer. @param {Answer} answer @param {number} at the requested offset */
   begin(answer, at) {
     this.#check(answer);
     if (!answer.partial) {
       this.#stream = answer;
       this.#way = 'whole';
     } else if (answer.at === at && (this.#identity.named || this.checked())) {
-      // Its bytes come while the cache is read: how fast, nobody sees.
+      // Its bytes arrive while the cache is read, so their speed cannot be measured.
       if (at) answer.since = -Infinity;
       this.#early = { at, answer: Promise.resolve(answer) };
     } else {
@@ -136,7 +136,7 @@ export class Requests {
     }
   }
 
-  /** That it is the file of the first answer. @param {Answer} answer */
+  /** Throws unless an answer is of the same version as the first one. @param {Answer} answer */
   #check({ version }) {
     const verdict = this.#identity.pin(version);
     const { total, version: first } = this.#identity;
@@ -155,18 +155,18 @@ export class Requests {
     });
   }
 
-  /** Whether it says that it is of the version that counts. @param {Answer} answer */
+  /** Returns whether an answer names the version of the first one. @param {Answer} answer */
   isSame({ version }) {
     return this.#identity.pin(version) === 'same' && this.#identity.named;
   }
 
-  /** That bytes came which are not those of the version that was stored. */
+  /** The error for bytes that differ from the cached version's. */
   other() {
     return new GemmaError('source-changed', `${this.shown} has other bytes than were stored of it`);
   }
 
-  /** An answer that goes on at `at`. @param {number} at @param {number} end of what is wanted for this lane
-   * @param {Promise<void>} before when all lanes before it are full */
+  /** Returns an answer that continues at `at`. @param {number} at @param {number} end of the bytes for this lane
+   * @param {Promise<void>} before resolves when all lanes before it are full */
   async connect(at, end, before) {
     if (this.#way !== 'whole') {
       if (this.#stream?.at === at) return this.#stream;
@@ -183,7 +183,7 @@ export class Requests {
     return this.#whole(at);
   }
 
-  /** @param {Answer} answer to a request for a range */
+  /** The server ignored the range. @param {Answer} answer */
   #giveUpRanges(answer) {
     this.#way = 'whole';
     this.#forget();
@@ -191,7 +191,7 @@ export class Requests {
     else this.#stream = answer;
   }
 
-  /** The answer for the whole file, read up to `at`. @param {number} at */
+  /** Returns the answer for the whole file, read up to `at`. @param {number} at */
   async #whole(at) {
     if (this.#stream && this.#stream.at > at) this.#stream = this.drop(this.#stream);
     if (!this.#stream) {
@@ -210,70 +210,70 @@ export class Requests {
     return stream;
   }
 
-  /** No more bytes came behind `at`. @param {number} at */
+  /** Throws if an answer ended too early. @param {number} at */
   ended(at) {
     const total = (this.#identity.total ??= at);
     if (total === at) return;
-    throw new Passing('truncated', `the connection to ${this.shown} ended early`, {
+    throw new TransientError('truncated', `the connection to ${this.shown} ended early`, {
       expected: `${total} bytes`,
       got: `${at} bytes`,
     });
   }
 
-  /** @param {Answer} answer @param {number} came of it for this lane so far */
+  /** @param {Answer} answer @param {number} came bytes for this lane so far */
   progress(answer, came) {
     if (this.#way === 'long') this.#askEarly(answer);
     else this.#pace.one(came, answer.since);
   }
 
-  /** What was wanted for this lane has come. @param {Answer} answer @param {number} came */
+  /** The lane's bytes are complete. @param {Answer} answer @param {number} came */
   received(answer, came) {
     if (this.#way === 'long') this.#pace.mean(came);
     if (answer === this.#stream && answer.at === answer.end) this.#stream = undefined;
     if (answer !== this.#stream) this.done(answer);
   }
 
-  /** @param {Answer} [answer] that no more is taken of */
+  /** @param {Answer} [answer] */
   failed(answer) {
     this.drop(answer);
-    // One for the whole file is the other lanes' too.
+    // Other lanes share an answer for the whole file.
     if (this.#way !== 'whole' || answer === this.#stream) this.#stream = this.drop(this.#stream);
   }
 
-  /** How many bytes come while an answer is waited for. */
+  /** Bytes that arrive during the latency of a request. */
   get #ahead() {
     return this.#pace.rate * this.#remote.latency;
   }
 
-  /** How much one request is for when long ranges are read: what was asked for and has not been read is
-   * fetched twice when everything ends, for browsers and systems take it from the network, whoever waits. */
+  /** Length of long ranges. After a crash, bytes that were requested but not read are fetched twice: browsers and
+   * systems receive them in any case. */
   get #reach() {
     const { share, least, most, spare } = this.#tuning;
-    const stored = this.#shelf.total;
+    const stored = this.#file.total;
     return Math.ceil(Math.max(stored ? stored * share : most, least, spare * this.#ahead));
   }
 
-  /** How many bytes may come before the cache is told what it has. */
+  /** Bytes between two writes of the journal. */
   get journalEvery() {
     return Math.min(this.#tuning.journal, this.#reach / 2);
   }
 
-  /** Where the request for a long range at `at` ends. @param {number} at */
+  /** Returns the end of a long range at `at`. @param {number} at */
   #far(at) {
-    const next = Math.min(this.#early?.at ?? Infinity, this.#shelf.gap(at));
+    const next = Math.min(this.#early?.at ?? Infinity, this.#file.gap(at));
     return Math.min(at + this.#reach, Number(this.#identity.total), next);
   }
 
-  /** For the range behind, as long before this one ends as an answer takes. @param {Answer} answer */
+  /** Requests the next range one latency before this one ends. @param {Answer} answer */
   #askEarly({ at, end }) {
     if (this.#early || !this.#eager || end - at > this.#ahead) return;
-    if (end >= Math.min(Number(this.#identity.total), this.limit) || this.#shelf.held(end) > end) return;
+    if (end >= Math.min(Number(this.#identity.total), this.limit) || this.#file.held(end) > end) return;
     const answer = this.ask(end, this.#far(end));
-    answer.catch(() => {}); // whoever takes it hears of it
+    answer.catch(() => {}); // reported where it is used
     this.#early = { at: end, answer };
   }
 
-  /** What was asked for early, if it begins at `at` and did not fail. @param {number} at */
+  /** Returns the early answer, if it begins at `at` and did not fail. @param {number} at */
   async #taken(at) {
     const early = this.#early;
     if (Number(early?.at) < at) this.#forget();
@@ -284,7 +284,7 @@ export class Requests {
     });
   }
 
-  /** What was asked for early is not wanted any more. */
+  /** Drops the early answer. */
   #forget() {
     this.#early?.answer.then(
       (answer) => this.drop(answer),
@@ -299,9 +299,9 @@ export class Requests {
     if (answer) this.#open.delete(answer);
   }
 
-  /** All of it was read, or nothing more is wanted. @param {Answer} answer */
+  /** No more of an answer is needed. @param {Answer} answer */
   done(answer) {
-    // A body read to its end leaves a connection that can be used again.
+    // Reading a body to its end keeps the connection reusable.
     const close = () => this.drop(answer);
     answer.read(1).then(close, close);
   }

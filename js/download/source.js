@@ -1,13 +1,12 @@
-/* source: where the bytes of a model come from, in the worker: what the client described is opened as something that
- * fills views of the heap, in order, each byte once. */
+/* source: opens a source that the client described, in the worker, and fills views of the heap with its bytes in
+ * order. */
 import { GemmaError, reading } from '../errors.js';
 import { Download } from './download.js';
 import { cutter, filler, pumpOf } from './pump.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
-/** @import { Surroundings } from './download.js' */
-/** read: fills part of the view and gives the count; 0 is the end. download: where the bytes come from the network
- * or the cache.
+/** @import { DownloadDeps } from './download.js' */
+/** read: fills part of the view and returns the count, 0 at the end. download: for bytes from the network or the cache.
  * @typedef {{ download?: Download, total: number | undefined, close: (error?: GemmaError) => unknown,
  *   read: (into: Uint8Array) => Promise<number> }} Source */
 /** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
@@ -17,11 +16,11 @@ const SLICE = 8 << 20;
 
 /** @param {SourceDescriptor} descriptor @param {Files} platform
  * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
- * @param {Surroundings} surroundings @returns {Promise<Source>} */
-export async function openSource(descriptor, platform, pull, surroundings) {
+ * @param {DownloadDeps} deps @returns {Promise<Source>} */
+export async function openSource(descriptor, platform, pull, deps) {
   switch (descriptor.kind) {
     case 'url':
-      return openUrl(new Download(descriptor, surroundings));
+      return openUrl(new Download(descriptor, deps));
     case 'blob':
       return openBlob(descriptor.blob);
     case 'path':
@@ -52,8 +51,8 @@ async function openPath(path, { openFile }) {
   return { total: file.size, read, close: file.close };
 }
 
-/** Where streams cannot fill a buffer of ours (WebKit) that of a file runs ahead of its reader: there it is read in
- * slices. @param {Blob} blob */
+/** Reads slices where streams cannot fill a given buffer (WebKit): there a file's stream has no back-pressure. @param
+ * {Blob} blob */
 function pumpOfBlob(blob) {
   if ('ReadableStreamBYOBReader' in globalThis) return pumpOf(blob.stream());
   let at = 0;

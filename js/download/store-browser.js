@@ -14,7 +14,7 @@ const SMALL = 1 << 16;
 const PASSING = ['NoModificationAllowedError', 'NotReadableError'];
 
 /** Calls f again while its failure may pass. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
-async function patiently(f) {
+async function withRetry(f) {
   for (let tries = 1; ; tries++) {
     try {
       return await f();
@@ -84,7 +84,7 @@ export function openStore() {
       return file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
     });
   /** @param {string} name */
-  const writer = (name) => ofFile(name, true, (file) => patiently(() => file.createSyncAccessHandle()));
+  const writer = (name) => ofFile(name, true, (file) => withRetry(() => file.createSyncAccessHandle()));
   /** Who reads has the file closed when somebody is to write. @param {string} name @param {boolean} writable */
   const opened = (name, writable) => {
     const known = open.get(name);
@@ -106,7 +106,7 @@ export function openStore() {
     list() {
       return inFolder(async (from) => {
         const names = [];
-        for await (const name of from.keys()) names.push(name);
+        for await (const [name, { kind }] of from.entries()) if (kind !== 'directory') names.push(name);
         return names;
       });
     },
@@ -115,7 +115,7 @@ export function openStore() {
       const file = await (into.length > SMALL ? opened(name, false) : openNow(name));
       if (!wanted()) return 0;
       if (file) return file.read(into, { at });
-      return patiently(async () => {
+      return withRetry(async () => {
         const part = (await blob(name)).slice(at, at + into.length);
         // Not by arrayBuffer(): that memory is collected late, in Firefox hundreds of megabytes of it.
         if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
@@ -139,7 +139,7 @@ export function openStore() {
     async remove(name) {
       await this.close?.(name);
       handles.delete(name);
-      await inFolder((from) => patiently(() => from.removeEntry(name)));
+      await inFolder((from) => withRetry(() => from.removeEntry(name)));
     },
     lock: (name) =>
       new Promise((resolve, reject) => {

@@ -16,7 +16,7 @@ export async function embed(context, job, args) {
     packs(context, job, args, ids, (vector, i) => {
       out.set(finished(vector(full).subarray(0, width), args.normalize, i), i * width);
     });
-  await (native.number('both_ways') === 1 ? fill() : aside(context, job, fill));
+  await (native.number('bidirectional') === 1 ? fill() : aside(context, job, fill));
   return out;
 }
 

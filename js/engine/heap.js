@@ -131,3 +131,12 @@ export function imports(memory) {
   };
   return { env: { memory, emscripten_resize_heap: grow } };
 }
+
+/** @param {Uint8Array} a @param {Uint8Array} b */
+export function joined(a, b) {
+  if (!a.length) return b;
+  const all = new Uint8Array(a.length + b.length);
+  all.set(a);
+  all.set(b, a.length);
+  return all;
+}

@@ -4,7 +4,7 @@
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { GemmaError } from '../errors.js';
-import { Asking } from '../link/asking.js';
+import { Asking } from '../rpc/asking.js';
 import { packError } from '../protocol.js';
 import { createEngine } from './engine.js';
 import { describe } from './info.js';

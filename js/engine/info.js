@@ -24,7 +24,7 @@ export function describe({ runner: { native }, vocabulary, contextLength }, fact
     heads: native.number('n_head'),
     width: native.number('n_embd'),
     embedding:
-      native.number('both_ways') === 1
+      native.number('bidirectional') === 1
         ? { dimensions: native.number('n_embd'), pooling: 'mean', dense: native.number('dense') > 0 }
         : null,
     threads: native.threads,

@@ -16,7 +16,7 @@ export async function inside(context, job, args) {
   const { runner, vocabulary } = context;
   const { native } = runner;
   const { prompt } = args;
-  const vectors = native.number('both_ways') === 1;
+  const vectors = native.number('bidirectional') === 1;
   const ids =
     vectors && 'text' in prompt
       ? await vocabulary.whole(prompt.text, runner.pauses(job))
@@ -34,7 +34,7 @@ export async function inside(context, job, args) {
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }
 
-/** @param {number[] | null} asked @param {number} n */
+/** @param {readonly number[] | null} asked @param {number} n */
 function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {

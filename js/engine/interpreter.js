@@ -1,7 +1,10 @@
 /* interpreter: runs Jinja with limits on work, time and size, and records for every character of a text whether the
  * template wrote it. Only such characters may form control tokens (template.js).
  *
- * Recording errs on one side: a text is taken for a message's unless each step that made it is known here. */
+ * Recording errs on one side: a text is taken for a message's unless each step that made it is known here.
+ *
+ * Text of messages also selects: by a key, a condition, the length of a loop. What it selects gets seams at both ends,
+ * and no control token may cross a seam: a message could otherwise spell one, letter by letter. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { GemmaError } from '../errors.js';
 import { strip } from './strip.js';
@@ -20,9 +23,16 @@ const LIMITS = {
 const STEP = 64;
 const ITEM = 8;
 
-/** The origin of a character: the template, or data from outside. An origin string has one of them per UTF-16 unit. */
+/** An origin string has one letter per UTF-16 unit: x for data from outside; for text of the template o, or s with a
+ * seam before it, e with a seam behind it, t with both. */
 const OWN = 'o';
 const OTHER = 'x';
+/** The origin of an empty text from outside. */
+const EMPTY = '-';
+/** @type {Record<string, string>} */
+const SEAM_BEFORE = { o: 's', e: 't' };
+/** @type {Record<string, string>} */
+const SEAM_BEHIND = { o: 'e', s: 't' };
 /** Nodes whose result depends on nothing but their operands. */
 const OF_OPERANDS = /Literal$|^(Binary|Unary|Member|Call|Filter)Expression$|^FilterStatement$/;
 
@@ -59,10 +69,17 @@ class TracingInterpreter extends AnyInterpreter {
   #methods = new WeakMap();
   /** Objects with control tokens among their keys, which have no origins. @type {WeakSet<object>} */
   #named = new WeakSet();
+  /** Messages, tools and what is in them. @type {WeakSet<object>} */
+  #given = new WeakSet();
+  /** How many decisions by text from outside the current node depends on. */
+  #decided = 0;
+  /** Whether the template compared a control token's name with text from outside that contains one. */
+  compares = false;
   /** Texts that were first seen in the value measured last. @type {any[]} */
   #fresh = [];
-  /** The innermost loop, and the origins of what it has written. */
-  #loop = { node: /** @type {any} */ ({}), origin: '' };
+  /** The innermost loop, and the origins of what it has written; decided: whether text from outside decides how often
+   * it runs. */
+  #loop = { node: /** @type {any} */ ({}), origins: /** @type {string[]} */ ([]), decided: false };
   #Text;
   #names;
 
@@ -72,6 +89,7 @@ class TracingInterpreter extends AnyInterpreter {
     super(environment);
     this.#names = names;
     for (const value of own) this.#own.add(value);
+    for (const value of environment.variables.values()) this.#give(value);
     try {
       for (const value of environment.variables.values()) this.#size(value);
     } catch {
@@ -85,10 +103,18 @@ class TracingInterpreter extends AnyInterpreter {
     this.#Text = super.evaluateBlock([], environment).constructor;
   }
 
-  /** Returns the text that a program writes in runs (below). @param {any} program */
+  /** Returns the text that a program writes in runs (below), and its origin. @param {any} program */
   trace(program) {
     const text = this.run(program);
-    return runs(text.value, this.#originOf(text));
+    const origin = this.#originOf(text);
+    return { parts: runs(text.value, origin), origin, compares: this.compares };
+  }
+
+  /** @param {any} value */
+  #give(value) {
+    if (this.#own.has(value) || typeof value.value !== 'object' || !value.value) return;
+    this.#given.add(value);
+    for (const part of value.value.values()) this.#give(part);
   }
 
   /** @param {any} node @param {any} environment */
@@ -97,14 +123,17 @@ class TracingInterpreter extends AnyInterpreter {
     this.#spend(STEP);
     const frame = (this.#outer = { node, sum: 0, operands: [] });
     try {
-      const result = super.evaluate(node, environment);
+      let result = super.evaluate(node, environment);
+      const { type, value } = outer.node ?? {};
       this.#fresh = [];
       const size = this.#size(result, frame.sum);
       const times = multiplies(outer.node, node) ? outer.sum : 0;
       limit('product', size * times);
       if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
       if (!node) this.#own.add(result); // a part of a slice that was left out
-      if (result && OF_OPERANDS.test(node?.type)) this.#record(node, frame.operands, result);
+      if (result && OF_OPERANDS.test(node?.type)) result = this.#record(node, frame.operands, result);
+      if (this.#decided && type === 'Set' && value === node) result = this.#selected(result);
+      if (type === 'For') this.#enter(outer.node, node, result);
       outer.sum += size;
       if (OF_OPERANDS.test(outer.node?.type)) outer.operands.push(result);
       return result;
@@ -113,7 +142,18 @@ class TracingInterpreter extends AnyInterpreter {
     }
   }
 
-  /** Records what is known of the origins of a result. @param {any} node @param {any[]} operands @param {any} result */
+  /** Records whether text from outside decides how often a loop runs. The lists of messages, tools and parts do not
+   * count: their lengths are the caller's. @param {any} loop @param {any} node @param {any} result */
+  #enter({ iterable }, node, result) {
+    if (![iterable, iterable.lhs, iterable.test].includes(node) || this.#own.has(result)) return;
+    const items = Array.isArray(result?.value) && node !== iterable.test ? result.value : [null];
+    this.#loop.decided ||= !items.every(
+      (/** @type {any} */ item) => this.#own.has(item) || item?.type === 'ObjectValue',
+    );
+  }
+
+  /** Returns a result, and records what is known of its origins. @param {any} node @param {any[]} operands
+   * @param {any} result */
   #record(node, operands, result) {
     if (result.type === 'FunctionValue' && node.type === 'MemberExpression') {
       const [of] = operands;
@@ -122,12 +162,21 @@ class TracingInterpreter extends AnyInterpreter {
     }
     if (operands.every((value) => this.#own.has(value))) {
       for (const value of [result, ...this.#fresh]) this.#own.add(value);
-      return;
+      return result;
     }
+    if (/^(and|or)$/.test(node.operator?.value)) return this.#own.has(operands[0]) ? result : this.#selected(result);
     if (node.type === 'ObjectLiteral' && operands.some((value) => this.#holdsName(value))) this.#named.add(result);
+    const subjects = operands.map((value) => this.#methods.get(value)?.of ?? value);
+    const texts = subjects.filter(({ type }) => type === 'StringValue');
+    const joins = /^[+~]$/.test(node.operator?.value);
+    const isNamed = operands.some((value) => this.#holdsName(value));
+    if (isNamed && !joins && texts.some((text) => this.#hasName(text, 1))) this.compares = true;
     const unknown = this.#fresh.filter((text) => !this.#knows(text));
-    if (!unknown.length || this.#follow(node, operands, result)) return;
-    if (!operands.some((value) => this.#holdsName(value))) return;
+    if (unknown.length && this.#follow(node, operands, result)) return result;
+    const isOwn = subjects.every((value) => this.#own.has(value) || /^[oset]+$/.test(this.#origins.get(value) ?? ''));
+    if (!unknown.length || !(isNamed || (isOwn && unknown.some(({ value }) => this.#names(value))))) {
+      return this.#selects(node, operands) ? this.#selected(result) : result;
+    }
     throw new GemmaError(
       'template-error',
       "The model's chat template changes a text that holds both control tokens and text" +
@@ -135,11 +184,62 @@ class TracingInterpreter extends AnyInterpreter {
     );
   }
 
+  /** Whether text from outside selects the result of an operation. Macros record that of their texts themselves.
+   * @param {any} node @param {any[]} operands */
+  #selects({ type }, operands) {
+    if (type === 'MemberExpression') return !operands.slice(1).every((key) => this.#own.has(key));
+    const callee = operands.at(-1);
+    return /^Filter/.test(type) || (type === 'CallExpression' && (this.#methods.has(callee) || this.#own.has(callee)));
+  }
+
+  /** Runs f, whose result and assignments depend on a decision. @template T @param {any} decision @param {() => T} f */
+  #decide(decision, f) {
+    if (this.#own.has(decision)) return f();
+    this.#decided++;
+    try {
+      return this.#selected(f());
+    } finally {
+      this.#decided--;
+    }
+  }
+
+  /** Returns a copy of a value that text from outside selected, with seams: nothing in it counts as the template's
+   * beyond its ends. Namespaces change in place. @param {any} value @returns {any} */
+  #selected(value) {
+    this.#spend(ITEM);
+    if (!value || this.#given.has(value)) return value;
+    const { value: inner, type, constructor } = value;
+    if (type === 'StringValue') {
+      const origin = this.#originOf(value);
+      if (!/[^x-]/.test(origin || OWN)) return value;
+      this.#spend(inner.length / 16);
+      const copy = new constructor(inner);
+      this.#know(copy, cut(origin));
+      return copy;
+    }
+    if (typeof inner === 'function') {
+      const { constructor: Fn } = value;
+      return new Fn((/** @type {any[]} */ ...args) => this.#decide(null, () => inner(...args)));
+    }
+    if (typeof inner !== 'object' || !inner) return this.#own.has(value) ? new constructor(inner) : value;
+    /** @type {[any, any][]} */
+    const parts = Array.from(inner.entries(), ([key, part]) => [key, this.#selected(part)]);
+    if (type === 'NamespaceValue') {
+      for (const [key, part] of parts) inner.set(key, part);
+      return value;
+    }
+    const isSame = parts.every(([key, part]) => part === (Array.isArray(inner) ? inner[key] : inner.get(key)));
+    if (isSame && !this.#own.has(value)) return value;
+    const copy = new constructor(Array.isArray(inner) ? parts.map(([, part]) => part) : new Map(parts));
+    if (this.#named.has(value)) this.#named.add(copy);
+    return copy;
+  }
+
   /** Records the origins of what known operations make of texts; false for others.
    * @param {any} node @param {any[]} operands @param {any} result */
   #follow({ type, operator, filter }, operands, result) {
     if (type === 'BinaryExpression' && /^[+~]$/.test(operator.value)) {
-      return this.#know(result, operands.map((value) => this.#originOf(value)).join(''));
+      return this.#know(result, glued(operands.map((value) => this.#originOf(value))));
     }
     const method = type === 'CallExpression' ? this.#methods.get(operands.at(-1)) : undefined;
     const name = filter ? (filter.value ?? filter.callee.value) : method?.name;
@@ -147,7 +247,7 @@ class TracingInterpreter extends AnyInterpreter {
     const [text, ...more] = filter ? operands : [method?.of, ...operands.slice(0, -1)];
     if (name === 'join' && text.type === 'ArrayValue' && more.length < 2) {
       const origins = text.value.map((/** @type {any} */ one) => (one.value == null ? '' : this.#originOf(one)));
-      return this.#know(result, origins.join(more.length ? this.#originOf(more[0]) : ''));
+      return this.#know(result, glued(origins, more.length ? this.#originOf(more[0]) : ''));
     }
     if (text.type !== 'StringValue') return false;
     const origin = this.#originOf(text);
@@ -156,7 +256,7 @@ class TracingInterpreter extends AnyInterpreter {
       let at = 0;
       for (const part of result.value) {
         at = text.value.indexOf(part.value, at);
-        this.#know(part, origin.slice(at, at + part.value.length));
+        this.#know(part, cut(origin, at, at + part.value.length));
         at += part.value.length + (from ?? '').length;
       }
       return true;
@@ -166,16 +266,12 @@ class TracingInterpreter extends AnyInterpreter {
     const parts = text.value.split(from);
     if (parts.join(more[1].value) !== result.value) return false;
     let at = 0;
-    return this.#know(
-      result,
-      parts
-        .map((/** @type {string} */ part) => {
-          const its = origin.slice(at, at + part.length);
-          at += part.length + from.length;
-          return its;
-        })
-        .join(this.#originOf(more[1])),
-    );
+    const origins = parts.map((/** @type {string} */ part) => {
+      const its = cut(origin, at, at + part.length);
+      at += part.length + from.length;
+      return its;
+    });
+    return this.#know(result, glued(origins, this.#originOf(more[1])));
   }
 
   /** @param {object} text */
@@ -186,14 +282,15 @@ class TracingInterpreter extends AnyInterpreter {
   /** Records origins, unless they cannot be those of this text. @param {any} text @param {string} origin */
   #know(text, origin) {
     const fits = origin.length === text.value.length;
-    if (fits && !origin.includes(OTHER)) this.#own.add(text);
-    else this.#origins.set(text, fits && origin.includes(OWN) ? origin : '');
+    if (fits && !/[^o]/.test(origin)) this.#own.add(text);
+    else this.#origins.set(text, fits && /[^x]/.test(origin) ? origin : '');
     return true;
   }
 
   /** @param {any} value @param {string} [written] */
   #originOf(value, written = String(value.value)) {
-    return this.#origins.get(value) || (this.#own.has(value) ? OWN : OTHER).repeat(written.length);
+    if (this.#own.has(value)) return OWN.repeat(written.length);
+    return this.#origins.get(value) || OTHER.repeat(written.length) || EMPTY;
   }
 
   /** Whether the template wrote the name of a control token somewhere in a value.
@@ -205,38 +302,83 @@ class TracingInterpreter extends AnyInterpreter {
     if (this.#named.has(value)) return true;
     if (typeof inner === 'object' && inner) return [...inner.values()].some((part) => this.#holdsName(part));
     if (typeof inner !== 'string' || !this.#knows(value)) return false;
-    return runs(inner, this.#originOf(value)).some((part, i) => i % 2 === 0 && this.#names(part));
+    return this.#hasName(value, 0);
+  }
+
+  /** Whether a text has the name of a control token in text of the template (which: 0) or from outside (1).
+   * @param {any} text @param {number} which */
+  #hasName(text, which) {
+    return runs(text.value, this.#originOf(text)).some((part, i) => i % 2 === which && this.#names(part));
   }
 
   /** The same as the library's, with origins. @param {any[]} statements @param {any} environment */
   evaluateBlock(statements, environment) {
-    let text = '';
-    let origin = '';
-    for (const statement of statements) {
-      const value = this.evaluate(statement, environment);
-      if (value.type === 'NullValue' || value.type === 'UndefinedValue') continue;
-      const written = value.toString();
-      text += written;
-      origin += this.#originOf(value, written);
+    const loop = this.#loop;
+    const isBody = statements === loop.node.body || statements === loop.node.defaultBlock;
+    const { type, body } = this.#outer.node ?? {};
+    if (isBody && loop.decided) this.#decided++;
+    try {
+      let text = '';
+      const origins = [];
+      for (const statement of statements) {
+        const value = this.evaluate(statement, environment);
+        if (value.type === 'NullValue' || value.type === 'UndefinedValue') {
+          if (!/^(Set|Macro|Comment)$/.test(statement.type) && !this.#own.has(value)) origins.push(EMPTY);
+          continue;
+        }
+        const written = value.toString();
+        text += written;
+        origins.push(this.#originOf(value, written));
+      }
+      const result = new this.#Text(text);
+      const isKept = this.#decided > 0 && type === 'Set' && body === statements;
+      const origin = (isBody && loop.decided) || isKept ? cut(glued(origins)) : glued(origins);
+      this.#know(result, origin);
+      if (isBody) loop.origins.push(origin);
+      return result;
+    } finally {
+      if (isBody && loop.decided) this.#decided--;
     }
-    const result = new this.#Text(text);
-    const { node } = this.#loop;
-    this.#know(result, origin);
-    if (statements === node.body || statements === node.defaultBlock) this.#loop.origin += origin;
-    return result;
   }
 
   /** @param {any} node @param {any} environment */
   evaluateFor(node, environment) {
     const outer = this.#loop;
-    const loop = (this.#loop = { node, origin: '' });
+    const loop = (this.#loop = { node, origins: [], decided: jumps(node.body) });
     try {
       const result = super.evaluateFor(node, environment);
-      this.#know(result, loop.origin);
+      const origin = glued(loop.origins);
+      this.#know(result, loop.decided ? cut(origin) : origin);
       return result;
     } finally {
       this.#loop = outer;
     }
+  }
+
+  /** @param {any} node @param {any} environment */
+  evaluateIf({ test, body, alternate }, environment) {
+    const decision = this.evaluate(test, environment);
+    return this.#decide(decision, () => this.evaluateBlock(decision.__bool__().value ? body : alternate, environment));
+  }
+
+  /** @param {any} node @param {any} environment */
+  evaluateTernaryExpression({ condition, trueExpr, falseExpr }, environment) {
+    const decision = this.evaluate(condition, environment);
+    return this.#decide(decision, () => this.evaluate(decision.__bool__().value ? trueExpr : falseExpr, environment));
+  }
+
+  /** @param {any} node @param {any} environment */
+  evaluateSelectExpression({ lhs, test }, environment) {
+    const decision = this.evaluate(test, environment);
+    return this.#decide(decision, () => this.evaluate(decision.__bool__().value ? lhs : undefined, environment));
+  }
+
+  /** @param {any} node @param {any} environment */
+  evaluateMacro(node, environment) {
+    const result = super.evaluateMacro(node, environment);
+    const name = node.name.value;
+    if (this.#decided) environment.setVariable(name, this.#selected(environment.lookupVariable(name)));
+    return result;
   }
 
   /** The filter `trim`, as Python has it. @param {any} operand @param {any} filter @param {any} environment */
@@ -265,7 +407,7 @@ class TracingInterpreter extends AnyInterpreter {
     const result = new text.constructor(strip(text.value, ends, characters));
     const { length } = result.value;
     const start = ends === 'right' ? 0 : text.value.length - strip(text.value, 'left', characters).length;
-    this.#know(result, this.#originOf(text).slice(start, start + length));
+    this.#know(result, cut(this.#originOf(text), start, start + length));
     return result;
   }
 
@@ -309,7 +451,8 @@ export function compiled(source) {
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
 }
 
-/** Returns what a template writes, in runs: by turns its own text, the first one maybe empty, and text from outside.
+/** Returns what a template writes, in runs: by turns its own text, the first one maybe empty, and text from outside; the
+ * origin of all; and whether it compares names of control tokens with text from outside that contains one.
  * @param {any} program
  * @param {{ own: Record<string, unknown>, given: Record<string, unknown> & { messages: { role: string }[] },
  *   names: (text: string) => boolean }} of own and given: variables; names: whether a text holds the name of a control
@@ -326,11 +469,55 @@ export function traced(program, { own, given, names }) {
 function runs(text, origin) {
   const parts = [];
   for (let at = 0, end; at < text.length || !parts.length; at = end) {
-    end = origin.indexOf(parts.length % 2 ? OWN : OTHER, at);
+    end = origin.indexOf(OTHER, at);
+    if (parts.length % 2) for (end = at; origin[end] === OTHER; ) end++;
     if (end < 0) end = text.length;
     parts.push(text.slice(at, end));
   }
   return parts;
+}
+
+/** Whether one token may not have all of an origin, for there is a seam in it. @param {string} origin */
+export const hasSeam = (origin) => /.[st]|[et]./.test(origin);
+
+/** Returns a part of an origin with seams where it was cut off; without numbers: all of it, cut off at both ends.
+ * @param {string} origin @param {number} [from] @param {number} [to] */
+function cut(origin, from = -1, to = origin.length + 1) {
+  const part = origin === EMPTY ? '' : origin.slice(Math.max(from, 0), to);
+  if (!part) return EMPTY;
+  const first = from ? (SEAM_BEFORE[part[0]] ?? part[0]) : part[0];
+  const all = first + part.slice(1);
+  const last = all[all.length - 1];
+  return to === origin.length ? all : all.slice(0, -1) + (SEAM_BEHIND[last] ?? last);
+}
+
+/** Returns the origin of joined texts: an empty text from outside leaves a seam, for it might have been another.
+ * @param {string[]} origins @param {string} [between] */
+function glued(origins, between = '') {
+  let all = '';
+  let isCut = false;
+  for (const [i, origin] of origins.entries()) {
+    for (const part of i ? [between, origin] : [origin]) {
+      if (part === EMPTY) isCut = true;
+      if (!part || part === EMPTY) continue;
+      all += isCut ? (SEAM_BEFORE[part[0]] ?? part[0]) + part.slice(1) : part;
+      isCut = false;
+    }
+  }
+  if (!isCut) return all;
+  return all ? all.slice(0, -1) + (SEAM_BEHIND[all[all.length - 1]] ?? all[all.length - 1]) : EMPTY;
+}
+
+/** @type {WeakMap<object, boolean>} */
+const jumping = new WeakMap();
+
+/** Whether a loop may be left, or an iteration cut short: what comes behind depends on that.
+ * @param {any} node @returns {boolean} */
+function jumps(node) {
+  if (typeof node !== 'object' || !node) return false;
+  const known = jumping.get(node) ?? (/^(Break|Continue)$/.test(node.type) || Object.values(node).some(jumps));
+  jumping.set(node, known);
+  return known;
 }
 
 /** What a node does with this part of it may take time as the product of its parts' sizes.

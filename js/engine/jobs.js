@@ -3,7 +3,7 @@ import { GemmaError, wrapped } from '../errors.js';
 import { CREDIT, MAX_RESULT_BYTES } from '../protocol.js';
 import { forcedTokens } from './forcing.js';
 import { Grammar } from './grammar.js';
-import { utf8 } from './heap.js';
+import { joined, utf8 } from './heap.js';
 import { shapeOf } from './shape.js';
 import { strip } from './strip.js';
 import { TextAssembler } from './text.js';
@@ -11,7 +11,7 @@ import { TextAssembler } from './text.js';
 const FLUSH_MS = 10;
 
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
-/** @import { Logits, Perplexity, PostedPrompt as Prompt, Step, Store, TokenLogprob } from '../protocol.js' */
+/** @import { Logits, Perplexity, PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { Runner } from './runner.js' */
@@ -32,10 +32,14 @@ async function begin(context, job, args) {
   const start = performance.now();
   const { tools, prompt } = args;
   const { vocabulary } = context;
-  const { shape, begins } = args.grammar ? { shape: args.grammar, begins: null } : await shapeOf(vocabulary, args);
   const pause = context.runner.pauses(job);
-  const { ids, text } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
+  const { shape, begins } = args.grammar
+    ? { shape: args.grammar, begins: null }
+    : await shapeOf(vocabulary, args, pause);
+  const { ids, text, cut = 0 } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
   const reader = tools ? await vocabulary.callReader() : null;
+  const assembler = new TextAssembler(args.stop);
+  if (cut) assembler.add(lastBytes(vocabulary, ids).slice(-cut));
   return {
     ...context,
     job,
@@ -44,7 +48,7 @@ async function begin(context, job, args) {
     prompt: ids,
     marked: text,
     reader,
-    assembler: new TextAssembler(args.stop),
+    assembler,
     outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]),
     logprobs: /** @type {TokenLogprob[]} */ ([]),
@@ -53,6 +57,14 @@ async function begin(context, job, args) {
     time: { start, prefill: 0, decode: 0, first: 0 },
     ...held(shape ? new Grammar(context.runner.native, shape).matcher() : null, begins),
   };
+}
+
+/** The bytes of the last ids, enough for a character that they cut off.
+ * @param {Vocabulary} vocabulary @param {number[]} ids */
+function lastBytes(vocabulary, ids) {
+  const from = Math.max(ids.length - 4, 0);
+  const parts = ids.slice(from).map((id, i) => vocabulary.bytes(id, ids[from + i - 1] ?? -1).slice());
+  return parts.reduce(joined, new Uint8Array());
 }
 
 /** A matcher that holds an answer from its beginning; or one that waits until the answer begins a call.
@@ -272,8 +284,10 @@ function resultOf(run, finishReason) {
   return {
     text,
     tokens,
-    finishReason: finishReason === 'stop' && calls.length ? 'tool-calls' : finishReason,
-    ...(reader && { toolCalls: calls }),
+    .../** @type {{ finishReason: 'tool-calls', toolCalls: ToolCall[] }} */ ({
+      finishReason: finishReason === 'stop' && calls.length ? 'tool-calls' : finishReason,
+      ...(reader && { toolCalls: calls }),
+    }),
     ...(stopped !== null && { stopSequence: stopped }),
     usage: { promptTokens: prompt.length, reusedTokens: reused, completionTokens: tokens.length },
     timings: {
@@ -300,7 +314,7 @@ function callsOf({ reader, args: { prompt } }) {
  * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
   const {
-    assembler: { text: added, incomplete },
+    assembler: { text: added, cut },
     native,
     vocabulary,
     reader,
@@ -311,8 +325,10 @@ function prefixOf(run, finishReason) {
   } = run;
   if (reader || marked === undefined) return { why: 'could call tools' };
   if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
-  if (incomplete) return { why: 'ends inside a character' };
   const text = (('begin' in args.prompt && args.prompt.begin) || '') + added;
+  const { stateName: of } = native;
+  const { template } = vocabulary;
+  if (cut) return { prefix: { of, text: marked + template.protect(text), ids: [...prompt, ...tokens], cut } };
   const answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
@@ -321,9 +337,7 @@ function prefixOf(run, finishReason) {
     length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
-  const { template } = vocabulary;
-  const ids = [...prompt, ...kept];
-  return { prefix: { of: native.stateName, text: marked + template.protect(answer), ids } };
+  return { prefix: { of, text: marked + template.protect(answer), ids: [...prompt, ...kept] } };
 }
 
 /** @param {number} count @param {number} milliseconds */

@@ -1,8 +1,8 @@
 /* loading: the steps from what the client described to weights in the heap: the options, the parts opened one after
  * the other, their bytes through the loader, and the faster way of reading the weights. */
-/** @import { Surroundings } from '../download/download.js' */
+/** @import { DownloadDeps } from '../download/download.js' */
 /** @import { Source } from '../download/source.js' */
-/** @import { Asking } from '../link/asking.js' */
+/** @import { Asking } from '../rpc/asking.js' */
 /** @import { ModelInfo, OpenOptions, Place, Progress, SourceDescriptor, Store } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Replay } from './replay.js' */
@@ -57,10 +57,18 @@ function setOptions(native, { floatMatrices, kvType }) {
   for (const [name, value] of Object.entries({ floatMatrices, kvType })) if (value) native.loadOption(name, value);
 }
 
-/** @param {OpenOptions} options @param {Means} means @param {Meter} meter @returns {Surroundings} */
+/** Returns what a load may use of a store that it only reads: nothing of it writes, locks or removes.
+ * @param {Store} store @returns {Store} */
+function readingOf(store) {
+  const nothing = async () => {};
+  return { ...store, write: nothing, remove: nothing, lock: undefined, tidy: undefined, flush: undefined };
+}
+
+/** @param {OpenOptions} options @param {Means} means @param {Meter} meter @returns {DownloadDeps} */
 function surroundings({ cache, headerOnly = false }, { native, platform, asking }, meter) {
+  const store = storeOf(cache, { platform, asking });
   return {
-    store: storeOf(cache, { platform, asking }),
+    store: store && headerOnly ? readingOf(store) : store,
     readOnly: headerOnly,
     hasher: () => native.hasher(),
     ...native.checker(),

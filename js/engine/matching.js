@@ -1,6 +1,6 @@
 /* matching: a text against a format, token by token, through the automaton that holds answers; needs the header of the
  * file only. */
-import { Unsupported, toBytes } from '../grammar/index.js';
+import { Budget, Unsupported, toBytes } from '../grammar/index.js';
 import { Grammar } from './grammar.js';
 
 /** @import { Matches, PostedFormat as Format, Verdict } from '../protocol.js' */
@@ -8,20 +8,23 @@ import { Grammar } from './grammar.js';
 /** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
 
-/** Compiles a format to judge texts. What its specification says can be too complex where the narrower shape of answers
- * is not: such a format judges by that shape, so it can be judged whenever answers can be held to it.
- * @param {Format} format @param {import('../grammar/index.js').Options} how */
-function judging(format, how) {
+/** Steps of work that are left for the narrower shape of a schema. */
+const NARROW_STEPS = 100_000;
+
+/** Compiles a format to judge texts. A schema can be too complex in the form that its specification describes where the
+ * narrower shape of answers is not: it judges by that shape, within the same time and with a part of the work.
+ * @param {Format} format @param {import('../grammar/index.js').Options} options */
+function judging(format, options) {
+  const budget = new Budget(options);
+  const how = { ...options, budget };
+  if (typeof format !== 'object' || !('schema' in format)) return toBytes(format, how);
   try {
     return toBytes(format, how);
   } catch (error) {
     if (!(error instanceof Unsupported) || error.code !== 'format-too-complex') throw error;
-    const spaced =
-      typeof format === 'object' && 'schema' in format
-        ? { ...format, whitespace: /** @type {const} */ ('any') }
-        : format;
+    budget.left = NARROW_STEPS;
     try {
-      return toBytes(spaced, { ...how, matching: false, spelling: 'any' });
+      return toBytes({ ...format, whitespace: 'any' }, { ...how, matching: false, spelling: 'any' });
     } catch {
       throw error;
     }

@@ -2,7 +2,7 @@
  * hears its messages. Loaded when it is first needed. */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
-import { States } from '../download/states.js';
+import { ChatCache } from '../download/chat-cache.js';
 import { GemmaError, wrapped } from '../errors.js';
 
 const ABORTED = () => new GemmaError('aborted', 'the call was aborted');
@@ -86,7 +86,7 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
   }
 }
 
-/** One of each store: what it does goes one after the other. @type {WeakMap<Store, States>} */
+/** One of each store: what it does goes one after the other. @type {WeakMap<Store, ChatCache>} */
 const known = new WeakMap();
 
 /** @param {Context} context */
@@ -96,7 +96,7 @@ function statesOf({ runner: { native }, store, stateBytes }) {
   }
   const states =
     known.get(store) ??
-    new States(store, {
+    new ChatCache(store, {
       engine: native.stateName,
       limit: stateBytes,
       hash: (text) => native.hash(text),

@@ -8,8 +8,10 @@ import { GemmaError } from '../errors.js';
 /** begins: nothing is held before that.
  * @typedef {{ shape: Uint8Array | null, begins: Begins | null }} Shape */
 
-/** @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args @returns {Promise<Shape>} */
-export async function shapeOf(vocabulary, { format, tools }) {
+/** Compiles a constraint. Other calls are answered between the passes of the compiler, each of which is synchronous.
+ * @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args
+ * @param {() => Promise<unknown>} pause throws if the call was aborted @returns {Promise<Shape>} */
+export async function shapeOf(vocabulary, { format, tools }, pause) {
   if (!format && !tools) return { shape: null, begins: null };
   const { alive } = vocabulary;
   const tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name);
@@ -18,9 +20,12 @@ export async function shapeOf(vocabulary, { format, tools }) {
   const { Budget, Unsupported, compile, lower, ordered } = part;
   const budget = new Budget({ alive });
   try {
+    const nodes = format && !tools ? compile(format, { tokenOf, budget }) : null;
+    await pause();
     const grammar = tools
       ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools, budget)
-      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { tokenOf, budget }), budget);
+      : ordered(/** @type {NonNullable<typeof nodes>} */ (nodes), budget);
+    await pause();
     // One spelling of each character leaves fewer choices.
     return { shape: lower(grammar, { spelling: 'shortest', budget }), begins };
   } catch (error) {

@@ -2,10 +2,11 @@
  *
  * Text of messages never becomes a control token: the interpreter knows which characters the template wrote itself
  * (interpreter.js), and control tokens are matched in runs of those only. All else is tokenised as plain text.
- * Text that a template selects by a condition on messages is its own. The exception is a condition on the name of a
- * control token: with it a template could copy names out of messages, so it is refused. */
+ * Text that a template selects by text of messages (a condition, a key) is its own, but no control token may be put
+ * together out of such texts. A condition on the name of a control token is refused: with it a template could copy
+ * names out of messages. */
 import { GemmaError } from '../errors.js';
-import { compiled, limit, traced } from './interpreter.js';
+import { compiled, hasSeam, limit, traced } from './interpreter.js';
 /** @import { Prefix } from '../protocol.js' */
 
 /** Stands where text of the template and other text meet; ESCAPE and a digit stand for the two in texts. */
@@ -56,24 +57,25 @@ export class ChatTemplate {
   }
 
   /** Uses prefix.ids again when the rendered text begins with prefix.text. begin: what the answer begins with. Returns
-   * the text with sentinels before it too.
+   * the text with sentinels before it too, and `cut` of a prefix that ends inside a character.
    * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
   apply(messages, { prefix, begin = '', tools } = {}) {
     const said = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
     const written = this.#render(said, tools);
     this.#checkCopies(said, tools, written);
-    const text = written.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
+    const text = written.parts.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
     const whole = text + this.protect(begin);
     // Reuse is safe only at the end, or where a control token begins: nothing merges across it.
     const rest = prefix && whole.startsWith(prefix.text) ? whole.slice(prefix.text.length) : '';
-    if (prefix && (whole === prefix.text || this.#match(rest, 0))) {
-      return { ids: [...prefix.ids, ...this.#tokens(rest)], text };
+    if (prefix && (whole === prefix.text || (!prefix.cut && this.#match(rest, 0)))) {
+      return { ids: [...prefix.ids, ...this.#tokens(rest)], text, cut: prefix.cut };
     }
     return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
 
   /** Throws if the names of control tokens in messages change which control tokens the template writes.
-   * @param {Message[]} messages @param {object[] | undefined} tools @param {string[]} written */
+   * @param {Message[]} messages @param {object[] | undefined} tools
+   * @param {{ parts: string[], compares: boolean }} written */
   #checkCopies(messages, tools, written) {
     let names = 0;
     /** A value with these names changed. @param {any} value @returns {any} */
@@ -95,14 +97,15 @@ export class ChatTemplate {
     };
     const others = messages.map(({ role, ...more }) => ({ role, ...without(more) }));
     const otherTools = without(tools);
-    if (!names) return;
-    const control = (/** @type {string[]} */ runs) =>
-      runs
+    if (!names && !written.compares) return;
+    const control = (/** @type {string[]} */ parts) =>
+      parts
         .flatMap((run, i) => {
           return i % 2 ? [] : [...this.#found(run)].map(({ at, end }) => run.slice(at, end));
         })
         .join(SENTINEL);
-    if (control(this.#render(others, otherTools)) === control(written)) return;
+    // Names that only several texts together hold cannot be changed.
+    if (names && control(this.#render(others, otherTools).parts) === control(written.parts)) return;
     throw new GemmaError(
       'template-error',
       "The model's chat template writes control tokens because messages hold the names of" +
@@ -116,7 +119,7 @@ export class ChatTemplate {
     const parameters = { type: 'object', properties: { y: { type: 'string', description: 'z' } }, required: ['y'] };
     const tool = { type: 'function', function: { name: 'probe', description: 'a tool', parameters } };
     try {
-      const [text, without] = [[tool], undefined].map((tools) => this.#render(messages, tools).join(''));
+      const [text, without] = [[tool], undefined].map((tools) => this.#render(messages, tools).parts.join(''));
       return text === without ? '' : text;
     } catch {
       return '';
@@ -156,10 +159,25 @@ export class ChatTemplate {
 
   /** @param {Message[]} messages @param {object[]} [tools] */
   #render(messages, tools) {
-    const own = { ...this.#vocabulary.variables, ...this.#builtins };
-    const given = { messages, ...(tools && { tools }), add_generation_prompt: true };
+    const own = { ...this.#vocabulary.variables, ...this.#builtins, add_generation_prompt: true };
+    const given = { messages, ...(tools && { tools }) };
     const names = (/** @type {string} */ text) => !this.#found(text).next().done;
-    return guarded(() => traced(this.#program, { own, given, names }));
+    return guarded(() => {
+      const { parts, origin, compares } = traced(this.#program, { own, given, names });
+      let from = 0;
+      for (const [i, part] of parts.entries()) {
+        const its = origin.slice(from, (from += part.length));
+        for (const { at, end } of i % 2 === 0 && hasSeam(its) ? this.#found(part) : []) {
+          if (!hasSeam(its.slice(at, end))) continue;
+          throw new GemmaError(
+            'template-error',
+            "The model's chat template puts a control token together out of texts that messages select." +
+              ' Send the prompt as a string, or use a file with another chat template.',
+          );
+        }
+      }
+      return { parts, compares };
+    });
   }
 
   /** @param {string} text with sentinels */

@@ -1,6 +1,6 @@
 /* text: bytes of tokens -> text that may be shown: whole characters, and nothing that may still turn
  * out to be a stop sequence. */
-import { textDecoder } from './heap.js';
+import { joined, textDecoder } from './heap.js';
 
 export class TextAssembler {
   #decoder = textDecoder();
@@ -9,8 +9,10 @@ export class TextAssembler {
   text = '';
   /** @type {string | null} the stop sequence that was met */
   stopped = null;
-  /** Whether a character was cut off at the end. */
-  incomplete = false;
+  /** Bytes at the end of a character that was cut off. */
+  cut = 0;
+  /** @type {Uint8Array} the last bytes, of which a cut character can have three */
+  #last = new Uint8Array();
 
   /** @param {string[]} stops */
   constructor(stops) {
@@ -19,6 +21,7 @@ export class TextAssembler {
 
   /** The text that becomes showable. @param {Uint8Array} bytes */
   add(bytes) {
+    this.#last = joined(this.#last, bytes).slice(-3);
     const text = this.#held + this.#decoder.decode(bytes, { stream: true });
     const cut = this.#earliest(text);
     this.#held = cut === null ? longestHeld(text, this.#stops) : '';
@@ -27,7 +30,9 @@ export class TextAssembler {
 
   /** What was held back, when no more comes; without a character that was cut off. */
   end() {
-    this.incomplete = this.#decoder.decode() !== '';
+    const isCut = this.#decoder.decode() !== '';
+    const begins = (/** @type {number} */ n) => textDecoder().decode(this.#last.slice(-n), { stream: true }) === '';
+    this.cut = isCut ? ([3, 2].find((n) => n <= this.#last.length && begins(n)) ?? 1) : 0;
     return this.#show(this.#held);
   }
 

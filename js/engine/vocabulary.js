@@ -1,6 +1,6 @@
 /* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
 import { GemmaError, noTemplate } from '../errors.js';
-import { textDecoder, utf8 } from './heap.js';
+import { joined, textDecoder, utf8 } from './heap.js';
 
 /** @import { PostedPrompt as Prompt, Prefix, Spoken, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Dialect } from '../tool-calling/dialects.js' */
@@ -26,15 +26,6 @@ const NO_PAUSE = async () => {};
 function sliceOf(text, at, end) {
   const halved = end < text.length && (text.charCodeAt(end) & 0xfc00) === 0xdc00;
   return text.slice(at, halved ? end - 1 : end);
-}
-
-/** @param {Uint8Array} a @param {Uint8Array} b */
-function joined(a, b) {
-  if (!a.length) return b;
-  const all = new Uint8Array(a.length + b.length);
-  all.set(a);
-  all.set(b, a.length);
-  return all;
 }
 
 export class Vocabulary {
@@ -167,7 +158,7 @@ export class Vocabulary {
   }
 
   /** For messages also the text that a later prompt may continue.
-   * @param {Prompt} prompt @param {Pause} [pause] @returns {Promise<{ ids: number[], text?: string }>} */
+   * @param {Prompt} prompt @param {Pause} [pause] @returns {Promise<{ ids: number[], text?: string, cut?: number }>} */
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
     if ('ids' in prompt) return prompt;

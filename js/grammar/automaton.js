@@ -1,11 +1,11 @@
 /*
- * automaton: one rule as an automaton without empty moves (V. M. Glushkov, 1961): edges carry a spelling (a graph of
- * bytes), a token or a call of another rule. A rule never matches the empty text by itself: who calls one that may be
- * empty goes around it too. So no frame is left before something was read, and left recursion is the only endless loop.
+ * automaton: one rule as an NFA without empty moves (V. M. Glushkov, 1961). Edges carry a spelling (a graph of bytes),
+ * a token, or a call of another rule. A rule never matches the empty text: callers of a nullable rule also bypass it.
+ * So every rule reads something before it returns, and left recursion is the only endless loop.
  *
- * Large repeats count instead of being written out: each frame of the engine's stack has one register. What repeats
- * inside of such a loop, and counts as well, becomes a rule of its own. Members of an object use the register for the
- * set of those that were seen.
+ * Large repetitions count instead of being unrolled, in the register that each frame of the engine's stack has. A
+ * counted repetition inside another becomes a rule of its own. The members of an object use the register for the set of
+ * members so far.
  */
 import { hasHalfPair } from './nodes.js';
 import { regular } from './regular.js';
@@ -13,29 +13,29 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./spell.js').Spelling} Spelling */
-/** What is read, and the state behind it.
- * @typedef {{ kind: number, label: number, to: number, member: number }} Step */
-/** first: what it may begin with; last: states where it may end.
+/** What is read, and the state after it. @typedef {{ kind: number, label: number, to: number, member: number }} Step */
+/** first: its possible first steps; last: states where it may end.
  * @typedef {{ nullable: boolean, first: Step[], last: number[] }} Fragment */
 /** @typedef {Step & { act: number }} Edge */
-/** A register's rule: a counter, or a set of members (once: by member; required: their indices).
+/** What a register holds: a count, or a set of members (once: by member; required: their indices).
  * @typedef {{ min: number, max: number, once?: boolean[], required?: number[] }} Loop */
 
 export const KIND = { BYTES: 0, CALL: 1, TOKEN: 2 };
-/** What an edge does with the register: nothing; one round more; leave the loop; take a member; if there are more. */
+/** What an edge does with the register: nothing; start the next round; leave the loop; add a member; check that another
+ * member fits. */
 export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 
-/** Copies of a repeated node that are written out: states. */
+/** States that an unrolled repetition may take. */
 const WRITTEN_OUT = 24;
 const DEEPEST = 1500;
-/** Work that an edge takes: it is also simplified and written, and a grammar that is loaded has 700,000 at most. */
+/** Cost of an edge, which includes simplifying and writing it. A grammar has at most 700,000 edges. */
 const EDGE = 2;
-/** Rules that are written out within each other. */
+/** Depth of inlined rules. */
 const DEEPEST_INLINED = 4;
-/** Characters of a literal text. */
+/** Characters of a literal. */
 const LONGEST = 150_000;
 
-/** What a rule needs of the whole grammar.
+/** What a rule needs from the whole grammar.
  * @typedef {{ spell: import('./spell.js').Spells, spelling: Spelling, rule: (name: string) => Node,
  *   regularRule: (name: string) => Node, productive: (name: string) => boolean, nullable: (node: Node) => boolean,
  *   inlined: (name: string) => boolean, call: (node: Node, how: Spelling) => number, loop: (loop: Loop) => number,
@@ -63,7 +63,7 @@ export class Rule {
     this.start = this.#state();
   }
 
-  /** Fills the rule with a node; false: nothing matches. @param {Node} node */
+  /** Fills the rule with a node. Returns false if nothing matches. @param {Node} node */
   fill(node) {
     const whole = 'members' in node ? this.#members(node) : this.#build(node, false);
     if (!whole?.first.length) return false;
@@ -96,7 +96,7 @@ export class Rule {
     return { nullable: false, first: [{ kind, label, to, member: -1 }], last: [to] };
   }
 
-  /** null: nothing matches. @param {Node} node @param {boolean} counted @returns {Fragment | null} */
+  /** Returns null if nothing matches. @param {Node} node @param {boolean} counted @returns {Fragment | null} */
   #build(node, counted) {
     if (++this.#depth > DEEPEST) throw new TooComplex('nested too deeply');
     const fragment = this.#built(node, counted);
@@ -146,7 +146,7 @@ export class Rule {
     return whole;
   }
 
-  /** Texts and characters lead to one state, and common beginnings of texts are read once.
+  /** Literals and characters lead to one shared state, and common prefixes of literals are read once.
    * @param {Node[]} nodes @param {boolean} counted @returns {Fragment | null} */
   #choice(nodes, counted) {
     /** @type {Fragment} */
@@ -177,7 +177,8 @@ export class Rule {
     return any || to >= 0 ? whole : null;
   }
 
-  /** Labels that spell these texts: as few as go without one that ends inside of another. @param {string[]} texts */
+  /** Returns as few labels as possible for these texts: no text may be a prefix of another one in its label.
+   * @param {string[]} texts */
   #tries(texts) {
     const labels = [];
     for (let left = texts.sort(); left.length; ) {
@@ -250,7 +251,7 @@ export class Rule {
     return { ...body, nullable: min === 0 };
   }
 
-  /** At most once, or without end. @param {Node} node @param {number} min @param {number} max
+  /** A repetition without counting: optional or unbounded. @param {Node} node @param {number} min @param {number} max
    * @param {boolean} counted @returns {Fragment | null} */
   #loose(node, min, max, counted) {
     const body = this.#build(node, counted);
@@ -274,7 +275,7 @@ export class Rule {
   /** @param {string} name @param {boolean} counted @returns {Fragment | null} */
   #rule(name, counted) {
     if (!this.whole.productive(name)) return null;
-    // Small rules within small rules would be written out in exponential numbers.
+    // Unlimited inlining would take exponential space.
     const calls = this.#inside.size >= DEEPEST_INLINED || this.#inside.has(name) || !this.whole.inlined(name);
     if (calls) return this.#called({ rule: name }, this.how);
     this.#inside.add(name);
@@ -300,7 +301,7 @@ export class Rule {
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
   }
 
-  /** A label that spells JSON strings. @param {string[]} texts */
+  /** Returns a label that spells JSON strings. @param {string[]} texts */
   #quoted(texts) {
     this.how = this.whole.spelling;
     const sorted = [...new Set(texts)].sort().map((text) => [...text]);
@@ -309,7 +310,7 @@ export class Rule {
     return label;
   }
 
-  /** The rule of a JSON string. @param {Node} content */
+  /** Fills the rule with a JSON string. @param {Node} content */
   fillString(content) {
     const quote = () => this.#single(KIND.BYTES, this.whole.spell.bytes(Uint8Array.of(QUOTE)));
     const open = quote();
@@ -406,7 +407,7 @@ function joinedLiterals(nodes) {
   return out;
 }
 
-/** The texts that a JSON string is one of; null where it is not only that. @param {{ jsonString: Node }} node */
+/** Returns the texts of a JSON string that is a choice of literals, else null. @param {{ jsonString: Node }} node */
 function textsOf({ jsonString: inner }) {
   if ('literal' in inner) return [inner.literal];
   if (!('choice' in inner) || !inner.choice.length) return null;
@@ -414,7 +415,7 @@ function textsOf({ jsonString: inner }) {
   return texts.length === inner.choice.length ? texts : null;
 }
 
-/** States that a node takes, up to a limit. @param {Node} node @param {number} most @returns {number} */
+/** Returns how many states a node takes, up to a limit. @param {Node} node @param {number} most @returns {number} */
 export function weight(node, most) {
   if ('sequence' in node || 'choice' in node) {
     let sum = 0;

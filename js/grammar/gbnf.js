@@ -1,6 +1,6 @@
 /*
- * gbnf: grammars in the form of llama.cpp (its grammars/README.md): rules `name ::= ...` from `root` on, with texts,
- * sets, groups, alternatives, repetitions, comments, and tokens by id or by name.
+ * gbnf: parses grammars in llama.cpp's syntax (its grammars/README.md): rules `name ::= ...`, starting at `root`, with
+ * literals, character sets, groups, alternatives, repetitions, comments, and tokens by id or name.
  */
 import { ANY_CHAR, chars, choice, hasHalfPair, literal, repeat, sequence } from './nodes.js';
 import { complement, scalars } from './ranges.js';
@@ -11,7 +11,7 @@ import { Unsupported } from './refusal.js';
 const NAME = /[a-zA-Z0-9_-]+/y;
 const SPACES = /(?:[ \t]|#[^\r\n]*)*/y;
 const SPACES_AND_LINES = /(?:[ \t\r\n]|#[^\r\n]*)*/y;
-/** Alternatives may also begin on lines of their own, which llama.cpp takes in groups only. */
+/** Alternatives may start a new line. llama.cpp allows that only in groups. */
 const NEXT_LINE_GOES_ON = /(?:[ \t\r\n]|#[^\r\n]*)*\|/y;
 const ESCAPES = /** @type {Record<string, string>} */ ({
   t: '\t',
@@ -36,7 +36,7 @@ class Parser {
     this.at = 0;
     /** @type {Map<string, Node>} */
     this.rules = new Map();
-    /** Rules that were asked for, and where first. @type {Map<string, number>} */
+    /** Rules that are referenced, and where first. @type {Map<string, number>} */
     this.wanted = new Map([['root', 0]]);
   }
 
@@ -162,7 +162,7 @@ class Parser {
     return literal(text);
   }
 
-  /** One character, escaped or not. @param {number} place of what it is in @returns {string} */
+  /** Reads one character, escaped or not. @param {number} place of what it is in @returns {string} */
   letter(place) {
     if (this.at >= this.text.length) this.refuse('a text or set that is not closed', place);
     if (!this.take('\\')) {

@@ -1,6 +1,7 @@
 /*
- * graph: nodes of spans of bytes, each of which leads to a node that was made before. Equal nodes are made once (a
- * table of hashes over plain numbers: schemas have tens of thousands of them). Node 0 has no spans: it is the end.
+ * graph: an acyclic graph of byte spans, in which each span leads to an older node. Equal nodes are stored once, in a
+ * hash table over plain numbers, because schemas have tens of thousands of them. Node 0 has no spans and ends every
+ * spelling.
  */
 import { TooComplex } from './refusal.js';
 
@@ -21,17 +22,16 @@ const mixed = (h, x) => {
 };
 
 export class Graph {
-  /** How many nodes there are. */
+  /** Number of nodes. */
   count = 1;
   #spans = new Uint32Array(1 << 12);
   /** Where the spans of each node end, in words. */
   #ends = new Uint32Array(1 << 10);
   #table = new Uint32Array(1 << 11);
-  /** Behind the spans of the node that is being made. */
+  /** End of the spans of the node under construction. */
   #at = 0;
 
-  /** A span of the node that is being made, behind those that it has. @param {number} lo @param {number} hi
-   * @param {number} to */
+  /** Appends a span to the node under construction. @param {number} lo @param {number} hi @param {number} to */
   put(lo, hi, to) {
     const at = this.#at;
     if (at > this.#ends[this.count - 1] && this.#spans[at - 1] === to && this.#spans[at - 2] >> 8 === lo - 1) {
@@ -44,7 +44,7 @@ export class Graph {
     this.#at = at + 2;
   }
 
-  /** The number of the node whose spans were put: an older one, if it is equal. */
+  /** Finishes the node under construction. Returns its number, or that of an equal older node. */
   made() {
     const from = this.#ends[this.count - 1];
     const size = this.#at - from;
@@ -85,8 +85,8 @@ export class Graph {
     this.#table = table;
   }
 
-  /** The nodes that can be reached from some, numbered anew, each behind those that it leads to: where the spans of
-   * each end, counted in spans, these, two words each, and the new number of each node.
+  /** Returns the nodes that some nodes reach, renumbered so that each comes after its targets: the end of each one's
+   * spans, counted in spans; the spans, two words each; and the new number of each node.
    * @param {Iterable<number>} from */
   reachable(from) {
     const place = new Int32Array(this.count).fill(-1);

@@ -1,7 +1,7 @@
 /*
- * index: the door of the grammar compilers. A format (any JSON, a JSON schema, a regular expression, a GBNF grammar, a
- * list of choices) becomes a grammar (nodes.js) that lower.js turns into the engine's automaton; what cannot be held is
- * refused by an `Unsupported`, in bounded time.
+ * index: entry of the grammar compilers. A format (any JSON, a JSON schema, a regular expression, a GBNF grammar, a
+ * list of choices) becomes a grammar (nodes.js), which lower.js turns into the engine's automaton. Formats that cannot
+ * be enforced are refused with an `Unsupported`, in bounded time.
  */
 import { lower } from './lower.js';
 import { NOTHING, choice, hasHalfPair, literal } from './nodes.js';
@@ -16,13 +16,13 @@ export { Budget, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Grammar} Grammar */
 
-/** Bytes of one format's text. */
+/** Characters of a format's text. */
 const MOST_TEXT = 4 << 20;
 
-/** `matching`: judge a given text as the format's specification does, instead of the narrower shape that answers are
- * held to; `draft` of schemas that do not say theirs; `formats`: whether `format` is held, whatever the draft says;
- * `tokenOf`: the id of a token by its text, for grammars that name tokens; `budget`: what the passes before and after
- * spend from, too.
+/** `matching`: judge texts as the format's specification does, instead of by the narrower constraint for answers;
+ * `draft` of schemas without `$schema`; `formats`: whether to enforce `format`, whatever the draft says; `tokenOf`:
+ * returns the id of a token by its text, for grammars that name tokens; `budget`: shared with the passes before and
+ * after.
  * @typedef {import('./refusal.js').Limits & { matching?: boolean, draft?: number, formats?: boolean, budget?: Budget,
  *   tokenOf?: (text: string) => number | null | undefined }} Options */
 
@@ -62,7 +62,7 @@ function text(value, what) {
   return value;
 }
 
-/** The whole text is the expression. @param {string | RegExp} regex @param {string | undefined} flags
+/** The expression must match the whole text. @param {string | RegExp} regex @param {string | undefined} flags
  * @param {Budget} budget @returns {Grammar} */
 function regexGrammar(regex, flags, budget) {
   const source = regex instanceof RegExp ? regex.source : text(regex, 'regex');

@@ -1,7 +1,7 @@
 /*
- * language: questions about regular nodes, answered with Brzozowski's derivatives (J. A. Brzozowski, "Derivatives of
- * regular expressions", 1964): what is left of a language after one code point. Terms are made once each (by key), so
- * that equal ones are one object and the states of a search are few. Only what is looked at is ever built.
+ * language: answers questions about regular nodes with derivatives (J. A. Brzozowski, "Derivatives of regular
+ * expressions", 1964): what remains of a language after one code point. Terms are interned by a key, so equal terms are
+ * one object and searches visit few states. Terms are built lazily.
  */
 import { lengths } from './nodes.js';
 import { ANY, has } from './ranges.js';
@@ -11,10 +11,10 @@ import { ANY, has } from './ranges.js';
 /** @typedef {{ id: number, nullable: boolean, kind: string, of: Term[], ranges: Ranges, min: number, max: number,
  *   automaton?: import('./nodes.js').Automaton, steps: Map<number, Term> }} Term */
 
-/** States that one question may visit before its answer is "perhaps". */
+/** States that a search visits before it answers "perhaps". */
 const VISITS = 3000;
 
-/** A space of terms, of one compilation. */
+/** The terms of one compilation. */
 export class Languages {
   /** @param {import('./refusal.js').Budget} budget */
   constructor(budget) {
@@ -93,7 +93,7 @@ export class Languages {
     return min === 1 && max === 1 ? term : this.make('repeat', [term], { min: term.nullable ? 0 : min, max });
   }
 
-  /** The term of a regular node. @param {Node} node @returns {Term} */
+  /** Returns the term of a regular node. @param {Node} node @returns {Term} */
   term(node) {
     const known = this.ofNode.get(node);
     if (known) return known;
@@ -123,7 +123,7 @@ export class Languages {
     throw new Error(`no regular node: ${Object.keys(node)}`);
   }
 
-  /** What may follow one code point. @param {Term} term @param {number} point @returns {Term} */
+  /** Returns the derivative by one code point. @param {Term} term @param {number} point @returns {Term} */
   after(term, point) {
     const known = term.steps.get(point);
     if (known) return known;
@@ -153,7 +153,7 @@ export class Languages {
     return edge ? this.make('state', [], { automaton: term.automaton, min: edge[2] }) : this.nothing;
   }
 
-  /** Whether the node's language holds a text. @param {Node} node @param {string} text */
+  /** Whether the node matches a text. @param {Node} node @param {string} text */
   matches(node, text) {
     let term = this.term(node);
     this.budget.spend('', text.length / 16);
@@ -161,7 +161,7 @@ export class Languages {
     return term.nullable;
   }
 
-  /** One code point of each set that the term treats alike. @param {Term} term */
+  /** Returns one code point of each class that the term does not distinguish. @param {Term} term */
   heads(term) {
     const cuts = new Set([0, 0xe000]);
     this.collect(term, cuts);
@@ -180,7 +180,8 @@ export class Languages {
     } else for (const part of term.of) this.collect(part, cuts);
   }
 
-  /** Whether the node's language is empty: true is certain, false is "not, or too large to say". @param {Node} node */
+  /** Whether the node matches nothing. True is certain, false may mean that it is too large to tell.
+   * @param {Node} node */
   isEmpty(node) {
     if (surelySome(node)) return false;
     const start = this.term(node);
@@ -201,7 +202,7 @@ export class Languages {
 /** @type {WeakMap<Node, boolean>} */
 const plainlySome = new WeakMap();
 
-/** Whether a node plainly matches some text. @param {Node} node @returns {boolean} */
+/** Whether a node obviously matches some text. @param {Node} node @returns {boolean} */
 function surelySome(node) {
   let known = plainlySome.get(node);
   if (known === undefined) plainlySome.set(node, (known = looksFruitful(node)));
@@ -218,7 +219,7 @@ function looksFruitful(node) {
   return 'repeat' in node && (node.min === 0 || surelySome(node.repeat));
 }
 
-/** Whether a node plainly matches texts of every length from some one on. @param {Node} node @returns {boolean} */
+/** Whether a node obviously matches texts of every length from some length on. @param {Node} node @returns {boolean} */
 function surelyMany(node) {
   if ('except' in node) return surelyMany(node.except[0]) && lengths(node.except[1])[1] < Infinity;
   return 'repeat' in node && node.max === Infinity && 'chars' in node.repeat && node.repeat.chars.length > 0;

@@ -1,11 +1,12 @@
-/* layout: the white space between the parts of JSON: none, that of JSON.stringify with two spaces, or any. */
+/* layout: the whitespace of JSON: none, that of JSON.stringify with two spaces, or any. */
 import { chars, literal, repeat, sequence } from './nodes.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
-/** Around and between the parts of an array or object at some depth: after its bracket, before the closing one.
+/** Whitespace in an array or object at some depth: after its opening bracket, before the closing one, around commas and
+ * colons, and inside an empty one.
  * @typedef {{ open: Node, close: Node, comma: Node, colon: Node, empty: Node }} Layout */
 
-/** How deep `pretty` counts; deeper levels may be indented by any number of spaces from there on. */
+/** Depth up to which `pretty` is exact. Deeper lines may have any further indentation. */
 const COUNTED = 12;
 
 const SPACE = repeat(
@@ -37,7 +38,7 @@ function line(depth) {
 
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
 
-/** White space of one document. */
+/** The whitespace of one document. */
 export class Layouts {
   /** @param {Whitespace} kind */
   constructor(kind) {
@@ -46,7 +47,7 @@ export class Layouts {
     this.made = [];
   }
 
-  /** Depth that tells layouts apart. @param {number} depth */
+  /** Returns a depth that is equal for equal layouts. @param {number} depth */
   depth(depth) {
     return this.kind === 'pretty' ? Math.min(depth, COUNTED + 1) : 0;
   }
@@ -64,7 +65,7 @@ export class Layouts {
     return this.made[depth];
   }
 
-  /** Before and after the whole. @returns {Node} */
+  /** Whitespace around the document. @returns {Node} */
   get around() {
     return this.kind === 'any' ? SPACE : NONE;
   }

@@ -1,36 +1,38 @@
 /*
- * lower: a grammar to the bytes that the engine reads (src/text/grammar.h says how they lie). What can be said without
- * the vocabulary is done here: spellings, intersections, repeats; the engine makes the automaton deterministic while
- * it runs. Refuses, in bounded time and memory: what is too large, left recursion, what matches nothing.
+ * lower: compiles a grammar to the bytes that the engine reads (src/text/grammar.h has their layout). It does
+ * everything that needs no vocabulary: spellings, intersections, repetitions. The engine determinises the automaton
+ * lazily. Refuses, in bounded time and memory, grammars that are too large, left-recursive, or match nothing.
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
 import { partsOf } from './nodes.js';
-import { Budget, Unsupported, bounded } from './refusal.js';
+import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./nodes.js').Grammar} Grammar */
-/** spelling: of the characters of JSON strings: every one that is legal, or one each.
+/** spelling: whether JSON strings may spell a character in every legal way or only in one.
  * @typedef {import('./refusal.js').Limits & { spelling?: 'any' | 'shortest', budget?: Budget }} LowerOptions */
 
 const MAGIC = 0x31475747;
 const VERSION = 1;
 const NO_MOST = 0xffffffff;
 const HEAD = 12;
-/** A state or an edge of the automaton takes less than the unit of the budget. */
+/** Cost of a state or an edge, in units of the budget. */
 const STEP = 1 / 5;
-/** Rules of so many states are written where they are called. */
+/** Rules that are filled within each other; JavaScript's stack takes more. */
+const DEEPEST = 1100;
+/** Rules with at most this many states are inlined. */
 const INLINED = 4;
-/** Texts of a JSON string's content that are compared to find equal ones. */
+/** Length up to which keys of nodes are compared as text. */
 const MOST_KEY = 2000;
 
-/** Returns a grammar as the engine reads it. @param {Grammar} grammar @param {LowerOptions} [options] */
+/** Compiles a grammar for the engine. @param {Grammar} grammar @param {LowerOptions} [options] */
 export function lower(grammar, { spelling = 'any', budget, ...limits } = {}) {
   return bounded(() => new Lowering(grammar, spelling, budget ?? new Budget(limits)).run());
 }
 
-/** Spellings are the same for all grammars: they are kept from one to the next, up to so many nodes. */
+/** Spellings do not depend on the grammar, so they are cached up to this many nodes. */
 const KEPT_NODES = 1 << 16;
 let spells = new Spells();
 
@@ -39,10 +41,11 @@ class Lowering {
   #rules = [];
   /** @type {Map<unknown, number>} */
   #calls = new Map();
-  /** keyOf(), by what is to be spelt how. @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
+  /** Cache of keyOf(), by spelling. @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
   #keys = { text: new Map(), any: new Map(), shortest: new Map() };
   /** @type {import('./automaton.js').Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
+  #depth = 0;
 
   /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {Budget} budget */
   constructor(grammar, spelling, budget) {
@@ -94,11 +97,12 @@ class Lowering {
 
   /** @param {import('./automaton.js').Loop} loop */
   loop(loop) {
+    if (loop.min >= NO_MOST) throw new TooComplex(`${loop.min} repetitions`);
     return this.#loops.push(loop) - 1;
   }
 
-  /** The number of the rule that reads a node, and at least one byte; -1: there is nothing to read.
-   * @param {Node} node @param {import('./spell.js').Spelling} how */
+  /** Returns the number of the rule that matches a node's non-empty texts, -1 if there are none. @param {Node} node
+   * @param {import('./spell.js').Spelling} how */
   call(node, how) {
     const keys = this.#keys[how];
     const key = keys.get(node) ?? keyOf(node, how);
@@ -108,16 +112,18 @@ class Lowering {
     this.#calls.set(key, (at = this.#rules.length));
     const made = { node, how, rule: /** @type {Rule | null} */ (null) };
     this.spend(40);
+    if (++this.#depth > DEEPEST) throw new TooComplex('rules too deep within each other');
     this.#rules.push(made);
     const rule = new Rule(this, how);
     const body = 'rule' in node ? this.rule(node.rule) : node;
     const filled = 'jsonString' in body ? rule.fillString(body.jsonString) : rule.fill(body);
     if (!filled) this.#calls.set(key, (at = -1));
     else made.rule = rule;
+    this.#depth--;
     return at;
   }
 
-  /** Rules that a rule may begin with must not lead back to it. */
+  /** Refuses left recursion. */
   #noLeftRecursion() {
     const seen = new Uint8Array(this.#rules.length);
     /** @param {number} at */
@@ -183,7 +189,7 @@ class Lowering {
     });
     const rest = at + 2 * states + 3 * all + kept.length;
     this.#loops.forEach(({ min, max }, i) => {
-      out.set([min, max === Infinity ? NO_MOST : max, members[i]], rest + 3 * i);
+      out.set([min, Math.min(max, NO_MOST), members[i]], rest + 3 * i);
     });
     this.#writeMembers(out, rest + 3 * loops);
     return new Uint8Array(out.buffer);
@@ -198,19 +204,19 @@ class Lowering {
   }
 }
 
-/** Nodes that edges of rules have as labels. @param {(import('./simplify.js').Simple | null)[]} rules */
+/** Returns the spellings that label edges. @param {(import('./simplify.js').Simple | null)[]} rules */
 const spellings = (rules) =>
   rules.flatMap((rule) => {
     return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
   });
 
-/** Facts about a grammar's rules: which may be empty, which match anything at all, which are recursive. */
+/** Which rules are nullable, productive (match some text) or recursive. */
 class Facts {
   /** @type {Set<string>} */
   nullable = new Set();
   /** @type {Set<string>} */
   productive = new Set();
-  /** What was found of nodes with parts, while no rule is added. @type {Map<Node, boolean>} */
+  /** Results for composite nodes, valid until a rule is added. @type {Map<Node, boolean>} */
   #found = new Map();
   /** @type {Map<string, boolean>} */
   #recursive = new Map();
@@ -232,7 +238,7 @@ class Facts {
     throw new Unsupported(`there is no rule ${name}`, '');
   }
 
-  /** Which rules each rule uses, of those that the start needs. @param {string} start */
+  /** Collects the rules that each reachable rule uses. @param {string} start */
   #collect(start) {
     for (const open = [start]; open.length; ) {
       const name = /** @type {string} */ (open.pop());
@@ -254,8 +260,8 @@ class Facts {
     }
   }
 
-  /** Adds the rules for which `test` says so, while it asks `found`. @param {(node: Node) => boolean} test
-   * @param {Set<string>} found */
+  /** Computes the least set of rules that pass `test`, which may look into `found`.
+   * @param {(node: Node) => boolean} test @param {Set<string>} found */
   #least(test, found) {
     /** @type {Map<string, string[]>} */
     const users = new Map();
@@ -276,7 +282,7 @@ class Facts {
     this.#found.clear();
   }
 
-  /** Tests a node with parts once. @param {Node} node @param {(node: Node) => boolean} test */
+  /** Tests a composite node once. @param {Node} node @param {(node: Node) => boolean} test */
   #once(node, test) {
     let known = this.#found.get(node);
     if (known !== undefined) return known;
@@ -305,7 +311,7 @@ class Facts {
     return false;
   };
 
-  /** Whether it matches anything, as far as rules decide that. @param {Node} node @returns {boolean} */
+  /** Whether a node matches anything, as far as its rules decide that. @param {Node} node @returns {boolean} */
   #isProductive(node) {
     if ('chars' in node) return node.chars.length > 0;
     return this.#once(node, this.#productive);
@@ -342,8 +348,8 @@ class Facts {
   }
 }
 
-/** Returns the same key for nodes that are read alike, as far as a short text can say it: a node may share parts, so
- * that its whole text would be exponentially long. @param {Node} node @param {string} how */
+/** Returns a key that is equal for equivalent nodes. The key is a short text, or the node itself if that would be long:
+ * nodes share parts, so a full text can be exponentially long. @param {Node} node @param {string} how */
 function keyOf(node, how) {
   if ('rule' in node) return `${how} rule ${node.rule}`;
   if (!('jsonString' in node || 'repeat' in node)) return node;

@@ -1,28 +1,28 @@
 /*
- * nodes: the grammar that all front ends compile to and that lower.js turns into the engine's automaton: named rules
- * over these nodes. What is regular may be intersected and subtracted; everything else is context-free.
+ * nodes: the grammar that all front ends produce and lower.js compiles: named rules over these nodes. Regular nodes can
+ * be intersected and subtracted; all others are context-free.
  */
 import { ANY } from './ranges.js';
 
 /** @typedef {import('./ranges.js').Ranges} Ranges */
-/** A DFA over code points: `edges[state]` are sorted, disjoint ranges with the state that they lead to.
+/** A DFA over code points. `edges[state]` are sorted, disjoint ranges and their targets.
  * @typedef {{ start: number, accept: number[], edges: [number, number, number][][] }} Automaton */
-/** A member of an object: `key` is the regular language of its decoded name; one that is `once` comes at most once.
+/** A member of an object. `key` is the regular language of its decoded name; with `once`, it occurs at most once.
  * @typedef {{ key: Node, value: Node, required: boolean, once: boolean }} Member */
-/** Members in any order, or in the list's (a switch of the matcher); the braces are outside.
+/** Members of an object in any order, without its braces.
  * @typedef {{ members: Member[], colon: Node, comma: Node, min: number, max: number }} Members */
 /** @typedef {{ literal: string } | { chars: Ranges } | { sequence: Node[] } | { choice: Node[] }
  *   | { repeat: Node, min: number, max: number } | { rule: string } | { both: Node[] } | { except: [Node, Node] }
  *   | { jsonString: Node } | { token: number } | { automaton: Automaton } | Members} Node */
 /** @typedef {{ rules: Record<string, Node>, start: string }} Grammar */
 
-/** Matches no text at all. @type {Node} */
+/** Matches nothing. @type {Node} */
 export const NOTHING = Object.freeze({ choice: [] });
-/** Matches the empty text only. @type {Node} */
+/** Matches only the empty text. @type {Node} */
 export const EMPTY = Object.freeze({ sequence: [] });
 /** One code point. @type {Node} */
 export const ANY_CHAR = Object.freeze({ chars: ANY });
-/** Every text. @type {Node} */
+/** Any text. @type {Node} */
 export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity });
 
 /** @param {Node} node */
@@ -31,7 +31,7 @@ export const isNothing = (node) => 'choice' in node && node.choice.length === 0;
 export const isEmpty = (node) =>
   ('sequence' in node && node.sequence.length === 0) || ('literal' in node && node.literal === '');
 
-/** Whether a text holds half of a surrogate pair: no text of a model can. @param {string} text */
+/** Whether a text has half of a surrogate pair, which has no UTF-8. @param {string} text */
 export const hasHalfPair = (text) => /[\ud800-\udfff]/u.test(text);
 
 /** @param {string} text @returns {Node} */
@@ -43,7 +43,11 @@ export const chars = (ranges) => (ranges.length ? { chars: ranges } : NOTHING);
 /** @param {...Node} nodes @returns {Node} */
 export function sequence(...nodes) {
   if (nodes.some(isNothing)) return NOTHING;
-  const parts = nodes.flatMap((node) => ('sequence' in node ? node.sequence : isEmpty(node) ? [] : [node]));
+  const parts = [];
+  for (const node of nodes) {
+    if (!('sequence' in node)) isEmpty(node) || parts.push(node);
+    else for (const part of node.sequence) parts.push(part);
+  }
   return parts.length === 1 ? parts[0] : parts.length ? { sequence: parts } : EMPTY;
 }
 
@@ -77,7 +81,7 @@ export function except(from, without) {
   return without === ANY_TEXT || from === without ? NOTHING : { except: [from, without] };
 }
 
-/** Returns the nodes directly inside a node. @param {Node} node @returns {Node[]} */
+/** Returns the children of a node. @param {Node} node @returns {Node[]} */
 export function partsOf(node) {
   if ('sequence' in node) return node.sequence;
   if ('choice' in node) return node.choice;
@@ -94,8 +98,8 @@ export function partsOf(node) {
 /** @type {WeakMap<object, [number, number]>} */
 const measured = new WeakMap();
 
-/** The fewest and the most code points of a regular node's texts; a bound, for intersections and differences.
- * @param {Node} node @returns {[number, number]} */
+/** Returns the minimum and maximum length of a regular node's texts in code points; bounds, for intersections and
+ * differences. @param {Node} node @returns {[number, number]} */
 export function lengths(node) {
   const known = measured.get(node);
   if (known) return known;
@@ -122,8 +126,8 @@ function measure(node) {
   return [0, Infinity];
 }
 
-/** Texts of a regular node of so many code points: counted where one part of it alone varies, else an intersection.
- * @param {Node} node @param {number} min @param {number} max @returns {Node} */
+/** Restricts a regular node to texts of a length in code points. Adjusts a count if only one part of the node varies,
+ * else intersects. @param {Node} node @param {number} min @param {number} max @returns {Node} */
 export function ofLength(node, min, max) {
   const [least, most] = lengths(node);
   if (min <= least && max >= most) return node;

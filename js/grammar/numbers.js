@@ -1,21 +1,21 @@
 /*
- * numbers: which spellings of JSON numbers lie in a range and are multiples of something, exactly, by automata over
- * their decimal digits: the text is compared with a bound digit by digit, and its remainder is carried along.
+ * numbers: the spellings of JSON numbers that lie in a range and are multiples of a value, exactly. Automata over
+ * decimal digits compare the number with a bound digit by digit, and carry its remainder along.
  */
 import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
 import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./refusal.js').Budget} Budget */
-/** Integers that a number cannot hold exactly may be BigInts. @typedef {number | bigint} Value */
+/** Integers that exceed a double's precision may be BigInts. @typedef {number | bigint} Value */
 /** @typedef {{ lo: Value, loOpen: boolean, hi: Value, hiOpen: boolean }} Interval */
-/** Numbers of any of the intervals that are multiples of all and not multiples of any.
+/** Numbers in any of the intervals, multiples of all `multiples` and of none of `notMultiples`.
  * @typedef {{ intervals: Interval[], multiples: number[], notMultiples: number[] }} Numbers */
-/** A machine that reads the digits of a number without a sign: `step` of '0'..'9' and '.', `accepts` at the end.
+/** A DFA over the digits of an unsigned number: `step` reads '0'..'9' and '.', `accepts` decides at the end.
  * @typedef {{ start: string, step: (state: string, letter: string) => string | undefined,
  *   accepts: (state: string) => boolean }} Reader */
 
-/** States of one automaton, and of one that counts digits too. */
+/** States of one automaton, and of one that also counts digits. */
 const MOST_STATES = 4000;
 const LIMITED_STATES = 8000;
 const LETTERS = [...'.0123456789'];
@@ -37,28 +37,42 @@ function common(a, b) {
 /** @param {Interval} interval */
 const holdsSome = ({ lo, loOpen, hi, hiOpen }) => lo < hi || (lo === hi && !loOpen && !hiOpen);
 
+/** Returns the numbers that are in both lists of disjoint intervals, in linear time.
+ * @param {Interval[]} a @param {Interval[]} b both sorted */
+function intersection(a, b) {
+  const all = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    const one = common(a[i], b[j]);
+    if (holdsSome(one)) all.push(one);
+    if (a[i].hi < b[j].hi || (a[i].hi === b[j].hi && a[i].hiOpen)) i++;
+    else j++;
+  }
+  return all;
+}
+
 /** Numbers that are in both. @param {Numbers} a @param {Numbers} b @returns {Numbers} */
 export function bothNumbers(a, b) {
-  const intervals = a.intervals.flatMap((one) => b.intervals.map((other) => common(one, other))).filter(holdsSome);
   return {
-    intervals,
+    intervals: intersection(a.intervals, b.intervals),
     multiples: [...new Set([...a.multiples, ...b.multiples])],
     notMultiples: [...new Set([...a.notMultiples, ...b.notMultiples])],
   };
 }
 
-/** @param {Value[]} points sorted or not @returns {Interval[]} */
-export const pointIntervals = (points) =>
-  points.map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
+/** @param {Value[]} points */
+const sorted = (points) => [...new Set(points)].sort((a, b) => (a < b ? -1 : 1));
 
-/** Everything outside the points. @param {Value[]} points @returns {Interval[]} */
+/** @param {Value[]} points @returns {Interval[]} */
+export const pointIntervals = (points) =>
+  sorted(points).map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
+
+/** Returns the intervals between the points. @param {Value[]} points @returns {Interval[]} */
 export function gaps(points) {
-  const sorted = [...new Set(points)].sort((a, b) => (a < b ? -1 : 1));
-  const edges = /** @type {Value[]} */ ([-Infinity, ...sorted, Infinity]);
+  const edges = /** @type {Value[]} */ ([-Infinity, ...sorted(points), Infinity]);
   return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
 }
 
-/** Whether surely no number is in it. @param {Numbers} numbers */
+/** Whether the set is certainly empty. @param {Numbers} numbers */
 export function noNumber({ intervals, multiples, notMultiples }) {
   if (!intervals.length || multiples.some((step) => notMultiples.includes(step))) return true;
   const [step] = multiples;
@@ -78,7 +92,7 @@ export function noNumber({ intervals, multiples, notMultiples }) {
   );
 }
 
-/** The decimal digits of a number without its sign: '12', '5' of 12.5; without needless zeros.
+/** Returns the decimal digits of a number without its sign and without redundant zeros: '12' and '5' for 12.5.
  * @param {Value | string} value or its text */
 function digitsOf(value) {
   const [mantissa, power = '0'] = String(value).replace(/^-/, '').split('e');
@@ -91,7 +105,7 @@ function digitsOf(value) {
   return { integer: integer.replace(/^0+(?=\d)/, ''), fraction: fraction.replace(/0+$/, '') };
 }
 
-/** Compares what it reads with a bound: states are the place and whether it is less (<), the same or more so far.
+/** Compares the number with a bound. A state is the order so far (<, = or >) and the position.
  * @param {Value | string} bound @param {(order: '<' | '=' | '>') => boolean} fits @returns {Reader} */
 function comparer(bound, fits) {
   const { integer, fraction } = digitsOf(bound);
@@ -120,9 +134,8 @@ function comparer(bound, fits) {
   };
 }
 
-/** Divides what it reads: the state is the remainder, and how many digits after the point came.
- * @param {number} divisor @param {boolean} wanted whether multiples are accepted, or all else
- * @returns {Reader & { remainders: number }} */
+/** Divides the number. A state is the remainder, and how many digits came after the point. @param {number} divisor
+ * @param {boolean} wanted whether multiples are accepted, or all else @returns {Reader & { remainders: number }} */
 function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
   const places = fraction.length;
@@ -149,7 +162,7 @@ function divider(divisor, wanted) {
   };
 }
 
-/** The form of a number without sign and exponent: 0 or digits, and perhaps a fraction.
+/** The syntax of an unsigned number without exponent: digits and an optional fraction, without leading zeros.
  * @param {boolean} fractions @returns {Reader} */
 const form = (fractions) => ({
   start: 'empty',
@@ -161,14 +174,16 @@ const form = (fractions) => ({
   },
 });
 
-/** Digits of an unbounded number in an answer: any decimal of 15 digits survives a double (IEEE 754). llama.cpp allows
- * integers of 16; a double may round those to another integer, so they must not have to be multiples of something. */
+/** Digits of unbounded numbers in answers: every decimal of 15 digits survives a double (IEEE 754). Integers may have
+ * 16, as in llama.cpp, unless they must be multiples: a double may round those. */
 const NUMBER_DIGITS = 15;
 const INTEGER_DIGITS = 16;
+/** Digits of the largest double. */
+const MOST_DIGITS = 309;
 
-/** Bounds the digits: at most `whole` before the point, and behind it as many as there are `all` together, or `places`
- * if that is more. The state counts the digits that are left.
- * @param {number} whole @param {number} all @param {number} places @returns {Reader} */
+/** Limits the digits: at most `whole` before the point, and after it up to `all` in total, or `places` if that is more.
+ * The state counts the remaining digits. @param {number} whole @param {number} all @param {number} places
+ * @returns {Reader} */
 const limiter = (whole, all, places) => ({
   start: `${whole} i`,
   accepts: () => true,
@@ -179,6 +194,37 @@ const limiter = (whole, all, places) => ({
     return left > 0 ? `${left - 1} ${inFraction ? 'f' : 'i'}` : undefined;
   },
 });
+
+const BITS = new DataView(new ArrayBuffer(8));
+
+/** Returns the double next to a positive one. @param {Value} value @param {1n | -1n} step up or down */
+function neighbour(value, step) {
+  BITS.setFloat64(0, Number(value));
+  BITS.setBigUint64(0, BITS.getBigUint64(0) + step);
+  return BITS.getFloat64(0);
+}
+
+/** Whether the text next to an open bound parses to the bound itself. @param {Value} bound @param {1n | -1n} step up or
+ * down @param {number} places behind the point of the longer bound; -1 for integers */
+function roundsOnto(bound, step, places) {
+  const { integer, fraction } = digitsOf(bound);
+  // A text has one place more than the bounds, which may have two more once they are moved.
+  const behind = places < 0 ? 0 : Math.max(NUMBER_DIGITS - integer.length, places + 3);
+  const next = BigInt(integer + fraction.slice(0, behind).padEnd(behind, '0')) + step;
+  return Number(`${next}e-${behind}`) === Number(bound);
+}
+
+/** Returns an interval of numbers without a sign whose texts parse to numbers of it: none beyond the largest double, and
+ * none that rounds onto an open bound. @param {Interval} interval @param {boolean} integers @returns {Interval} */
+function parsed({ lo, loOpen, hi, hiOpen }, integers) {
+  const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
+  // Where the bounds are small, the limiter ends a number long before.
+  const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
+  if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
+  if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];
+  else if (hiOpen && hi > 0 && hi < Infinity && roundsOnto(hi, -1n, places)) [hi, hiOpen] = [neighbour(hi, -1n), false];
+  return { lo, loOpen, hi, hiOpen };
+}
 
 /** Returns the limiter of an interval of numbers without a sign: only its bounds can ask for more digits.
  * @param {Interval} interval @param {boolean} integers @param {number} all digits @param {number} most states that it
@@ -191,7 +237,7 @@ function limited({ lo, hi }, integers, all, most) {
   return limiter(Math.max(needed, Math.min(all, most)), integers ? 0 : all, places && places + 1);
 }
 
-/** Builds one automaton of readers that must all accept. @param {Reader[]} readers @param {Budget} [budget]
+/** Builds the product of readers that must all accept. @param {Reader[]} readers @param {Budget} [budget]
  * @param {number} [most] states @returns {Node} */
 function product(readers, budget, most = MOST_STATES) {
   const starts = readers.map(({ start }) => start);
@@ -220,8 +266,8 @@ function product(readers, budget, most = MOST_STATES) {
   return accept.length ? { automaton: { start: 0, accept, edges: withoutDeadEnds(edges, accept) } } : NOTHING;
 }
 
-/** Only the edges from which an accepting state can be reached.
- * @param {[number, number, number][][]} edges @param {number[]} accept */
+/** Keeps the edges from which an accepting state can be reached. @param {[number, number, number][][]} edges
+ * @param {number[]} accept */
 function withoutDeadEnds(edges, accept) {
   /** @type {number[][]} */
   const into = edges.map(() => []);
@@ -257,7 +303,7 @@ const SIGN = optional(
     [45, 45],
   ]),
 );
-/** Every JSON number. */
+/** Any JSON number. */
 export const NUMBER = sequence(
   optional(MINUS),
   WHOLE,
@@ -265,8 +311,8 @@ export const NUMBER = sequence(
   optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))),
 );
 
-/** A number of an answer, which is finite and ends: at most 15 significant digits, and exponents from -307 to 307, so
- * that JSON.parse reads all of them as normal doubles. */
+/** A number in an answer: at most 15 significant digits and exponents from -307 to 307, so JSON.parse reads a normal
+ * double. */
 const FINITE = sequence(
   optional(MINUS),
   choice([
@@ -286,7 +332,7 @@ const FINITE = sequence(
   ]),
 );
 
-/** Exponents of a range, with needless zeros and signs. @param {number} lo @param {number} hi whole
+/** Exponents of a range, with redundant zeros and signs. @param {number} lo @param {number} hi whole
  * @param {Budget} [budget] @returns {Node} */
 function exponents(lo, hi, budget) {
   const side = (/** @type {number} */ from, /** @type {number} */ to) =>
@@ -302,7 +348,7 @@ function exponents(lo, hi, budget) {
   ]);
 }
 
-/** What a number is without its power of ten: '4.5', -3 of 0.0045. @param {Value} value
+/** Splits a number into mantissa and power of ten: '4.5' and -3 for 0.0045. @param {Value} value
  * @returns {[string, number]} */
 function scientific(value) {
   const { integer, fraction } = digitsOf(value);
@@ -311,8 +357,8 @@ function scientific(value) {
   return [`${all[0]}.${all.slice(1) || '0'}`, power];
 }
 
-/** Spellings with one digit before the point and an exponent, of a range of numbers above zero.
- * @param {Interval} interval @param {Budget} budget @returns {Node} */
+/** Spellings of positive numbers of a range with one digit before the point and an exponent. @param {Interval} interval
+ * @param {Budget} budget @returns {Node} */
 function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   const [low, from] = lo > 0 ? scientific(lo) : ['1', -Infinity];
   const [high, to] = hi < Infinity ? scientific(hi) : ['10', Infinity];
@@ -327,7 +373,7 @@ function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   return choice(parts);
 }
 
-/** Integers from 1e21 on, as JSON.stringify writes them. */
+/** Integers of at least 1e21, as JSON.stringify writes them. */
 const HUGE = sequence(
   chars([[49, 57]]),
   optional(sequence(literal('.'), repeat(DIGIT, 1, 20))),
@@ -335,18 +381,20 @@ const HUGE = sequence(
   exponents(21, Infinity),
 );
 
-/** Spellings of the numbers of a range that have no sign.
- * @param {Interval} interval @param {Numbers} numbers @param {boolean} free any spelling @param {Budget} budget */
+/** Spellings of the unsigned numbers of a range. @param {Interval} interval @param {Numbers} numbers
+ * @param {boolean} free any spelling @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length;
   const integers = multiples.some(Number.isInteger);
+  if (!free) interval = parsed(interval, integers);
+  if (!holdsSome(interval)) return NOTHING;
   const dividers = [
     ...multiples.map((step) => divider(step, true)),
     ...notMultiples.map((step) => divider(step, false)),
   ];
   const readers = [form(free || !integers), ...bounds(interval), ...dividers];
   if (!free) {
-    // Each digit takes a state for every remainder.
+    // Each digit needs a state for every remainder.
     const remainders = dividers.reduce((all, { remainders: some }) => all * some, 1);
     const digits = Math.max(Math.ceil(LIMITED_STATES / 4 / remainders), String(remainders).length + 2);
     const all = integers && steps === 1 && multiples[0] === 1 ? INTEGER_DIGITS : NUMBER_DIGITS;
@@ -362,7 +410,7 @@ function unsigned(interval, { multiples, notMultiples }, free, budget) {
   return huge ? choice([plain, HUGE]) : plain;
 }
 
-/** One number. @param {Value} value @param {boolean} free @returns {Node} */
+/** Spellings of one number. @param {Value} value @param {boolean} free @returns {Node} */
 function point(value, free) {
   const text = String(Number(value) === 0 ? 0 : value);
   if (!free || text.includes('e')) return literal(text);
@@ -384,8 +432,9 @@ function fits(value, { multiples, notMultiples }) {
   return multiples.every(divides) && !notMultiples.some(divides);
 }
 
-/** The spellings of numbers. @param {Numbers} numbers @param {boolean} free whether any spelling of an equal value
- * will do (1.0 for an integer), or only the plain one @param {Budget} budget @returns {Node} */
+/** Spellings of a set of numbers. @param {Numbers} numbers
+ * @param {boolean} free whether any spelling of an equal value will do (1.0 for an integer), or only the plain one
+ * @param {Budget} budget @returns {Node} */
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;
   const [{ lo, hi } = { lo: 0, hi: 0 }] = intervals;
@@ -394,6 +443,7 @@ export function numberNode(numbers, free, budget) {
   return choice(
     intervals.flatMap((interval) => {
       const { lo: low, hi: high, loOpen, hiOpen } = interval;
+      budget.spend('', 1 + multiples.length + notMultiples.length);
       if (low === high) return fits(low, numbers) ? [point(low, free)] : [];
       const parts = [];
       if (high >= 0) {

@@ -1,16 +1,18 @@
-/* ordered: objects whose members come in the order of the schema, as answers have them: then names are known before
- * they are written. Texts that are judged may have any order (nodes.js). */
+/*
+ * ordered: puts the members of objects in the schema's order. Answers use it, so that names are predictable. Texts to
+ * judge may have any order (nodes.js).
+ */
 import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
 import { bounded } from './refusal.js';
 
 /** @import { Grammar, Member, Members, Node } from './nodes.js' */
-/** How members are written: the name, and the order of those that have one; others: whether those without may come.
+/** The rule's name, the members with an order, and whether members without one may follow.
  * @typedef {{ key: (name: Node) => Node, sort?: (names: Member[]) => Member[], others?: boolean }} Writing */
 /** @typedef {{ parts: { required: boolean, node: Node }[], rest: Node, comma: Node, min: number, max: number,
  *   prefix: string }} List */
 
-/** Returns the grammar with the members of objects in order. @param {Grammar} grammar
- * @param {import('./refusal.js').Budget} [budget] @returns {Grammar} */
+/** Returns the grammar with ordered members. @param {Grammar} grammar @param {import('./refusal.js').Budget} [budget]
+ * @returns {Grammar} */
 export function ordered({ rules, start }, budget) {
   /** @type {Grammar['rules']} */
   const made = {};
@@ -21,13 +23,13 @@ export function ordered({ rules, start }, budget) {
   });
 }
 
-/** Puts the rules that it needs beside the others. */
+/** Adds the rules that it needs. */
 export class Ordering {
   #rules;
   #writing;
   #budget;
   #objects = 0;
-  /** Rules that are used already and made later: an object may have tens of thousands of members.
+  /** Rules that are referenced and made later, without recursion: an object may have tens of thousands of members.
    * @type {(() => void)[]} */
   #open = [];
 
@@ -49,7 +51,7 @@ export class Ordering {
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
     const named = sort(members.filter(({ once }) => once));
     const free = members.filter(({ once }) => !once);
-    // One that must be there and has no name of its own comes behind those that have one.
+    // A required member without a name of its own follows the named ones.
     const needed = free.filter(({ required }) => required);
     const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
     const rest = others ? choice(free.map(written)) : NOTHING;
@@ -58,8 +60,8 @@ export class Ordering {
     return first;
   }
 
-  /** Returns what may follow behind `count` members, from the one at a place on. @param {List} list
-   * @param {number} at @param {number} count @returns {Node} */
+  /** Returns what may follow after `count` members, from member i on. @param {List} list @param {number} at
+   * @param {number} count @returns {Node} */
   #tail(list, at, count) {
     const { parts, rest, comma, min, max, prefix } = list;
     if (count > max) return NOTHING;
@@ -70,7 +72,7 @@ export class Ordering {
     this.#rules[rule] = NOTHING;
     this.#open.push(() => {
       const { required, node } = parts[at];
-      // Where no number counts, only the first one differs.
+      // Without a limit on their number, only the first member differs.
       const most = rest === NOTHING ? parts.length : Infinity;
       const next = min > 1 || max < most ? count + 1 : 1;
       const taken = sequence(count ? comma : EMPTY, node, this.#tail(list, at + 1, next));
@@ -79,7 +81,7 @@ export class Ordering {
     return { rule };
   }
 
-  /** Members without names. @param {Node} node @param {Node} comma @param {number} min @param {number} max
+  /** The members without a name. @param {Node} node @param {Node} comma @param {number} min @param {number} max
    * @param {boolean} behind others @returns {Node} */
   #rest(node, comma, min, max, behind) {
     if (behind) return repeat(sequence(comma, node), Math.max(min, 0), max);
@@ -88,8 +90,7 @@ export class Ordering {
   }
 }
 
-/** Returns a function that changes nodes and remembers each: parts of a grammar are shared, so a walk that visits them
- * once for each use can take exponential time.
+/** Returns a memoised map over nodes. Grammars share parts, so visiting each use could take exponential time.
  * @param {(node: Node, visit: (node: Node) => Node) => Node} change @returns {(node: Node) => Node} */
 export function eachOnce(change) {
   /** @type {Map<Node, Node>} */
@@ -104,7 +105,7 @@ export function eachOnce(change) {
   return visit;
 }
 
-/** A node with its parts changed. @param {any} node @param {(node: Node) => Node} change @returns {Node} */
+/** Maps the children of a node. @param {any} node @param {(node: Node) => Node} change @returns {Node} */
 export function mapped(node, change) {
   if ('sequence' in node) return { sequence: node.sequence.map(change) };
   if ('choice' in node) return { choice: node.choice.map(change) };

@@ -1,4 +1,4 @@
-/* ranges: sets of code points as sorted, disjoint, inclusive ranges; surrogates are in none of them. */
+/* ranges: sets of Unicode scalar values as sorted, disjoint, inclusive ranges. */
 
 /** @typedef {[number, number][]} Ranges */
 
@@ -8,7 +8,7 @@ export const ANY = [
   [0xe000, 0x10ffff],
 ];
 
-/** Sorted and joined. @param {Iterable<[number, number]>} ranges @returns {Ranges} */
+/** Sorts and merges ranges. @param {Iterable<[number, number]>} ranges @returns {Ranges} */
 export function normal(ranges) {
   const sorted = [...ranges].filter(([lo, hi]) => lo <= hi).sort((a, b) => a[0] - b[0]);
   /** @type {Ranges} */
@@ -35,7 +35,7 @@ export function intersect(a, b) {
   return out;
 }
 
-/** Scalar values that are not in a. @param {Ranges} a @returns {Ranges} */
+/** Returns the scalar values outside a. @param {Ranges} a @returns {Ranges} */
 export function complement(a) {
   /** @type {Ranges} */
   const out = [];
@@ -48,7 +48,7 @@ export function complement(a) {
   return intersect(out, ANY);
 }
 
-/** Scalar values only. @param {Iterable<[number, number]>} ranges */
+/** Normalises ranges and drops surrogates. @param {Iterable<[number, number]>} ranges */
 export const scalars = (ranges) => intersect(normal(ranges), ANY);
 
 /** @param {Ranges} ranges @param {number} point */

@@ -1,18 +1,17 @@
 /*
- * references: where the parts of a JSON schema are: identifiers, anchors, JSON pointers and drafts (JSON Schema
- * 2020-12, core 8 and 9; draft 7, core 8; draft 4 and 6 as far as they differ). Nothing is ever fetched: a reference
- * that leaves the document is refused.
+ * references: resolves identifiers, anchors, JSON pointers and drafts in a JSON schema (JSON Schema 2020-12, core 8 and
+ * 9; draft 7, core 8; drafts 4 and 6 where they differ). Never fetches: references out of the document are refused.
  */
 import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./refusal.js').Budget} Budget */
 /** @typedef {Record<string, any> | boolean} Schema */
-/** A schema with what its place says of it: the base of its references, its pointer, its draft.
+/** A schema, its base URI, its pointer and its draft.
  * @typedef {{ schema: Schema, base: string, pointer: string, draft: number, id: number }} Located */
 
-/** Base of a document without an identifier. */
+/** Base URI of a document without an identifier. */
 const NAMELESS = 'schema:///';
-/** Schemas within schemas. */
+/** Depth of nested schemas. */
 const DEEPEST = 400;
 const DRAFTS = /** @type {[RegExp, number][]} */ ([
   [/^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/, 2020],
@@ -23,7 +22,7 @@ const DRAFTS = /** @type {[RegExp, number][]} */ ([
   [/^https?:\/\/json-schema\.org\/schema#?$/, 2020],
   [/^https?:\/\/iglucentral\.com\/schemas\/com\.snowplowanalytics\.self-desc\/schema\/jsonschema\//, 4],
 ]);
-/** Keywords whose value is one schema, a list of them, or a map of them. */
+/** Keywords whose value is a schema, a list, or a map of schemas. */
 const ONE = new Set([
   'additionalProperties',
   'additionalItems',
@@ -45,12 +44,12 @@ const MAP = new Set(['properties', 'patternProperties', '$defs', 'definitions', 
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 /** @param {any} value @returns {value is Schema} */
 export const isSchema = (value) => typeof value === 'boolean' || isObject(value);
-/** Own keys only: __proto__ and toString are names like others. @param {object} object @param {string} key */
+/** Own keys only: __proto__ and toString are ordinary names. @param {object} object @param {string} key */
 export const own = (object, key) => Object.hasOwn(object, key);
 /** @param {string} text */
 export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** A count that a keyword says. @param {Located} place @param {Record<string, any>} schema @param {string} key
+/** Returns a keyword's count. @param {Located} place @param {Record<string, any>} schema @param {string} key
  * @returns {number | undefined} */
 export function count({ pointer }, schema, key) {
   const value = schema[key];
@@ -59,7 +58,7 @@ export function count({ pointer }, schema, key) {
   return value;
 }
 
-/** Sub-schemas of a schema with their pointers. @param {Record<string, any>} schema @param {string} pointer
+/** Returns the subschemas of a schema with their pointers. @param {Record<string, any>} schema @param {string} pointer
  * @returns {[Schema, string][]} */
 function children(schema, pointer) {
   /** @type {[Schema, string][]} */
@@ -80,13 +79,13 @@ function children(schema, pointer) {
   return found;
 }
 
-/** The draft that a schema is written in, where it does not say so. @param {Record<string, any>} schema */
+/** Draft of schemas without `$schema`. @param {Record<string, any>} schema */
 function guessDraft(schema) {
   if ('$defs' in schema) return 2020;
   return 'definitions' in schema ? 7 : 2020;
 }
 
-/** A document of schemas. */
+/** A schema document. */
 export class Document {
   /** @param {Schema} root @param {Budget} budget @param {number} [draft] where the schema does not say it */
   constructor(root, budget, draft) {
@@ -99,9 +98,9 @@ export class Document {
     this.resources = new Map();
     /** @type {Map<string, Located>} */
     this.anchors = new Map();
-    /** Places of dynamic anchors by name. @type {Map<string, Set<string>>} */
+    /** Locations of dynamic anchors by name. @type {Map<string, Set<string>>} */
     this.dynamic = new Map();
-    /** Whether the document says that `format` only annotates: it names a draft that says so. */
+    /** Whether the document's `$schema` makes `format` an annotation. */
     this.annotates = isObject(root) && /draft\/20(19-09|20-12)\/schema/.test(String(root.$schema));
     const first = draft ?? (isObject(root) ? guessDraft(root) : 2020);
     this.root = this.index(root, NAMELESS, '', first);
@@ -118,8 +117,8 @@ export class Document {
     return place;
   }
 
-  /** Notes a schema and all below it. @param {Schema} root @param {string} rootBase @param {string} rootPointer
-   * @param {number} rootDraft @returns {Located} */
+  /** Indexes a schema and everything below it. @param {Schema} root @param {string} rootBase
+   * @param {string} rootPointer @param {number} rootDraft @returns {Located} */
   index(root, rootBase, rootPointer, rootDraft) {
     /** @type {[Schema, string, string, number, number][]} */
     const open = [[root, rootBase, rootPointer, rootDraft, 0]];
@@ -138,8 +137,8 @@ export class Document {
     return this.locate(root, rootBase, rootPointer, rootDraft);
   }
 
-  /** Base of what is below. @param {Record<string, any>} schema @param {string} outer @param {string} pointer
-   * @param {number} draft */
+  /** Returns the base URI inside a schema. @param {Record<string, any>} schema @param {string} outer
+   * @param {string} pointer @param {number} draft */
   identify(schema, outer, pointer, draft) {
     const id = schema[draft <= 4 ? 'id' : '$id'];
     if (typeof id !== 'string' || (draft <= 7 && '$ref' in schema)) return outer;
@@ -166,7 +165,7 @@ export class Document {
     this.dynamic.set(dynamic, places.add(base));
   }
 
-  /** A schema that is a direct part of another. @param {Located} from @param {Schema} schema @param {string} path
+  /** Locates a direct child of a schema. @param {Located} from @param {Schema} schema @param {string} path
    * @returns {Located} */
   child(from, schema, path) {
     if (!isSchema(schema)) throw new Unsupported('no schema: expected an object or a boolean', from.pointer + path);
@@ -193,7 +192,7 @@ export class Document {
     return this.follow(resource, decoded(fragment, at), at, text);
   }
 
-  /** A dynamic reference is a plain one where there is one anchor to find. @param {string} name @param {string} at
+  /** A dynamic reference is an ordinary one if only one anchor has its name. @param {string} name @param {string} at
    * @param {string} what */
   checkDynamic(name, at, what) {
     const places = this.dynamic.get(name)?.size ?? 0;

@@ -1,13 +1,13 @@
 /*
- * refusal: what the format compilers throw when an answer cannot be held to a format, and the one budget of work of a
- * compilation. A refusal names what cannot be held and where (a JSON pointer in a schema, an offset in an expression or
- * a grammar); outside this room it becomes an error with its code.
+ * refusal: the errors of the format compilers, and the work budget of a compilation. An error names what cannot be
+ * enforced and where (a JSON pointer in a schema, an offset in an expression or grammar). Callers turn it into an error
+ * with a code.
  */
 
-/** Shortens a long text to its ends. @param {string} text */
+/** Elides the middle of a long text. @param {string} text */
 const clipped = (text) => (text.length > 240 ? `${text.slice(0, 160)} ... ${text.slice(-60)}` : text);
 
-/** A format that is malformed, or that answers cannot be held to. */
+/** The format is malformed or cannot be enforced. */
 export class Unsupported extends Error {
   /** @type {'bad-format' | 'format-too-complex'} */
   code = 'bad-format';
@@ -22,7 +22,7 @@ export class Unsupported extends Error {
   }
 }
 
-/** A format that could be held, but needs more work, memory or depth than one format may take. */
+/** The format could be enforced, but exceeds the limits on work, memory or depth. */
 export class TooComplex extends Unsupported {
   code = /** @type {const} */ ('format-too-complex');
 
@@ -32,19 +32,23 @@ export class TooComplex extends Unsupported {
   }
 }
 
-/** Units of work of one compilation, all passes together: at most about a microsecond each. */
+/** Work of one compilation in all passes. A unit takes at most about a microsecond. */
 const MOST_STEPS = 250_000;
-/** A backstop for work that is counted too low. Steps decide first, so that the same formats compile everywhere. */
-const MOST_MILLISECONDS = 20_000;
+/** A backstop for work that is counted too low. Steps decide first, so that the same formats compile everywhere: all of
+ * them take about half a second, which a slow phone or a busy machine stretches. */
+const MOST_MILLISECONDS = 10_000;
 /** Steps between two looks at the clock. */
 const LOOK = 256;
 
-/** alive: called at least every few milliseconds of a compilation, which nothing else interrupts.
+/** alive: called every few milliseconds, because nothing else can run during a compilation.
  * @typedef {{ steps?: number, milliseconds?: number, alive?: () => void }} Limits */
 
-/** The work that one compilation may take. Every pass (parsing, schema logic, ordering, lowering) spends from the same
- * budget, once per node that it visits, so time and memory are bounded for every format. */
+/** The work budget of a compilation. All passes (parsing, schema logic, ordering, lowering) spend from one budget, once
+ * per node that they visit, so time and memory are bounded for every format. */
 export class Budget {
+  /** Properties of Unicode that were paid for: each costs the same work, whether its code points are known or not.
+   * @type {Set<string>} */
+  properties = new Set();
   #steps = 0;
   #until;
   #alive;
@@ -56,7 +60,8 @@ export class Budget {
     this.#alive = alive;
   }
 
-  /** Spends work at a place. @param {string | number} place pointer or offset @param {number} [steps] */
+  /** Spends work. Throws at a place when none is left. @param {string | number} place pointer or offset
+   * @param {number} [steps] */
   spend(place, steps = 1) {
     this.left -= steps;
     if (this.left < 0) throw new TooComplex('the format has too many cases to hold', place);
@@ -68,8 +73,8 @@ export class Budget {
   }
 }
 
-/** Calls a pass of the compilers; a stack overflow or an array that is too long becomes a refusal.
- * @template T @param {() => T} pass @returns {T} */
+/** Runs a compiler pass. A stack overflow or an array that is too long becomes a refusal. @template T
+ * @param {() => T} pass @returns {T} */
 export function bounded(pass) {
   try {
     return pass();

@@ -1,6 +1,6 @@
 /*
- * regex-parse: regular expressions in ECMAScript's syntax (ECMA-262, 22.2.1, with the flag u; identity escapes of
- * punctuation are taken too, since schemas in the wild have them) as a tree. What is not regular is refused by name.
+ * regex-parse: parses regular expressions in ECMAScript's syntax (ECMA-262, 22.2.1, flag u; also identity escapes of
+ * punctuation, which many schemas use). Non-regular constructs are refused by name.
  */
 import { ANY, complement, intersect, normal, scalars } from './ranges.js';
 import { TooComplex, Unsupported } from './refusal.js';
@@ -43,17 +43,20 @@ const CLASSES = /** @type {Record<string, Ranges>} */ ({
   S: complement(SPACE),
 });
 const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f: 12, r: 13 });
-/** Groups within groups; JavaScript's stack takes more. */
+/** Depth of nested groups, within JavaScript's stack. */
 const DEEPEST = 500;
 
-/** Letters of one range whose other case is asked for. */
+/** Characters of one range that are expanded to their other case. */
 const MOST_CASED = 0x3000;
+
+/** Work of finding the code points of a property: all of Unicode is looked at. */
+const PROPERTY = 20_000;
 
 /** @type {Map<string, Ranges>} */
 const properties = new Map();
 
-/** Code points of a Unicode property, as the platform's own regular expressions know it. @param {string} name
- * @param {number} place */
+/** Returns the code points of a Unicode property, according to the platform's own regular expressions.
+ * @param {string} name @param {number} place */
 function propertyRanges(name, place) {
   const known = properties.get(name);
   if (known) return known;
@@ -78,7 +81,7 @@ function propertyRanges(name, place) {
   return normal(ranges);
 }
 
-/** The letters that a letter stands for without regard to case. @param {Ranges} ranges @returns {Ranges} */
+/** Adds the characters that match without regard to case. @param {Ranges} ranges @returns {Ranges} */
 function anyCase(ranges) {
   const more = [...ranges];
   for (const [lo, hi] of ranges) {
@@ -156,7 +159,8 @@ class Parser {
     if (this.take('+')) return [1, Infinity];
     if (this.take('?')) return [0, 1];
     if (this.next !== '{') return undefined;
-    const end = this.letters.indexOf('}', this.at);
+    let end = this.at + 1;
+    while (/^[\d,]/.test(this.letters[end] ?? '')) end++;
     const text = this.letters.slice(this.at, end + 1).join('');
     const found = /^\{(\d+)(?:(,)(\d*))?\}$/.exec(text);
     if (!found) return undefined;
@@ -214,7 +218,7 @@ class Parser {
     return ahead ? { kind: 'ahead', part, not: ahead.not } : part;
   }
 
-  /** After the backslash, outside a set. @param {number} place @returns {Tree} */
+  /** Parses an escape outside a set, after the backslash. @param {number} place @returns {Tree} */
   escape(place) {
     const letter = this.next;
     if (letter === 'b' || letter === 'B') {
@@ -226,7 +230,7 @@ class Parser {
     return this.chars(this.escaped(place));
   }
 
-  /** After the backslash: one character or a class. @param {number} place @returns {Ranges} */
+  /** Parses an escaped character or class, after the backslash. @param {number} place @returns {Ranges} */
   escaped(place) {
     const letter = this.letters[this.at++];
     if (letter === undefined) this.refuse('a backslash at the end', place);
@@ -250,11 +254,13 @@ class Parser {
     if (this.next !== '{' || end < 0) this.refuse('\\p without a {property}', place);
     const name = this.letters.slice(this.at + 1, end).join('');
     this.at = end + 1;
+    if (!this.budget.properties.has(name)) this.budget.spend(place, PROPERTY);
+    this.budget.properties.add(name);
     const ranges = intersect(propertyRanges(name, place), ANY);
     return not ? complement(ranges) : ranges;
   }
 
-  /** \xHH, \uHHHH, \u{H...} and pairs of surrogates. @param {string} kind @param {number} place @returns {Ranges} */
+  /** Parses \xHH, \uHHHH, \u{H...} and surrogate pairs. @param {string} kind @param {number} place @returns {Ranges} */
   code(kind, place) {
     const rest = this.letters.slice(this.at, this.at + 12).join('');
     const shape =
@@ -276,13 +282,14 @@ class Parser {
     return [[code, code]];
   }
 
-  /** After [. @param {number} place @returns {Ranges} */
+  /** Parses a set, after the bracket. @param {number} place @returns {Ranges} */
   set(place) {
     const not = this.take('^');
     const ranges = [];
     while (!this.take(']')) {
       if (this.at >= this.letters.length) this.refuse('a set [ that is not closed', place);
       const from = this.member();
+      this.budget.spend(this.at, from.length / 4);
       const range = this.next === '-' && this.letters[this.at + 1] !== ']' && this.at + 1 < this.letters.length;
       if (!range || !isPoint(from)) {
         ranges.push(...from);

@@ -1,8 +1,8 @@
 /*
- * regex: regular expressions as regular nodes. Parts without assertions become nodes as they stand. A part with one is
- * compiled together with what follows it: at any place the node `rest` is the language of everything up to the end of
- * the text, so that a lookahead is an intersection with it and `$` asks whether it can be empty; what `^` and `\b` must
- * know of the text before is one of three cases, into which a text is split when they come.
+ * regex: compiles regular expressions to regular nodes. Parts without assertions map directly. A part with an assertion
+ * is compiled together with its continuation: `rest` is the language of everything up to the end of the text, so a
+ * lookahead intersects with it and `$` asks whether it can be empty. For `^` and `\b`, texts are split by what precedes
+ * a position: nothing, a word character, or another one.
  */
 import {
   ANY_TEXT,
@@ -23,36 +23,49 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./regex-parse.js').Tree} Tree */
-/** What stands before a place: nothing, a letter of a word, another letter.
+/** What precedes a position: nothing, a word character, or another character.
  * @typedef {'none' | 'word' | 'other'} Before */
 
 const WORD_CHAR = chars(WORD);
 const OTHER_CHAR = chars(complement(WORD));
-/** Copies of a repeated part that has assertions. */
+/** Copies of a repetition with assertions. */
 const COPIES = 16;
+/** Parts that are compiled within each other; JavaScript's stack takes more. */
+const DEEPEST = 1200;
+/** Parts of a sequence that are copied in one step of work. */
+const COPIED = 64;
 
-/** @param {Tree} tree @param {(tree: Tree) => boolean} test @returns {boolean} */
-function some(tree, test) {
-  if (test(tree)) return true;
-  if (tree.kind === 'sequence' || tree.kind === 'choice') return tree.parts.some((part) => some(part, test));
-  return (tree.kind === 'repeat' || tree.kind === 'ahead') && some(tree.part, test);
+/** Returns a function that computes something of a tree once: a repeated part is compiled once for each copy.
+ * @template T @param {(tree: Tree) => T} make @returns {(tree: Tree) => T} */
+function once(make) {
+  /** @type {WeakMap<Tree, { made: T }>} */
+  const known = new WeakMap();
+  return (tree) => {
+    const found = known.get(tree) ?? { made: make(tree) };
+    known.set(tree, found);
+    return found.made;
+  };
 }
 
-/** @param {Tree} tree */
-const isAssertion = ({ kind }) => kind === 'ahead' || kind === 'start' || kind === 'end' || kind === 'boundary';
-/** @param {Tree} tree */
-const looksBack = ({ kind }) => kind === 'start' || kind === 'boundary';
+/** @param {Tree} tree @returns {Tree[]} */
+const partsOf = (tree) => ('parts' in tree ? tree.parts : 'part' in tree ? [tree.part] : []);
+/** Whether a tree has an assertion that looks back. @type {(tree: Tree) => boolean} */
+const looksBack = once((tree) => tree.kind === 'start' || tree.kind === 'boundary' || partsOf(tree).some(looksBack));
+/** Whether a tree has an assertion. @type {(tree: Tree) => boolean} */
+const asserts = once(
+  (tree) => tree.kind === 'ahead' || tree.kind === 'end' || looksBack(tree) || partsOf(tree).some(asserts),
+);
 
-/** A tree without assertions. @param {Tree} tree @returns {Node} */
-function plain(tree) {
+/** A tree without assertions. @type {(tree: Tree) => Node} */
+const plain = once((tree) => {
   if (tree.kind === 'chars') return chars(tree.ranges);
   if (tree.kind === 'sequence') return sequence(...tree.parts.map(plain));
   if (tree.kind === 'choice') return choice(tree.parts.map(plain));
   if (tree.kind === 'repeat') return repeat(plain(tree.part), tree.min, tree.max);
   throw new Error('an assertion');
-}
+});
 
-/** What follows a part, as a node for each thing that may stand before it; made once each. */
+/** The continuation of a part, as a memoised node for each precedent. */
 class Rest {
   /** @param {(before: Before) => Node} make @param {boolean} looks whether what stands before matters */
   constructor(make, looks) {
@@ -76,13 +89,25 @@ class Compiler {
   /** @param {import('./refusal.js').Budget} budget */
   constructor(budget) {
     this.budget = budget;
+    this.depth = 0;
   }
 
-  /** What a tree and then the rest match, from a place on.
-   * @param {Tree} tree @param {Before} before @param {Rest} rest @returns {Node} */
+  /** Compiles a tree and its continuation.
+   * @param {Tree} tree
+   * @param {Before} before
+   * @param {Rest} rest
+   * @returns {Node} */
   compile(tree, before, rest) {
     this.budget.spend(0, 4);
-    if (!some(tree, isAssertion)) return this.consume(plain(tree), before, rest);
+    if (++this.depth > DEEPEST) throw new TooComplex('too many parts before an assertion', 0);
+    const node = this.compiled(tree, before, rest);
+    this.depth--;
+    return node;
+  }
+
+  /** @param {Tree} tree @param {Before} before @param {Rest} rest @returns {Node} */
+  compiled(tree, before, rest) {
+    if (!asserts(tree)) return this.consume(plain(tree), before, rest);
     switch (tree.kind) {
       case 'start':
         return before === 'none' ? rest.at(before) : NOTHING;
@@ -97,7 +122,7 @@ class Compiler {
       case 'choice':
         return choice(tree.parts.map((part) => this.compile(part, before, rest)));
       case 'sequence':
-        return this.sequence(tree.parts, 0, before, rest);
+        return this.sequence(tree.parts, before, rest);
       case 'repeat':
         return this.repeat(tree, before, rest);
       default:
@@ -105,21 +130,25 @@ class Compiler {
     }
   }
 
-  /** @param {Tree[]} parts @param {number} from @param {Before} before @param {Rest} rest @returns {Node} */
-  sequence(parts, from, before, rest) {
+  /** @param {Tree[]} parts @param {Before} before @param {Rest} rest @returns {Node} */
+  sequence(parts, before, rest) {
     let later = rest;
-    for (let i = parts.length - 1; i >= from; i--) {
+    for (let i = parts.length - 1; i >= 0; i--) {
       const part = parts[i];
       const next = later;
-      later = new Rest((now) => this.compile(part, now, next), next.looks || some(part, looksBack));
+      later = new Rest((now) => this.compile(part, now, next), next.looks || looksBack(part));
     }
     return later.at(before);
   }
 
-  /** Text of a node, then the rest: split by the last letter where the rest looks back to it.
-   * @param {Node} node @param {Before} before @param {Rest} rest @returns {Node} */
+  /** Matches a node, then the rest. Splits by the last character if the rest looks behind. @param {Node} node
+   * @param {Before} before @param {Rest} rest @returns {Node} */
   consume(node, before, rest) {
-    if (!rest.looks) return sequence(node, rest.at('other'));
+    if (!rest.looks) {
+      const whole = sequence(node, rest.at('other'));
+      if ('sequence' in whole) this.budget.spend(0, whole.sequence.length / COPIED);
+      return whole;
+    }
     return choice([
       sequence(both([node, EMPTY]), rest.at(before)),
       sequence(both([node, sequence(ANY_TEXT, WORD_CHAR)]), rest.at('word')),
@@ -138,12 +167,12 @@ class Compiler {
   repeat({ part, min, max }, before, rest) {
     if (max > COPIES) throw new TooComplex('an assertion within a repetition', 0);
     return choice(
-      Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), 0, before, rest)),
+      Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), before, rest)),
     );
   }
 }
 
-/** Texts that have one of a node's in them: what may be there or not at its ends is not asked for.
+/** Texts that contain a match of a node. Optional ends of the node are dropped, because they do not matter there.
  * @param {Node} node @returns {Node} */
 function within(node) {
   const parts = 'sequence' in node ? [...node.sequence] : [node];
@@ -162,12 +191,12 @@ function within(node) {
  * @param {boolean} search whether the expression may stand anywhere in the text @returns {Node} */
 function build(text, flags, budget, search) {
   const tree = parseRegex(text, flags, budget);
-  if (!some(tree, isAssertion)) return search ? within(plain(tree)) : plain(tree);
+  if (!asserts(tree)) return search ? within(plain(tree)) : plain(tree);
   const compiler = new Compiler(budget);
   const end = new Rest(() => (search ? ANY_TEXT : EMPTY), false);
   const first = compiler.compile(tree, 'none', end);
   if (!search) return first;
-  if (!some(tree, looksBack)) return sequence(ANY_TEXT, first);
+  if (!looksBack(tree)) return sequence(ANY_TEXT, first);
   const ways = [first];
   for (const [letter, before] of /** @type {[Node, Before][]} */ ([
     [WORD_CHAR, 'word'],
@@ -179,10 +208,10 @@ function build(text, flags, budget, search) {
   return choice(ways);
 }
 
-/** Texts in which the expression is found: what `pattern` of a JSON schema means.
- * @param {string} text @param {import('./refusal.js').Budget} budget */
+/** Texts that contain a match, as `pattern` of a JSON schema means it. @param {string} text
+ * @param {import('./refusal.js').Budget} budget */
 export const searchNode = (text, budget) => build(text, '', budget, true);
 
-/** Texts that are the expression from their first letter to their last.
- * @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget */
+/** Texts that match from start to end. @param {string} text @param {string} flags
+ * @param {import('./refusal.js').Budget} budget */
 export const wholeNode = (text, flags, budget) => build(text, flags, budget, false);

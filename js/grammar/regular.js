@@ -1,26 +1,29 @@
 /*
- * regular: nodes that are intersected or subtracted, as deterministic automata over code points (subset construction,
- * M. O. Rabin and D. Scott, 1959; product; states that lead nowhere are dropped, and those that go on alike are
- * one). Ranges of code points are the letters, cut only where a state needs it.
+ * regular: compiles intersections and differences of regular nodes to DFAs over code points: subset construction (M. O.
+ * Rabin and D. Scott, 1959), product, removal of dead states, merging of equivalent states. The alphabet is ranges of
+ * code points, split only where a state needs it.
  */
 import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {[lo: number, hi: number, to: number]} Edge */
-/** edges: sorted and disjoint; accept: by state. Every state leads to an accepting one.
+/** edges: sorted and disjoint; accept: by state. No state is dead.
  * @typedef {{ start: number, accept: boolean[], edges: Edge[][] }} Dfa */
-/** What is explored: states are numbers, `next` of one is sorted and disjoint.
+/** A DFA that is explored lazily. `next` returns sorted, disjoint edges.
  * @typedef {{ start: number, accepts: (state: number) => boolean, next: (state: number) => Edge[] }} Lazy */
-/** regularRule: the node of a rule that is not recursive; spend: steps of work, which may end it.
- * @typedef {{ regularRule: (name: string) => Node, spend: (steps: number) => void }} Around */
+/** regularRule: returns the node of a rule that is not recursive; spend: spends steps of the budget.
+ * @typedef {{ regularRule: (name: string) => Node, spend: (steps: number) => void }} Context */
 
 const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
 const MOST_EDGES = 200_000;
+const MAX_PASSES = 8;
+/** More states than any automaton has. */
+export const STATES = 2 ** 22;
 
 const tooLarge = () => new TooComplex('an intersection or difference has too many states');
 
-/** Nondeterministic: empty moves and edges of each state. */
+/** An NFA with empty moves. */
 class Parts {
   /** @type {number[][]} */
   moves = [];
@@ -28,14 +31,14 @@ class Parts {
   edges = [];
   end = 0;
 
-  /** @param {Around} around */
-  constructor(around) {
-    this.around = around;
+  /** @param {Context} context */
+  constructor(context) {
+    this.context = context;
   }
 
   state() {
     if (this.moves.length === MOST_PARTS) throw tooLarge();
-    this.around.spend(5);
+    this.context.spend(5);
     this.edges.push([]);
     return this.moves.push([]) - 1;
   }
@@ -44,18 +47,19 @@ class Parts {
   add(node, from, to) {
     if ('literal' in node) return this.#literal(node.literal, from, to);
     if ('chars' in node) {
-      this.around.spend(node.chars.length);
+      this.context.spend(node.chars.length);
       for (const [lo, hi] of node.chars) this.edges[from].push([lo, hi, to]);
     } else if ('sequence' in node) this.#sequence(node.sequence, from, to);
     else if ('choice' in node) for (const part of node.choice) this.#moved(part, from, to);
     else if ('repeat' in node) this.#repeat(node, from, to);
-    else if ('rule' in node) this.#moved(this.around.regularRule(node.rule), from, to);
+    else if ('rule' in node) this.#moved(this.context.regularRule(node.rule), from, to);
     else if ('automaton' in node) this.#embed(fromAutomaton(node.automaton), from, to);
-    else if ('both' in node || 'except' in node) this.#embed(regular(node, this.around), from, to);
+    else if ('both' in node || 'except' in node) this.#embed(regular(node, this.context), from, to);
     else throw new Unsupported(`${Object.keys(node)[0]} inside an intersection or difference`, '');
   }
 
-  /** Through states of its own, so that loops stay in it. @param {Node} node @param {number} from @param {number} to */
+  /** Adds a node between new states, so that its loops stay inside. @param {Node} node @param {number} from
+   * @param {number} to */
   #moved(node, from, to) {
     const a = this.state();
     const b = this.state();
@@ -122,10 +126,9 @@ class Parts {
   }
 }
 
-/** The language of a node, deterministic while it is explored. @param {Node} node @param {Around} around
- * @returns {Lazy} */
-function lazy(node, around) {
-  const parts = new Parts(around);
+/** Determinises a node lazily. @param {Node} node @param {Context} context @returns {Lazy} */
+function lazy(node, context) {
+  const parts = new Parts(context);
   const first = parts.state();
   const end = parts.state();
   parts.add(node, first, end);
@@ -145,7 +148,7 @@ function lazy(node, around) {
       mark[state] = round;
       if (state === end || parts.edges[state].length) set.push(state);
       open.push(...parts.moves[state]);
-      around.spend(5);
+      context.spend(5);
     }
     return set.sort((a, b) => a - b);
   };
@@ -165,14 +168,14 @@ function lazy(node, around) {
     accepts: (state) => sets[state].includes(end),
     next(state) {
       const edges = sets[state].flatMap((part) => parts.edges[part]);
-      around.spend(6 * edges.length);
+      context.spend(6 * edges.length);
       return cut(edges, intern);
     },
   };
 }
 
-/** Overlapping edges, cut so that they are disjoint; `intern` names a set of targets.
- * @param {Edge[]} edges @param {(targets: number[]) => number} intern @returns {Edge[]} */
+/** Splits overlapping edges into disjoint ones. `intern` returns the state for a set of targets. @param {Edge[]} edges
+ * @param {(targets: number[]) => number} intern @returns {Edge[]} */
 function cut(edges, intern) {
   if (edges.length === 1) return [[edges[0][0], edges[0][1], intern([edges[0][2]])]];
   const sorted = edges.slice().sort((a, b) => a[0] - b[0]);
@@ -190,8 +193,8 @@ function cut(edges, intern) {
   return out;
 }
 
-/** States of two at once; those where the second has nothing left have -1 there if `difference`.
- * @param {Lazy} a @param {Lazy} b @param {boolean} difference @returns {Lazy} */
+/** The product of two DFAs. With `difference`, -1 stands for the dead state of the second. @param {Lazy} a
+ * @param {Lazy} b @param {boolean} difference @returns {Lazy} */
 function product(a, b, difference) {
   /** @type {Map<number, number>} */
   const known = new Map();
@@ -247,9 +250,9 @@ function meet(left, right, intern, difference) {
   return out;
 }
 
-/** Every reachable state, without those that lead to no accepting one; none at all: the language is empty.
- * @param {Lazy} source @param {Around} around @returns {Dfa} */
-function explore(source, around) {
+/** Explores every reachable state and drops dead ones. A DFA without states matches nothing. @param {Lazy} source
+ * @param {Context} context @returns {Dfa} */
+function explore(source, context) {
   /** @type {Edge[][]} */
   const edges = [];
   const order = [source.start];
@@ -266,7 +269,7 @@ function explore(source, around) {
         return /** @type {Edge} */ ([lo, hi, at]);
       }),
     );
-    around.spend(10 + 10 * edges[i].length);
+    context.spend(10 + 10 * edges[i].length);
     if ((count += edges[i].length) > MOST_EDGES) throw tooLarge();
   }
   return trim({ start: 0, accept: order.map((state) => source.accepts(state)), edges });
@@ -301,43 +304,104 @@ function trim({ start, accept, edges }) {
   };
 }
 
-/** States that go on alike become one, those behind a state before it itself: all but some of those that loops make.
- * @param {Dfa} dfa @returns {Dfa} */
-function merged({ start, accept, edges }) {
-  const names = new Int32Array(edges.length).fill(-1);
-  /** @type {Map<string, number>} */
-  const known = new Map();
-  /** @type {number[]} */
-  const kept = [];
-  for (const state of behindFirst(start, edges)) {
-    const name = (/** @type {number} */ to) => (to === state ? -1 : names[to] < 0 ? -2 - to : names[to]);
-    const text = `${accept[state]} ${joined(edges[state].map(([lo, hi, to]) => [lo, hi, name(to)])).join()}`;
-    names[state] = known.get(text) ?? kept.push(state) - 1;
-    known.set(text, names[state]);
+/** @typedef {{ key: ArrayLike<number>, state: number, next: Entry | undefined }} Entry */
+
+/** Number lists, each with the state that it was first seen for. */
+class Keys {
+  /** @type {Map<number, Entry>} */
+  #byHash = new Map();
+
+  /** @param {ArrayLike<number>} key @param {number} state @returns the first state with this key */
+  first(key, state) {
+    let hash = key.length;
+    for (let i = 0; i < key.length; i++) {
+      hash = Math.imul(hash ^ key[i] ^ (Math.floor(key[i] / STATES) << 7), 0x9e3779b1);
+      hash ^= hash >>> 15;
+    }
+    const head = this.#byHash.get(hash);
+    for (let entry = head; entry; entry = entry.next) if (isEqual(entry.key, key)) return entry.state;
+    this.#byHash.set(hash, { key, state, next: head });
+    return state;
   }
+}
+
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
+function isEqual(a, b) {
+  let i = a.length === b.length ? 0 : -1;
+  while (i >= 0 && i < a.length && a[i] === b[i]) i++;
+  return i === a.length;
+}
+
+/** Merges equivalent states, bottom up: in depth-first order, a state merges with an earlier one if both have the same
+ * edges after their targets merged. States in cycles see targets that merge later, so passes repeat until one merges
+ * nothing. Equivalent cycles of several states stay apart. States that `start` does not reach are dropped.
+ * @param {number} start @param {number[][]} targets of the edges of each state
+ * @param {(state: number, name: (to: number) => number) => ArrayLike<number>} keyOf lists numbers that are equal for
+ *   states that may merge, with `name(to)` in place of each target
+ * @returns {{ kept: number[], place: Int32Array }} the states that remain, the start last, and the index there of the
+ *   state that each one merged into */
+export function merge(start, targets, keyOf) {
+  const same = Int32Array.from(targets, (_, i) => i);
+  /** @type {number[]} */
+  let kept = [];
+  for (let pass = 0, merges = true; pass < MAX_PASSES && merges; pass++) {
+    kept = [];
+    merges = false;
+    const keys = new Keys();
+    const next = new Int32Array(targets.length);
+    const isOpen = new Uint8Array(targets.length);
+    for (const open = targets.length ? [same[start]] : []; open.length; ) {
+      const state = open[open.length - 1];
+      const list = targets[state];
+      isOpen[state] = 1;
+      while (next[state] < list.length && isOpen[same[list[next[state]]]]) next[state]++;
+      if (next[state] < list.length) {
+        open.push(same[list[next[state]]]);
+        continue;
+      }
+      open.pop();
+      same[state] = keys.first(
+        keyOf(state, (to) => 1 + same[to]),
+        state,
+      );
+      // A state that leads to itself also equals others that lead to themselves: 0 names either.
+      if (same[state] === state && list.some((to) => same[to] === state))
+        same[state] = keys.first(
+          keyOf(state, (to) => (same[to] === state ? 0 : 1 + same[to])),
+          state,
+        );
+      if (same[state] === state) kept.push(state);
+      else merges = true;
+    }
+    for (let i = 0; i < same.length; i++) same[i] = same[same[i]];
+  }
+  const index = new Int32Array(targets.length);
+  kept.forEach((state, i) => {
+    index[state] = i;
+  });
+  return { kept, place: same.map((state) => index[state]) };
+}
+
+/** @param {Dfa} dfa @returns {Dfa} */
+function merged({ start, accept, edges }) {
+  const renamed = (/** @type {number} */ state, /** @type {(to: number) => number} */ name) =>
+    joined(edges[state].map(([lo, hi, to]) => [lo, hi, name(to)]));
+  /** @param {number} state @param {(to: number) => number} name */
+  const keyOf = (state, name) => {
+    const key = [Number(accept[state])];
+    for (const [lo, hi, to] of renamed(state, name)) key.push(lo, hi, to);
+    return key;
+  };
+  const targets = edges.map((list) => list.map(([, , to]) => to));
+  const { kept, place } = merge(start, targets, keyOf);
   return {
-    start: names[start],
+    start: place[start] ?? 0,
     accept: kept.map((state) => accept[state]),
-    edges: kept.map((state) => joined(edges[state].map(([lo, hi, to]) => [lo, hi, names[to]]))),
+    edges: kept.map((state) => renamed(state, (to) => place[to])),
   };
 }
 
-/** States in an order in which, loops aside, those behind a state come before it.
- * @param {number} start @param {Edge[][]} edges */
-function behindFirst(start, edges) {
-  /** @type {number[]} */
-  const order = [];
-  const next = new Int32Array(edges.length).fill(-1);
-  for (const open = edges.length ? [start] : []; open.length; ) {
-    const state = open[open.length - 1];
-    const edge = edges[state][++next[state]];
-    if (!edge) order.push(/** @type {number} */ (open.pop()));
-    else if (next[edge[2]] < 0) open.push(edge[2]);
-  }
-  return order;
-}
-
-/** Neighbours that lead to the same state as one edge. @param {Edge[]} edges */
+/** Joins adjacent edges with the same target. @param {Edge[]} edges */
 function joined(edges) {
   /** @type {Edge[]} */
   const out = [];
@@ -358,29 +422,29 @@ function fromAutomaton({ start, accept, edges }) {
 /** @type {WeakMap<Node, Dfa>} */
 const known = new WeakMap();
 
-/** The automaton of a regular node; no states: nothing matches. @param {Node} node
- * @param {Around} around @returns {Dfa} */
-export function regular(node, around) {
+/** Returns the DFA of a regular node, without states if nothing matches. @param {Node} node @param {Context} context
+ * @returns {Dfa} */
+export function regular(node, context) {
   const found = known.get(node);
   if (found) return found;
-  const dfa = merged('automaton' in node ? fromAutomaton(node.automaton) : explore(combined(node, around), around));
+  const dfa = merged('automaton' in node ? fromAutomaton(node.automaton) : explore(combined(node, context), context));
   known.set(node, dfa);
   return dfa;
 }
 
-/** @param {Node} node @param {Around} around @returns {Lazy} */
-function combined(node, around) {
+/** @param {Node} node @param {Context} context @returns {Lazy} */
+function combined(node, context) {
   if ('both' in node) {
-    return node.both.map((part) => combined(part, around)).reduce((a, b) => product(memo(a), memo(b), false));
+    return node.both.map((part) => combined(part, context)).reduce((a, b) => product(memo(a), memo(b), false));
   }
   if ('except' in node) {
-    const [from, what] = node.except.map((part) => memo(combined(part, around)));
+    const [from, what] = node.except.map((part) => memo(combined(part, context)));
     return product(from, what, true);
   }
-  return lazy(node, around);
+  return lazy(node, context);
 }
 
-/** Each state's edges are looked for once. @param {Lazy} source @returns {Lazy} */
+/** Memoises `next`. @param {Lazy} source @returns {Lazy} */
 function memo(source) {
   /** @type {Edge[][]} */
   const edges = [];

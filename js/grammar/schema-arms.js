@@ -1,7 +1,7 @@
 /*
- * schema-arms: arms of JSON schemas. What values of one type a schema allows is a union of arms, each of them a list of
- * plain demands (a range, a pattern, the members and items with the schemas of their values); two arms are merged into
- * one that demands both. Schemas of parts stay goals: sets of schemas that a value must fit or must not.
+ * schema-arms: the disjunctive normal form of schemas. The values of one type that a schema allows are a union of arms.
+ * An arm is a list of demands (a range, a pattern, members and items with the schemas of their values). Merging two
+ * arms demands both. Schemas of parts stay goals: sets of schemas that a value must fit or must not fit.
  */
 import { both, choice, except, ofLength } from './nodes.js';
 import { bothNumbers, everyNumber, noNumber } from './numbers.js';
@@ -9,26 +9,30 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./references.js').Located} Located */
-/** Sorted numbers 2 * id of a schema, + 1 where the value must not fit it; NEVER alone where nothing fits.
+/** Sorted numbers: 2 * id of a schema, + 1 if the value must not fit it. NEVER if nothing fits.
  * @typedef {number[]} Goal */
 /** @typedef {'null' | 'true' | 'false' | 'number' | 'string' | 'array' | 'object'} Type */
 /** @typedef {{ all: Node[], none: Node[], min: number, max: number }} Strings */
 /** At least `min` and at most `max` items from index `from` on fit the goal.
  * @typedef {{ goal: Goal, from: number, min: number, max: number }} Contains */
-/** `seen`: how many items, or all (Infinity), some keyword has judged; `alsoSeen`: those that fit these schemas too.
+/** `seen`: how many items, or all (Infinity), are evaluated, as unevaluatedItems means it; `alsoSeen`: so are items
+ * that fit these schemas.
  * @typedef {{ prefix: Goal[], rest: Goal, min: number, max: number, contains: Contains[], unique: string[],
  *   seen: number, alsoSeen: Goal[] }} Items */
-/** Values of the names outside `names` and `patterns` fit the goal.
+/** Values of names outside `names` and `patterns` fit the goal.
  * @typedef {{ names: Set<string>, patterns: Node[], goal: Goal }} Additional */
-/** Some member whose name is in `key` and fits `name` has a value that fits `goal`.
+/** Some member has a name that is in `key` and fits `name`, and a value that fits `goal`.
  * @typedef {{ key: Node, name: Goal, goal: Goal }} Exists */
-/** `seen*`: names that some keyword has judged.
+/** `seen*`: names of evaluated members, as unevaluatedProperties means it.
  * @typedef {{ names: Map<string, Goal>, patterns: { key: Node, goal: Goal }[], additional: Additional[],
  *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
-/** What a keyword demands of values of one type, and what it is to deny it.
+/** What a keyword demands of values of one type, and what its negation demands.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
+/** Questions about languages and schemas; spend: steps of work.
+ * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,
+ *   noText: (strings: Strings) => boolean, spend: (steps: number) => void }} Ask */
 /** What the clauses of arrays and objects need of schema-logic.js.
  * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
  *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
@@ -41,19 +45,20 @@ export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 
 /** Schemas of one goal. */
 const MOST_GOALS = 1000;
 
-/** The goal of nothing. @type {Goal} */
+/** Nothing fits. @type {Goal} */
 export const NEVER = [-1];
-/** The goal of everything. @type {Goal} */
+/** Everything fits. @type {Goal} */
 export const ALWAYS = [];
 
 /** @param {Goal} goal */
 export const isNever = (goal) => goal[0] === -1;
 
-/** A value that fits both. @param {Goal} a @param {Goal} b @returns {Goal} */
-export function joinGoals(a, b) {
-  if (isNever(a) || isNever(b)) return NEVER;
-  if (!a.length || !b.length) return a.length ? a : b;
-  const all = [...new Set([...a, ...b])].sort((x, y) => x - y);
+/** A value that fits all of them. @param {Goal[]} goals @returns {Goal} */
+export function joinGoals(...goals) {
+  if (goals.some(isNever)) return NEVER;
+  const some = goals.filter((goal) => goal.length);
+  if (some.length < 2) return some[0] ?? ALWAYS;
+  const all = [...new Set(some.flat())].sort((x, y) => x - y);
   if (all.length > MOST_GOALS) throw new TooComplex('too many cases: schemas that one value must fit');
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
@@ -147,7 +152,7 @@ const bothMembers = (a, b) => ({
   seenAll: a.seenAll || b.seenAll,
 });
 
-/** One arm that demands what both do. @param {Arm} a @param {Arm} b @returns {Arm} */
+/** Returns an arm that demands both. @param {Arm} a @param {Arm} b @returns {Arm} */
 export function mergeArms(a, b) {
   if (a === FREE || b === FREE) return a === FREE ? b : a;
   if (a.number && b.number) return { number: bothNumbers(a.number, b.number) };
@@ -157,8 +162,11 @@ export function mergeArms(a, b) {
   return { ...a, ...b };
 }
 
+/** Work of merging two arms, in steps. @param {Arm} a @param {Arm} b */
+export const mergeCost = (a, b) => (sizeOf(a) + sizeOf(b)) / 4;
+
 /** Demands of an arm: what merging it costs. @param {Arm} arm */
-export function sizeOf({ number, string, array, object }) {
+function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
   if (array) {
@@ -166,7 +174,10 @@ export function sizeOf({ number, string, array, object }) {
     return goals + array.contains.length + array.unique.length + array.alsoSeen.length;
   }
   if (!object) return 0;
+  let goals = object.nameGoal.length;
+  for (const goal of object.names.values()) if (goal.length > 1) goals += goal.length - 1;
   return (
+    goals +
     object.names.size +
     object.patterns.length +
     object.additional.length +
@@ -177,7 +188,7 @@ export function sizeOf({ number, string, array, object }) {
   );
 }
 
-/** The same demands without the note of what was judged: nothing counts as judged under `not`. @param {Arm} arm */
+/** Removes the record of what is evaluated: under `not`, nothing is. @param {Arm} arm */
 export function unseen(arm) {
   if (arm.array) return arrayArm({ ...arm.array, seen: 0, alsoSeen: [] });
   if (!arm.object) return arm;
@@ -185,19 +196,18 @@ export function unseen(arm) {
 }
 
 /** Goal of a name's value. @param {Members} members @param {string} name
- * @param {(key: Node, name: string) => boolean} fits @returns {Goal} */
-export function goalOfName({ names, patterns, additional }, name, fits) {
-  let goal = names.get(name) ?? ALWAYS;
-  for (const pattern of patterns) if (fits(pattern.key, name)) goal = joinGoals(goal, pattern.goal);
+ * @param {Pick<Ask, 'fits' | 'spend'>} ask @returns {Goal} */
+export function goalOfName({ names, patterns, additional }, name, { fits, spend }) {
+  spend((patterns.length + additional.length) / 8);
+  const goals = [names.get(name) ?? ALWAYS];
+  for (const { key, goal } of patterns) if (fits(key, name)) goals.push(goal);
   for (const more of additional) {
-    const known = more.names.has(name) || more.patterns.some((key) => fits(key, name));
-    if (!known) goal = joinGoals(goal, more.goal);
+    if (!more.names.has(name) && !more.patterns.some((key) => fits(key, name))) goals.push(more.goal);
   }
-  return goal;
+  return joinGoals(...goals);
 }
 
-/** Whether nothing fits an arm, as far as can be seen. @param {Arm} arm @param {{ fits: (key: Node, name: string) =>
- * boolean, empty: (goal: Goal) => boolean, noText: (strings: Strings) => boolean }} ask */
+/** Whether nothing fits an arm, as far as can be seen. @param {Arm} arm @param {Ask} ask */
 export function isBarren(arm, ask) {
   if (arm.number) return noNumber(arm.number);
   if (arm.string) return arm.string.min > arm.string.max || ask.noText(arm.string);
@@ -211,10 +221,10 @@ export function isBarren(arm, ask) {
   const { object } = arm;
   if (object.min > object.max || object.required.size > object.max) return true;
   return [...object.required].some((name) => {
-    const goal = goalOfName(object, name, ask.fits);
+    const goal = goalOfName(object, name, ask);
     return goal.length > 0 && ask.empty(goal);
   });
 }
 
-/** The texts of strings with these demands. @param {Strings} strings @returns {Node} */
+/** Returns the texts with these demands. @param {Strings} strings @returns {Node} */
 export const textsOf = ({ all, none, min, max }) => except(ofLength(both(all), min, max), choice(none));

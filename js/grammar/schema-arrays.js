@@ -1,4 +1,4 @@
-/* schema-arrays: what the keywords of arrays demand of their items. */
+/* schema-arrays: the clauses of array keywords. */
 import { count, isSchema } from './references.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, arrayArm, isNever } from './schema-arms.js';
@@ -11,7 +11,7 @@ import { ALWAYS, arrayArm, isNever } from './schema-arms.js';
 /** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
 const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
 
-/** Items by their place, and the others. @param {Logic} logic @param {Located} place
+/** items, prefixItems and additionalItems. @param {Logic} logic @param {Located} place
  * @param {Record<string, any>} schema @returns {Clause[]} */
 function itemClauses(logic, place, schema) {
   const tuple = Array.isArray(schema.items);

@@ -1,7 +1,7 @@
 /*
- * schema-emit: arms of JSON schemas (schema-logic.js) as rules of a grammar. Every goal that values must fit becomes a
- * node once; goals of arrays and objects become rules, so that recursive schemas end. Names of members are sorted into
- * classes of which each has one schema for its values.
+ * schema-emit: turns arms (schema-arms.js) into rules of a grammar. Each goal becomes a node once; goals of arrays and
+ * objects become rules, so that recursive schemas terminate. Names of members are partitioned into classes whose values
+ * share a goal.
  */
 import {
   ANY_TEXT,
@@ -30,15 +30,15 @@ import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from 
 /** @typedef {import('./schema-arms.js').Members} Members */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
 /** @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
-/** A member that must be there: a named one, or one of a class.
+/** A required member: a named one, or one of a class.
  * @typedef {{ name?: string, of?: NameClass, key: Node, goal: Goal }} Extra */
 
-/** Classes of names of one object, and ways to place demands on some member. */
+/** Name classes of one object, and ways to place `exists` demands on members. */
 const MOST_CLASSES = 64;
 const MOST_WAYS = 256;
-/** States of counting items that `contains` asks for. */
+/** States that count the items of `contains`. */
 const MOST_COUNTS = 3000;
-/** Items by place that are nested without rules. */
+/** Depth of positional items without rules. */
 const NESTED = 4;
 
 const STRING = /** @type {Node} */ ({ jsonString: ANY_TEXT });
@@ -61,7 +61,7 @@ export class Emitter {
     this.count = 0;
   }
 
-  /** A rule that is made later. @param {() => Node} make @returns {Node} */
+  /** Returns a reference to a rule that is made later. @param {() => Node} make @returns {Node} */
   rule(make) {
     const name = `r${this.count++}`;
     this.open.push({ name, make });
@@ -127,7 +127,7 @@ export class Emitter {
     return texts === ANY_TEXT ? STRING : { jsonString: texts };
   }
 
-  /** Bounds texts without a bound. @param {Node} texts */
+  /** Limits the length of unbounded texts. @param {Node} texts */
   bounded(texts) {
     const [least, most] = lengths(texts);
     const { length } = this.most;
@@ -153,8 +153,8 @@ export class Emitter {
     return sequence(literal('['), choice([inner, some]), literal(']'));
   }
 
-  /** How many items there can be: the list ends before an item that nothing fits. @param {Pick<Items, 'prefix' | 'rest'
-   * | 'max'>} items @param {number} depth */
+  /** Returns how many items are possible: the list ends before an item that nothing fits.
+   * @param {Pick<Items, 'prefix' | 'rest' | 'max'>} items @param {number} depth */
   reach({ prefix, rest, max }, depth) {
     const listed = prefix.slice(0, Math.min(prefix.length, max));
     const end = listed.findIndex((goal) => isNothing(this.value(goal, depth + 1)));
@@ -162,7 +162,7 @@ export class Emitter {
     return max > prefix.length && isNothing(this.value(rest, depth + 1)) ? Math.min(max, prefix.length) : max;
   }
 
-  /** Items from place i on, at least one. @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
+  /** Items from index i on, at least one. @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
    * @param {number} i @param {Node} before @param {Node} comma @param {number} depth @returns {Node} */
   tail(items, i, before, comma, depth) {
     const { prefix, rest, min, max } = items;
@@ -180,7 +180,7 @@ export class Emitter {
     return sequence(before, value, min > i + 1 ? later : optional(later));
   }
 
-  /** Items of which some are counted: a rule for each place and count. @param {Items} items @param {number} reach
+  /** Items with `contains`: a rule for each index and counts. @param {Items} items @param {number} reach
    * @param {number} depth @returns {Node} */
   counted(items, reach, depth) {
     const { prefix, contains, min } = items;
@@ -210,15 +210,16 @@ export class Emitter {
     );
   }
 
-  /** One item, counted for each set of `contains` that it fits, and what follows.
-   * @param {Items} items @param {number} at @param {number[]} counts @param {number} depth
-   * @param {(counts: number[]) => Node} after @returns {Node} */
+  /** One item, counted for each subset of `contains` that it fits, and its continuation. @param {Items} items
+   * @param {number} at @param {number[]} counts @param {number} depth @param {(counts: number[]) => Node} after
+   * @returns {Node} */
   countedItem({ prefix, rest, contains }, at, counts, depth, after) {
     const ways = [{ goal: prefix[at] ?? rest, counts: /** @type {number[]} */ ([]) }];
     contains.forEach((one, i) => {
       const { goal, from, min, max } = one;
       const enough = counts[i] >= min && max === Infinity;
       for (const way of ways.splice(0)) {
+        this.logic.budget.spend('', 2);
         const not = max < Infinity && at >= from ? joinGoals(way.goal, this.denied(goal)) : way.goal;
         ways.push({ goal: not, counts: [...way.counts, counts[i]] });
         if (at < from || enough || counts[i] >= max) continue;
@@ -261,7 +262,7 @@ export class Emitter {
     return [{ key: this.bounded(ANY_TEXT), value: this.value(ALWAYS, depth + 1), required: false, once: false }];
   }
 
-  /** Lists of members, one for each way to meet the demands on some member. @param {Members} object
+  /** Returns lists of members, one for each way to satisfy the `exists` demands. @param {Members} object
    * @param {number} depth @returns {Member[][]} */
   members(object, depth) {
     const named = this.named(object);
@@ -301,20 +302,20 @@ export class Emitter {
     return choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
   }
 
-  /** Named members with the goals of their values, in order. @param {Members} object @returns {Map<string, Goal>} */
+  /** Returns the named members and their goals, in order. @param {Members} object @returns {Map<string, Goal>} */
   named(object) {
     const names = new Set([...object.names.keys(), ...object.required]);
     for (const { names: more } of object.additional) more.forEach((name) => names.add(name));
     /** @type {Map<string, Goal>} */
     const all = new Map();
     for (const name of names) {
-      const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask.fits) : [-1];
+      const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask) : [-1];
       all.set(name, goal);
     }
     return all;
   }
 
-  /** The other names by the goals of their values. @param {Members} object @param {Set<string>} names
+  /** Returns the other names, grouped by the goals of their values. @param {Members} object @param {Set<string>} names
    * @returns {NameClass[]} */
   classes(object, names) {
     const { languages } = this.logic;
@@ -353,12 +354,11 @@ export class Emitter {
 
   /** @param {Members} object @param {{ key: Node, in: Set<Node> }} one @returns {NameClass} */
   classGoal({ patterns, additional, exists }, { key, in: inside }) {
-    /** @type {Goal} */
-    let goal = ALWAYS;
-    for (const pattern of patterns) if (inside.has(pattern.key)) goal = joinGoals(goal, pattern.goal);
-    for (const more of additional) {
-      if (!more.patterns.some((one) => inside.has(one))) goal = joinGoals(goal, more.goal);
-    }
+    const held = [
+      ...patterns.filter((pattern) => inside.has(pattern.key)),
+      ...additional.filter((more) => !more.patterns.some((one) => inside.has(one))),
+    ];
+    const goal = joinGoals(...held.map((one) => one.goal));
     const marks = new Set(exists.flatMap((one, i) => (inside.has(one.key) ? [i] : [])));
     return { key, goal, marks };
   }
@@ -397,8 +397,8 @@ export class Emitter {
   }
 }
 
-/** Ways to have one more member that must be there: as one of its own, or the same as another of its class.
- * @param {Extra[]} extra @param {Extra} place @returns {{ extra: Extra[] }[]} */
+/** Returns the ways to add a required member: on its own, or merged with another of its class. @param {Extra[]} extra
+ * @param {Extra} place @returns {{ extra: Extra[] }[]} */
 function placed(extra, place) {
   const same = extra.flatMap((one, i) => {
     if (!place.of || one.of !== place.of) return [];

@@ -1,11 +1,12 @@
 /*
- * schema-logic: JSON schemas as arms (schema-arms.js). Every keyword is a clause that can be demanded or denied, so
- * that allOf is a product of arms, anyOf a union, `not` and the other branches of oneOf and if/then/else denials. All
- * of it is exact; where it would need too many arms, or cannot be said so, the schema is refused by name and place.
+ * schema-logic: evaluates JSON schemas to arms (schema-arms.js). Every keyword is a clause that can be demanded or
+ * denied: allOf is a product of arms, anyOf a union, and `not` and the other branches of oneOf and if/then/else are
+ * denials. This is exact; a schema that would need too many arms, or cannot be expressed so, is refused by name and
+ * place.
  */
 import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
-import { count, isObject } from './references.js';
+import { count, isObject, isSchema } from './references.js';
 import { searchNode } from './regex.js';
 import { TooComplex, Unsupported } from './refusal.js';
 import {
@@ -17,10 +18,10 @@ import {
   isBarren,
   isNever,
   mergeArms,
+  mergeCost,
   numberArm,
   objectArm,
   stringArm,
-  sizeOf,
   textsOf,
   unseen,
 } from './schema-arms.js';
@@ -34,14 +35,25 @@ import { formatNode } from './text-formats.js';
 /** @typedef {import('./schema-arms.js').Type} Type */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./nodes.js').Node} Node */
-/** One of `oneOf`, and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
+/** A branch of `oneOf` and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
+/** What keywords must be that no clause looks at otherwise. Draft 3 has `required` as a boolean, and false asks nothing.
+ * @type {[key: string, type: string, fits: (value: any) => boolean][]} */
+const SHAPES = [
+  ['pattern', 'a string', (value) => typeof value === 'string'],
+  ['format', 'a string', (value) => typeof value === 'string'],
+  ['uniqueItems', 'a boolean', (value) => typeof value === 'boolean'],
+  ['required', 'a list of names', (value) => value === false || Array.isArray(value)],
+  ['items', 'a schema', (value) => isSchema(value) || Array.isArray(value)],
+  ['prefixItems', 'a list', Array.isArray],
+  ['additionalItems', 'a schema', isSchema],
+];
 /** Arms of one type of one schema. */
 const MOST_ARMS = 1500;
-/** Levels of parts that the search for contradictions looks into. */
+/** Depth of the search for contradictions. */
 const LOOK_DEPTH = 4;
-/** Branches whose subsets are tried where unevaluated* must know all that match. */
+/** Branches whose subsets are enumerated where unevaluated* depends on which ones match. */
 const MOST_BRANCHES = 6;
 
 export const ANY_VALUE = [FREE];
@@ -71,10 +83,11 @@ export class Logic {
       empty: (/** @type {Goal} */ goal) => this.isEmpty(goal),
       noText: (/** @type {import('./schema-arms.js').Strings} */ strings) =>
         (strings.all.length > 0 || strings.none.length > 0) && this.languages.isEmpty(textsOf(strings)),
+      spend: (/** @type {number} */ steps) => this.budget.spend('', steps),
     };
   }
 
-  /** The goal to fit a schema, or not to. @param {Located} place @param {boolean} [deny] @returns {Goal} */
+  /** Returns the goal of a schema or of its negation. @param {Located} place @param {boolean} [deny] @returns {Goal} */
   goal(place, deny = false) {
     const { schema } = place;
     if (schema === true || (isObject(schema) && !Object.keys(schema).length)) return deny ? NEVER : ALWAYS;
@@ -82,7 +95,7 @@ export class Logic {
     return [place.id * 2 + (deny ? 1 : 0)];
   }
 
-  /** A schema that stands in none of the documents. @param {Record<string, any>} schema @param {Located} like */
+  /** Locates a schema that is not part of the document. @param {Record<string, any>} schema @param {Located} like */
   synthetic(schema, like) {
     return this.document.locate(schema, like.base, like.pointer, like.draft);
   }
@@ -156,7 +169,7 @@ export class Logic {
     );
   }
 
-  /** Arms of any of the lists. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
+  /** Returns the union of the lists. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
   union(lists, pointer) {
     const all = lists.flat();
     if (all.includes(FREE)) return ANY_VALUE;
@@ -170,7 +183,7 @@ export class Logic {
     if (arms.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
   }
 
-  /** Arms that demand one of each list. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
+  /** Returns the product of the lists. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
    * @param {string} [pointer] @returns {Arm[]} */
   product(left, more, type, pointer = '') {
     if (!left.length) return left;
@@ -180,7 +193,7 @@ export class Logic {
     const all = [];
     for (const one of left) {
       for (const other of right) {
-        this.budget.spend(pointer, 2 + (sizeOf(one) + sizeOf(other)) / 4);
+        this.budget.spend(pointer, 2 + mergeCost(one, other));
         const arm = mergeArms(one, other);
         if (left.length + right.length === 2 || !this.isBarren(arm)) all.push(arm);
         if (all.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
@@ -200,7 +213,7 @@ export class Logic {
     }
   }
 
-  /** Whether surely no value fits. @param {Goal} goal @returns {boolean} */
+  /** Whether certainly no value fits. @param {Goal} goal @returns {boolean} */
   isEmpty(goal) {
     if (isNever(goal) || !goal.length) return isNever(goal);
     const key = goal.join();
@@ -225,12 +238,14 @@ export class Logic {
       return node;
     } catch (error) {
       if (!(error instanceof Unsupported)) throw error;
-      throw new Unsupported(`pattern ${text}: ${error.what}`, pointer);
+      const refusal = new Unsupported(`pattern ${text}: ${error.what}`, pointer);
+      refusal.code = error.code;
+      throw refusal;
     }
   }
 
-  /** All that a schema says of values of a type.
-   * @param {Located} place @param {Type} type @param {boolean} track @returns {Clause[]} */
+  /** Returns the clauses of a schema for a type. @param {Located} place @param {Type} type @param {boolean} track
+   * @returns {Clause[]} */
   clauses(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     const refs = ['$ref', '$dynamicRef', '$recursiveRef'].filter(
@@ -238,6 +253,11 @@ export class Logic {
     );
     const all = refs.map((key) => this.subschema(this.document.target(place, key), type, track));
     if (place.draft <= 7 && '$ref' in schema) return all;
+    for (const [key, type, fits] of SHAPES) {
+      if (schema[key] !== undefined && !fits(schema[key])) {
+        throw new Unsupported(`${key}: expected ${type}`, `${place.pointer}/${key}`);
+      }
+    }
     all.push(...this.typeClauses(place, schema, type));
     if (type === 'number') all.push(...numberClauses(place, schema));
     if (type === 'string') all.push(...this.stringClauses(place, schema));
@@ -272,10 +292,11 @@ export class Logic {
     return all;
   }
 
-  /** One of some values. @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
+  /** enum and const. @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
   values(place, values, type) {
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
     if (!own.length) return clause([], ANY_VALUE);
+    for (const value of own) this.budget.spend(place.pointer, typeof value === 'string' ? value.length / 32 : 0);
     if (type === 'number') {
       return clause([numberArm({ intervals: pointIntervals(own) })], [numberArm({ intervals: gaps(own) })]);
     }
@@ -297,12 +318,12 @@ export class Logic {
     const max = count(place, schema, 'maxLength');
     if (min) all.push(clause([stringArm({ min })], [stringArm({ max: min - 1 })]));
     if (max !== undefined) all.push(clause([stringArm({ max })], [stringArm({ min: max + 1 })]));
-    if (typeof schema.pattern === 'string') {
+    if (schema.pattern !== undefined) {
       const node = this.pattern(schema.pattern, `${place.pointer}/pattern`);
       all.push(clause([stringArm({ all: [node] })], [stringArm({ none: [node] })]));
     }
     const held = this.formats ?? !this.document.annotates;
-    if (held && typeof schema.format === 'string') {
+    if (held && schema.format !== undefined) {
       const [node, wide] = [this.narrow, false].map((narrow) =>
         formatNode(schema.format, this.budget, `${place.pointer}/format`, narrow),
       );
@@ -352,8 +373,8 @@ export class Logic {
     };
   }
 
-  /** Every choice of branches that match together: each notes what it has judged. @param {Arm[][]} lists
-   * @param {Type} type @param {string} pointer */
+  /** Returns the arms of every subset of branches that match together, each with what it evaluates.
+   * @param {Arm[][]} lists @param {Type} type @param {string} pointer */
   subsets(lists, type, pointer) {
     const live = lists.filter((list) => list.length);
     if (live.length > MOST_BRANCHES) throw new Unsupported('unevaluated* over so many branches', pointer);
@@ -402,8 +423,10 @@ export class Logic {
         if (other === branch) continue;
         if (!arms.length) break;
         arms = arms.flatMap((one) => {
-          this.budget.spend(pointer, other.list.length);
-          const apart = other.list.every((theirs) => this.isBarren(mergeArms(one, theirs)));
+          const apart = other.list.every((theirs) => {
+            this.budget.spend(pointer, 1 + mergeCost(one, theirs) / 4);
+            return this.isBarren(mergeArms(one, theirs));
+          });
           return apart
             ? [one]
             : this.product([one], () => this.misfit(other.part, type), type, pointer).filter(
@@ -444,7 +467,7 @@ export class Logic {
     };
   }
 
-  /** What unevaluatedItems and unevaluatedProperties demand beside an arm. @param {Located} place @param {Arm} arm
+  /** Adds the demands of unevaluatedItems and unevaluatedProperties to an arm. @param {Located} place @param {Arm} arm
    * @param {string} key @returns {Arm} */
   unevaluated(place, arm, key) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
@@ -472,7 +495,7 @@ function typeOf(value) {
   return Array.isArray(value) ? 'array' : /** @type {Type} */ (typeof value);
 }
 
-/** A schema of exactly one array or object. @param {any} value @returns {Record<string, any>} */
+/** Returns a schema of exactly one array or object. @param {any} value @returns {Record<string, any>} */
 function exactly(value) {
   if (Array.isArray(value)) {
     return { type: 'array', prefixItems: value.map(constant), items: false, minItems: value.length };
@@ -486,12 +509,13 @@ function exactly(value) {
 /** @param {any} value */
 const constant = (value) => ({ const: value });
 
-/** Ranges and multiples. @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
+/** The numeric keywords. @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function numberClauses({ pointer }, schema) {
   /** @type {Clause[]} */
   const all = [];
   const number = (/** @type {string} */ key) => {
-    if (schema[key] === undefined || typeof schema[key] === 'boolean') return undefined;
+    if (schema[key] === undefined || (typeof schema[key] === 'boolean' && key.startsWith('exclusive')))
+      return undefined;
     if (!['number', 'bigint'].includes(typeof schema[key])) {
       throw new Unsupported(`${key}: expected a number`, `${pointer}/${key}`);
     }

@@ -1,4 +1,4 @@
-/* schema-objects: what the keywords of objects demand of their members. */
+/* schema-objects: the clauses of object keywords. */
 import { ANY_TEXT, choice, except, literal } from './nodes.js';
 import { count, escapePointer, isObject } from './references.js';
 import { Unsupported } from './refusal.js';
@@ -18,8 +18,8 @@ const forbidden = (name) => objectArm({ names: new Map([[name, NEVER]]) });
 /** @param {string[]} names */
 const demanded = (names) => objectArm({ required: new Set(names) });
 
-/** A map of a keyword, as entries. @param {Located} place @param {Record<string, any>} schema @param {string} key
- * @returns {[string, any][]} */
+/** Returns the entries of a keyword's map. @param {Located} place @param {Record<string, any>} schema
+ * @param {string} key @returns {[string, any][]} */
 function entries({ pointer }, schema, key) {
   if (schema[key] === undefined) return [];
   if (!isObject(schema[key])) throw new Unsupported(`${key}: expected an object`, `${pointer}/${key}`);
@@ -86,7 +86,7 @@ function valueClauses(logic, place, schema) {
   return all;
 }
 
-/** A demand that holds where a name is there. @param {string} name @param {() => Arm[]} demand
+/** A demand that applies if a name is present. @param {string} name @param {() => Arm[]} demand
  * @param {() => Arm[]} deny @returns {Clause} */
 const dependent = (name, demand, deny) => ({
   demand: () => [forbidden(name), ...demand().map((arm) => mergeArms(demanded([name]), arm))],
@@ -144,7 +144,7 @@ export function objectClauses(logic, place, schema, track) {
       ),
     );
   }
-  if (schema.required !== undefined && typeof schema.required !== 'boolean') {
+  if (schema.required) {
     const names = nameList(place, schema.required, '/required');
     if (names.length) all.push(clause([demanded(names)], names.map(forbidden)));
   }

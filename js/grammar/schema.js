@@ -1,4 +1,5 @@
-/* schema: a JSON schema (2020-12, draft 7, and earlier ones as far as they are the same) as a grammar of JSON texts. */
+/* schema: compiles a JSON schema (2020-12, draft 7, and earlier drafts where they agree) to a grammar of JSON
+ * texts. */
 import { Languages } from './language.js';
 import { Layouts } from './layout.js';
 import { Document, isSchema } from './references.js';
@@ -7,18 +8,20 @@ import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
 
-/** Keywords of the vocabularies of drafts 4 to 2020-12, and `nullable` of OpenAPI. */
-const KEYWORDS = new RegExp(
-  `^(\\$.*|type|enum|const|format|id|title|description|default|examples|deprecated|readOnly` +
-    '|writeOnly|definitions|if|then|else|not|(all|any|one)Of|items|prefixItems|contains|properties|required|pattern' +
-    '|dependencies|dependent(Required|Schemas)|content(Encoding|MediaType|Schema)|multipleOf|uniqueItems|nullable' +
+/** Keywords of drafts 4 to 2020-12 that limit values, and `nullable` of OpenAPI. */
+const LIMITS = new RegExp(
+  '^(\\$(ref|dynamicRef|recursiveRef)|type|enum|const|format|if|then|else|not|(all|any|one)Of|items|prefixItems' +
+    '|contains|properties|required|pattern|dependencies|dependent(Required|Schemas)|multipleOf|uniqueItems|nullable' +
     '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
     '|patternProperties|propertyNames)$',
 );
+/** Keywords that allow any value. */
+const ANNOTATIONS =
+  /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
 
 /** @typedef {import('./layout.js').Whitespace} Whitespace */
-/** `matching`: judge texts as the specification does (any white space, any spelling of numbers, `format` as the draft
- * says); else the narrower shape that answers are held to, with `bounds` for what the schema leaves unbounded.
+/** `matching`: judge texts as the specification does (any whitespace, any spelling of numbers, `format` as the draft
+ * says), instead of the narrower constraint for answers, with `bounds` for what the schema leaves unbounded.
  * @typedef {{ bounds?: import('../protocol.js').Bounds, whitespace?: Whitespace,
  *   matching?: boolean, draft?: number, formats?: boolean }} SchemaOptions */
 
@@ -27,8 +30,12 @@ const KEYWORDS = new RegExp(
 export function schemaGrammar(schema, options, budget) {
   if (!isSchema(schema)) throw new Unsupported('a schema: expected an object or a boolean', '');
   const keys = typeof schema === 'object' ? Object.keys(schema) : [];
-  if (keys.length && !keys.some((key) => KEYWORDS.test(key))) {
-    throw new Unsupported(`an object with no keyword of JSON Schema (${keys.slice(0, 5).join(', ')})`, '');
+  if (!keys.some((key) => LIMITS.test(key)) && !keys.every((key) => ANNOTATIONS.test(key))) {
+    const names = keys.slice(0, 5).join(', ');
+    throw new Unsupported(
+      `no keyword of JSON Schema limits a value (only ${names}): name members in \`properties\``,
+      '',
+    );
   }
   const { matching = false, whitespace = matching ? 'any' : 'compact' } = options;
   const formats = options.formats ?? (matching ? undefined : true);

@@ -1,13 +1,12 @@
 /*
- * spell: how characters are written in bytes, as a graph without cycles whose nodes are made once each: UTF-8, or the
- * spellings that a JSON string has for a character (itself, \n, \u0041 in both cases, pairs of surrogates). Node 0 is
- * the end: what stands behind it is for the automaton that uses the graph as a label.
+ * spell: how characters are encoded in bytes, as a hash-consed acyclic graph: UTF-8, or all spellings inside a JSON
+ * string (itself, \n, \u0041 in both cases, surrogate pairs). Node 0 is the end. The automaton uses a graph as a label.
  */
 import { Graph } from './graph.js';
 
 /** Code points lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Segment */
 /** Bytes lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Span */
-/** 'text': UTF-8; 'any': inside a JSON string; 'shortest': there, each character in one way only.
+/** 'text': UTF-8; 'any': inside a JSON string; 'shortest': inside a JSON string, one spelling per character.
  * @typedef {'text' | 'any' | 'shortest'} Spelling */
 
 export const END = 0;
@@ -29,7 +28,7 @@ export class Spells {
   graph = new Graph();
   /** @type {Map<string, number>} */
   #classes = new Map();
-  /** Of one letter each, by it and what is behind it. @type {Record<Spelling, Map<number, number>>} */
+  /** Nodes of single characters, by character and target. @type {Record<Spelling, Map<number, number>>} */
   #letters = { text: new Map(), any: new Map(), shortest: new Map() };
 
   /** @param {Span[]} spans sorted, disjoint */
@@ -44,14 +43,14 @@ export class Spells {
     return this.graph.made();
   }
 
-  /** The node at which some bytes begin; behind them is `to`. @param {Uint8Array} bytes @param {number} [to] */
+  /** Returns the node that starts some bytes, which lead to `to`. @param {Uint8Array} bytes @param {number} [to] */
   bytes(bytes, to = END) {
     let node = to;
     for (let i = bytes.length - 1; i >= 0; i--) node = this.#byte(bytes[i], node);
     return node;
   }
 
-  /** One code point of these ranges. @param {[number, number][]} ranges @param {Spelling} how */
+  /** Returns the node of one code point in these ranges. @param {[number, number][]} ranges @param {Spelling} how */
   chars(ranges, how) {
     const key = `${how} ${ranges.join()}`;
     let node = this.#classes.get(key);
@@ -65,7 +64,8 @@ export class Spells {
     return node;
   }
 
-  /** A text inside of a JSON string. @param {string} text @param {number} to what is behind it @param {Spelling} how */
+  /** Returns the node of a text inside a JSON string. @param {string} text @param {number} to what is behind it
+   * @param {Spelling} how */
   text(text, to, how) {
     let node = to;
     for (let i = text.length - 1; i >= 0; i--) {
@@ -75,7 +75,7 @@ export class Spells {
     return node;
   }
 
-  /** One code point. @param {number} point @param {number} to @param {Spelling} how */
+  /** Returns the node of one code point. @param {number} point @param {number} to @param {Spelling} how */
   #letter(point, to, how) {
     const key = to * 0x200000 + point;
     const known = this.#letters[how].get(key);
@@ -90,7 +90,7 @@ export class Spells {
     return node;
   }
 
-  /** A letter of ASCII that has no short escape: itself, or its code. @param {number} point @param {number} to */
+  /** An ASCII character without a short escape: itself, or its code. @param {number} point @param {number} to */
   #plain(point, to) {
     const low = point & 15;
     const graph = this.graph;
@@ -108,7 +108,7 @@ export class Spells {
     return graph.made();
   }
 
-  /** Code points, each of which leads where its segment says. @param {Segment[]} segments sorted, disjoint
+  /** Returns the node of code points that lead where their segments say. @param {Segment[]} segments sorted, disjoint
    * @param {Spelling} how @param {number} [closing] a byte that leads to the end */
   segments(segments, how, closing = -1) {
     if (how === 'text') return this.#node(this.#utf8(segments));
@@ -143,7 +143,7 @@ export class Spells {
     return spans;
   }
 
-  /** Segments over numbers of so many digits of so many bits behind the first one, by their first digits.
+  /** Groups segments of multi-digit numbers by their first digit. `digits` more digits of `bits` bits follow.
    * @param {Segment[]} segments @param {number} digits @param {number} bits
    * @param {(a: number, b: number) => number[][]} write how digits a to b are written */
   #split(segments, digits, bits, write) {
@@ -198,7 +198,7 @@ export class Spells {
     return node;
   }
 
-  /** What may stand behind a backslash. @param {Segment[]} segments @param {Spelling} how */
+  /** Returns the spans after a backslash. @param {Segment[]} segments @param {Spelling} how */
   #escapes(segments, how) {
     /** @type {Span[]} */
     const spans = [];
@@ -219,7 +219,8 @@ export class Spells {
     return spans.sort((a, b) => a[0] - b[0]);
   }
 
-  /** Four hexadecimal digits, or twice four. @param {Segment[]} segments @param {Spelling} how */
+  /** Returns the node of four hexadecimal digits, or of a surrogate pair. @param {Segment[]} segments
+   * @param {Spelling} how */
   #code(segments, how) {
     const units = within(segments, 0, 0xffff);
     const high = this.#surrogates(within(segments, 0x10000, 0x10ffff));
@@ -240,7 +241,7 @@ export class Spells {
     return this.bytes(Uint8Array.of(0x30, 0x30), this.#node(third));
   }
 
-  /** High surrogates, each of which leads to `\u` and its low ones. @param {Segment[]} segments */
+  /** Returns high surrogates, each of which leads to `\u` and its low surrogates. @param {Segment[]} segments */
   #surrogates(segments) {
     /** @type {Map<number, Segment[]>} */
     const parts = new Map();

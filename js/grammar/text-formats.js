@@ -1,8 +1,8 @@
 /*
- * text-formats: the values of `format` that are held, as regular expressions written after their RFCs: 3339 (dates and
- * times), 5321 (email), 1123 (hostname), 2673 and 4291 (addresses), 3986 and 3987 (URI and IRI), 6570 (templates), 6901
- * (JSON pointers), 4122 (UUID). A format that no specification of JSON Schema names is an annotation; one that it names
- * and that is not regular enough to be held is refused.
+ * text-formats: the supported values of `format`, as regular expressions after their RFCs: 3339 (dates and times), 5321
+ * (email), 1123 (hostname), 2673 and 4291 (addresses), 3986 and 3987 (URI and IRI), 6570 (templates), 6901 (JSON
+ * pointers), 4122 (UUID). Unknown formats are annotations. Formats of the specification that are not regular enough are
+ * refused.
  */
 import { wholeNode } from './regex.js';
 import { Unsupported } from './refusal.js';
@@ -26,7 +26,7 @@ const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
 const HOST = `${LABEL}(\\.${LABEL})*`;
 /** At most n characters. @param {number} n */
 const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
-/** 253 characters at most, which is too much to count: few long labels, many short ones, or one long one among short
+/** At most 253 characters, which is too much to count: few long labels, many short ones, or a long one among short
  * ones. */
 const HOSTNAME =
   `(${LABEL}(\\.${LABEL}){0,2}(\\.${label(61)})?|${label(24)}(\\.${label(24)}){1,9}` +
@@ -48,7 +48,7 @@ const QUOTED = '"([ !#-\\[\\]-~]|\\\\[ -~])*"';
 const ADDRESS = `\\[(${IPV4}|IPv6:(${IPV6}))\\]`;
 const EMAIL = `(${ATOM}(\\.${ATOM})*|${QUOTED})@(${HOST}|${ADDRESS})`;
 
-/** RFC 3986, appendix A; for 3987 with more letters. @param {string} more letters @param {string} own of queries */
+/** RFC 3986, appendix A; RFC 3987 adds letters. @param {string} more letters @param {string} own of queries */
 function identifiers(more, own) {
   const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`;
   const escape = `%${HEX}{2}`;
@@ -84,7 +84,7 @@ function template(dot, letters) {
   return `([${letters}]|%${HEX}{2}|\\{[+#./;?&=,!@|]?${variable}(,${variable})*\\})*`;
 }
 
-/** The formats that are held. @type {Record<string, string>} */
+/** The supported formats. @type {Record<string, string>} */
 export const FORMATS = Object.freeze({
   date: DATE,
   time: TIME,
@@ -103,10 +103,9 @@ export const FORMATS = Object.freeze({
   'json-pointer': POINTER,
   'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
 });
-/** What answers are held to where validators and parsers in use refuse a part of a format, or read it otherwise:
- * lower-case letters in a time, a host without a dot and quoted names in an email's address, a URI of a scheme alone,
- * dots in the names of a template's variables. Texts that are judged are judged by FORMATS.
- * @type {Record<string, string>} */
+/** Narrower formats for answers, where validators and parsers in use reject part of a format or read it differently:
+ * lower-case letters in a time, a host without a dot and quoted local parts in an email, a URI with only a scheme,
+ * dots in variable names of a template. @type {Record<string, string>} */
 const NARROW = Object.freeze({
   time: ANSWERED_TIME,
   'date-time': `${DATE}T${ANSWERED_TIME}`,
@@ -125,7 +124,7 @@ export const REFUSED = Object.freeze({
 /** @type {Map<string, Node>} */
 const made = new Map();
 
-/** Texts of a format, or nothing where it says nothing of a text. @param {string} name
+/** Returns the texts of a format, undefined if it is an annotation. @param {string} name
  * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow for answers
  * @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {

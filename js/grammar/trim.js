@@ -1,7 +1,6 @@
 /*
- * trim: a grammar without what can never end. A rule that matches no text (a schema that contradicts itself, a
- * recursion without a way out) would be a way into a dead end; alternatives and optional members that need it are left
- * out.
+ * trim: removes dead ends. A rule that matches no text (a contradictory schema, recursion without an exit) would lead
+ * answers into a dead end, so alternatives and optional members that need it are removed.
  */
 import { EMPTY, NOTHING, choice, isNothing, partsOf, repeat, sequence } from './nodes.js';
 import { eachOnce } from './ordered.js';
@@ -11,7 +10,7 @@ import { Unsupported } from './refusal.js';
 /** @typedef {import('./nodes.js').Grammar} Grammar */
 /** @typedef {import('./language.js').Languages} Languages */
 
-/** Rules that match some text. @param {Grammar} grammar @param {(node: Node) => boolean} hasText of regular nodes
+/** Returns the productive rules. @param {Grammar} grammar @param {(node: Node) => boolean} hasText of regular nodes
  * @param {import('./refusal.js').Budget} budget */
 function fruitful({ rules }, hasText, budget) {
   /** @type {Set<string>} */
@@ -34,10 +33,10 @@ function fruitful({ rules }, hasText, budget) {
   return good;
 }
 
-/** Returns a function that tells whether a node matches some text, by what is known of rules. Each node is looked at
- * once: expressions are graphs, in which a node may have very many ways to it.
- * @param {Set<string>} good @param {Set<string>} missing rules that were asked for in vain
- * @param {(node: Node) => boolean} hasText @returns {(node: Node) => boolean} */
+/** Returns a function that tells whether a node is productive, given what is known of rules. It visits each node once:
+ * nodes are shared, so there may be very many paths to one. @param {Set<string>} good
+ * @param {Set<string>} missing rules that were asked for in vain @param {(node: Node) => boolean} hasText
+ * @returns {(node: Node) => boolean} */
 function endsBy(good, missing, hasText) {
   /** @type {Map<Node, boolean>} */
   const known = new Map();
@@ -67,8 +66,8 @@ function endsBy(good, missing, hasText) {
   return ends;
 }
 
-/** Returns a function that gives a node without its fruitless parts.
- * @param {(node: Node) => boolean} ends @param {import('./refusal.js').Budget} budget */
+/** Returns a function that removes the dead parts of a node. @param {(node: Node) => boolean} ends
+ * @param {import('./refusal.js').Budget} budget */
 const pruning = (ends, budget) =>
   eachOnce((node, inner) => {
     budget.spend('', 2);
@@ -115,7 +114,7 @@ export function trimmed(grammar, languages, budget) {
   return { rules, start: grammar.start };
 }
 
-/** Adds the rules that a node names. @param {Node} node @param {string[]} into */
+/** Adds the rules that a node references. @param {Node} node @param {string[]} into */
 function collect(node, into) {
   /** @type {Set<Node>} */
   const seen = new Set();

@@ -1,29 +1,30 @@
-/* link: another tab's end of the lane to the owner of the engine: a connection as to a worker, over a channel. */
+/* link: a connection to the engine of another tab, over a direct channel to its owner (relay.js). */
 /** @import { Port } from '../platform/env.js' */
 /** @import { FromWorker, Progress, ToWorker } from '../protocol.js' */
-/** @import { Hall } from './hall.js' */
+/** @import { Channel } from './channel.js' */
 /** @import { FromTab } from './relay.js' */
-import { Connection } from '../link/connection.js';
+import { Connection } from '../rpc/connection.js';
 
 export class Link {
   /** @readonly */
   epoch;
   /** @readonly */
   connection;
-  /** The owner said that the engine is lost; itself, and not its tab alone. */
+  /** Whether the owner reported the loss of the engine. */
   told = false;
+  /** Whether the engine itself died, not only its tab. */
   died = false;
-  #lane;
+  #direct;
 
-  /** @param {Hall} hall @param {string} epoch @param {string} id */
-  constructor(hall, epoch, id) {
+  /** @param {Channel} channel @param {string} epoch @param {string} id */
+  constructor(channel, epoch, id) {
     this.epoch = epoch;
-    this.#lane = hall.lane(epoch, id);
+    this.#direct = channel.direct(epoch, id);
     this.connection = new Connection(this.#port(), { loads: false });
-    hall.post({ kind: 'join', epoch, id });
+    channel.post({ kind: 'join', epoch, id });
   }
 
-  /** What the model is, when it is loaded. @param {(value: Progress) => void} onProgress */
+  /** Resolves when the model is loaded. @param {(value: Progress) => void} onProgress */
   open(onProgress) {
     return this.connection.open(
       [],
@@ -36,21 +37,21 @@ export class Link {
   }
 
   restart() {
-    this.#lane.postMessage(/** @type {FromTab} */ ({ kind: 'restart' }));
+    this.#direct.postMessage(/** @type {FromTab} */ ({ kind: 'restart' }));
   }
 
-  /** What is said before the owner hears is kept until then. @returns {Port<ToWorker, FromWorker>} */
+  /** Keeps messages until the owner listens. @returns {Port<ToWorker, FromWorker>} */
   #port() {
     /** @type {ToWorker[] | null} */
     let early = [];
-    const lane = this.#lane;
+    const direct = this.#direct;
     return {
       post(message) {
-        if (!early) lane.postMessage(message);
+        if (!early) direct.postMessage(message);
         else if (message.kind !== 'beat') early.push(message);
       },
       onMessage: (handler) => {
-        lane.onmessage = ({ data }) => {
+        direct.onmessage = ({ data }) => {
           if (!data?.kind) return;
           if (data.kind !== 'admitted') {
             this.told ||= data.kind === 'fatal';
@@ -58,12 +59,12 @@ export class Link {
             handler(data);
             return;
           }
-          for (const message of early ?? []) lane.postMessage(message);
+          for (const message of early ?? []) direct.postMessage(message);
           early = null;
         };
       },
       onFailure() {},
-      terminate: () => lane.close(),
+      terminate: () => direct.close(),
       keepAlive() {},
     };
   }

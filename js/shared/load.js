@@ -1,47 +1,48 @@
-/* load: loadModel() of gemma-wasm/shared: a model whose engine may run in another tab. docs/shared.md explains it. */
+/* load: loadModel() of gemma-wasm/shared, for a model whose engine may run in another tab. See docs/shared.md. */
 /** @import { ModelInfo } from '../protocol.js' */
-/** @import { Line } from '../link/line.js' */
+/** @import { ModelConnection } from '../rpc/reconnecting.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 import { ModelCache, modelCache } from '../download/cache.js';
 import { GemmaError, abortError } from '../errors.js';
-import { onAbort } from '../link/signals.js';
+import { onAbort } from '../rpc/signals.js';
 import { Model, openEngine, partsOf } from '../model.js';
 import { LOAD_OPTIONS, checkOptions } from '../options.js';
-import { whyNoHall } from './hall.js';
-import { Member } from './member.js';
+import { whyNotShared } from './channel.js';
+import { Peer } from './peer.js';
 
-/** What makes a model another one; the rest is what the first tab says. @type {(keyof LoadOptions)[]} */
+/** Options that distinguish models. For the others, the first tab's values count. @type {(keyof LoadOptions)[]} */
 const DISTINCT = ['contextLength', 'variant', 'floatMatrices', 'kvType', 'sha256', 'hub'];
 
 /** A model that tabs share. */
 export class SharedModel extends Model {
-  #member;
+  #peer;
 
-  /** @internal @param {Member} member @param {ModelInfo} info */
-  constructor(member, info) {
-    const line = {
+  /** @internal @param {Peer} peer @param {ModelInfo} info */
+  constructor(peer, info) {
+    /** @type {ModelConnection} */
+    const connection = {
       get lost() {
-        return member.desk.lost;
+        return peer.router.lost;
       },
-      ask: (/** @type {Function} */ f) => f(member.desk),
-      restart: () => member.restart(),
-      close: (/** @type {GemmaError} */ reason) => member.leave(reason),
+      call: (method, args, options) => peer.router.call(method, args, options),
+      restart: () => peer.restart(),
+      close: (reason) => peer.leave(reason),
     };
-    super(/** @type {Line} */ (/** @type {unknown} */ (line)), info);
-    this.#member = member;
+    super(connection, info);
+    this.#peer = peer;
   }
 
-  /** Whether the engine runs in this tab, at the moment. */
+  /** Whether the engine currently runs in this tab. */
   get owner() {
-    return this.#member.owns;
+    return this.#peer.owns;
   }
 }
 
-/** As the one of gemma-wasm; but where another tab has loaded the same, or does, its engine is used.
+/** Like loadModel() of gemma-wasm, but uses the engine of another tab that has loaded the same model, or is loading it.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<SharedModel>} */
 export async function loadModel(source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
-  const why = whyNoHall();
+  const why = whyNotShared();
   const { signal, onProgress = () => {}, ...others } = options;
   if (why) {
     throw new GemmaError('cannot-share', 'tabs cannot share a model', {
@@ -54,20 +55,20 @@ export async function loadModel(source, options = {}) {
   const load = (/** @type {AbortSignal} */ signal, /** @type {LoadOptions['onProgress']} */ tell) => {
     return openEngine(source, { ...others, signal, onProgress: tell });
   };
-  const member = new Member(key, load, onProgress);
-  const deaf = onAbort(signal, () => void member.leave(abortError(/** @type {AbortSignal} */ (signal))));
+  const peer = new Peer(key, load, onProgress);
+  const unsubscribe = onAbort(signal, () => void peer.leave(abortError(/** @type {AbortSignal} */ (signal))));
   try {
     if (signal?.aborted) throw abortError(signal);
-    return new SharedModel(member, await member.enter());
+    return new SharedModel(peer, await peer.enter());
   } catch (error) {
-    await member.leave(new GemmaError('disposed', 'the model was not loaded'));
+    await peer.leave(new GemmaError('disposed', 'the model was not loaded'));
     throw error;
   } finally {
-    deaf();
+    unsubscribe();
   }
 }
 
-/** A name for the model that every tab comes to by itself, and that gives away nothing.
+/** Returns a name for the model that is the same in every tab and reveals nothing.
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
   const { cache } = options;

@@ -1,15 +1,15 @@
-/* owner: what the tab has that runs the engine: one engine, and a relay for each other tab. */
+/* owner: the engine that this tab runs, and a relay for each other tab. */
 /** @import { Progress } from '../protocol.js' */
-/** @import { Hall } from './hall.js' */
+/** @import { Channel } from './channel.js' */
 /** @import { End, Engine } from './relay.js' */
 import { Relay } from './relay.js';
 
 /** Loads the model. @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
 export class Owner {
-  /** Of this engine, among all that there were; the later one is the larger text. @readonly */
+  /** Names this engine. A later engine has the larger text. @readonly */
   epoch = `${Date.now()} ${crypto.randomUUID()}`;
-  #hall;
+  #channel;
   #onRestart;
   /** @type {Map<string, Relay>} */
   #relays = new Map();
@@ -17,15 +17,15 @@ export class Owner {
   #engine = null;
   #ended = new AbortController();
 
-  /** @param {Hall} hall @param {() => void} onRestart */
-  constructor(hall, onRestart) {
-    this.#hall = hall;
+  /** @param {Channel} channel @param {() => void} onRestart */
+  constructor(channel, onRestart) {
+    this.#channel = channel;
     this.#onRestart = onRestart;
     this.announce();
   }
 
   announce() {
-    this.#hall.post({ kind: 'owner', epoch: this.epoch });
+    this.#channel.post({ kind: 'owner', epoch: this.epoch });
   }
 
   /** @param {Load} load @param {AbortSignal} signal @param {(value: Progress) => void} onProgress */
@@ -38,15 +38,15 @@ export class Owner {
     return engine;
   }
 
-  /** A tab asks for a lane, perhaps once more: it believed this one to hang. @param {string} id */
+  /** Opens a direct channel to a tab. A tab that believed this one to hang asks again. @param {string} id */
   admit(id) {
     const known = this.#relays.get(id);
     known?.close();
-    const relay = new Relay(this.#hall.lane(this.epoch, id), this.#onRestart);
+    const relay = new Relay(this.#channel.direct(this.epoch, id), this.#onRestart);
     this.#relays.set(id, relay);
     if (this.#engine) relay.serve(this.#engine);
     if (known) return;
-    this.#hall.whenGone(id, this.#ended.signal, () => {
+    this.#channel.whenGone(id, this.#ended.signal, () => {
       this.#relays.get(id)?.close();
       this.#relays.delete(id);
     });

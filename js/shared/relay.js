@@ -1,32 +1,33 @@
-/* relay: the owner's end of the lane to another tab: hands that tab's calls to the engine, and what it says back, as
- * protocol.js has it. */
-/** @import { Connection } from '../link/connection.js' */
+/* relay: the owner's end of the direct channel to another tab. Passes that tab's calls on to the engine, and its
+ * replies and events back (protocol.js). */
+/** @import { Connection } from '../rpc/connection.js' */
+/** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { FromWorker, ModelInfo, Progress, ToWorker } from '../protocol.js' */
 import { packError } from '../protocol.js';
 
-/** What becomes of an engine: it is lost; its tab goes, or starts another one; it cannot be loaded.
+/** How an engine ended. died: it is lost; left: its tab goes, or starts another one; refused: it cannot be loaded.
  * @typedef {'died' | 'left' | 'refused'} End */
-/** Besides: how it ended; the lane is open; start the engine again, please.
+/** Besides protocol.js: `how` the engine ended; admitted: the channel is open; restart: start the engine again.
  * @typedef {FromWorker & { how?: End } | { kind: 'admitted' }} ToTab
  * @typedef {ToWorker | { kind: 'restart' }} FromTab */
 /** @typedef {{ connection: Connection, info: ModelInfo }} Engine */
 
 export class Relay {
-  #lane;
+  #direct;
   /** @type {Engine | null} */
   #engine = null;
-  /** The tab's numbers of calls, and the engine's. @type {Map<number, number>} */
-  #ids = new Map();
-  /** The call that waits for the engine. */
+  /** The engine's calls by the tab's ids. @type {Map<number, CallHandle>} */
+  #calls = new Map();
+  /** Id of the tab's `open`, which waits for the engine. */
   #opening = 0;
   #onRestart;
   #closed = false;
 
-  /** @param {BroadcastChannel} lane @param {() => void} onRestart */
-  constructor(lane, onRestart) {
-    this.#lane = lane;
+  /** @param {BroadcastChannel} direct @param {() => void} onRestart */
+  constructor(direct, onRestart) {
+    this.#direct = direct;
     this.#onRestart = onRestart;
-    lane.onmessage = ({ data }) => data?.kind && this.#receive(data);
+    direct.onmessage = ({ data }) => data?.kind && this.#receive(data);
     this.#post({ kind: 'admitted' });
   }
 
@@ -36,7 +37,7 @@ export class Relay {
     if (this.#opening) this.#post({ kind: 'done', id: this.#opening, value: engine.info });
   }
 
-  /** Of loading. @param {Progress} value */
+  /** Reports the progress of loading. @param {Progress} value */
   tell(value) {
     if (this.#opening) this.#post({ kind: 'progress', id: this.#opening, value });
   }
@@ -50,18 +51,17 @@ export class Relay {
   /** The tab has left. */
   close() {
     this.#closed = true;
-    for (const id of this.#ids.values()) this.#engine?.connection.abort(id);
-    this.#lane.close();
+    for (const call of this.#calls.values()) call.abort();
+    this.#direct.close();
   }
 
   /** @param {ToTab} message */
   #post(message) {
-    if (!this.#closed) this.#lane.postMessage(message);
+    if (!this.#closed) this.#direct.postMessage(message);
   }
 
   /** @param {FromTab} message */
   #receive(message) {
-    const connection = this.#engine?.connection;
     switch (message.kind) {
       case 'open':
         this.#opening = message.id;
@@ -69,11 +69,11 @@ export class Relay {
       case 'call':
         return void this.#call(message);
       case 'abort':
-        return connection?.abort(this.#ids.get(message.id) ?? 0);
+        return this.#calls.get(message.id)?.abort();
       case 'ack':
-        return connection?.ack(this.#ids.get(message.id) ?? 0, message.count);
+        return this.#calls.get(message.id)?.ack(message.count);
       case 'beat':
-        connection?.tick();
+        this.#engine?.connection.tick();
         return this.#post(message);
       case 'restart':
         return this.#onRestart();
@@ -86,15 +86,15 @@ export class Relay {
   /** @param {Extract<ToWorker, { kind: 'call' }>} message */
   async #call({ id, method, args }) {
     const { connection } = /** @type {Engine} */ (this.#engine);
-    const asked = connection.call(method, args, undefined, (event) => this.#post({ ...event, id }));
-    this.#ids.set(id, asked.id);
+    const call = connection.call(method, args, { onEvent: (event) => this.#post({ ...event, id }) });
+    this.#calls.set(id, call);
     try {
-      this.#post({ kind: 'done', id, value: await asked.answer });
+      this.#post({ kind: 'done', id, value: await call.answer });
     } catch (error) {
-      // What broke is told once, to all calls.
+      // A broken connection is reported once, by end().
       if (!connection.broken) this.#post({ kind: 'failed', id, error: packError(error) });
     } finally {
-      this.#ids.delete(id);
+      this.#calls.delete(id);
     }
   }
 }

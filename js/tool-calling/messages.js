@@ -94,7 +94,7 @@ export function inWords(messages) {
   return out;
 }
 
-/** @param {ToolCall[]} calls */
+/** @param {readonly ToolCall[]} calls */
 function callsInWords(calls) {
   const said = calls.map(({ name, arguments: args }) => ({ name, arguments: args }));
   return JSON.stringify(said.length > 1 ? { tool_calls: said } : { tool_call: said[0] });

@@ -1,5 +1,4 @@
-/* formats: see formats.h. Scalar; loops over bytes that a compiler can turn into vectors,
- * for packing runs at the speed of a download. */
+/* formats: see formats.h. Scalar loops over bytes that compilers vectorise: packing must keep up with a download. */
 #include "file/formats.h"
 #include "base/half.h"
 
@@ -11,99 +10,98 @@ const int8_t gw_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 
 
 static float half(const uint8_t *p) { return gw_f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
 
-/* --- codes: the bits of one block of a file, put together --- */
+/* --- quants: the bits of one block of a file, put together --- */
 
-static void nibbles(const uint8_t *in, uint8_t *code) {   /* 32: low halves, then high halves */
+static void nibbles(const uint8_t *in, uint8_t *quant) {   /* 32: low halves, then high halves */
     for (int i = 0; i < 16; i++) {
-        code[i] = in[i] & 15;
-        code[i + 16] = in[i] >> 4;
+        quant[i] = in[i] & 15;
+        quant[i + 16] = in[i] >> 4;
     }
 }
 
-static void fifth_bits(const uint8_t *in, uint8_t *code) {   /* bit i belongs to column i */
-    for (int i = 0; i < 32; i++) code[i] |= (uint8_t)((in[i / 8] >> i % 8 & 1) << 4);
+static void fifth_bits(const uint8_t *in, uint8_t *quant) {   /* bit i belongs to column i */
+    for (int i = 0; i < 32; i++) quant[i] |= (uint8_t)((in[i / 8] >> i % 8 & 1) << 4);
 }
 
-static void codes_q4_1(const uint8_t *block, uint8_t *code) { nibbles(block + 4, code); }
+static void quants_q4(const uint8_t *block, uint8_t *quant) { nibbles(block + 2, quant); }
+static void quants_q8(const uint8_t *block, uint8_t *quant) { memcpy(quant, block + 2, 32); }
+static void quants_q4_1(const uint8_t *block, uint8_t *quant) { nibbles(block + 4, quant); }
+#define quants_iq4_nl quants_q4
 
-static void codes_q5_0(const uint8_t *block, uint8_t *code) {
-    nibbles(block + 6, code);
-    fifth_bits(block + 2, code);
+static void quants_q5_0(const uint8_t *block, uint8_t *quant) {
+    nibbles(block + 6, quant);
+    fifth_bits(block + 2, quant);
 }
 
-static void codes_q5_1(const uint8_t *block, uint8_t *code) {
-    nibbles(block + 8, code);
-    fifth_bits(block + 4, code);
+static void quants_q5_1(const uint8_t *block, uint8_t *quant) {
+    nibbles(block + 8, quant);
+    fifth_bits(block + 4, quant);
 }
 
 /* Each half of a block: 32 bytes of four pairs of bits, pair j for columns 32 j … */
-static void pairs(const uint8_t *in, uint8_t *code) {
+static void pairs(const uint8_t *in, uint8_t *quant) {
     for (int h = 0; h < 2; h++)
         for (int j = 0; j < 4; j++)
-            for (int i = 0; i < 32; i++) code[128 * h + 32 * j + i] = in[32 * h + i] >> 2 * j & 3;
+            for (int i = 0; i < 32; i++) quant[128 * h + 32 * j + i] = in[32 * h + i] >> 2 * j & 3;
 }
 
-static void codes_q2_k(const uint8_t *block, uint8_t *code) { pairs(block + 16, code); }
+static void quants_q2_k(const uint8_t *block, uint8_t *quant) { pairs(block + 16, quant); }
 
-static void codes_q3_k(const uint8_t *block, uint8_t *code) {   /* 32 bytes of third bits come first */
-    pairs(block + 32, code);
+static void quants_q3_k(const uint8_t *block, uint8_t *quant) {   /* 32 bytes of third bits come first */
+    pairs(block + 32, quant);
     for (int j = 0; j < 8; j++)
-        for (int i = 0; i < 32; i++) code[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
+        for (int i = 0; i < 32; i++) quant[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
 }
 
-static void long_nibbles(const uint8_t *in, uint8_t *code) {   /* 256: of every 32 bytes, low then high */
+static void long_nibbles(const uint8_t *in, uint8_t *quant) {   /* 256: of every 32 bytes, low then high */
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < 32; i++) {
-            code[64 * j + i] = in[32 * j + i] & 15;
-            code[64 * j + 32 + i] = in[32 * j + i] >> 4;
+            quant[64 * j + i] = in[32 * j + i] & 15;
+            quant[64 * j + 32 + i] = in[32 * j + i] >> 4;
         }
 }
 
-static void codes_q4_k(const uint8_t *block, uint8_t *code) { long_nibbles(block + 16, code); }
+static void quants_q4_k(const uint8_t *block, uint8_t *quant) { long_nibbles(block + 16, quant); }
 
-static void codes_q5_k(const uint8_t *block, uint8_t *code) {
-    long_nibbles(block + 48, code);
+static void quants_q5_k(const uint8_t *block, uint8_t *quant) {
+    long_nibbles(block + 48, quant);
     for (int j = 0; j < 8; j++)
-        for (int i = 0; i < 32; i++) code[32 * j + i] |= (uint8_t)((block[16 + i] >> j & 1) << 4);
+        for (int i = 0; i < 32; i++) quant[32 * j + i] |= (uint8_t)((block[16 + i] >> j & 1) << 4);
 }
 
-static void codes_q6_k(const uint8_t *block, uint8_t *code) {
+static void quants_q6_k(const uint8_t *block, uint8_t *quant) {
     for (int h = 0; h < 2; h++) {
         const uint8_t *low = block + 64 * h, *high = block + 128 + 32 * h;
         for (int i = 0; i < 64; i++) {
-            code[128 * h + i] = (uint8_t)((low[i] & 15) | (high[i % 32] >> i / 32 * 2 & 3) << 4);
-            code[128 * h + 64 + i] = (uint8_t)(low[i] >> 4 | (high[i % 32] >> (4 + i / 32 * 2) & 3) << 4);
+            quant[128 * h + i] = (uint8_t)((low[i] & 15) | (high[i % 32] >> i / 32 * 2 & 3) << 4);
+            quant[128 * h + 64 + i] = (uint8_t)(low[i] >> 4 | (high[i % 32] >> (4 + i / 32 * 2) & 3) << 4);
         }
     }
 }
 
-static void codes_iq4_nl(const uint8_t *block, uint8_t *code) { nibbles(block + 2, code); }
-
-static void codes_iq4_xs(const uint8_t *block, uint8_t *code) {
-    for (int j = 0; j < 8; j++) nibbles(block + 8 + 16 * j, code + 32 * j);
+static void quants_iq4_xs(const uint8_t *block, uint8_t *quant) {
+    for (int j = 0; j < 8; j++) nibbles(block + 8 + 16 * j, quant + 32 * j);
 }
 
-/* --- small numbers: from the front of one row, what its f16 numbers are multiplied with --- */
+/* --- sub-scales, out of the header of one row --- */
 
-static void smalls_q5_0(const uint8_t *front, int8_t *scale, int8_t *min) {   /* none: the f16 numbers themselves */
-    (void)front;
-    scale[0] = 1;
-    min[0] = -1;
-}
+#define sub_scales_q4 NULL
+#define sub_scales_q8 NULL
+#define sub_scales_q4_1 NULL
+#define sub_scales_q5_0 NULL
+#define sub_scales_q5_1 NULL
+#define sub_scales_iq4_nl NULL
+#define sub_scales_q5_k sub_scales_q4_k
 
-static void smalls_q4_1(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q5_0(front, scale, min); }
-static void smalls_q5_1(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q5_0(front, scale, min); }
-static void smalls_iq4_nl(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q5_0(front, scale, min); }
-
-static void smalls_q2_k(const uint8_t *front, int8_t *scale, int8_t *min) {
+static void sub_scales_q2_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     for (int i = 0; i < 16; i++) {
-        scale[i] = (int8_t)(front[4 + i] & 15);
-        min[i] = (int8_t)(front[4 + i] >> 4);
+        scale[i] = (int8_t)(header[4 + i] & 15);
+        min[i] = (int8_t)(header[4 + i] >> 4);
     }
 }
 
-static void smalls_q3_k(const uint8_t *front, int8_t *scale, int8_t *min) {
-    const uint8_t *low = front + 2, *high = front + 10;   /* 16 times 4 bits, 16 times 2 */
+static void sub_scales_q3_k(const uint8_t *header, int8_t *scale, int8_t *min) {
+    const uint8_t *low = header + 2, *high = header + 10;   /* 16 times 4 bits, 16 times 2 */
     (void)min;
     for (int i = 0; i < 16; i++) {
         int six = (i < 8 ? low[i] & 15 : low[i - 8] >> 4) | (high[i % 4] >> i / 4 * 2 & 3) << 4;
@@ -112,8 +110,8 @@ static void smalls_q3_k(const uint8_t *front, int8_t *scale, int8_t *min) {
 }
 
 /* 8 scales and 8 mins of 6 bits: four of each in a byte of their own, whose top bits the others use. */
-static void smalls_q4_k(const uint8_t *front, int8_t *scale, int8_t *min) {
-    const uint8_t *a = front + 4, *b = front + 8, *c = front + 12;
+static void sub_scales_q4_k(const uint8_t *header, int8_t *scale, int8_t *min) {
+    const uint8_t *a = header + 4, *b = header + 8, *c = header + 12;
     for (int i = 0; i < 4; i++) {
         scale[i] = (int8_t)(a[i] & 63);
         min[i] = (int8_t)(b[i] & 63);
@@ -122,29 +120,29 @@ static void smalls_q4_k(const uint8_t *front, int8_t *scale, int8_t *min) {
     }
 }
 
-static void smalls_q5_k(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q4_k(front, scale, min); }
-
-static void smalls_q6_k(const uint8_t *front, int8_t *scale, int8_t *min) {
+static void sub_scales_q6_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     (void)min;
-    memcpy(scale, front + 2, 16);
+    memcpy(scale, header + 2, 16);
 }
 
-static void smalls_iq4_xs(const uint8_t *front, int8_t *scale, int8_t *min) {
-    int high = front[2] | front[3] << 8;   /* an f16's place, but eight times 2 bits */
+static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min) {
+    int high = header[2] | header[3] << 8;   /* an f16's place, but eight times 2 bits */
     (void)min;
     for (int i = 0; i < 8; i++) {
-        int six = (front[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
+        int six = (header[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
         scale[i] = (int8_t)(six - 32);
     }
 }
 
-static void scales_of(const gw_format *f, const uint8_t *front, float *scale, float *min) {
-    int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS];
-    float d = half(front), m = f->mins ? half(front + 2) : 0;
-    f->smalls(front, small, small_min);
+static void scales_of(const gw_format *f, const uint8_t *header, float *scale, float *min) {
+    int8_t sub[GW_MAX_SUBS], sub_min[GW_MAX_SUBS];
+    float d = half(header), m = f->mins ? half(header + 2) : 0;
+    scale[0] = d, min[0] = m;
+    if (!f->sub_scales) return;
+    f->sub_scales(header, sub, sub_min);
     for (uint32_t i = 0; i < f->items / f->sub; i++) {
-        scale[i] = d * (float)small[i];
-        min[i] = f->mins ? -(m * (float)small_min[i]) : 0;
+        scale[i] = d * (float)sub[i];
+        min[i] = f->mins ? -(m * (float)sub_min[i]) : 0;
     }
 }
 
@@ -152,9 +150,9 @@ static void scales_of(const gw_format *f, const uint8_t *front, float *scale, fl
 
 #define ROW(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)       \
     { GW_##NAME, items, items * bits / 8 + 2 * halves + 4 * words, bits, sub, offset, mins,                 \
-      (table) ? gw_iq4_values : NULL, first_half, halves, first_word, words, codes_##name, smalls_##name },
+      (table) ? gw_iq4_values : NULL, first_half, halves, first_word, words, quants_##name, sub_scales_##name },
 
-static const gw_format formats[] = { GW_FORMATS(ROW) };
+static const gw_format formats[] = { GW_ALL_FORMATS(ROW) };
 
 const gw_format *gw_format_of(int type) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -162,32 +160,31 @@ const gw_format *gw_format_of(int type) {
     return NULL;
 }
 
-void gw_format_values(const gw_format *f, const uint8_t *code, const float *scale, const float *min, float *out) {
+void gw_format_values(const gw_format *f, const uint8_t *quant, const float *scale, const float *min, float *out) {
     for (uint32_t s = 0; s < f->items / f->sub; s++)
         for (uint32_t i = s * f->sub; i < (s + 1) * f->sub; i++) {
-            int value = f->values ? f->values[code[i]] : code[i] - (int)f->offset;
-            out[i] = scale[s] * (float)value;
+            out[i] = scale[s] * (float)gw_format_value(f, quant[i]);
             if (f->mins) out[i] += min[s];   /* never + 0: it would change the sign of a zero */
         }
 }
 
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k) {
-    uint8_t code[GW_MAX_ITEMS], front[GW_MAX_FRONT];
+    uint8_t quant[GW_MAX_ITEMS], header[GW_MAX_HEADER];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
     for (size_t i = 0; i < k; i += f->items, blocks += f->bytes) {
-        memcpy(front, blocks + f->first_half, 2 * f->halves);
-        memcpy(front + 2 * f->halves, blocks + f->first_word, 4 * f->words);
-        scales_of(f, front, scale, min);
-        f->codes(blocks, code);
-        gw_format_values(f, code, scale, min, out + i);
+        memcpy(header, blocks + f->first_half, 2 * f->halves);
+        memcpy(header + 2 * f->halves, blocks + f->first_word, 4 * f->words);
+        scales_of(f, header, scale, min);
+        f->quants(blocks, quant);
+        gw_format_values(f, quant, scale, min, out + i);
     }
 }
 
 /* --- packed --- */
 
-/* Where n bits of a code are: bits from `at` on of the codes of columns 4 g … 4 g + 3 are bits from
- * `to` on of the bytes of vector `v`. Most codes lie whole in the low bits, so that unpacking masks; those of
- * the last columns are spread over what is free above. */
+/* Where a packed block keeps n bits of a quant: bits `at` … of columns 4 g … 4 g + 3 are bits `to` … of the bytes of
+ * vector v. Most quants lie whole in the low bits, where one mask unpacks them; the last columns fill the bits above.
+ */
 typedef struct { uint8_t g, at, v, to, n; } field;
 
 static const field fields[GW_MAX_BITS + 1][13] = {
@@ -203,36 +200,38 @@ static const field fields[GW_MAX_BITS + 1][13] = {
     [6] = { { 0, 0, 0, 0, 6 }, { 1, 0, 1, 0, 6 }, { 2, 0, 2, 0, 6 }, { 3, 0, 3, 0, 6 }, { 4, 0, 4, 0, 6 },
             { 5, 0, 5, 0, 6 }, { 6, 0, 0, 6, 2 }, { 6, 2, 1, 6, 2 }, { 6, 4, 2, 6, 2 },
             { 7, 0, 3, 6, 2 }, { 7, 2, 4, 6, 2 }, { 7, 4, 5, 6, 2 } },
+    [8] = { { 0, 0, 0, 0, 8 }, { 1, 0, 1, 0, 8 }, { 2, 0, 2, 0, 8 }, { 3, 0, 3, 0, 8 },
+            { 4, 0, 4, 0, 8 }, { 5, 0, 5, 0, 8 }, { 6, 0, 6, 0, 8 }, { 7, 0, 7, 0, 8 } },
 };
 
-/* 32 columns of four rows: bytes in vectors' order to `bits` vectors. */
-static void join(uint32_t bits, uint8_t (*code)[LANES], uint8_t *out) {
+/* Packs 32 columns of four rows, given as bytes in the order of the vectors, to `bits` vectors. */
+static void join(uint32_t bits, uint8_t (*quant)[LANES], uint8_t *out) {
     memset(out, 0, LANES * bits);
     for (const field *x = fields[bits]; x->n; x++) {
-        uint8_t *v = out + LANES * x->v, *c = code[x->g], mask = (uint8_t)((1 << x->n) - 1), at = x->at, to = x->to;
+        uint8_t *v = out + LANES * x->v, *c = quant[x->g], mask = (uint8_t)((1 << x->n) - 1), at = x->at, to = x->to;
         for (int l = 0; l < LANES; l++) v[l] |= (uint8_t)((c[l] >> at & mask) << to);
     }
 }
 
-/* One row's 32 codes back. */
-static void split(uint32_t bits, const uint8_t *in, int r, uint8_t *code) {
-    memset(code, 0, COLUMNS);
+/* Unpacks the 32 quants of one row. */
+static void split(uint32_t bits, const uint8_t *in, int r, uint8_t *quant) {
+    memset(quant, 0, COLUMNS);
     for (const field *x = fields[bits]; x->n; x++)
         for (int i = 0; i < 4; i++) {
             int byte = in[LANES * x->v + 4 * r + i];
-            code[4 * x->g + i] |= (uint8_t)((byte >> x->to & ((1 << x->n) - 1)) << x->at);
+            quant[4 * x->g + i] |= (uint8_t)((byte >> x->to & ((1 << x->n) - 1)) << x->at);
         }
 }
 
-/* Byte b of word i of row r among the words of a group: see formats.h. */
+/* Offset of byte b of word i of row r among the words of a group, see formats.h. */
 static size_t place_of(const gw_format *f, uint32_t i, int r, int b) {
     size_t in_word = f->sub == 16 ? 8 * (b / 2) + 2 * r + b % 2 : 4 * r + b;
     return 4 * ROWS * i + in_word;
 }
 
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group) {
-    uint8_t code[GW_MAX_ITEMS], lanes[GW_MAX_ITEMS / 4][LANES];
-    uint8_t *words = group + 2 * ROWS * f->halves, *codes = words + 4 * ROWS * f->words;
+    uint8_t quant[GW_MAX_ITEMS], lanes[GW_MAX_ITEMS / 4][LANES];
+    uint8_t *words = group + 2 * ROWS * f->halves, *quants = words + 4 * ROWS * f->words;
     if (n < ROWS) memset(group, 0, ROWS * f->bytes), memset(lanes, 0, sizeof lanes);
     for (int r = 0; r < n; r++) {
         const uint8_t *block = blocks + r * stride;
@@ -240,24 +239,24 @@ void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, in
             memcpy(group + 2 * (ROWS * i + r), block + f->first_half + 2 * i, 2);
         for (uint32_t i = 0; i < f->words; i++)
             for (int b = 0; b < 4; b++) words[place_of(f, i, r, b)] = block[f->first_word + 4 * i + b];
-        f->codes(block, code);
-        for (uint32_t g = 0; g < f->items / 4; g++) memcpy(lanes[g] + 4 * r, code + 4 * g, 4);
+        f->quants(block, quant);
+        for (uint32_t g = 0; g < f->items / 4; g++) memcpy(lanes[g] + 4 * r, quant + 4 * g, 4);
     }
-    for (uint32_t b = 0; b < f->items / COLUMNS; b++) join(f->bits, lanes + GROUPS * b, codes + LANES * f->bits * b);
+    for (uint32_t b = 0; b < f->items / COLUMNS; b++) join(f->bits, lanes + GROUPS * b, quants + LANES * f->bits * b);
 }
 
-void gw_format_front(const gw_format *f, const uint8_t *group, int r, uint8_t *front) {
+void gw_format_header(const gw_format *f, const uint8_t *group, int r, uint8_t *header) {
     const uint8_t *words = group + 2 * ROWS * f->halves;
-    for (uint32_t i = 0; i < f->halves; i++) memcpy(front + 2 * i, group + 2 * (ROWS * i + r), 2);
+    for (uint32_t i = 0; i < f->halves; i++) memcpy(header + 2 * i, group + 2 * (ROWS * i + r), 2);
     for (uint32_t i = 0; i < f->words; i++)
-        for (int b = 0; b < 4; b++) front[2 * f->halves + 4 * i + b] = words[place_of(f, i, r, b)];
+        for (int b = 0; b < 4; b++) header[2 * f->halves + 4 * i + b] = words[place_of(f, i, r, b)];
 }
 
-void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *code, float *scale, float *min) {
-    uint8_t front[GW_MAX_FRONT];
-    const uint8_t *codes = group + ROWS * (2 * f->halves + 4 * f->words);
-    gw_format_front(f, group, r, front);
-    scales_of(f, front, scale, min);
+void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *quant, float *scale, float *min) {
+    uint8_t header[GW_MAX_HEADER];
+    const uint8_t *quants = group + ROWS * (2 * f->halves + 4 * f->words);
+    gw_format_header(f, group, r, header);
+    scales_of(f, header, scale, min);
     for (uint32_t b = 0; b < f->items / COLUMNS; b++)
-        split(f->bits, codes + LANES * f->bits * b, r, code + COLUMNS * b);
+        split(f->bits, quants + LANES * f->bits * b, r, quant + COLUMNS * b);
 }

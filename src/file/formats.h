@@ -1,27 +1,27 @@
-/* formats: the block formats whose weights are codes of a few bits with scales: one table, how
- * each lies in a file, and the one layout that all of them are packed into.
+/* formats: the quantised block formats: one table, how each block lies in a file, and the one layout that all of them
+ * are packed into.
  *
- * What they share: a block is codes and a front (the rest: f16 numbers and words of small scales). `sub`
- * columns have one scale, and where the format has them one min:
- *   value = scale * (code - offset) + min      or, with a list of values,      scale * values[code]
+ * A block is a header (f16 numbers and words of sub-scales) and quants of a few bits. `sub` columns share a scale
+ * and, if the format has mins, a min:
+ *   value = scale * (quant - offset) + min      or, with a table of values,      scale * values[quant]
  *
- * Packed, four rows of one block lie together and keep their bytes: the f16 numbers of the front side by
- * side, then its words side by side, then for every 32 columns `bits` vectors of 16 bytes. Column
- * 4 g + i of row r is in byte 4 r + i of these; which of its bits are where, gw_fields says. Where 16 columns have
- * a scale, the words' first two bytes of all rows come before their last two: what a block needs lies together.
+ * Packed, the blocks of four rows form a group of the same number of bytes: the f16 numbers of the four headers side
+ * by side, then their words side by side, then for every 32 columns `bits` vectors of 16 bytes. Byte 4 r + i of a
+ * vector holds bits of row r, column 4 g + i; `fields` in formats.c says which. If 16 columns share a scale, the
+ * first two bytes of the four rows' words come before the last two, so that what a block of 32 needs lies together.
  *
- * Adding a type: its number below, a row in GW_FORMATS, its codes_… and smalls_… in formats.c, its
- * front_… in codes.h (NULL if read_front can do it, as for all but small scales of 32 columns), a row in
- * tools/vectors/formats.py for the test against ggml. Everything else (table of types, packing, kernels of all builds
- * and their tests, products, error texts) comes from the row.
+ * To add a format: its number below, a row in GW_FORMATS, its quants_… and sub_scales_… in formats.c, a header reader
+ * in kernels/quants.h if super-blocks have one scale per 32 columns, and a row in tools/vectors/formats.py for the
+ * test against ggml. The table of types, the packing, the kernels of all builds, their tests and the error texts come
+ * from the row.
  *
- * Source of the formats: ggml's block structs; the values are ggml's dequantize_row_*, bit for bit. */
+ * Source: ggml's block structs; values equal ggml's dequantize_row_*, bit for bit. */
 #ifndef GW_FORMATS_H
 #define GW_FORMATS_H
 
 #include "base/base.h"
 
-/* GGML type numbers. `blocks` are along a row: a row of k items has k / items blocks. */
+/* GGML type numbers. A row of k items has k / items blocks. */
 enum {
     GW_F32 = 0, GW_F16 = 1, GW_Q4_0 = 2, GW_Q4_1 = 3, GW_Q5_0 = 6, GW_Q5_1 = 7, GW_Q8_0 = 8,
     GW_Q2_K = 10, GW_Q3_K = 11, GW_Q4_K = 12, GW_Q5_K = 13, GW_Q6_K = 14, GW_IQ4_NL = 20, GW_IQ4_XS = 23,
@@ -29,8 +29,14 @@ enum {
 };
 
 /* X(NAME, name, items, bits, sub, offset, mins, table, first f16, f16s, first word, words)
- * items: columns of a block; offset: the code that is worth 0; table: codes choose from gw_iq4_values;
- * first …: byte of a file's block where they begin. */
+ * items: columns of a block; offset: the quant that is worth 0; table: quants are indices of gw_iq4_values;
+ * first …: where they begin in a file's block, in bytes. Quants of 8 bits are stored as signed bytes. */
+#define GW_ALL_FORMATS(X)                                   \
+    X(Q4_0, q4, 32, 4, 32, 8, 0, 0, 0, 1, 0, 0)             \
+    X(Q8_0, q8, 32, 8, 32, 128, 0, 0, 0, 1, 0, 0)           \
+    GW_FORMATS(X)
+
+/* The formats whose scalar conversions (types.c) and packing (pack.c) also come from this table. */
 #define GW_FORMATS(X)                                       \
     X(Q4_1, q4_1, 32, 4, 32, 0, 1, 0, 0, 2, 0, 0)           \
     X(Q5_0, q5_0, 32, 5, 32, 16, 0, 0, 0, 1, 0, 0)          \
@@ -43,40 +49,45 @@ enum {
     X(IQ4_NL, iq4_nl, 32, 4, 32, 0, 0, 1, 0, 1, 0, 0)       \
     X(IQ4_XS, iq4_xs, 256, 4, 32, 0, 0, 1, 0, 2, 4, 1)
 
-enum { GW_MAX_ITEMS = 256, GW_MAX_SUBS = 16, GW_MAX_FRONT = 24, GW_MAX_BITS = 6 };
+enum { GW_MAX_ITEMS = 256, GW_MAX_SUBS = 16, GW_MAX_HEADER = 24, GW_MAX_BITS = 8 };
 
 typedef struct {
     int type;                      /* GGML's number */
     uint32_t items, bytes;
     uint32_t bits, sub, offset;
     bool mins;
-    const int8_t *values;          /* of the codes; NULL: code - offset */
+    const int8_t *values;          /* of the quants; NULL: quant - offset */
     uint32_t first_half, halves, first_word, words;
-    /* Codes of one block of a file. */
-    void (*codes)(const uint8_t *block, uint8_t *code);
-    /* What its f16 numbers are multiplied with: a scale is the first one times that, a min minus the second one times
-     * that. front: the f16 numbers, then the words of one block. */
-    void (*smalls)(const uint8_t *front, int8_t *scale, int8_t *min);
+    /* Extracts the quants of one block of a file. */
+    void (*quants)(const uint8_t *block, uint8_t *quant);
+    /* Extracts the integer sub-scales from a header: a scale is the first f16 number times its sub-scale, a min is
+     * minus the second one times its sub-min. NULL: no sub-scales, the f16 numbers are the scale and the min. */
+    void (*sub_scales)(const uint8_t *header, int8_t *scale, int8_t *min);
 } gw_format;
 
 extern const int8_t gw_iq4_values[16];
 
-/* NULL if the type is none of these. */
+/* NULL if the type has no row in GW_ALL_FORMATS. */
 const gw_format *gw_format_of(int type);
 
-/* k items of blocks as a file has them, to floats. */
+/* Converts k items of a file's blocks to floats. */
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k);
 
-/* n <= 4 blocks, one of each row, `stride` bytes apart, into one packed group of 4 * bytes; the rest zero. */
+/* Packs n <= 4 blocks, one of each row, `stride` bytes apart, into a group of 4 * bytes; missing rows become zeros. */
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group);
 
-/* Row r of a packed group: its f16 numbers and words. */
-void gw_format_front(const gw_format *f, const uint8_t *group, int r, uint8_t *front);
+/* Copies the header of row r out of a packed group. */
+void gw_format_header(const gw_format *f, const uint8_t *group, int r, uint8_t *header);
 
-/* The same row: its codes, scales and mins. */
-void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *code, float *scale, float *min);
+/* Unpacks row r of a packed group. */
+void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *quant, float *scale, float *min);
 
-/* What `items` codes are worth. */
-void gw_format_values(const gw_format *f, const uint8_t *code, const float *scale, const float *min, float *out);
+/* The integer that a quant is worth. */
+static inline int gw_format_value(const gw_format *f, uint8_t quant) {
+    return f->values ? f->values[quant] : f->bits == 8 ? (int8_t)quant : quant - (int)f->offset;
+}
+
+/* Converts `items` unpacked quants to floats. */
+void gw_format_values(const gw_format *f, const uint8_t *quant, const float *scale, const float *min, float *out);
 
 #endif

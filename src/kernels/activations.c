@@ -1,11 +1,11 @@
-/* activations: activations made integers with 128-bit vectors, for both SIMD builds: what kernels.h says
- * a block's scale, values and sums are, in the order that the build's products read them in. */
+/* activations: quantises activations with 128-bit vectors, for both SIMD builds, in the order that the build's products
+ * read. kernels.h defines scale, values and sums of a block. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
 
-/* Largest magnitude of a block of 32. Magnitudes are compared as integers, which are in the same order, and of which
- * NaN is the largest: so it becomes the scale, and comes out of every product. */
+/* Returns the largest magnitude of a block of 32. Magnitudes are compared as integers, which have the same order and
+ * where NaN is the largest: it becomes the scale and so the result of every product. */
 INLINE float block_largest(const float *x) {
     v128_t m = wasm_f32x4_abs(wasm_v128_load(x));
     for (int i = 4; i < GW_BLOCK; i += 4) m = wasm_i32x4_max(m, wasm_f32x4_abs(wasm_v128_load(x + i)));
@@ -14,7 +14,7 @@ INLINE float block_largest(const float *x) {
     return wasm_f32x4_extract_lane(m, 0);
 }
 
-/* Four scaled, clamped, rounded values as int32. */
+/* Four values scaled, clamped and rounded to int32. */
 INLINE v128_t rounded(const float *x, v128_t inverse, float top) {
     v128_t v = wasm_f32x4_mul(wasm_v128_load(x), inverse);
     v = wasm_f32x4_pmax(wasm_f32x4_splat(-top), wasm_f32x4_pmin(wasm_f32x4_splat(top), v));
@@ -26,7 +26,7 @@ INLINE int32_t sum_of(v128_t v) {
            wasm_i32x4_extract_lane(v, 2) + wasm_i32x4_extract_lane(v, 3);
 }
 
-/* A block as four vectors of int16, its scale and sums. */
+/* Quantises a block to four vectors of int16, and stores its scale and sums. */
 INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t *sum, int32_t *half) {
     float largest = block_largest(x);
     v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? top / largest : 0), total = wasm_i32x4_splat(0);
@@ -40,6 +40,17 @@ INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t
     *sum = sum_of(total);
 }
 
+/* A kernel for the activations of `bits` bits (fields q8, s8 … or q16, s16 … of gw_acts). */
+#define DEFINE(name, top, bits, store)                                                                          \
+    void name(const gw_acts *a, int t, size_t from, size_t k) {                                                 \
+        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                                    \
+            v128_t v[4];                                                                                        \
+            size_t at = i / GW_BLOCK * a->stride + t;                                                           \
+            quantise(a->x + t * a->ldx + i, top, v, a->s##bits + at, a->sum##bits + at, a->half##bits + at);    \
+            store(a->q##bits + at * GW_BLOCK, v);                                                               \
+        }                                                                                                       \
+    }
+
 #ifndef GW_HAVE_RELAXED
 
 /* int16 in the order 0 2 1 3 */
@@ -47,23 +58,8 @@ INLINE void store(int16_t *q, const v128_t *v) {
     for (int i = 0; i < 4; i++) wasm_v128_store(q + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
 }
 
-void gw_simd_narrow(const gw_acts *a, int t, size_t from, size_t k) {
-    for (size_t i = from; i < from + k; i += GW_BLOCK) {
-        v128_t v[4];
-        size_t at = i / GW_BLOCK * a->stride + t;
-        quantise(a->x + t * a->ldx + i, GW_NARROW_TOP, v, a->s8 + at, a->sum8 + at, a->half8 + at);
-        store(a->q8 + at * GW_BLOCK, v);
-    }
-}
-
-void gw_simd_wide(const gw_acts *a, int t, size_t from, size_t k) {
-    for (size_t i = from; i < from + k; i += GW_BLOCK) {
-        v128_t v[4];
-        size_t at = i / GW_BLOCK * a->stride + t;
-        quantise(a->x + t * a->ldx + i, GW_WIDE_TOP, v, a->s16 + at, a->sum16 + at, a->half16 + at);
-        store(a->q16 + at * GW_BLOCK, v);
-    }
-}
+DEFINE(gw_simd_narrow, GW_NARROW_TOP, 8, store)
+DEFINE(gw_simd_wide, GW_WIDE_TOP, 16, store)
 
 #else
 
@@ -72,29 +68,18 @@ INLINE void store(int8_t *q, const v128_t *v) {
     for (int i = 0; i < 2; i++) wasm_v128_store(q + 16 * i, wasm_i8x16_narrow_i16x8(v[2 * i], v[2 * i + 1]));
 }
 
-void gw_relaxed_narrow(const gw_acts *a, int t, size_t from, size_t k) {
-    for (size_t i = from; i < from + k; i += GW_BLOCK) {
-        v128_t v[4];
-        size_t at = i / GW_BLOCK * a->stride + t;
-        quantise(a->x + t * a->ldx + i, GW_NARROW_TOP, v, a->s8 + at, a->sum8 + at, a->half8 + at);
-        store(a->q8 + at * GW_BLOCK, v);
+INLINE void store_planes(int16_t *q, v128_t *low) {
+    v128_t high[4];
+    for (int i = 0; i < 4; i++) {
+        high[i] = wasm_i16x8_shr(wasm_i16x8_add(low[i], wasm_i16x8_splat(64)), 7);
+        low[i] = wasm_i16x8_sub(low[i], wasm_i16x8_shl(high[i], 7));
     }
+    store((int8_t *)q, high);
+    store((int8_t *)q + GW_BLOCK, low);
 }
 
-void gw_relaxed_wide(const gw_acts *a, int t, size_t from, size_t k) {
-    for (size_t i = from; i < from + k; i += GW_BLOCK) {
-        v128_t low[4], high[4];
-        size_t at = i / GW_BLOCK * a->stride + t;
-        int8_t *planes = (int8_t *)(a->q16 + at * GW_BLOCK);
-        quantise(a->x + t * a->ldx + i, GW_WIDE_TOP, low, a->s16 + at, a->sum16 + at, a->half16 + at);
-        for (int j = 0; j < 4; j++) {
-            high[j] = wasm_i16x8_shr(wasm_i16x8_add(low[j], wasm_i16x8_splat(64)), 7);
-            low[j] = wasm_i16x8_sub(low[j], wasm_i16x8_shl(high[j], 7));
-        }
-        store(planes, high);
-        store(planes + GW_BLOCK, low);
-    }
-}
+DEFINE(gw_relaxed_narrow, GW_NARROW_TOP, 8, store)
+DEFINE(gw_relaxed_wide, GW_WIDE_TOP, 16, store_planes)
 
 #endif
 

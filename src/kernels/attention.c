@@ -1,6 +1,5 @@
-/* attention: attention's part of kernels.h with 128-bit vectors, for both SIMD builds. Also built natively
- * through SIMDe. A row of the cache is read once for all queries of a tile; tiles are as large as sixteen registers
- * allow. */
+/* attention: the attention kernels with 128-bit vectors, for both SIMD builds. A row of the cache is read once for all
+ * queries of a tile; tiles are as large as sixteen registers allow. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
@@ -26,50 +25,82 @@ INLINE float add_lanes(v128_t v) {
            (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
 }
 
-INLINE v128_t add_product(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_add(sum, wasm_f32x4_mul(a, b)); }
+/* n rows of a cache, `stride` bytes apart, of d items. */
+typedef struct {
+    const uint8_t *at;
+    size_t stride;
+    int n, d;
+} rows;
+
+INLINE const uint8_t *row_of(rows r, int j) { return r.at + j * r.stride; }
 
 /* --- scores: heads x n of them at once, at most eight --- */
 
-INLINE void scores_tile(load_eight *load, const void *const *q, int heads, const uint8_t *keys, size_t stride, int n,
-                        int d, float *scores) {
+INLINE void float_scores(load_eight *load, const void *const *q, int heads, rows k, float *scores) {
     v128_t sum[GW_HEADS][4];
     for (int h = 0; h < heads; h++)
-        for (int j = 0; j < n; j++) sum[h][j] = wasm_f32x4_splat(0);
+        for (int j = 0; j < k.n; j++) sum[h][j] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (int i = 0; i < d; i += 8) {
-        eight k[4];
-        for (int j = 0; j < n; j++) k[j] = load(keys + j * stride, i, d);
+    for (int i = 0; i < k.d; i += 8) {
+        eight key[4];
+        for (int j = 0; j < k.n; j++) key[j] = load(row_of(k, j), i, k.d);
         for (int h = 0; h < heads; h++) {
-            eight x = load_f32(q[h], i, d);
-            for (int j = 0; j < n; j++) sum[h][j] = add_product(sum[h][j], x.low, k[j].low);
-            for (int j = 0; j < n; j++) sum[h][j] = add_product(sum[h][j], x.high, k[j].high);
+            eight x = load_f32(q[h], i, k.d);
+            for (int j = 0; j < k.n; j++) sum[h][j] = add_product(sum[h][j], x.low, key[j].low);
+            for (int j = 0; j < k.n; j++) sum[h][j] = add_product(sum[h][j], x.high, key[j].high);
         }
     }
     for (int h = 0; h < heads; h++)
-        for (int j = 0; j < n; j++) scores[h * GW_SPAN + j] = add_lanes(sum[h][j]);
+        for (int j = 0; j < k.n; j++) scores[h * GW_SPAN + j] = add_lanes(sum[h][j]);
 }
 
-INLINE void scores_of(load_eight *load, const void *const *q, int heads, const uint8_t *keys, size_t stride, int n,
-                      int d, float *scores) {
+INLINE float scale_of(const uint8_t *row, int d) {
+    float scale;
+    __builtin_memcpy(&scale, row + 2 * d, sizeof scale);
+    return scale;
+}
+
+INLINE void i16_scores(load_eight *load, const void *const *q, int heads, rows k, float *scores) {
+    (void)load;
+    v128_t sum[GW_HEADS][4];
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < k.n; j++) sum[h][j] = wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (int i = 0; i < k.d; i += 8) {
+        v128_t key[4];
+        for (int j = 0; j < k.n; j++) key[j] = wasm_v128_load(row_of(k, j) + 2 * i);
+        for (int h = 0; h < heads; h++) {
+            v128_t x = wasm_v128_load((const uint8_t *)q[h] + 2 * i);
+            for (int j = 0; j < k.n; j++) sum[h][j] = add_dot(sum[h][j], x, key[j]);
+        }
+    }
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < k.n; j++)
+            scores[h * GW_SPAN + j] = add_lanes(wasm_f32x4_convert_i32x4(sum[h][j])) *
+                                      (scale_of(q[h], k.d) * scale_of(row_of(k, j), k.d));
+}
+
+typedef void scores_tile(load_eight *load, const void *const *q, int heads, rows k, float *scores);
+
+INLINE void scores_of(scores_tile *tile, load_eight *load, const void *const *q, int heads, rows k, float *scores) {
     int j = 0, step = heads == GW_HEADS ? 2 : 4;
-    for (; j + step <= n; j += step) scores_tile(load, q, heads, keys + j * stride, stride, step, d, scores + j);
-    for (; j < n; j++) scores_tile(load, q, heads, keys + j * stride, stride, 1, d, scores + j);
+    for (; j + step <= k.n; j += step) tile(load, q, heads, (rows){ row_of(k, j), k.stride, step, k.d }, scores + j);
+    for (; j < k.n; j++) tile(load, q, heads, (rows){ row_of(k, j), k.stride, 1, k.d }, scores + j);
 }
 
 /* --- mix: eight columns of all heads at once --- */
 
-INLINE void mix_of(load_eight *load, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
-                   float *const *out) {
-    for (int i = 0; i < d; i += 8) {
+INLINE void float_mix(load_eight *load, const float *p, int heads, rows v, float *const *out) {
+    for (int i = 0; i < v.d; i += 8) {
         eight sum[GW_HEADS];
-        for (int h = 0; h < heads; h++) sum[h] = load_f32((const uint8_t *)out[h], i, d);
+        for (int h = 0; h < heads; h++) sum[h] = load_f32((const uint8_t *)out[h], i, v.d);
         KEEP_LOOP
-        for (int j = 0; j < n; j++) {
-            eight v = load(values + j * stride, i, d);
+        for (int j = 0; j < v.n; j++) {
+            eight value = load(row_of(v, j), i, v.d);
             for (int h = 0; h < heads; h++) {
                 v128_t pj = SPLAT(p + h * GW_SPAN + j);
-                sum[h].low = add_product(sum[h].low, pj, v.low);
-                sum[h].high = add_product(sum[h].high, pj, v.high);
+                sum[h].low = add_product(sum[h].low, pj, value.low);
+                sum[h].high = add_product(sum[h].high, pj, value.high);
             }
         }
         for (int h = 0; h < heads; h++) {
@@ -79,52 +110,13 @@ INLINE void mix_of(load_eight *load, const float *p, int heads, const uint8_t *v
     }
 }
 
-/* --- the same by integers --- */
-
-INLINE void i16_products(v128_t sum[][4], const void *const *q, int heads, const uint8_t *keys, size_t stride, int n,
-                         int i) {
-    v128_t k[4];
-    for (int j = 0; j < n; j++) k[j] = wasm_v128_load(keys + j * stride + 2 * i);
-    for (int h = 0; h < heads; h++) {
-        v128_t x = wasm_v128_load((const uint8_t *)q[h] + 2 * i);
-        for (int j = 0; j < n; j++) sum[h][j] = wasm_i32x4_add(sum[h][j], wasm_i32x4_dot_i16x8(x, k[j]));
-    }
-}
-
-INLINE float scale_of(const uint8_t *row, int d) {
-    float scale;
-    __builtin_memcpy(&scale, row + 2 * d, sizeof scale);
-    return scale;
-}
-
-INLINE void i16_scores_tile(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
-                            float *scores) {
-    v128_t sum[GW_HEADS][4];
-    for (int h = 0; h < heads; h++)
-        for (int j = 0; j < n; j++) sum[h][j] = wasm_i32x4_splat(0);
-    int i = 0;
-    KEEP_LOOP
-    for (; i < d; i += 8) i16_products(sum, q, heads, keys, stride, n, i);
-    for (int h = 0; h < heads; h++)
-        for (int j = 0; j < n; j++)
-            scores[h * GW_SPAN + j] = add_lanes(wasm_f32x4_convert_i32x4(sum[h][j])) *
-                                      (scale_of(q[h], d) * scale_of(keys + j * stride, d));
-}
-
-INLINE void i16_scores(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
-                       float *scores) {
-    int j = 0, step = heads == GW_HEADS ? 2 : 4;
-    for (; j + step <= n; j += step) i16_scores_tile(q, heads, keys + j * stride, stride, step, d, scores + j);
-    for (; j < n; j++) i16_scores_tile(q, heads, keys + j * stride, stride, 1, d, scores + j);
-}
-
-/* Weights as integers, a pair of them in a lane; behind the last come zeros. */
+/* The weights as integers, two to a lane, padded with zeros. */
 typedef struct {
     int16_t p[GW_HEADS][GW_KEYS];
     float step[GW_HEADS];
 } weights;
 
-/* w[GW_KEYS], of which those behind the last weight are zeros: they change neither sum nor maximum. */
+/* w[GW_KEYS] is padded with zeros, which change neither sum nor maximum. Returns the step. */
 OUTLINE float round_weights(const float *w, int16_t *out) {
     v128_t largest = wasm_f32x4_splat(0), sum = largest, r[2];
     for (int j = 0; j < GW_KEYS; j += 4) {
@@ -153,29 +145,30 @@ OUTLINE void i16_weights(weights *out, const float *p, int heads, const uint8_t 
     }
 }
 
-/* Rows j and `next`, of which the weights are a pair. */
+/* Adds the product of a pair of rows, whose weights begin at j. */
 INLINE void i16_add_pair(v128_t sum[][2], const weights *w, int heads, const uint8_t *row, const uint8_t *next, int j) {
     v128_t a = wasm_v128_load(row), b = wasm_v128_load(next);
     v128_t low = wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
     v128_t high = wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
     for (int h = 0; h < heads; h++) {
         v128_t pair = SPLAT(w->p[h] + j);
-        sum[h][0] = wasm_i32x4_add(sum[h][0], wasm_i32x4_dot_i16x8(low, pair));
-        sum[h][1] = wasm_i32x4_add(sum[h][1], wasm_i32x4_dot_i16x8(high, pair));
+        sum[h][0] = add_dot(sum[h][0], low, pair);
+        sum[h][1] = add_dot(sum[h][1], high, pair);
     }
 }
 
-INLINE void i16_mix(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d, float *const *out) {
+INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *const *out) {
     weights w;
-    i16_weights(&w, p, heads, values, stride, n, d);
-    for (int i = 0; i < d; i += 8) {
+    (void)load;
+    i16_weights(&w, p, heads, v.at, v.stride, v.n, v.d);
+    for (int i = 0; i < v.d; i += 8) {
         v128_t sum[GW_HEADS][2];
-        for (int h = 0; h < heads; h++) sum[h][0] = sum[h][1] = wasm_i32x4_splat(0);
-        const uint8_t *row = values + 2 * i;
+        for (int h = 0; h < heads; h++) sum[h][0] = sum[h][1] = wasm_f32x4_splat(0);
+        const uint8_t *row = v.at + 2 * i;
         int j = 0;
         KEEP_LOOP
-        for (; j + 2 <= n; j += 2, row += 2 * stride) i16_add_pair(sum, &w, heads, row, row + stride, j);
-        if (j < n) i16_add_pair(sum, &w, heads, row, row, j);   /* the row behind may not be there; its weight is 0 */
+        for (; j + 2 <= v.n; j += 2, row += 2 * v.stride) i16_add_pair(sum, &w, heads, row, row + v.stride, j);
+        if (j < v.n) i16_add_pair(sum, &w, heads, row, row, j);   /* there may be no next row; its weight is 0 */
         for (int h = 0; h < heads; h++)
             for (int half = 0; half < 2; half++) {
                 float *at = out[h] + i + 4 * half;
@@ -185,25 +178,23 @@ INLINE void i16_mix(const float *p, int heads, const uint8_t *values, size_t str
     }
 }
 
-/* All heads together, or one by one: in between would double the code for models that have no such numbers. */
-#define DEFINE_KERNELS(type, SCORES, MIX)                                                                        \
+/* All heads together, or one by one: numbers in between would double the code for few models. */
+#define DEFINE_KERNELS(type, by, load)                                                                            \
     void gw_simd_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
-                               float *scores) {                                                                  \
-        if (heads == GW_HEADS) SCORES(q, GW_HEADS, keys, stride, n, d, scores);                                  \
-        else for (int h = 0; h < heads; h++) SCORES(q + h, 1, keys, stride, n, d, scores + h * GW_SPAN);         \
-    }                                                                                                            \
-    void gw_simd_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,       \
-                            float *const *out) {                                                                 \
-        if (heads == GW_HEADS) MIX(p, GW_HEADS, values, stride, n, d, out);                                      \
-        else for (int h = 0; h < heads; h++) MIX(p + h * GW_SPAN, 1, values, stride, n, d, out + h);             \
+                               float *scores) {                                                                   \
+        const rows k = { keys, stride, n, d };                                                                    \
+        if (heads == GW_HEADS) scores_of(by##_scores, load, q, GW_HEADS, k, scores);                              \
+        else for (int h = 0; h < heads; h++) scores_of(by##_scores, load, q + h, 1, k, scores + h * GW_SPAN);     \
+    }                                                                                                             \
+    void gw_simd_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,        \
+                            float *const *out) {                                                                  \
+        const rows v = { values, stride, n, d };                                                                  \
+        if (heads == GW_HEADS) by##_mix(load, p, GW_HEADS, v, out);                                               \
+        else for (int h = 0; h < heads; h++) by##_mix(load, p + h * GW_SPAN, 1, v, out + h);                      \
     }
-#define SCORES_F32(...) scores_of(load_f32, __VA_ARGS__)
-#define MIX_F32(...) mix_of(load_f32, __VA_ARGS__)
-#define SCORES_Q8(...) scores_of(load_q8, __VA_ARGS__)
-#define MIX_Q8(...) mix_of(load_q8, __VA_ARGS__)
-DEFINE_KERNELS(f32, SCORES_F32, MIX_F32)
-DEFINE_KERNELS(i16, i16_scores, i16_mix)
-DEFINE_KERNELS(q8, SCORES_Q8, MIX_Q8)
+DEFINE_KERNELS(f32, float, load_f32)
+DEFINE_KERNELS(i16, i16, NULL)
+DEFINE_KERNELS(q8, float, load_q8)
 
 void gw_simd_widen_q8(const uint8_t *rows, size_t stride, int n, int d, float *out) {
     for (int j = 0; j < n; j++, out += d)
@@ -226,7 +217,7 @@ INLINE v128_t polynomial(v128_t r) {
     return wasm_f32x4_add(wasm_f32x4_add(p, r), wasm_f32x4_splat(1.0f));
 }
 
-/* gw_exp of four. NaN goes through: no comparison holds for it, and what its exponent is does not matter. */
+/* gw_exp of four. NaN stays NaN: no comparison holds for it, and its exponent does not matter. */
 INLINE v128_t exp4(v128_t x) {
     x = wasm_f32x4_pmax(x, wasm_f32x4_splat(-87.0f));
     x = wasm_f32x4_pmin(x, wasm_f32x4_splat(88.0f));

@@ -1,51 +1,54 @@
-/* floats: products with F32, F16 and BF16 weights, with 128-bit vectors of fixed semantics. Also built natively
- * through SIMDe. One row of activations (decode): several panels at once, far apart, for the memory system follows
- * several streams better than one. Several rows (prefill): tiles of two panels and some rows. */
+/* floats: products with F32, F16 and BF16 weights, with 128-bit vectors of fixed semantics. One row of activations
+ * (decode) walks several panels at once, far apart, because the memory system follows several streams better than one.
+ * Several rows (prefill) meet tiles of two panels. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
 
 enum { TILE = 4, PAIR = 2, STREAMS = 4 };   /* rows of activations, panels of a tile; panels at once */
 
-typedef v128_t loader(const uint8_t *);
-
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
+
+/* A type of weights; compile-time constants. */
+typedef struct {
+    size_t item;                         /* bytes */
+    v128_t (*load)(const uint8_t *);     /* four of them as floats */
+    bool small;                          /* load returns 2^-112 times the weights */
+} weights;
 
 /* --- one row of activations --- */
 
-/* sums += column of `streams` panels, `stride` bytes apart, times x; `small`: w is 2^-112 of what it should be. */
-INLINE void add_column(v128_t *sum, const uint8_t *w, size_t stride, int streams, loader *load, const float *x,
-                       bool small) {
+/* Adds a column of n panels, `stride` bytes apart, times x to the sums. */
+INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t stride, int n, const float *x) {
     v128_t xi = wasm_v128_load32_splat(x);
-    if (small) xi = wasm_f32x4_mul(xi, TWO_112);
+    if (f->small) xi = wasm_f32x4_mul(xi, TWO_112);
     UNROLL
-    for (int s = 0; s < streams; s++)
-        sum[s] = wasm_f32x4_add(sum[s], wasm_f32x4_mul(load(w + s * stride), xi));
+    for (int s = 0; s < n; s++) sum[s] = add_product(sum[s], f->load(w + s * stride), xi);
 }
 
-INLINE void float_streams(const uint8_t *w, size_t stride, int streams, size_t item, loader *load, bool small,
-                          const gw_acts *a, float *y, size_t step) {
+/* Multiplies n panels, `stride` bytes apart; their results are `step` apart. */
+INLINE void float_streams(const weights *f, const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y,
+                          size_t step) {
     v128_t sum[STREAMS];
-    size_t i = 0, column = item * GW_PANEL;
-    for (int s = 0; s < streams; s++) sum[s] = wasm_f32x4_splat(0);
+    size_t i = 0, column = f->item * GW_PANEL;
+    for (int s = 0; s < n; s++) sum[s] = wasm_f32x4_splat(0);
     for (; i + 2 <= a->k; i += 2, w += 2 * column) {
-        add_column(sum, w, stride, streams, load, a->x + i, small);
-        add_column(sum, w + column, stride, streams, load, a->x + i + 1, small);
+        add_column(f, sum, w, stride, n, a->x + i);
+        add_column(f, sum, w + column, stride, n, a->x + i + 1);
     }
-    if (i < a->k) add_column(sum, w, stride, streams, load, a->x + i, small);
-    for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, sum[s]);
+    if (i < a->k) add_column(f, sum, w, stride, n, a->x + i);
+    for (int s = 0; s < n; s++) wasm_v128_store(y + s * step, sum[s]);
 }
 
-INLINE void float_row(const uint8_t *w, int panels, size_t item, loader *load, bool small, const gw_acts *a, float *y) {
-    size_t panel = GW_PANEL * a->k * item;
+INLINE void float_row(const weights *f, const uint8_t *w, int panels, const gw_acts *a, float *y) {
+    size_t panel = GW_PANEL * a->k * f->item;
     int each = panels / STREAMS, p = each * STREAMS;
     for (int i = 0; i < each; i++)
-        float_streams(w + i * panel, each * panel, STREAMS, item, load, small, a, y + i * GW_PANEL,
-                      (size_t)each * GW_PANEL);
-    for (; p < panels; p++) float_streams(w + p * panel, 0, 1, item, load, small, a, y + p * GW_PANEL, 0);
+        float_streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+    for (; p < panels; p++) float_streams(f, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
 }
 
-/* Is every |x| small enough to be multiplied by 2^112? */
+/* Returns whether every |x| can be multiplied by 2^112 without overflow. */
 INLINE bool has_room(const float *x, size_t k) {
     v128_t small = wasm_i32x4_splat(-1), bound = wasm_f32x4_splat(32768.0f);
     size_t i = 0;
@@ -58,55 +61,65 @@ INLINE bool has_room(const float *x, size_t k) {
 
 /* --- several rows --- */
 
-/* `rows` rows by PAIR panels, `panel` bytes apart, whose results are `next` apart. Sums of one panel alone would wait
- * for each other: an addition takes some cycles. */
-INLINE void float_tile(const uint8_t *w, size_t panel, size_t item, loader *load, const float *x, size_t ldx, size_t k,
-                       float *y, size_t ldy, size_t next, int rows) {
+/* Two panels, `panel` bytes apart, whose results are `next` apart; 0 if the last panel pairs with itself. With one
+ * panel alone the sums would wait for each other: an addition takes some cycles. */
+typedef struct {
+    const uint8_t *w;
+    size_t panel;
+    float *y;
+    size_t ldy, next;
+} pair;
+
+/* Multiplies two panels by the `rows` rows of activations from row t on. */
+INLINE void float_tile(const weights *f, const pair *at, const gw_acts *a, int t, int rows) {
+    const uint8_t *w = at->w;
+    const float *x = a->x + t * a->ldx;
+    size_t ldx = a->ldx, k = a->k;
+    float *y = at->y + t * at->ldy;
     v128_t sum[TILE][PAIR];
-    for (int t = 0; t < rows; t++) sum[t][0] = sum[t][1] = wasm_f32x4_splat(0);
-    for (size_t i = 0; i < k; i++, w += item * GW_PANEL) {
-        v128_t first = load(w), second = load(w + panel);
-        for (int t = 0; t < rows; t++) {
-            v128_t xi = SPLAT(x + t * ldx + i);
-            sum[t][0] = wasm_f32x4_add(sum[t][0], wasm_f32x4_mul(first, xi));
-            sum[t][1] = wasm_f32x4_add(sum[t][1], wasm_f32x4_mul(second, xi));
+    for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = wasm_f32x4_splat(0);
+    for (size_t i = 0; i < k; i++, w += f->item * GW_PANEL) {
+        v128_t first = f->load(w), second = f->load(w + at->panel);
+        for (int r = 0; r < rows; r++) {
+            v128_t xi = SPLAT(x + r * ldx + i);
+            sum[r][0] = add_product(sum[r][0], first, xi);
+            sum[r][1] = add_product(sum[r][1], second, xi);
         }
     }
-    for (int t = 0; t < rows; t++) {
-        wasm_v128_store(y + t * ldy, sum[t][0]);
-        wasm_v128_store(y + t * ldy + next, sum[t][1]);
+    for (int r = 0; r < rows; r++) {
+        wasm_v128_store(y + r * at->ldy, sum[r][0]);
+        wasm_v128_store(y + r * at->ldy + at->next, sum[r][1]);
     }
 }
 
-/* The last panel may be a pair with itself. */
-INLINE void float_rows(const uint8_t *w, int panels, size_t item, loader *load, const gw_acts *a, float *y,
-                       size_t ldy) {
-    size_t panel = GW_PANEL * a->k * item;
+INLINE void float_rows(const weights *f, const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    size_t panel = GW_PANEL * a->k * f->item;
     for (int p = 0; p < panels; p += PAIR, w += PAIR * panel, y += PAIR * GW_PANEL) {
-        size_t step = p + 1 < panels ? panel : 0, next = step ? GW_PANEL : 0;
+        bool two = p + 1 < panels;
+        const pair at = { w, two ? panel : 0, y, ldy, two ? GW_PANEL : 0 };
         int t = 0;
-        for (; t + TILE <= a->n; t += TILE)
-            float_tile(w, step, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy, ldy, next, TILE);
-        for (; t < a->n; t++)
-            float_tile(w, step, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy, ldy, next, 1);
+        for (; t + TILE <= a->n; t += TILE) float_tile(f, &at, a, t, TILE);
+        for (; t < a->n; t++) float_tile(f, &at, a, t, 1);
     }
 }
+
+static const weights f32 = { 4, load_f32, false }, f16 = { 2, f16x4, false }, bf16 = { 2, bf16x4, false },
+                     small_f16 = { 2, small_f16x4, true };
 
 void gw_simd_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    if (a->n == 1) float_row(w, panels, 4, load_f32, false, a, y);
-    else float_rows(w, panels, 4, load_f32, a, y, ldy);
+    if (a->n == 1) float_row(&f32, w, panels, a, y);
+    else float_rows(&f32, w, panels, a, y, ldy);
 }
 
-/* Products with weights of 2^-112 and activations of 2^112 have the same bits, and the factor is multiplied in
- * once for all panels. */
+/* Weights times 2^-112 by activations times 2^112 give the same bits, and the factor is applied once for all panels. */
 void gw_simd_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    if (a->n == 1 && has_room(a->x, a->k)) float_row(w, panels, 2, small_f16x4, true, a, y);
-    else float_rows(w, panels, 2, f16x4, a, y, ldy);
+    if (a->n == 1 && has_room(a->x, a->k)) float_row(&small_f16, w, panels, a, y);
+    else float_rows(&f16, w, panels, a, y, ldy);
 }
 
 void gw_simd_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    if (a->n == 1) float_row(w, panels, 2, bf16x4, false, a, y);
-    else float_rows(w, panels, 2, bf16x4, a, y, ldy);
+    if (a->n == 1) float_row(&bf16, w, panels, a, y);
+    else float_rows(&bf16, w, panels, a, y, ldy);
 }
 
 #endif

@@ -1,27 +1,32 @@
-/* kernels: the inner loops, one verb each. ref.c is the specification; the SIMD files
- * must agree with it bit for bit (tests/c/test_kernels.c), so that every build and every thread
- * count gives the same logits. This header is the only place where a build chooses.
+/* kernels: the inner loops. ref.c is the specification; the SIMD files produce the same bits
+ * (tests/c/test_kernels.c), so every build and every thread count gives the same logits. This header is the only
+ * place where a build chooses.
  *
- * Packed weights: panels of GW_PANEL = 4 rows, one panel behind the other.
+ *             |<- block ->|           block   32 columns that share a scale (or two, one for each half)
+ *       +-----------------------      group   one block, or a super-block of 8 with one header
+ *   row 0   s ########### s ###       panel   4 rows, stored together group by group; row r is lane r of a vector,
+ *   row 1   s ########### s ###               so no kernel adds across lanes
+ *   row 2   s ########### s ###       plane   one part of numbers that are split in two: hi and lo of int15
+ *   row 3   s ########### s ###               activations, or the high and the low nibbles of an output head
+ *       +-----------------------      tile    2 panels by 4 rows of activations: the sums fit the registers
+ *   row 4   next panel                chunk   some blocks of 2 panels, unpacked once for all tiles
+ *
+ * Packed weights, one panel after the other:
  *   F32, F16, BF16   [k][4] elements: column by column, the four rows side by side
- *   Q4_0             per block of 32 columns 72 bytes: 4 scales f16, then 4 x 16 bytes; byte
- *                    4 r + i of vector g holds row r, column 4 g + i (low nibble) and
- *                    column 16 + 4 g + i (high nibble); value = scale * (nibble - 8)
- *   Q8_0             136 bytes: 4 scales f16, then 8 x 16 bytes; byte 4 r + i of vector g holds
- *                    row r, column 4 g + i; value = scale * byte
- *   all others       as formats.h says
- * One lane of a vector is one row, so no kernel ever adds across lanes.
+ *   Q4_0             a block is 72 bytes: 4 scales f16, then 4 vectors of 16 bytes; byte 4 r + i of vector g holds
+ *                    row r, column 4 g + i (low nibble) and 16 + 4 g + i (high nibble); value = scale * (nibble - 8)
+ *   Q8_0             136 bytes: 4 scales f16, then 8 vectors; byte 4 r + i of vector g holds row r, column 4 g + i;
+ *                    value = scale * byte
+ *   all others       see file/formats.h
  *
- * Activations are quantised once per row, in blocks of 32. Narrow: an integer q of 8 bits, scale = largest
- * magnitude / 127. Wide: 15 bits, made to be cut into two planes of 8, scale = largest magnitude / 8192:
- * q in -8192 .. 8192 is 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. Planes are that small so that pairs of
- * their products with bytes of 8 bits fit 16 (2 * 64 * 255), which is what the relaxed dot product of engines
- * without a better instruction adds them in. Products of a block are summed exactly in integers, then
+ * Activations are quantised once per row, in blocks of 32. Narrow (int8): scale = largest magnitude / 127. Wide
+ * (int15): scale = largest magnitude / 8192; q = 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. With planes that
+ * small, pairs of products with bytes of 8 bits fit 16 bits (2 * 64 * 255), in which engines without a better
+ * instruction add them. Products of a block are summed exactly in integers, then, block after block, in float32:
  *   y[row] += (float)sum * (weight scale * activation scale)
- * block after block, in float32. Types with mins add
- *   min * (activation scale * (float)(sum of the activations))
- * right behind each of these. Where each half of a block has a scale and a min, they are a small integer times a
- * float: the integers are in the sums of both halves, the float takes the scale's place. */
+ *   y[row] += min * (activation scale * (float)(sum of the activations))        for formats with mins
+ * If each half of a block has a scale and a min, these are small integers times a float: the integers are part of
+ * both sums, and the float takes the scale's place. */
 #ifndef GW_KERNELS_H
 #define GW_KERNELS_H
 
@@ -31,9 +36,8 @@
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
 enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };   /* of attention, see below */
 
-/* GW_HAVE_SIMD: files with 128-bit vectors are compiled, natively through SIMDe. GW_HAVE_RELAXED: so are those with
- * relaxed products, and gw_relaxed_… takes the place of gw_simd_…; natively (GW_RELAXED_SIMDE) for tests alone, with
- * these products in relaxed.h. */
+/* GW_HAVE_SIMD: 128-bit vectors are compiled, natively through SIMDe. GW_HAVE_RELAXED: so are relaxed products, as
+ * gw_relaxed_… instead of gw_simd_…; natively (GW_RELAXED_SIMDE) for tests only. */
 #if defined(__wasm_simd128__) || defined(GW_SIMDE)
 #define GW_HAVE_SIMD 1
 #endif
@@ -41,25 +45,25 @@ enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };   /* of attention, see below
 #define GW_HAVE_RELAXED 1
 #endif
 
-/* Narrow activations are int8 where a kernel multiplies bytes, int16 elsewhere. */
+/* Narrow activations are stored as int8 if the build multiplies bytes, else as int16. */
 #if defined(GW_HAVE_RELAXED)
 typedef int8_t gw_narrow;
 #else
 typedef int16_t gw_narrow;
 #endif
 
-/* int16 activations (the relaxed build has none) lie, within each group of four columns, in the order 0 2 1 3: a
- * 16-bit lane of a weight vector holds columns 0 and 1 (or 2 and 3) of one row as its low and high byte, so masking
- * and shifting lanes yields columns (0, 2) and (1, 3). int8 ones lie as they come. */
+/* int16 activations are stored in the order 0 2 1 3 within each four columns: a 16-bit lane of a weight vector holds
+ * columns 0 and 1 (or 2 and 3) of one row as low and high byte, so masking and shifting lanes yields columns (0, 2) and
+ * (1, 3). int8 ones keep their order. */
 #define GW_WIDE_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
 
-enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 };   /* what a block's largest magnitude becomes */
+enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 };   /* the largest magnitude of a block */
 
 #define GW_TINY 1e-30f   /* a block whose largest magnitude is below this counts as zero */
 
-/* A batch of n rows of k activations. Pointers that no kernel of the batch needs are NULL. Quantised ones lie
- * block by block, the rows side by side: block b of row t is number b * stride + t. So a tile of some rows finds
- * them at fixed distances. The stride is odd, lest a column of blocks meet in few sets of a cache. */
+/* A batch of n rows of k activations. Unused pointers are NULL. Quantised blocks lie side by side for all rows: block
+ * b of row t is number b * stride + t, so the rows of a tile lie at fixed distances. The stride is odd, or a column
+ * of blocks would compete for few sets of a cache. */
 typedef struct {
     int n;
     size_t k, stride;
@@ -70,66 +74,65 @@ typedef struct {
     int16_t *q16;                   /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
     float *s16;                     /* [k / 32][stride] */
     int32_t *sum16, *half16;        /* [k / 32][stride] */
-    int streams;                    /* n = 1: panels read side by side; 1: one, or few; else as many as it likes */
+    int streams;                    /* n = 1: read one panel, or few, at a time if 1; else the kernel chooses */
 } gw_acts;
 
 static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
 
-/* y[t][0..4 * panels) = panels * activation row t, for all t < a->n; y has row stride ldy. */
+/* y[t][0..4 * panels) = panels * row t, for all t < a->n; rows of y are ldy apart. */
 typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy);
 
-/* Quantise k columns of row t of a->x, from column `from` on; both are multiples of 32. */
+/* Quantises k columns of row t of a->x, from column `from` on; both are multiples of 32. */
 typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
-/* Attention: up to GW_HEADS queries take the same n <= GW_KEYS rows of a cache at once, so that a row is read
- * once for all of them. A row holds d items, a multiple of 8, in one of three types; rows are `stride` bytes apart:
- *   f32        as they are
- *   i16        d int16, -32767..32767, then a float, and 12 bytes unused, so that no vector lies in two lines of
- *              a cache; value = scale * int16
- *   q8         d bytes with sign, then for each 32 of them (the last may be fewer) a bfloat16;
- *              value = scale * byte
- * Where keys are i16 a query is such a row too, and the products are summed exactly, in int32: lane l of a vector
- * adds up those of the items i with i / 2 mod 4 = l, and in every row of keys or queries the norm of these items of
- * a lane is at most GW_I16_NORM; so by Cauchy and Schwarz no sum of any of them is above GW_I16_NORM^2 < 2^31. */
+/* Attention: up to GW_HEADS queries meet the same n <= GW_KEYS rows of a cache at once, so that a row is read once. A
+ * row holds d items, a multiple of 8; rows are `stride` bytes apart:
+ *   f32        floats
+ *   i16        d int16, -32767..32767, a float scale, and 12 unused bytes, so that no vector crosses a cache line;
+ *              value = scale * int16
+ *   q8         d signed bytes, then a bfloat16 for each 32 of them (the last may have fewer); value = scale * byte
+ * With i16 keys a query is such a row too, and products are summed exactly in int32: lane l of a vector adds the
+ * items i with i / 2 mod 4 = l. In every row the norm of a lane's items is at most GW_I16_NORM, so by Cauchy-Schwarz
+ * no partial sum exceeds GW_I16_NORM^2 < 2^31. */
 enum { GW_MAX_HEAD_DIM = 512, GW_I16_TOP = 32767, GW_I16_LANES = 4, GW_I16_NORM = 46340 };
 #define GW_I16_BYTES(d) ((d) * sizeof(int16_t) + 16)
 
-/* scores[h * GW_SPAN + j] = dot(q[h], key j); four partial sums, added as (0 + 1) + (2 + 3). f32, q8: q[h] are
- * floats, sums are by index mod 4. i16: sums are by lane, then made floats; at last times the product of the scales. */
+/* scores[h * GW_SPAN + j] = dot(q[h], key j): four partial sums, added as (0 + 1) + (2 + 3). f32, q8: q[h] are floats,
+ * sums are by index mod 4. i16: sums are by lane, converted to float, multiplied by the product of the scales last. */
 typedef void gw_scores_kernel(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
                               float *scores);
 /* out[h][0..d) += p[h * GW_SPAN] v[0] + p[h * GW_SPAN + 1] v[1] + …, in this order.
- * i16: w[j] = p[j] * scale of v[j] are made integers: the step is the larger one of the largest w / 32767 and the
- * sum of all w / 65500; below GW_TINY all are 0. So the n rounded ones add up to 65500 + n / 2 at most, and a sum of
- * them times int16 stays below 2^31. out[h] += (float)sum * step. */
+ * i16: w[j] = p[j] * scale of v[j] are rounded to integers; their step is the larger of (largest w) / 32767 and
+ * (sum of w) / 65500, and below GW_TINY all are 0. They add up to at most 65500 + n / 2, so sums of products with int16
+ * stay below 2^31. out[h] += (float)sum * step. */
 typedef void gw_mix_kernel(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
                            float *const *out);
 enum { GW_I16_SUM = 65500 };
 /* out[n][d] = the rows as floats. */
 typedef void gw_widen_kernel(const uint8_t *rows, size_t stride, int n, int d, float *out);
-/* p[j] = exp(p[j] - max), and their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
+/* p[j] = exp(p[j] - max). Returns their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
 typedef float gw_weigh_kernel(float *p, int n, float max);
 /* x[j] = gw_capped(x[j], cap) */
 typedef void gw_cap_kernel(float *x, int n, float cap);
 
-/* Floats as a file has them, at any address, to its blocks of Q8_0 (types.h), which may lie at the same address
- * or below; k is a multiple of 32. */
+/* Rounds k floats of a file, at any address, to a file's blocks of Q8_0, at the same address or a lower one; k is a
+ * multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
-/* Q8_0 in two planes, for the output head (see top.c): code + 128 = 16 n + l. The high plane has the layout of
- * Q4_0 with n for nibbles; the low plane has the same without scales, l for nibbles, 64 bytes for a block.
- * y[4 panels) = one row of narrow activations times the high plane, where code stands for 16 n - 120. */
+/* The two-stage output head (model/top.c): Q8_0 in two planes, quant + 128 = 16 n + l. The high plane has the layout of
+ * Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block.
+ * y[4 * panels) = the high plane times one row of narrow activations, each quant taken as 16 n - 120. */
 typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y);
-/* The whole product with wide activations: bit by bit what matmul_q8_wide gives for the same codes. */
+/* Both planes times wide activations: the same bits as matmul_q8_wide with the same quants. */
 typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
                               size_t ldy);
-/* The same for one row of activations and n panels of a matrix: y[4 panel[i] ..) for i < n. */
+/* The same for one row of activations and n listed panels: y[4 * panel[i] ..) for i < n. */
 typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                             float *y);
 
 enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 };   /* of a block in a panel */
 
-/* Column c of the block at `block` of q8 or q16, as the build's kernels have it. */
+/* Column c of a block of q8 or q16 in the build's layout. */
 static inline int32_t gw_narrow_at(const gw_narrow *block, size_t c) {
     return block[sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c)];
 }
@@ -158,14 +161,12 @@ static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
     X(gw_round_kernel, round_f16)            \
     X(gw_round_kernel, round_bf16)
 
-/* What makes or takes quantised activations; with GW_FORMAT_KERNELS for the types of formats.h. */
+/* Kernels for quantised activations: these, and GW_FORMAT_KERNELS for each format (Q8_0: wide only, except in ref.c).
+ */
 #define GW_INT_KERNELS(X)                    \
-    X(gw_matmul_kernel, matmul_q4)           \
-    X(gw_matmul_kernel, matmul_q4_wide)      \
-    X(gw_matmul_kernel, matmul_q8_wide)      \
-    X(gw_high_kernel, planes_high)             \
-    X(gw_planes_kernel, planes_whole)         \
-    X(gw_some_kernel, planes_some)             \
+    X(gw_high_kernel, planes_high)           \
+    X(gw_planes_kernel, planes_whole)        \
+    X(gw_some_kernel, planes_some)           \
     X(gw_quantise_kernel, narrow)            \
     X(gw_quantise_kernel, wide)
 #define GW_FORMAT_KERNELS(NAME, name, ...)   \
@@ -175,7 +176,7 @@ static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
 #define GW_KERNEL_X(type, name) type gw_ref_##name;
 GW_FLOAT_KERNELS(GW_KERNEL_X)
 GW_INT_KERNELS(GW_KERNEL_X)
-GW_FORMATS(GW_FORMAT_KERNELS)
+GW_ALL_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 
 #ifdef GW_HAVE_SIMD
@@ -186,28 +187,23 @@ GW_FLOAT_KERNELS(GW_KERNEL_X)
 #define GW_KERNEL_X(type, name) type gw_relaxed_##name;
 #endif
 GW_INT_KERNELS(GW_KERNEL_X)
-GW_FORMATS(GW_FORMAT_KERNELS)
+GW_ALL_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 #endif
 
-/* simd128 build: true makes products with tables do without i8x16.swizzle, slowly. */
-extern volatile bool gw_simd_no_swizzle;
-/* Relaxed build: true makes products of bytes of 8 bits keep to what is defined on every engine. */
-extern volatile bool gw_relaxed_only_7_bits;
-/* The same: whether products are added by pairs in 16 bits: 1 or 0; otherwise it is asked what this engine does. All
- * three are set by tests, and where a proof fails (proof.h). */
-extern volatile int gw_relaxed_pairs;
+/* Switches for instructions that not every engine has right. Tests set them, and a proof that fails (proof.h). */
+extern volatile bool gw_simd_no_swizzle;        /* simd128: avoid i8x16.swizzle, slowly */
+extern volatile bool gw_relaxed_only_7_bits;    /* relaxed: avoid products of bytes of 8 bits */
+extern volatile int gw_relaxed_pairs;           /* relaxed: add products by pairs in 16 bits: 1, 0, or ask the engine */
 enum { GW_PAIRS_ASK = -1 };
 
-/* The engine that relaxed_simde.h imitates: x86 without AVX-VNNI: bytes of 8 bits count without sign, pairs of products
- * saturate in 16 bits; x86 with it: they do not; ARM: bytes count with sign. */
-extern int gw_relaxed_engine;
+/* The engine that native builds imitate (relaxed.c): x86 without AVX-VNNI (unsigned bytes, pairs of products saturate
+ * in 16 bits), x86 with it (unsigned bytes), ARM (signed bytes); and the instruction that it gets wrong. */
+extern int gw_relaxed_engine, gw_relaxed_fault;
 enum { GW_ENGINE_PAIRS, GW_ENGINE_UNSIGNED, GW_ENGINE_SIGNED };
-/* Which instruction it has wrong. */
-extern int gw_relaxed_fault;
 enum { GW_FAULT_NONE, GW_FAULT_PAIRS, GW_FAULT_DOT, GW_FAULT_SWIZZLE, GW_FAULT_8_BITS };
 
-/* GW_KERNEL: float kernels; GW_KERNEL_INT: those of GW_INT_KERNELS and GW_FORMAT_KERNELS. */
+/* GW_KERNEL: the build's float kernels; GW_KERNEL_INT: those of GW_INT_KERNELS and GW_FORMAT_KERNELS. */
 #if defined(GW_HAVE_RELAXED)
 #define GW_KERNEL_INT(name) gw_relaxed_##name
 #define GW_KERNEL(name) gw_simd_##name
@@ -222,8 +218,8 @@ enum { GW_FAULT_NONE, GW_FAULT_PAIRS, GW_FAULT_DOT, GW_FAULT_SWIZZLE, GW_FAULT_8
 #define GW_BUILD "reference"
 #endif
 
-/* exp(x), the same bits in every build: range reduction and the degree-5 minimax polynomial of
- * Cephes expf, relative error 2e-7. Clamped to [-87, 88]. NaN, from a damaged file's weights, stays NaN. */
+/* exp(x), the same bits in every build: range reduction and the degree-5 minimax polynomial of Cephes expf, relative
+ * error 2e-7. Clamped to [-87, 88]. NaN (from a corrupt file's weights) stays NaN. */
 static inline float gw_exp(float x) {
     if (x != x) return x;
     x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
@@ -240,7 +236,7 @@ static inline float gw_exp(float x) {
     return p * two_n.f;
 }
 
-/* cap * tanh(x / cap), the same bits in every build, off by at most GW_CAP_ERROR * cap (tests/c/test_attention.c):
+/* cap * tanh(x / cap), the same bits in every build, with an error of at most GW_CAP_ERROR * cap (test_attention.c):
  * tanh |u| = (1 - e) / (1 + e), e = exp(-2 |u|). NaN stays NaN. */
 #define GW_CAP_ERROR 5e-7
 static inline float gw_capped(float x, float cap) {

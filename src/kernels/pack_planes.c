@@ -1,4 +1,4 @@
-/* pack_planes: Q8_0 in two planes, see pack.h and kernels.h, by way of a panel as Q8_0 has it. */
+/* pack_planes: Q8_0 in two planes, see pack.h and kernels.h. Rows become a panel of Q8_0 first, which is then split. */
 #include "kernels/pack.h"
 #include "kernels/kernels.h"
 
@@ -8,16 +8,16 @@
 
 enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_PLANES_MAX_K / GW_BLOCK * GW_Q8_BYTES };
 
-/* Of 16 bytes of a plane, as of half as many int16, each quarter is of one row. */
+/* Vectors of a plane: each quarter belongs to one row. */
 typedef uint16_t f16s __attribute__((vector_size(8)));
 typedef int16_t halves __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* Sums of the squares of a panel's rows, by plane. */
+/* Sums of squares of a panel's rows, by plane. */
 typedef struct { double high[GW_PANEL], low[GW_PANEL]; } squares;
 
-/* To each lane the sum of x (x - zero) over its four half bytes x. */
+/* Adds x (x - zero) to each lane, for its four nibbles x. */
 static inline halves add_products(halves sum, halves bytes, int zero) {
     for (int shift = 0; shift < 16; shift += 4) {
         halves x = bytes >> shift & 15;
@@ -26,7 +26,7 @@ static inline halves add_products(halves sum, halves bytes, int zero) {
     return sum;
 }
 
-/* One block of four rows; to the sums n (n - 15) of the upper halves of its codes, l (l - 16) of the lower ones. */
+/* Splits a block of four rows; adds n (n - 15) of the upper nibbles and l (l - 16) of the lower ones to the sums. */
 static inline void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, halves *n, halves *l) {
     const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
     for (int g = 0; g < GROUPS / 2; g++) {
@@ -42,7 +42,7 @@ static inline void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, h
     }
 }
 
-/* Scales without their signs: exact, and what is not finite stays so. */
+/* Magnitudes of the scales: exact; infinities and NaN stay what they are. */
 static inline floats scales_of(const uint8_t *block) {
     f16s h;
     memcpy(&h, block, sizeof h);
@@ -51,13 +51,13 @@ static inline floats scales_of(const uint8_t *block) {
     return (floats)bits * 0x1p112f;
 }
 
-/* Pairs of lanes are of one row. */
+/* Adds pairs of lanes, which belong to one row. */
 static inline ints by_row(halves sum) {
     ints pairs = (ints)sum;
     return (pairs << 16 >> 16) + (pairs >> 16);
 }
 
-/* (2 n - 15)^2, of an eighth of what n stands for, is 4 n (n - 15) + 225; (l - 8)^2 is l (l - 16) + 64. */
+/* 16 n - 120 is 8 (2 n - 15), and (2 n - 15)^2 is 4 n (n - 15) + 225; (l - 8)^2 is l (l - 16) + 64. */
 static inline void add_squares(const uint8_t *block, halves n, halves l, squares *s) {
     floats scale = scales_of(block);
     ints high = 4 * by_row(n) + 225 * GW_BLOCK, low = by_row(l) + 64 * GW_BLOCK;
@@ -68,7 +68,7 @@ static inline void add_squares(const uint8_t *block, halves n, halves l, squares
     }
 }
 
-/* Rounded up: the double's and the float's errors are far below a millionth. */
+/* Rounds up: the errors of the double and of the float are far below a millionth. */
 static float norm_of(double square) {
     double norm = sqrt(square) * (1 + 1e-6);
     return norm <= FLT_MAX ? (float)norm : INFINITY;

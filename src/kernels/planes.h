@@ -6,7 +6,7 @@
 
 enum { STREAMS = 4, TILE = 4 };   /* panels walked at once; rows of activations at once */
 
-/* Where panels begin that are walked together, and where their results go. */
+/* Panels that are read side by side, and where their results go. */
 typedef struct {
     const uint8_t *high[STREAMS], *low[STREAMS];
     float *y[STREAMS];
@@ -14,7 +14,11 @@ typedef struct {
 
 typedef void walker(const walk *w, const gw_acts *a);
 
-/* n panels, STREAMS at a time: those listed, or all, then far apart. The last ones are walked more than once. */
+/* Both planes: panels by one row of activations, a panel by TILE rows. */
+OUTLINE void walk_both(const walk *to, const gw_acts *a);
+OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy);
+
+/* Walks n panels, STREAMS at a time: those listed, or all, far apart. The last ones are walked more than once. */
 OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,
                        const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;
@@ -31,5 +35,30 @@ OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const
         f(&w, a);
     }
 }
+
+/* All rows by all panels: TILE rows at a time, the last ones one by one. */
+INLINE void whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK;
+    for (int t = 0, rows; t < a->n; t += rows) {
+        gw_acts rest = *a;
+        rest.q16 += t * GW_BLOCK, rest.s16 += t, rest.sum16 += t;
+        rows = t + TILE <= a->n ? TILE : 1;
+        if (rows == 1) each_walk(walk_both, high, low, NULL, panels, &rest, y + t * ldy);
+        else
+            for (size_t p = 0; p < (size_t)panels; p++)
+                tile(high + p * blocks * GW_HIGH_BYTES, low + p * blocks * GW_LOW_BYTES, &rest,
+                     y + t * ldy + p * GW_PANEL, ldy);
+    }
+}
+
+#define DEFINE_PLANES(build)                                                                                        \
+    void gw_##build##_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,            \
+                                  const gw_acts *a, float *y) {                                                     \
+        each_walk(walk_both, high, low, panel, n, a, y);                                                            \
+    }                                                                                                               \
+    void gw_##build##_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, \
+                                   size_t ldy) {                                                                    \
+        whole(high, low, panels, a, y, ldy);                                                                        \
+    }
 
 #endif

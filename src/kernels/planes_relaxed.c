@@ -1,6 +1,6 @@
-/* planes_relaxed: two planes of Q8_0 with the relaxed dot product of bytes. Its second operand is only
- * defined for 7 bits; nibbles are well inside, so every engine gives the same exact sums. Where an engine takes 8
- * bits, both nibbles of a code are put together first. */
+/* planes_relaxed: products of an output head in two planes by the relaxed dot product of bytes. Its second operand is
+ * only defined for 7 bits; nibbles fit, so every engine gives the same exact sums. Where an engine takes unsigned
+ * bytes, both nibbles of a quant are joined first. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -16,16 +16,8 @@ INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) {
 /* --- the high plane --- */
 
 INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
-    v128_t x = wasm_v128_load(q), x16 = wasm_v128_load(q + 16), dot = wasm_i32x4_splat(0), dot16 = dot;
-#define GROUP(g)                                                                              \
-    v128_t v##g = wasm_v128_load(high + 8 + 16 * g), a##g = first_of(v##g, m), b##g = second_of(v##g, m); \
-    dot = pairs ? add_pairs(dot, LANE(x, g), a##g) : DOT(LANE(x, g), a##g, dot);              \
-    dot16 = pairs ? add_pairs(dot16, LANE(x16, g), b##g) : DOT(LANE(x16, g), b##g, dot16);
-    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
-#undef GROUP
     v128_t minus = wasm_i32x4_mul(SPLAT(sum), wasm_i32x4_splat(-120));
-    v128_t all = pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(dot, dot16)) : wasm_i32x4_add(dot, dot16);
-    return wasm_i32x4_add(wasm_i32x4_shl(all, 4), minus);
+    return wasm_i32x4_add(wasm_i32x4_shl(nibble_dot(high + 8, q, wasm_i32x4_splat(0), m, pairs), 4), minus);
 }
 
 INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
@@ -54,7 +46,7 @@ void gw_relaxed_planes_high(const uint8_t *high, int panels, const gw_acts *a, f
 
 /* --- both planes --- */
 
-/* Sums over a block: nibbles n and l by the upper and the lower bytes of wide activations. */
+/* Sums over a block: nibbles n and l times the two planes of the activations. */
 typedef struct { v128_t n_up, n_low, l_up, l_low; } sums;
 
 INLINE sums add_nibbles(sums s, v128_t up, v128_t low, v128_t n, v128_t l) {
@@ -68,7 +60,7 @@ INLINE v128_t joined(sums s, const int32_t *sum) {
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), low);
 }
 
-/* One block of one panel by one row of activations, upper bytes at q, lower ones behind. */
+/* Multiplies one block of a panel by one row of activations, whose upper plane is at q and lower one behind it. */
 INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
                         const gw_masks *m) {
     sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
@@ -81,15 +73,7 @@ INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
     return joined(s, sum);
 }
 
-/* Does this engine take 8 bits without a sign where the other bytes are at most 64? Then codes + 128 are put together.
- * Asked where it is relied on, so that both are compiled alike. */
-INLINE bool takes_8_bits(void) {
-    static volatile uint8_t top = 255;
-    v128_t sum = DOT(wasm_i8x16_splat(64), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
-    return !gw_relaxed_only_7_bits && wasm_i32x4_all_true(wasm_i32x4_eq(sum, wasm_i32x4_splat(4 * 64 * 255)));
-}
-
-/* block_dot where the engine takes 8 bits: half the products, of codes + 128. */
+/* The same where the engine takes 8 bits: half the products, of quants that count from 128. */
 INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
                         const gw_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
@@ -105,41 +89,33 @@ INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
 
+/* Adds block b of stream s to its total. eight: the engine takes 8 bits. */
+INLINE v128_t add_both(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_masks *m, bool eight) {
+    const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
+    size_t at = b * a->stride;
+    const int8_t *q = (const int8_t *)a->q16 + 2 * at * GW_BLOCK;
+    v128_t dot = (eight ? whole_dot : block_dot)(high, low, q, a->sum16 + at, m);
+    return add_scaled(total, dot, scales_from(high, m), SPLAT(a->s16 + at));
+}
+
 OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     const walk own = *to, *w = &own;
     const gw_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
-    const int8_t *q = (const int8_t *)a->q16;
-    bool whole = takes_8_bits();
+    bool eight = takes(64) == UNSIGNED;
     v128_t total[STREAMS];
     for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks && whole; b++)
+    for (size_t b = 0; b < blocks && eight; b++)
         UNROLL
-        for (int s = 0; s < STREAMS; s++) {
-            const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
-            size_t at = b * a->stride;
-            v128_t dot = whole_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
-            total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s16 + at));
-        }
+        for (int s = 0; s < STREAMS; s++) total[s] = add_both(total[s], w, s, b, a, &m, true);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks && !whole; b++)
+    for (size_t b = 0; b < blocks && !eight; b++)
         KEEP_LOOP
-        for (int s = 0; s < STREAMS; s++) {
-            const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
-            size_t at = b * a->stride;
-            v128_t dot = block_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
-            total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s16 + at));
-        }
+        for (int s = 0; s < STREAMS; s++) total[s] = add_both(total[s], w, s, b, a, &m, false);
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_relaxed_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
-                          float *y) {
-    each_walk(walk_both, high, low, panel, n, a, y);
-}
-
-/* TILE rows of activations, one panel. */
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     const gw_masks m = masks();
@@ -157,29 +133,6 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
-/* Activations from row t on. */
-INLINE gw_acts from_row(const gw_acts *a, int t) {
-    gw_acts rest = *a;
-    rest.q16 += t * GW_BLOCK;
-    rest.s16 += t;
-    rest.sum16 += t;
-    return rest;
-}
-
-void gw_relaxed_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
-                            size_t ldy) {
-    size_t blocks = a->k / GW_BLOCK;
-    int t = 0;
-    for (; t + TILE <= a->n; t += TILE) {
-        gw_acts rest = from_row(a, t);
-        for (size_t p = 0; p < (size_t)panels; p++)
-            tile(high + p * blocks * GW_HIGH_BYTES, low + p * blocks * GW_LOW_BYTES, &rest,
-                 y + t * ldy + p * GW_PANEL, ldy);
-    }
-    for (; t < a->n; t++) {
-        gw_acts rest = from_row(a, t);
-        each_walk(walk_both, high, low, NULL, panels, &rest, y + t * ldy);
-    }
-}
+DEFINE_PLANES(relaxed)
 
 #endif

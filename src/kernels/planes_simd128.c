@@ -1,11 +1,10 @@
-/* planes_simd128: two planes of Q8_0 with int16 activations (order 0 2 1 3) and 128-bit vectors of fixed
- * semantics. As elsewhere one row of activations walks several panels at once, for memory follows several streams
- * better than one; several rows share a block whose bytes were put together once. */
+/* planes_simd128: products of an output head in two planes with int16 activations (order 0 2 1 3), with 128-bit
+ * vectors of fixed semantics. One row of activations walks several panels at once, because the memory system follows
+ * several streams better than one; several rows share a block whose nibbles were joined once. */
 #include "kernels/kernels.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
-#include "kernels/codes_simd128.h"
 #include "kernels/planes.h"
 
 /* --- the high plane --- */
@@ -40,23 +39,20 @@ void gw_simd_planes_high(const uint8_t *high, int panels, const gw_acts *a, floa
 
 /* --- both planes --- */
 
-/* Codes + 128 of columns 4 g … and 16 + 4 g … of four rows, as bytes. */
+/* Joins nibbles to bytes that count from 128: columns 4 g … and 16 + 4 g … of four rows. */
 INLINE void join(v128_t high, v128_t low, v128_t *first, v128_t *second) {
     v128_t bottom = wasm_i8x16_splat(15), top = wasm_i8x16_splat(-16);
     *first = wasm_v128_or(wasm_v128_and(wasm_i16x8_shl(high, 4), top), wasm_v128_and(low, bottom));
     *second = wasm_v128_or(wasm_v128_and(high, top), wasm_v128_and(wasm_u16x8_shr(low, 4), bottom));
 }
 
-INLINE v128_t even_of(v128_t bytes) { return wasm_v128_and(bytes, wasm_i16x8_splat(255)); }
-INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
-
 INLINE v128_t join_dot(const uint8_t *high, const uint8_t *low, const int16_t *q) {
     v128_t even = wasm_i32x4_splat(0), odd = even, c[2];
     for (int g = 0; g < 4; g++) {
         join(wasm_v128_load(high + 16 * g), wasm_v128_load(low + 16 * g), &c[0], &c[1]);
         for (int h = 0; h < 2; h++) {
-            even = wasm_i32x4_add(even, DOT(even_of(c[h]), SPLAT(q + 16 * h + 4 * g)));
-            odd = wasm_i32x4_add(odd, DOT(odd_of(c[h]), SPLAT(q + 16 * h + 4 * g + 2)));
+            even = add_dot(even, even_of(c[h]), SPLAT(q + 16 * h + 4 * g));
+            odd = add_dot(odd, odd_of(c[h]), SPLAT(q + 16 * h + 4 * g + 2));
         }
     }
     return wasm_i32x4_add(even, odd);
@@ -80,12 +76,6 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_simd_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
-                       float *y) {
-    each_walk(walk_both, high, low, panel, n, a, y);
-}
-
-/* TILE rows of activations, one panel. */
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[TILE], dot[TILE], c[4];
@@ -101,7 +91,7 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
             for (int i = 0; i < TILE; i++)
                 for (int h = 0; h < 4; h++) {
                     const int16_t *x = a->q16 + (at + i) * GW_BLOCK + 4 * g + (h & 2) * 8 + (h & 1) * 2;
-                    dot[i] = wasm_i32x4_add(dot[i], DOT(c[h], SPLAT(x)));
+                    dot[i] = add_dot(dot[i], c[h], SPLAT(x));
                 }
         }
         for (int i = 0; i < TILE; i++)
@@ -110,28 +100,6 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
-/* Activations from row t on. */
-INLINE gw_acts from_row(const gw_acts *a, int t) {
-    gw_acts rest = *a;
-    rest.q16 += t * GW_BLOCK;
-    rest.s16 += t;
-    rest.sum16 += t;
-    return rest;
-}
-
-void gw_simd_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
-    size_t blocks = a->k / GW_BLOCK;
-    int t = 0;
-    for (; t + TILE <= a->n; t += TILE) {
-        gw_acts rest = from_row(a, t);
-        for (size_t p = 0; p < (size_t)panels; p++)
-            tile(high + p * blocks * GW_HIGH_BYTES, low + p * blocks * GW_LOW_BYTES, &rest,
-                 y + t * ldy + p * GW_PANEL, ldy);
-    }
-    for (; t < a->n; t++) {
-        gw_acts rest = from_row(a, t);
-        each_walk(walk_both, high, low, NULL, panels, &rest, y + t * ldy);
-    }
-}
+DEFINE_PLANES(simd)
 
 #endif

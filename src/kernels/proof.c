@@ -1,5 +1,5 @@
-/* proof: gw_prove_kernels: products small enough to be made while a model loads, by the kernels themselves, as engines
- * have compiled them by then, and by the plain ones. See proof.h. */
+/* proof: gw_prove_kernels (proof.h): products that are small enough to compute while a model loads, by the kernels as
+ * the engine has compiled them by then, and by the reference. */
 #include "kernels/proof.h"
 #include "file/types.h"
 #include "kernels/kernels.h"
@@ -7,15 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Panels that one row meets: eight side by side, and one alone; that several rows meet: a pair, and one alone. Rows: as
- * many as meet every tile, and every number of rows behind the last whole one. Of both the plain kernels, which are
- * slow, see few: other panels and rows are these times a power of two, so that no two that meet are alike. MOST_K: a
- * super-block. */
+/* One row meets eight panels side by side and one alone; several rows meet a pair and one alone. ROWS covers every
+ * tile and every number of rows behind the last whole one. The reference is slow, so it computes few rows and panels;
+ * the others are these times powers of two, chosen so that no two that meet are alike. MOST_K: a super-block. */
 enum { ROWS = 11, OTHER_ROWS = 2, PANELS = 9, FEW = 3, LD = GW_PANEL, MOST_K = 256, MOST_BYTES = 256,
        BLOCKS = ROWS * MOST_K / GW_BLOCK };
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 
-/* A batch's activations as one side quantises them, with room for them. */
+/* A batch, quantised by the reference or by the build, and its memory. */
 typedef struct {
     gw_acts acts;
     gw_narrow q8[BLOCKS * GW_BLOCK];
@@ -26,10 +25,10 @@ typedef struct {
 
 typedef struct {
     uint32_t seed;
-    size_t k;          /* of the activations that are quantised; 0: none */
+    size_t k;          /* columns that are quantised; 0: none yet */
     float x[ROWS * MOST_K];
     uint8_t w[PANELS * GW_PANEL * MOST_BYTES], low[PANELS * GW_LOW_BYTES * 2];
-    side plain, own, one;   /* one: the first row alone */
+    side plain, own, one;   /* by the reference, by the build, and its first row alone */
     float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
 
@@ -40,13 +39,13 @@ static uint32_t random_bits(trial *t) {
 
 static float random_float(trial *t) { return (float)(random_bits(t) & 0xffff) / 32768.0f - 1.0f; }
 
-/* What a row of activations is times the one that it comes from, and a panel times the first. */
+/* The factor of each row of activations, and of each panel. */
 static const float times[ROWS] = { 1, 1, -1, -2, 2, 0.5f, -4, 4, 0.25f, -0.5f, 8 };
 static const int batches[] = { ROWS, 6, 5, 2 };
 enum { BATCHES = sizeof batches / sizeof *batches };
 static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
-/* Rows of numbers; in their second halves all are as large as can be, with both signs. */
+/* Chooses rows; in their second halves all numbers are as large as possible, with both signs. */
 static void choose_rows(trial *t, size_t k) {
     for (size_t i = 0; i < OTHER_ROWS * k; i++) {
         float x = random_float(t);
@@ -65,7 +64,7 @@ static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kerne
     }
 }
 
-/* Activations of k columns, once for all products of that length. */
+/* Quantises activations of k columns, once for all products of that length. */
 static void take_rows(trial *t, size_t k) {
     if (t->k == k) return;
     t->k = k;
@@ -79,77 +78,67 @@ static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b
 
 /* --- products --- */
 
+#define FLOAT(NAME, name) { GW_##NAME, { gw_ref_matmul_##name }, { GW_KERNEL(matmul_##name) } },
 #define FORMAT(NAME, name, ...)                                                     \
-    { GW_##NAME, { gw_ref_matmul_##name, gw_ref_matmul_##name##_wide },              \
+    { GW_##NAME, { gw_ref_matmul_##name, gw_ref_matmul_##name##_wide },             \
       { GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_wide) } },
 
-/* As ops.c's table, the plain kernels first. */
 static const struct product {
     int type;
-    gw_matmul_kernel *plain[2], *own[2];   /* with narrow and wide activations; NULL: as the first */
+    gw_matmul_kernel *plain[2], *own[2];   /* for narrow and wide activations; NULL: the first one for both */
 } products[] = {
-    { GW_F32, { gw_ref_matmul_f32 }, { GW_KERNEL(matmul_f32) } },
-    { GW_F16, { gw_ref_matmul_f16 }, { GW_KERNEL(matmul_f16) } },
-    { GW_BF16, { gw_ref_matmul_bf16 }, { GW_KERNEL(matmul_bf16) } },
-    { GW_Q4_0, { gw_ref_matmul_q4, gw_ref_matmul_q4_wide },
-      { GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide) } },
+    FLOAT(F32, f32) FLOAT(F16, f16) FLOAT(BF16, bf16)
+    FORMAT(Q4_0, q4)
     { GW_Q8_0, { gw_ref_matmul_q8_wide }, { GW_KERNEL_INT(matmul_q8_wide) } },
     GW_FORMATS(FORMAT)
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
-static void put16(uint8_t *p, uint16_t v) { memcpy(p, &v, sizeof v); }
-
-static void put_float(uint8_t *p, int type, float x) {
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    if (type == GW_F32) memcpy(p, &x, sizeof x);
-    else put16(p, type == GW_F16 ? gw_f32_to_f16(x) : (uint16_t)(u >> 16));
-}
-
-static void choose_floats(trial *t, int type, uint8_t *out, size_t n) {
-    for (size_t i = 0; i < n; i++) put_float(out + (type == GW_F32 ? 4 : 2) * i, type, random_float(t));
-}
-
-/* A group of blocks of four rows: any bytes, but f16 numbers in front that make sense. */
-static void choose_group(trial *t, uint8_t *out, size_t bytes, size_t f16s) {
-    for (size_t i = 0; i < bytes; i++) out[i] = (uint8_t)random_bits(t);
-    for (size_t i = 0; i < f16s; i++) put16(out + 2 * i, gw_f32_to_f16(random_float(t)));
-}
-
-/* n numbers, times a power of two. */
-static void scale_floats(const gw_type *type, uint8_t *at, size_t n, float by) {
-    for (float x; n > 0; n--, at += type->bytes) {
-        type->dequantise(at, &x, 1);
-        put_float(at, (int)type->id, x * by);
+static void choose_floats(trial *t, const gw_type *type, uint8_t *out, size_t n) {
+    for (float x; n > 0; n--, out += type->bytes) {
+        x = random_float(t);
+        type->quantise(&x, out, 1);
     }
 }
 
-/* Panel p from the first, whose groups begin with f16 numbers. */
-static void copy_panel(uint8_t *first, int p, size_t bytes, size_t group, size_t f16s) {
-    uint8_t *copy = first + p * bytes;
-    memcpy(copy, first, bytes);
-    for (size_t at = 0; at < bytes; at += group) scale_floats(gw_type_of(GW_F16), copy + at, f16s, panel_times[p]);
+/* Chooses a group: random bytes behind sensible f16 numbers. */
+static void choose_group(trial *t, uint8_t *out, size_t bytes, size_t f16s) {
+    for (size_t i = 0; i < bytes; i++) out[i] = (uint8_t)random_bits(t);
+    choose_floats(t, gw_type_of(GW_F16), out, f16s);
 }
 
-/* Panels of rows of k items. */
+/* Multiplies n numbers by a power of two. */
+static void scale_floats(const gw_type *type, uint8_t *at, size_t n, float by) {
+    for (float x; n > 0; n--, at += type->bytes) {
+        type->dequantise(at, &x, 1);
+        x *= by;
+        type->quantise(&x, at, 1);
+    }
+}
+
+/* Copies the other panels from the first one and scales the n numbers at the start of each group. */
+static void copy_panels(uint8_t *w, size_t bytes, size_t group, const gw_type *type, size_t n) {
+    for (int p = 1; p < PANELS; p++) {
+        uint8_t *copy = w + p * bytes;
+        memcpy(copy, w, bytes);
+        for (size_t at = 0; at < bytes; at += group) scale_floats(type, copy + at, n, panel_times[p]);
+    }
+}
+
 static void choose_panels(trial *t, const gw_type *type, size_t k) {
     const gw_format *f = gw_format_of(type->id);
     size_t group = GW_PANEL * type->bytes, panel = k / type->items * group;
     size_t f16s = GW_PANEL * (f && !f->values ? f->halves : 1);
     if (type->items == 1) {
-        choose_floats(t, (int)type->id, t->w, GW_PANEL * k);
-        for (int p = 1; p < PANELS; p++) {
-            memcpy(t->w + p * panel, t->w, panel);
-            scale_floats(type, t->w + p * panel, GW_PANEL * k, panel_times[p]);
-        }
-        return;
+        choose_floats(t, type, t->w, GW_PANEL * k);
+        copy_panels(t->w, panel, panel, type, GW_PANEL * k);
+    } else {
+        for (size_t at = 0; at < panel; at += group) choose_group(t, t->w + at, group, f16s);
+        copy_panels(t->w, panel, group, gw_type_of(GW_F16), f16s);
     }
-    for (size_t at = 0; at < panel; at += group) choose_group(t, t->w + at, group, f16s);
-    for (int p = 1; p < PANELS; p++) copy_panel(t->w, p, panel, group, f16s);
 }
 
-/* Are results of rows and panels those of the rows and panels that they come from? */
+/* Returns whether every result is the wanted one times the factors of its row and panel. */
 static bool same_products(const trial *t, size_t rows, size_t panels) {
     const float *got = t->got;
     for (size_t r = 0; r < rows; r++)
@@ -160,7 +149,6 @@ static bool same_products(const trial *t, size_t rows, size_t panels) {
     return true;
 }
 
-/* One row and several, by one kernel. */
 static bool kernel_holds(trial *t, gw_matmul_kernel *own) {
     gw_acts several = t->own.acts;
     for (int i = 0; i < BATCHES; i++) {
@@ -175,7 +163,7 @@ static bool kernel_holds(trial *t, gw_matmul_kernel *own) {
     return true;
 }
 
-/* needed: with narrow activations, and with wide ones. */
+/* needed: for narrow activations, and for wide ones. */
 static bool product_holds(trial *t, const struct product *p, const bool *needed) {
     const gw_type *type = gw_type_of((uint32_t)p->type);
     size_t k = gw_max(2 * GW_BLOCK, type->items);
@@ -195,10 +183,8 @@ static bool planes_hold(trial *t) {
     take_rows(t, K);
     for (int b = 0; b < 2; b++) choose_group(t, t->w + b * GW_HIGH_BYTES, GW_HIGH_BYTES, GW_PANEL);
     choose_group(t, t->low, LOW, 0);
-    for (int p = 1; p < PANELS; p++) {
-        copy_panel(t->w, p, HIGH, GW_HIGH_BYTES, GW_PANEL);
-        memcpy(t->low + p * LOW, t->low, LOW);
-    }
+    copy_panels(t->w, HIGH, GW_HIGH_BYTES, gw_type_of(GW_F16), GW_PANEL);
+    copy_panels(t->low, LOW, LOW, gw_type_of(GW_F16), 0);
     gw_ref_planes_whole(t->w, t->low, 1, &t->plain.acts, t->want, LD);
     GW_KERNEL_INT(planes_whole)(t->w, t->low, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
     if (!same_products(t, ROWS, FEW)) return false;
@@ -215,27 +201,28 @@ static bool planes_hold(trial *t) {
 
 /* --- attention --- */
 
+#define CACHE(bit, name, type)                                                              \
+    { bit, name, { gw_ref_scores_##type, GW_KERNEL(scores_##type) }, { gw_ref_mix_##type, GW_KERNEL(mix_##type) } }
+
 static const struct cache {
     uint32_t bit;
     const char *name;
-    gw_scores_kernel *plain_scores, *scores;
-    gw_mix_kernel *plain_mix, *mix;
-} caches[] = {
-    { GW_PROVE_F32, "f32", gw_ref_scores_f32, GW_KERNEL(scores_f32), gw_ref_mix_f32, GW_KERNEL(mix_f32) },
-    { GW_PROVE_I16, "i16", gw_ref_scores_i16, GW_KERNEL(scores_i16), gw_ref_mix_i16, GW_KERNEL(mix_i16) },
-    { GW_PROVE_Q8, "q8_0", gw_ref_scores_q8, GW_KERNEL(scores_q8), gw_ref_mix_q8, GW_KERNEL(mix_q8) },
-};
+    gw_scores_kernel *scores[2];   /* the reference, the build's */
+    gw_mix_kernel *mix[2];
+} caches[] = { CACHE(GW_PROVE_F32, "f32", f32), CACHE(GW_PROVE_I16, "i16", i16), CACHE(GW_PROVE_Q8, "q8_0", q8) };
 enum { CACHES = sizeof caches / sizeof *caches };
 
-/* Rows of keys, values or queries as kernels.h has them. */
+/* Chooses rows of keys, values or queries in the layout of kernels.h. */
 static void choose_cache(trial *t, uint32_t bit, uint8_t *rows, int n) {
     for (int j = 0; j < n; j++, rows += ROW_BYTES) {
         float scale = 0.01f + random_float(t) * 0.005f;
-        choose_floats(t, GW_F32, rows, HEAD_DIM);
-        for (size_t i = 0; i < HEAD_DIM && bit == GW_PROVE_I16; i++)
-            put16(rows + 2 * i, (uint16_t)(int16_t)(random_float(t) * 8000.0f));
+        choose_floats(t, gw_type_of(GW_F32), rows, HEAD_DIM);
+        for (size_t i = 0; i < HEAD_DIM && bit == GW_PROVE_I16; i++) {
+            int16_t item = (int16_t)(random_float(t) * 8000.0f);
+            memcpy(rows + 2 * i, &item, sizeof item);
+        }
         if (bit == GW_PROVE_I16) memcpy(rows + 2 * HEAD_DIM, &scale, sizeof scale);
-        if (bit == GW_PROVE_Q8) choose_floats(t, GW_BF16, rows + HEAD_DIM, 2);
+        if (bit == GW_PROVE_Q8) choose_floats(t, gw_type_of(GW_BF16), rows + HEAD_DIM, 2);
     }
 }
 
@@ -244,34 +231,24 @@ static void choose_weights(trial *t, float *p) {
     for (int i = 0; i < GW_HEADS * KEYS; i++) p[i / KEYS * GW_SPAN + i % KEYS] = 1.0f + random_float(t);
 }
 
-static bool mix_holds(trial *t, const struct cache *c, int heads) {
-    float p[GW_HEADS * GW_SPAN], out[2][GW_HEADS * HEAD_DIM] = { { 0 } };
-    float *plain[GW_HEADS], *own[GW_HEADS];
-    for (int h = 0; h < heads; h++) plain[h] = out[0] + h * HEAD_DIM, own[h] = out[1] + h * HEAD_DIM;
-    choose_weights(t, p);
-    choose_cache(t, c->bit, t->w, KEYS);
-    c->plain_mix(p, heads, t->w, ROW_BYTES, KEYS, HEAD_DIM, plain);
-    c->mix(p, heads, t->w, ROW_BYTES, KEYS, HEAD_DIM, own);
-    return same(out[0], out[1], GW_HEADS * HEAD_DIM);
-}
-
-static bool scores_hold(trial *t, const struct cache *c, int heads) {
-    float scores[2][GW_HEADS * GW_SPAN] = { { 0 } };
-    uint8_t *queries = t->w + KEYS * ROW_BYTES;
-    const void *q[GW_HEADS];
-    for (int h = 0; h < heads; h++) q[h] = queries + h * ROW_BYTES;
-    choose_cache(t, c->bit, t->w, KEYS);
-    choose_cache(t, c->bit == GW_PROVE_I16 ? GW_PROVE_I16 : GW_PROVE_F32, queries, GW_HEADS);
-    c->plain_scores(q, heads, t->w, ROW_BYTES, KEYS, HEAD_DIM, scores[0]);
-    c->scores(q, heads, t->w, ROW_BYTES, KEYS, HEAD_DIM, scores[1]);
-    return same(scores[0], scores[1], GW_HEADS * GW_SPAN);
-}
-
 static bool cache_holds(trial *t, const struct cache *c) {
-    if (!scores_hold(t, c, 1) || !scores_hold(t, c, GW_HEADS) || !mix_holds(t, c, 1) || !mix_holds(t, c, GW_HEADS))
-        return false;
-    if (c->bit != GW_PROVE_Q8) return true;
     enum { WIDENED = 3 };
+    uint8_t *queries = t->w + KEYS * ROW_BYTES;
+    for (int heads = 1; heads <= GW_HEADS; heads += GW_HEADS - 1) {
+        float p[GW_HEADS * GW_SPAN], scores[2][GW_HEADS * GW_SPAN] = { { 0 } }, out[2][GW_HEADS * HEAD_DIM] = { { 0 } };
+        choose_cache(t, c->bit, t->w, KEYS);
+        choose_cache(t, c->bit == GW_PROVE_I16 ? GW_PROVE_I16 : GW_PROVE_F32, queries, GW_HEADS);
+        choose_weights(t, p);
+        for (int own = 0; own < 2; own++) {
+            const void *q[GW_HEADS];
+            float *to[GW_HEADS];
+            for (int h = 0; h < heads; h++) q[h] = queries + h * ROW_BYTES, to[h] = out[own] + h * HEAD_DIM;
+            c->scores[own](q, heads, t->w, ROW_BYTES, KEYS, HEAD_DIM, scores[own]);
+            c->mix[own](p, heads, t->w, ROW_BYTES, KEYS, HEAD_DIM, to);
+        }
+        if (!same(scores[0], scores[1], GW_HEADS * GW_SPAN) || !same(out[0], out[1], GW_HEADS * HEAD_DIM)) return false;
+    }
+    if (c->bit != GW_PROVE_Q8) return true;
     choose_cache(t, c->bit, t->w, WIDENED);
     gw_ref_widen_q8(t->w, ROW_BYTES, WIDENED, HEAD_DIM, t->x);
     GW_KERNEL(widen_q8)(t->w, ROW_BYTES, WIDENED, HEAD_DIM, t->got);
@@ -287,25 +264,25 @@ static bool weigh_holds(trial *t) {
     return same(sum, sum + 1, 1) && same(p[0], p[1], KEYS);
 }
 
-/* --- floats made Q8_0 --- */
+/* --- rounding to Q8_0 --- */
+
+#define ROUNDING(NAME, name) { GW_##NAME, gw_ref_round_##name, GW_KERNEL(round_##name) }
 
 static const struct rounding { int type; gw_round_kernel *plain, *own; } roundings[] = {
-    { GW_F32, gw_ref_round_f32, GW_KERNEL(round_f32) },
-    { GW_F16, gw_ref_round_f16, GW_KERNEL(round_f16) },
-    { GW_BF16, gw_ref_round_bf16, GW_KERNEL(round_bf16) },
+    ROUNDING(F32, f32), ROUNDING(F16, f16), ROUNDING(BF16, bf16),
 };
 enum { ROUNDINGS = sizeof roundings / sizeof *roundings };
 
 static bool rounding_holds(trial *t, const struct rounding *r) {
     enum { K = 2 * GW_BLOCK, BYTES = 2 * GW_Q8_BYTES / GW_PANEL };
     uint8_t blocks[2][BYTES];
-    choose_floats(t, r->type, t->w, K);
+    choose_floats(t, gw_type_of((uint32_t)r->type), t->w, K);
     r->plain(t->w, K, blocks[0]);
     r->own(t->w, K, blocks[1]);
     return !memcmp(blocks[0], blocks[1], BYTES);
 }
 
-/* --- all of a list --- */
+/* --- the list --- */
 
 typedef struct { const char *kind, *name; } culprit;
 
@@ -339,7 +316,7 @@ void gw_proof_note_add(const char *text) {
     snprintf(note + used, sizeof note - used, "%s%s", used ? "; " : "", text);
 }
 
-/* One thing fewer that kernels rely on: its name, or NULL: there is nothing left. */
+/* Switches off one more instruction that kernels can do without. Returns its name, or NULL if none is left. */
 static const char *do_without(void) {
 #if defined(GW_HAVE_RELAXED)
     if (gw_relaxed_pairs != 0) return gw_relaxed_pairs = 0, "adding in pairs";

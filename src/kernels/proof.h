@@ -1,35 +1,35 @@
-/* proof: that this engine (the compiler and processor that a module meets) computes what kernels rely on: a fast kernel
- * that is wrong on somebody's machine is worth nothing. Known faults: V8 12.4 and 13.6 (Node 22 and 24) on x86 without
- * AVX: their baseline compiler gives i16x8.relaxed_dot_i8x16_i7x16_s a wrong first operand where the result takes that
- * operand's register. */
+/* proof: checks that this engine (compiler and processor) computes what the kernels rely on. Known faults: V8 12.4
+ * and 13.6 (Node 22 and 24) on x86 without AVX: the baseline compiler gives i16x8.relaxed_dot_i8x16_i7x16_s a wrong
+ * first operand if the result takes that operand's register. */
 #ifndef GW_PROOF_H
 #define GW_PROOF_H
 
 #include "base/base.h"
 
-/* Every relaxed instruction that kernels use, in the shapes in which they use it, against plain C. For the start, when
- * another build can still be taken. 0, or GW_E_ENGINE: this build cannot be right here. What kernels can do without is
- * done without from then on, and gw_proof_note says so. Builds without relaxed instructions: 0. */
+/* Checks every relaxed instruction, in the forms in which kernels use it, against plain C. Call it at the start, when
+ * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot be right here. Optional
+ * instructions that are wrong are not used from then on, and gw_proof_note says so. Builds without relaxed
+ * instructions return 0. */
 int gw_prove_instructions(gw_error *e);
 
-/* What a model's kernels are of: bits 1 << n. */
+/* The kernels that a model needs, as bits 1 << n. */
 typedef struct {
-    uint32_t narrow;    /* GGML types of matrices that are multiplied with narrow activations (kernels.h) */
-    uint32_t wide;      /* the same with wide ones */
+    uint32_t narrow;    /* GGML types of matrices that meet narrow activations (kernels.h) */
+    uint32_t wide;      /* the same for wide ones */
     uint32_t rounded;   /* GGML types of floats that are rounded to Q8_0 */
     uint32_t caches;    /* GW_PROVE_…, of keys and values */
-    bool planes;        /* an output head in two planes */
+    bool planes;        /* a two-stage output head */
 } gw_kernel_list;
 enum { GW_PROVE_F32 = 1, GW_PROVE_I16 = 2, GW_PROVE_Q8 = 4 };
 
-/* A small product by each of these kernels, with one row of activations and several, against the plain C ones, bit for
- * bit. Where one is wrong, relaxed products are done without what not every engine has, step by step, and all is tried
- * again. 0, or GW_E_ENGINE, which names the kernel. */
+/* Compares a small product of each of these kernels, with one row of activations and several, with the reference, bit
+ * for bit. If one is wrong, optional instructions are switched off one by one, and everything is checked again.
+ * Returns 0, or GW_E_ENGINE, which names the kernel. */
 int gw_prove_kernels(const gw_kernel_list *list, gw_error *e);
 
-/* What is done without, and why, in words; "" if nothing is. */
+/* Says which instructions are switched off and why; "" if none are. */
 const char *gw_proof_note(void);
-void gw_proof_note_add(const char *text);   /* of these files */
+void gw_proof_note_add(const char *text);   /* for these files */
 void gw_proof_note_clear(void);             /* for tests */
 
 #endif

@@ -1,7 +1,7 @@
-/* proof_relaxed: gw_prove_instructions. A compiler may be wrong about an instruction for some registers only, so each
- * stands here in several shapes: its operands are values that nobody needs any more (their register may become the
- * result's), or that are needed again, or both the same one, loaded, splatted, shuffled and masked as kernels have
- * them, and accumulators are chained. What is needed again is stored behind the instruction, and looked at too. */
+/* proof_relaxed: gw_prove_instructions. An engine's compiler may get an instruction wrong for some registers only, so
+ * each one is tried in several shapes: operands that die (the result may take their register) or live on, loaded,
+ * splatted, shuffled and masked as in the kernels, with chained accumulators. Operands that live on are stored behind
+ * the instruction and checked too. */
 #include "kernels/proof.h"
 #include "kernels/kernels.h"
 
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* What a shape reads, and writes: its result, and what it has of its operands afterwards. */
+/* The inputs of a shape; its result, and its operands afterwards. */
 typedef struct {
     int8_t x[16];        /* any */
     uint8_t c[16];       /* 0 … 127 */
@@ -30,7 +30,7 @@ typedef void shape(const operands *in, outcome *out);
 #define RESULT(v) wasm_v128_store(out->result, v)
 #define KEEP(field, v) wasm_v128_store(&out->after.field, v)
 
-/* Name of the shape: which operands are needed again: o: not; x, c, s: so. */
+/* The name of a shape says which operands live on: x, c, s, or o for one that dies. */
 #define PAIR_SHAPE(name, ...) OUTLINE void pairs_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 PAIR_SHAPE(oo, RESULT(PAIRS(X, C));)
 PAIR_SHAPE(xo, v128_t x = X; RESULT(PAIRS(x, C)); KEEP(x, x);)
@@ -49,7 +49,7 @@ DOT_SHAPE(ocs, v128_t c = C, s = SUM; RESULT(DOT(X, c, s)); KEEP(c, c); KEEP(sum
 DOT_SHAPE(xcs, v128_t x = X, c = C, s = SUM; RESULT(DOT(x, c, s)); KEEP(x, x); KEEP(c, c); KEEP(sum, s);)
 DOT_SHAPE(later, v128_t s = SUM, c = C, x = X; RESULT(DOT(x, c, s));)
 
-/* Operands as kernels make them. Lanes are put back in their places, so that the result is that of whole vectors. */
+/* Operands as kernels make them. Lanes go back to their places, so that the result is that of whole vectors. */
 INLINE v128_t from_lanes(v128_t a, v128_t b, v128_t c, v128_t d) {
     v128_t low = wasm_i32x4_shuffle(a, b, 0, 5, 0, 5), high = wasm_i32x4_shuffle(c, d, 2, 7, 2, 7);
     return wasm_i32x4_shuffle(low, high, 0, 1, 6, 7);
@@ -79,7 +79,7 @@ DOT_SHAPE(splats, v128_t c = C, s = SUM;
 DOT_SHAPE(chained, v128_t x = X, c = C, zero = wasm_i32x4_splat(0);
     RESULT(DOT(zero, C, DOT(x, c, DOT(X, zero, DOT(zero, c, SUM))))); KEEP(x, x); KEEP(c, c);)
 
-/* Bytes of the table x; indices are the low halves of c. */
+/* Looks bytes up in the table x by the low nibbles of c. */
 #define SWIZZLE_SHAPE(name, ...) OUTLINE void swizzle_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 #define INDEX wasm_v128_and(C, unknown(0x0f0f0f0f))
 SWIZZLE_SHAPE(oo, RESULT(SWIZZLE(X, INDEX));)
@@ -89,7 +89,7 @@ SWIZZLE_SHAPE(xc, v128_t x = X, c = C, low = unknown(0x0f0f0f0f), i = wasm_v128_
     v128_t values = SWIZZLE(x, i);
     RESULT(wasm_v128_or(values, wasm_v128_andnot(i, low))); KEEP(x, x); KEEP(c, c);)
 
-/* --- what they should give --- */
+/* --- expected results --- */
 
 typedef void plain(const operands *in, uint8_t *result);
 
@@ -122,7 +122,7 @@ static shape *const swizzle_shapes[] = { swizzle_oo, swizzle_xo, swizzle_oc, swi
 
 enum { ROUNDS = 8 };
 
-/* Even rounds: random bytes; odd ones: as large as they can be, with all signs. */
+/* Even rounds: random bytes; odd rounds: as large as possible, with all signs. */
 static void choose_operands(operands *in, int round, uint32_t *seed) {
     for (int i = 0; i < 16; i++) {
         *seed = *seed * 1664525u + 1013904223u;

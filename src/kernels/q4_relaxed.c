@@ -1,114 +1,97 @@
-/* q4_relaxed: Q4_0 and one row of activations, or a few, by the relaxed dot product of bytes. Its second operand is
- * only defined for 7 bits: nibbles (0..15) are well inside, so every engine gives the same exact sums. Tiles of rows go
- * to codes_tiles_relaxed.c. */
+/* q4_relaxed: Q4_0 with one row of int8 activations, or a few, by the relaxed dot product of bytes. Its second
+ * operand is only defined for 7 bits; nibbles fit, so every engine gives the same exact sums. Tiles of rows go to
+ * tiles_relaxed.c. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
-#include "kernels/codes_relaxed.h"
+#include "kernels/quants_relaxed.h"
 
 enum { STREAMS = 8, TOGETHER = 2 };   /* panels walked at once; rows that share a panel's bytes */
 
-/* -8 * sum of the activations: where the accumulators begin, so that nibbles count from -8. */
+/* -8 * sum of the activations: accumulators begin there, so that nibbles count from -8. */
 INLINE v128_t start_of(const int32_t *sum) {
     return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3));
 }
 
-/* --- one row of activations --- */
-
-/* Sums of products of one block with 32 activations. */
+/* Multiplies one block by 32 activations. */
 INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
-    v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), zero = wasm_i32x4_splat(0);
-    v128_t low = pairs ? zero : start_of(sum), high = zero;
-#define GROUP(g)                                                                              \
-    v128_t v##g = wasm_v128_load(block + 8 + 16 * g);                                         \
-    v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low); \
-    low = pairs ? add_pairs(low, LANE(first, g), a##g) : DOT(LANE(first, g), a##g, low);      \
-    high = pairs ? add_pairs(high, LANE(second, g), b##g) : DOT(LANE(second, g), b##g, high);
-    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
-#undef GROUP
-    if (!pairs) return wasm_i32x4_add(low, high);
-    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)), start_of(sum));
+    v128_t start = pairs ? wasm_i32x4_splat(0) : start_of(sum), dot = nibble_dot(block + 8, q, start, m, pairs);
+    return pairs ? wasm_i32x4_add(dot, start_of(sum)) : dot;
 }
 
-/* total + one block of four rows, with 32 activations */
-INLINE v128_t add_block(v128_t total, const uint8_t *block, const int8_t *q, const float *scale, const int32_t *sum,
-                        const gw_masks *m, bool pairs) {
-    return add_scaled(total, dots(block, q, sum, m, pairs), scales_from(block, m), SPLAT(scale));
+/* The activations that a loop has reached. */
+typedef struct { const int8_t *q; const float *scale; const int32_t *sum; } place;
+
+/* Adds one block of row i of the activations to the total. */
+INLINE v128_t add_block(v128_t total, const uint8_t *block, const place *x, int i, const gw_masks *m, bool pairs) {
+    v128_t dot = dots(block, x->q + i * GW_BLOCK, x->sum + i, m, pairs);
+    return add_scaled(total, dot, scales_from(block, m), SPLAT(x->scale + i));
 }
 
-/* y[s * step] of panels w + s * stride, s < n */
-INLINE void streams(const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y, size_t step, gw_masks m,
-                    bool pairs) {
-    v128_t total[STREAMS];
+/* Multiplies STREAMS panels by one row of activations. */
+INLINE void streams(const walk *s, const gw_acts *a, gw_masks m, bool pairs) {
+    const uint8_t *w = s->w;
     size_t blocks = a->k / GW_BLOCK;
-    const int8_t *q = a->q8;
-    const float *scale = a->s8;
-    const int32_t *sum = a->sum8;
+    place x = { a->q8, a->s8, a->sum8 };
+    v128_t total[STREAMS];
     UNROLL
-    for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
+    for (int i = 0; i < STREAMS; i++) total[i] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, q += GW_BLOCK)
+    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, x.q += GW_BLOCK, x.scale++, x.sum++)
         UNROLL
-        for (int s = 0; s < n; s++) total[s] = add_block(total[s], w + s * stride, q, scale + b, sum + b, &m, pairs);
+        for (int i = 0; i < STREAMS; i++) total[i] = add_block(total[i], w + i * s->stride, &x, 0, &m, pairs);
     UNROLL
-    for (int s = 0; s < n; s++) wasm_v128_store(y + s * step, total[s]);
+    for (int i = 0; i < STREAMS; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
-/* y[i * ldy] of `rows` rows of activations from row t on, by one panel, which is read once. */
-INLINE void together(const uint8_t *w, const gw_acts *a, int t, int rows, float *y, size_t ldy, gw_masks m,
-                     bool pairs) {
-    v128_t total[TOGETHER];
+/* Multiplies one panel, which is read once, by `rows` rows of activations from row t on. */
+INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_masks m, bool pairs) {
+    const uint8_t *w = j->w;
     size_t blocks = a->k / GW_BLOCK, stride = a->stride;
-    const int8_t *q = a->q8 + t * GW_BLOCK;
-    const float *scale = a->s8 + t;
-    const int32_t *sum = a->sum8 + t;
+    place x = { a->q8 + t * GW_BLOCK, a->s8 + t, a->sum8 + t };
+    v128_t total[TOGETHER];
     UNROLL
     for (int i = 0; i < rows; i++) total[i] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, q += stride * GW_BLOCK, scale += stride, sum += stride)
+    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, x.q += stride * GW_BLOCK, x.scale += stride, x.sum += stride)
         UNROLL
-        for (int i = 0; i < rows; i++)
-            total[i] = add_block(total[i], w, q + i * GW_BLOCK, scale + i, sum + i, &m, pairs);
+        for (int i = 0; i < rows; i++) total[i] = add_block(total[i], w, &x, i, &m, pairs);
     UNROLL
-    for (int i = 0; i < rows; i++) wasm_v128_store(y + i * ldy, total[i]);
+    for (int i = 0; i < rows; i++) wasm_v128_store(j->y + (t + i) * j->ldy, total[i]);
 }
 
-/* Rows t … by each panel, which stays in a cache for them. */
-INLINE void each_panel(const uint8_t *w, int panels, const gw_acts *a, int t, float *y, size_t ldy, gw_masks m,
-                       bool pairs) {
-    size_t panel = a->k / GW_BLOCK * GW_Q4_BYTES;
-    KEEP_LOOP
-    for (int p = 0; p < panels; p++, w += panel, y += GW_PANEL) {
-        int i = t;
-        KEEP_LOOP
-        for (; i + TOGETHER <= a->n; i += TOGETHER) together(w, a, i, TOGETHER, y + i * ldy, ldy, m, pairs);
-        KEEP_LOOP
-        for (; i < a->n; i++) together(w, a, i, 1, y + i * ldy, ldy, m, pairs);
-    }
-}
-
-/* One row by several panels at once, several by tiles as far as they go, the others by each panel. */
-INLINE void product(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy, bool pairs) {
-    size_t panel = a->k / GW_BLOCK * GW_Q4_BYTES;
-    int each = a->n > 1 || a->streams == 1 ? 0 : panels / STREAMS, t = gw_in_tiles(a->n, false);
+/* Multiplies one row by several panels at once; of several rows as many as fit in tiles, the others panel by panel: it
+ * stays in a cache for them. */
+INLINE void product(const job *j, const gw_acts *a, bool pairs) {
+    int each = a->n > 1 || a->streams == 1 ? 0 : j->panels / STREAMS, tiled = gw_in_tiles(a->n, false);
     gw_masks m = masks();
-    acts all = narrow_of(a);
-    for (int i = 0; i < each; i++)
-        streams(w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL, m, pairs);
-    for (int p = each * STREAMS; p < panels; p += PAIR) {
-        int n = (int)gw_min(PAIR, panels - p);
-        gw_relaxed_rows_q4(SEVEN, false, w + p * panel, n, &all, t, y + p * GW_PANEL, ldy);
-        each_panel(w + p * panel, n, a, t, y + p * GW_PANEL, ldy, m, pairs);
+    for (int i = 0; i < each; i++) {
+        const walk to = walk_of(j, i, each, STREAMS);
+        streams(&to, a, m, pairs);
+    }
+    for (int p = each * STREAMS; p < j->panels; p += PAIR) {
+        const job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p)), copy = two;
+        gw_relaxed_rows_q4(&copy, tiled, false);
+        KEEP_LOOP
+        for (int i = 0; i < two.panels; i++) {
+            const job one = panels_from(&two, i, 1);
+            int t = tiled;
+            KEEP_LOOP
+            for (; t + TOGETHER <= a->n; t += TOGETHER) together(&one, a, t, TOGETHER, m, pairs);
+            KEEP_LOOP
+            for (; t < a->n; t++) together(&one, a, t, 1, m, pairs);
+        }
     }
 }
 
-OUTLINE void by_dots(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    product(w, panels, a, y, ldy, false);
-}
-OUTLINE void by_pairs(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    product(w, panels, a, y, ldy, true);
-}
+#define DEFINE(name, pairs)                                                                         \
+    OUTLINE void name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {       \
+        acts all = ACTS(a, 8);                                                                    \
+        product(&(job){ w, a->k / GW_BLOCK * GW_Q4_BYTES, panels, &all, y, ldy }, a, pairs);        \
+    }
+DEFINE(by_dots, false)
+DEFINE(by_pairs, true)
 
 void gw_relaxed_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
     (adds_pairs() ? by_pairs : by_dots)(w, panels, a, y, ldy);

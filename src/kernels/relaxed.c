@@ -1,4 +1,4 @@
-/* relaxed: what tests and proofs set for relaxed kernels (kernels.h), and natively the instructions themselves. */
+/* relaxed: the switches of the relaxed kernels (kernels.h), and natively the instructions themselves. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -13,7 +13,7 @@ volatile int gw_relaxed_pairs = GW_PAIRS_ASK;
 int gw_relaxed_engine = GW_ENGINE_PAIRS;
 int gw_relaxed_fault = GW_FAULT_NONE;
 
-/* Products of all pairs of neighbours, of bytes 0 … 7 and 8 … 15. */
+/* Sums of neighbouring products, of bytes 0 … 7 and 8 … 15. */
 typedef struct { v128_t low, high; } pair_sums;
 
 static pair_sums pair_sums_of(v128_t x, v128_t c) {
@@ -24,13 +24,13 @@ static pair_sums pair_sums_of(v128_t x, v128_t c) {
                         wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), high) };
 }
 
-/* A fault as V8's (proof.h): the second operand for the first. */
+/* The fault of V8 (proof.h): the second operand replaces the first. */
 v128_t gw_simde_pairs(v128_t x, v128_t c) {
     pair_sums sum = pair_sums_of(gw_relaxed_fault == GW_FAULT_PAIRS ? c : x, c);
     return wasm_i16x8_narrow_i32x4(sum.low, sum.high);
 }
 
-/* Another one: bytes above 127 lose their value, but where all are, as when an engine is asked (takes). */
+/* Another fault: bytes above 127 become 0, unless all are above, as when `takes` asks the engine. */
 static v128_t without_8_bits(v128_t c) {
     v128_t above = wasm_i8x16_shr(c, 7), all = wasm_i32x4_splat(-1);
     return wasm_v128_any_true(wasm_v128_andnot(all, above)) ? wasm_v128_andnot(c, above) : c;
@@ -39,18 +39,17 @@ static v128_t without_8_bits(v128_t c) {
 v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total) {
     if (gw_relaxed_fault == GW_FAULT_DOT) x = c;
     if (gw_relaxed_fault == GW_FAULT_8_BITS) c = without_8_bits(c);
+    pair_sums sum = pair_sums_of(x, c);
     if (gw_relaxed_engine == GW_ENGINE_PAIRS) {
-        pair_sums sum = pair_sums_of(x, c);
         v128_t pairs = wasm_i16x8_narrow_i32x4(sum.low, sum.high);
         return wasm_i32x4_add(total, wasm_i32x4_extadd_pairwise_i16x8(pairs));
     }
-    pair_sums sum = pair_sums_of(x, c);
     v128_t even = wasm_i32x4_shuffle(sum.low, sum.high, 0, 2, 4, 6);
     v128_t odd = wasm_i32x4_shuffle(sum.low, sum.high, 1, 3, 5, 7);
     return wasm_i32x4_add(total, wasm_i32x4_add(even, odd));
 }
 
-/* Engines differ where indices are above 15: there are none. */
+/* Engines differ for indices above 15; kernels have none. */
 v128_t gw_simde_swizzle(v128_t table, v128_t c) {
     return wasm_i8x16_swizzle(table, gw_relaxed_fault == GW_FAULT_SWIZZLE ? wasm_v128_xor(c, wasm_i8x16_splat(1)) : c);
 }

@@ -1,32 +1,52 @@
-/* relaxed.h: what kernels with the relaxed dot product share. Included by *_relaxed.c only.
- *
- * In V8 a splatted load costs an address more than a load, so four activations at a time are splatted out of one
- * vector of sixteen. Constants are such that no compiler knows: see simd.h. */
+/* relaxed: the relaxed instructions, and what all kernels that use them share. Included by *_relaxed.c only. */
 #ifndef GW_RELAXED_H
 #define GW_RELAXED_H
 
 #include "kernels/simd.h"
 
-/* DOT: sum + products of bytes, four to a lane. PAIRS: what DOT leaves out: neighbouring products are added in 16 bits,
- * and go no further. SWIZZLE: byte c of a table. All are defined for the second operand's bytes below 128, or 16. */
+/* DOT: sum + products of bytes, four to a lane. PAIRS: its first half: neighbouring products added in 16 bits. SWIZZLE:
+ * byte c of a table. Defined for bytes of the second operand below 128, or 16.
+ *
+ * Native builds call functions instead (relaxed.c), so that tests and sanitizers run the same kernels; inlined, the
+ * kernels would take minutes to compile. */
 #ifdef GW_SIMDE
-#include "kernels/relaxed_simde.h"
+v128_t gw_simde_pairs(v128_t x, v128_t c);
+v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total);
+v128_t gw_simde_swizzle(v128_t table, v128_t c);
+#define DOT gw_simde_dot
+#define PAIRS gw_simde_pairs
+#define SWIZZLE gw_simde_swizzle
 #else
 #define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
 #define PAIRS wasm_i16x8_relaxed_dot_i8x16_i7x16
 #define SWIZZLE wasm_i8x16_relaxed_swizzle
 #endif
 
-#define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)   /* lane i four times */
+/* Lane i four times. In V8 a splatted load costs an address more than a load, so kernels load sixteen activations and
+ * splat four at a time. */
+#define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)
 
 typedef struct { v128_t low, half, two112; } gw_masks;   /* 15 in each byte; sign, exponent and mantissa; 2^112 */
 
 INLINE gw_masks masks(void) { return (gw_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) }; }
 
-/* Whether DOT takes this engine three instructions (x86 without VNNI, or an engine that does not use it): pairs of
- * products in 16 bits, whose sums saturate, then pairs of these, then the sum. There a block's pairs are added in 16
- * bits as long as they fit, and widened once. Sums are exact either way. Asked where it is relied on, so that both are
- * compiled alike. */
+/* How DOT treats bytes above 127 in its second operand: undefined (SEVEN bits only), as unsigned (x86: vpdpbusd) or as
+ * signed (ARM: sdot; x86: vpdpbssd). */
+typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
+
+/* Asks the engine, where the bytes of the first operand are at most `most`. Each function that relies on the answer
+ * asks itself, so that the same compiler tier compiled the question and the kernel. */
+INLINE bits_taken takes(int8_t most) {
+    static volatile uint8_t top = 255;
+    if (gw_relaxed_only_7_bits) return SEVEN;
+    v128_t all = DOT(wasm_i8x16_splat(most), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
+    int32_t sum = wasm_i32x4_extract_lane(all, 0);
+    return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
+}
+
+/* Asks whether DOT costs this engine three instructions (x86 without VNNI, or an engine that does not use it): pairs of
+ * products in 16 bits with saturation, then pairs of these, then the sum. There, kernels add a block's pairs in 16 bits
+ * as long as they fit and widen once. Sums are exact either way. */
 INLINE bool adds_pairs(void) {
     static volatile uint8_t top = 255;
     v128_t sum = DOT(wasm_i8x16_splat(127), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
@@ -35,7 +55,20 @@ INLINE bool adds_pairs(void) {
 
 INLINE v128_t add_pairs(v128_t sum, v128_t x, v128_t c) { return wasm_i16x8_add(sum, PAIRS(x, c)); }
 
-/* four f16 -> f32: exact for every finite value, denormals too (no inf, no NaN) */
+/* start + nibbles times 32 activations. pairs: adds pairs of products in 16 bits. */
+INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, const gw_masks *m, bool pairs) {
+    v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), low = start, high = wasm_i32x4_splat(0);
+#define GROUP(g)                                                                                        \
+    v128_t v##g = wasm_v128_load(nibbles + 16 * g);                                                     \
+    v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low);   \
+    low = pairs ? add_pairs(low, LANE(first, g), a##g) : DOT(LANE(first, g), a##g, low);                \
+    high = pairs ? add_pairs(high, LANE(second, g), b##g) : DOT(LANE(second, g), b##g, high);
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+    return pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)) : wasm_i32x4_add(low, high);
+}
+
+/* Four f16 to f32: exact for every finite value, denormals too (no infinities, no NaN). */
 INLINE v128_t scales_from(const uint8_t *p, const gw_masks *m) {
     return wasm_f32x4_mul(wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->half), m->two112);
 }

@@ -1,6 +1,6 @@
-/* round: floats of a file to blocks of Q8_0, with 128-bit vectors of fixed semantics: while a model
- * loads, 32 weights at a time. Bit for bit what quantise_q8_0 in types.c makes of them, which is what ggml's
- * reference quantiser does: the scale is the largest magnitude / 127, halves round away from zero. */
+/* round: rounds floats of a file to blocks of Q8_0 while a model loads, with 128-bit vectors of fixed semantics.
+ * Gives the bits of quantise_q8_0 in types.c and of ggml's reference quantiser: the scale is the largest magnitude /
+ * 127, halves round away from zero. */
 #include "kernels/simd.h"
 #include "file/types.h"
 
@@ -13,7 +13,7 @@ enum { VECTORS = GW_BLOCK / 4 };
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
-/* Exact for every f16, infinities and NaN too, for nobody has looked at these yet. */
+/* Exact for every f16, infinities and NaN included: files are not checked yet at this point. */
 INLINE v128_t load_f16(const uint8_t *p) {
     v128_t u = wasm_u32x4_load16x4(p);
     v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
@@ -23,7 +23,7 @@ INLINE v128_t load_f16(const uint8_t *p) {
     return wasm_v128_or(value, wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16));
 }
 
-/* Largest magnitude; what is no number does not count. */
+/* Returns the largest magnitude; ignores NaN. */
 INLINE float peak_of(const v128_t *v) {
     v128_t most = wasm_i32x4_splat(0);
     for (int i = 0; i < VECTORS; i++) most = wasm_f32x4_pmax(most, wasm_f32x4_abs(v[i]));
@@ -32,8 +32,8 @@ INLINE float peak_of(const v128_t *v) {
     return wasm_f32x4_extract_lane(most, 0);
 }
 
-/* Four times value * inverse as integers of -127 to 127, what is no number as -127. Adding just less than a half
- * and cutting is rounding halves away from zero; adding 1.5 * 2^23 leaves the integer in the low bits. */
+/* Rounds value * inverse to integers in -127 .. 127, NaN to -127. Adding just less than a half and truncating rounds
+ * halves away from zero; adding 1.5 * 2^23 leaves the integer in the low bits. */
 INLINE v128_t rounded(v128_t value, v128_t inverse) {
     v128_t x = wasm_f32x4_mul(value, inverse);
     x = wasm_f32x4_pmin(wasm_f32x4_splat(127.0f), wasm_f32x4_pmax(wasm_f32x4_splat(-127.0f), x));

@@ -7,8 +7,8 @@
 INLINE v128_t add_step(v128_t sum, const int8_t *row, const int16_t *query) {
     v128_t bytes = wasm_v128_load(row), low = wasm_i16x8_extend_low_i8x16(bytes);
     v128_t high = wasm_i16x8_extend_high_i8x16(bytes);
-    sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(low, wasm_v128_load(query)));
-    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(high, wasm_v128_load(query + 8)));
+    sum = add_dot(sum, low, wasm_v128_load(query));
+    return add_dot(sum, high, wasm_v128_load(query + 8));
 }
 
 static int32_t product(const int8_t *row, const int16_t *query, uint32_t d) {

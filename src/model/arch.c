@@ -10,31 +10,35 @@
 #define GATED (W(FFN_NORM) | W(GATE) | W(UP) | W(DOWN))
 #define ENDS (W(EMBEDDING) | W(OUTPUT_NORM))
 
+static const gw_policy causal = { .generates = true, .texts = 16 };
+static const gw_policy bidirectional = { .bidirectional = true, .by_layer = true, .texts = GW_TEXTS };
+
 static const gw_arch table[] = {
     {   /* Gemma Team 2024, arXiv 2403.08295 */
-        .name = "gemma", .required = ENDS | ATTENTION | GATED, .optional = W(OUTPUT),
+        .name = "gemma", .policy = &causal, .required = ENDS | ATTENTION | GATED, .optional = W(OUTPUT),
         .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e4,
         .scales_embedding = true,
     },
     {   /* Gemma Team 2024, arXiv 2408.00118; the 27B has 46 layers */
-        .name = "gemma2", .required = ENDS | ATTENTION | GATED | POST_NORMS, .optional = W(OUTPUT),
+        .name = "gemma2", .policy = &causal, .required = ENDS | ATTENTION | GATED | POST_NORMS, .optional = W(OUTPUT),
         .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e4,
         .rope_base_local = 1e4, .pattern = 2, .window = 4096, .attn_cap = 50, .logit_cap = 30,
         .scales_embedding = true, .wide_queries = 46,
     },
     {   /* Gemma Team 2025, arXiv 2503.19786; files in use name neither pattern nor local base; the 27B has 62 layers */
-        .name = "gemma3", .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS, .optional = W(OUTPUT),
+        .name = "gemma3", .policy = &causal,
+        .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS, .optional = W(OUTPUT),
         .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
         .rope_base_local = 1e4, .pattern = 6, .scales_embedding = true, .wide_queries = 62,
     },
     {   /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a mask; some files lack the dense layers */
-        .name = "gemma-embedding", .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
-        .optional = W(DENSE_2) | W(DENSE_3),
+        .name = "gemma-embedding", .policy = &bidirectional,
+        .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS, .optional = W(DENSE_2) | W(DENSE_3),
         .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
-        .rope_base_local = 1e4, .pattern = 6, .window = 512, .scales_embedding = true, .both_ways = true,
+        .rope_base_local = 1e4, .pattern = 6, .window = 512, .scales_embedding = true,
     },
     {   /* Radford et al. 2019, Language models are unsupervised multitask learners */
-        .name = "gpt2",
+        .name = "gpt2", .policy = &causal,
         .required = ENDS | W(POSITIONS) | W(OUTPUT_NORM_BIAS) | W(ATTN_NORM) | W(ATTN_NORM_BIAS) | W(QKV) |
                     W(QKV_BIAS) | W(O) | W(O_BIAS) | W(FFN_NORM) | W(FFN_NORM_BIAS) | W(UP) | W(UP_BIAS) | W(DOWN) |
                     W(DOWN_BIAS),
@@ -42,14 +46,14 @@ static const gw_arch table[] = {
         .norm = GW_NORM_LAYER, .act = GW_ACT_GELU, .positions = GW_POSITIONS_LEARNED, .pre = "gpt-2",
     },
     {   /* Touvron et al. 2023, arXiv 2302.13971; the converter has permuted queries and keys to adjacent pairs */
-        .name = "llama", .required = ENDS | ATTENTION | GATED,
+        .name = "llama", .policy = &causal, .required = ENDS | ATTENTION | GATED,
         .optional = W(OUTPUT) | W(ROPE_FACTORS) | W(Q_BIAS) | W(K_BIAS) | W(V_BIAS) | W(O_BIAS) | W(GATE_BIAS) |
                     W(UP_BIAS) | W(DOWN_BIAS),
         .norm = GW_NORM_RMS, .act = GW_ACT_SILU, .positions = GW_POSITIONS_PAIRS, .rope_base = 1e4,
         .space_prefix = true,
     },
     {   /* Qwen Team 2025, arXiv 2505.09388 */
-        .name = "qwen3", .required = ENDS | ATTENTION | QK_NORMS | GATED, .optional = W(OUTPUT),
+        .name = "qwen3", .policy = &causal, .required = ENDS | ATTENTION | QK_NORMS | GATED, .optional = W(OUTPUT),
         .norm = GW_NORM_RMS, .act = GW_ACT_SILU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
     },
 };

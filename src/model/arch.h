@@ -16,7 +16,7 @@ typedef struct {
     gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm;   /* [n_embd] */
     gw_norm q_norm, k_norm;   /* [head_dim] */
     gw_linear q, k, v;        /* [n_head * head_dim | n_head_kv * head_dim | same][n_embd] */
-    gw_linear qkv;            /* the three in one tensor, where the file has it so: q, k and v are parts of it */
+    gw_linear qkv;            /* the three as one tensor, if the file stores them so; q, k and v are views of it */
     gw_linear o;              /* [n_embd][n_head * head_dim] */
     gw_linear gate, up;       /* [n_ff][n_embd] */
     gw_linear down;           /* [n_embd][n_ff] */
@@ -27,8 +27,8 @@ typedef struct {
     gw_matrix positions;      /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
     gw_linear output;         /* [n_vocab][n_embd]; the embedding unless the file has one of its own */
     gw_norm output_norm;      /* [n_embd] */
-    const float *rope_factors;   /* [head_dim / 2] frequencies of the rotation are divided by these */
-    gw_linear dense_2, dense_3;  /* [n_dense][n_embd], [n_embd][n_dense]: what a pooled text goes through */
+    const float *rope_factors;   /* [head_dim / 2] divisors of the RoPE frequencies of global layers */
+    gw_linear dense_2, dense_3;  /* [n_dense][n_embd], [n_embd][n_dense]: applied to a pooled text */
     gw_layer *layers;
 } gw_weights;
 
@@ -79,39 +79,64 @@ _Static_assert(GW_WEIGHTS <= 64, "a set of weights is 64 bits");
 
 enum { GW_NORM_RMS, GW_NORM_LAYER };
 enum { GW_ACT_GELU, GW_ACT_SILU };
-/* Rotations (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a table of learned rows. */
+/* RoPE (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a table of learned rows. */
 enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
+
+enum { GW_TEXTS = 64 };   /* in a pack, at most */
+
+/* Everything that depends on the direction of attention. Each architecture names one of the two policies of arch.c. */
+typedef struct {
+    bool bidirectional;   /* tokens attend to later tokens too */
+    bool generates;       /* has logits and a sampler, and can continue a context; else it only embeds texts */
+    bool by_layer;        /* Each layer finishes all rows of a pack before the next layer begins, so that one cache
+                           * serves all layers. Otherwise each batch passes through all layers. */
+    uint32_t texts;       /* in a pack, at most */
+} gw_policy;
 
 typedef struct {
     const char *name;            /* general.architecture, and the prefix of its keys */
-    uint64_t required, optional; /* sets of GW_WEIGHT_…; others that the table knows are refused */
+    const gw_policy *policy;
+    uint64_t required, optional; /* sets of GW_WEIGHT_…; other weights of the tables above are rejected */
     int norm, act, positions;    /* of the enums above */
-    double rope_base, rope_base_local;   /* where the file does not say; local: of layers with a window */
-    /* Windows: layer l sees all earlier positions iff l % pattern == pattern - 1, else the last `window` ones; the
-     * file may say otherwise. window 0: where the file has no window, no layer has one. pattern 0: none has one. */
+    double rope_base, rope_base_local;   /* defaults; local: of layers with a window */
+    /* Windows: layer l is global if l % pattern == pattern - 1, else it attends to the last `window` positions. Both
+     * are defaults. window 0: without a window in the file, no layer has one. pattern 0: no layer ever has one. */
     uint32_t pattern, window;
     float attn_cap, logit_cap;   /* soft caps: c tanh(x / c); 0: none */
-    bool scales_embedding;       /* by the root of the width */
-    uint32_t wide_queries;       /* with that many layers, queries are scaled by the width of a head's share of the
-                                  * model, not by head_dim */
-    bool both_ways;              /* tokens see later ones too: it makes vectors of texts, and goes on with none */
-    bool space_prefix;           /* of a tokenizer by score, where the file does not say */
-    const char *pre;             /* the same of byte-level BPE: how a text is cut; NULL: a file must say */
+    bool scales_embedding;       /* by the square root of the width */
+    bool space_prefix;           /* default of a tokenizer by score */
+    uint32_t wide_queries;       /* with that many layers, queries are scaled by n_embd / n_head, not by head_dim */
+    const char *pre;             /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
 
 /* NULL if there is no such architecture. */
 const gw_arch *gw_arch_of(const char *name);
 extern const char gw_arch_list[];   /* their names, for error texts */
 
+/* RoPE of the layers with a window, or of the global ones; base 0: none. */
+typedef struct {
+    uint32_t head_dim;
+    double base, scale;       /* scale: of positions */
+} gw_rope;
+enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
+
+/* What may differ from layer to layer. */
+typedef struct {
+    uint32_t n_head_kv, head_dim, n_ff;
+    uint32_t window;          /* attention reaches the last `window` positions, the token's own included; 0: all */
+    uint32_t kv_owner;        /* the layer whose cache attention reads; so far always the layer itself */
+    int rope;                 /* GW_ROPE_… */
+} gw_layer_shape;
+
 /* Sizes and rules of one model. */
 typedef struct {
     const gw_arch *arch;
-    uint32_t n_vocab, n_layer, n_embd, n_ff, n_head, n_head_kv, head_dim, n_ctx_train;
-    uint32_t n_dense;                         /* of dense_2's rows; 0: the file does not say */
-    uint32_t window, pattern;                 /* window 0: all layers are global */
-    uint8_t is_global[GW_MAX_LAYERS];
+    uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
+    uint32_t n_dense;                         /* rows of dense_2; 0: the file does not say */
+    uint32_t window, pattern;                 /* window: the largest of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
-    double rope_base, rope_base_local, position_scale;   /* position_scale: of global layers */
+    gw_rope rope[GW_ROPES];
+    gw_layer_shape layer[GW_MAX_LAYERS];
 } gw_config;
 
 #endif

@@ -192,14 +192,10 @@ typedef struct {
     const uint8_t *rows;      /* [n_head][query_bytes] queries as the kernels want them */
 } job;
 
-static uint32_t first_visible(const gw_heads *h, uint32_t pos) {
-    uint32_t before = h->both_ways ? h->window / 2 : h->window - 1;
-    return h->window && pos > before ? pos - before : 0;
-}
+static uint32_t first_visible(const gw_heads *h, uint32_t pos) { return pos > h->before ? pos - h->before : 0; }
 
 static uint32_t last_visible(const gw_heads *h, uint32_t pos) {
-    if (!h->both_ways) return pos;
-    return h->window ? (uint32_t)gw_min((size_t)pos + h->window / 2, h->both_ways - 1) : h->both_ways - 1;
+    return pos + (uint32_t)gw_min(h->after, h->last - pos);
 }
 
 /* A query as the kernels want it is `query_bytes` long: row i of `room`, or q itself. */

@@ -50,9 +50,9 @@ static int read_sizes(const job *j) {
     if ((bad = read_size(j, "context_length", 0, 1, GW_MAX_CONTEXT, &c->n_ctx_train))) return bad;
     if ((bad = read_size(j, "embedding_length", 0, 8, 65536, &c->n_embd))) return bad;
     if ((bad = read_size(j, "block_count", 0, 1, GW_MAX_LAYERS, &c->n_layer))) return bad;
-    if ((bad = read_size(j, "feed_forward_length", 0, 8, 1 << 20, &c->n_ff))) return bad;
+    if ((bad = read_size(j, "feed_forward_length", 0, 8, 1 << 20, &c->layer->n_ff))) return bad;
     if ((bad = read_size(j, "attention.head_count", 0, 1, 1024, &c->n_head))) return bad;
-    return read_size(j, "attention.head_count_kv", c->n_head, 1, 1024, &c->n_head_kv);
+    return read_size(j, "attention.head_count_kv", c->n_head, 1, 1024, &c->layer->n_head_kv);
 }
 
 /* A key that must have this one value, where a file has it. */
@@ -66,20 +66,21 @@ static int check_same(const job *j, const char *key, uint32_t value, const char 
 
 static int read_heads(const job *j) {
     gw_config *c = j->c;
+    gw_layer_shape *all = c->layer;
     char expected[64];
     uint32_t otherwise = c->n_embd / c->n_head;
-    int bad = read_size(j, "attention.key_length", otherwise, 8, GW_MAX_HEAD_DIM, &c->head_dim);
+    int bad = read_size(j, "attention.key_length", otherwise, 8, GW_MAX_HEAD_DIM, &all->head_dim);
     if (bad) return bad;
-    if (c->head_dim % 8) return bad_value(j, "attention.key_length", "a multiple of 8", c->head_dim);
-    if (c->n_head % c->n_head_kv) {
-        snprintf(expected, sizeof expected, "a multiple of head_count_kv = %u", c->n_head_kv);
+    if (all->head_dim % 8) return bad_value(j, "attention.key_length", "a multiple of 8", all->head_dim);
+    if (c->n_head % all->n_head_kv) {
+        snprintf(expected, sizeof expected, "a multiple of head_count_kv = %u", all->n_head_kv);
         return bad_value(j, "attention.head_count", expected, c->n_head);
     }
-    if ((bad = check_same(j, "attention.value_length", c->head_dim, ", as key_length"))) return bad;
-    bool causal = !c->arch->both_ways;
+    if ((bad = check_same(j, "attention.value_length", all->head_dim, ", as key_length"))) return bad;
+    bool causal = !c->arch->policy->bidirectional;
     if ((bad = check_same(j, "attention.causal", causal, causal ? ": what follows is not seen" : ": all is seen")))
         return bad;
-    return check_same(j, "rope.dimension_count", c->head_dim, ", whole heads");
+    return check_same(j, "rope.dimension_count", all->head_dim, ", whole heads");
 }
 
 /* --- real numbers --- */
@@ -105,7 +106,7 @@ static int read_scaling(const job *j) {
         return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\nlinear or none\n%.32s", room,
                        kind ? kind : "no text");
     int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
-    j->c->position_scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
+    j->c->rope[GW_ROPE_GLOBAL].scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
     return bad;
 }
 
@@ -128,61 +129,70 @@ static int read_reals(const job *j) {
     double eps;
     int bad = read_positive(j, layer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
                             layer ? 1e-5 : 1e-6, &eps);
-    if (!bad && a->rope_base > 0) bad = read_positive(j, "rope.freq_base", a->rope_base, &c->rope_base);
-    if (!bad && a->pattern) bad = read_positive(j, "rope.freq_base_swa", a->rope_base_local, &c->rope_base_local);
+    gw_rope *rope = c->rope;
+    for (int r = 0; r < GW_ROPES; r++) rope[r] = (gw_rope){ .head_dim = c->layer->head_dim, .scale = 1 };
+    if (!bad && a->rope_base > 0) bad = read_positive(j, "rope.freq_base", a->rope_base, &rope[GW_ROPE_GLOBAL].base);
+    if (!bad && a->pattern)
+        bad = read_positive(j, "rope.freq_base_swa", a->rope_base_local, &rope[GW_ROPE_LOCAL].base);
     if (bad || (bad = read_scaling(j)) || (bad = read_caps(j))) return bad;
     c->eps = (float)eps;
     c->embedding_scale = a->scales_embedding ? sqrtf((float)c->n_embd) : 1;
     bool wide = c->n_layer == a->wide_queries;
-    c->query_scale = 1.0f / sqrtf(wide ? (float)c->n_embd / c->n_head : (float)c->head_dim);
+    c->query_scale = 1.0f / sqrtf(wide ? (float)c->n_embd / c->n_head : (float)c->layer->head_dim);
     return 0;
-}
-
-/* --- windows --- */
-
-/* Which layers are global: every pattern-th one, or as an array says, layer by layer: 1 for a window. */
-static int read_pattern(const job *j) {
-    gw_config *c = j->c;
-    char room[KEY];
-    const char *key = "attention.sliding_window_pattern";
-    const gw_entry *e = find(j, key);
-    const double *listed = gw_store_numbers(j->s, e);
-    bool whole = e && e->of != GW_GGUF_F32 && e->of != GW_GGUF_F64;
-    if (e && e->value.type != GW_GGUF_ARRAY) {
-        int bad = read_size(j, key, 0, 1, GW_MAX_LAYERS, &c->pattern);
-        if (bad) return bad;
-    } else if (e && (!listed || !whole || e->count != c->n_layer)) {
-        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\na bool or whole number per layer: %u\n%llu of type %d",
-                       whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
-    }
-    for (uint32_t l = 0; l < c->n_layer; l++)
-        c->is_global[l] = listed ? !listed[l] : l % c->pattern == c->pattern - 1;
-    return 0;
-}
-
-static int read_windows(const job *j) {
-    gw_config *c = j->c;
-    const char *key = "attention.sliding_window";
-    memset(c->is_global, 1, sizeof c->is_global);
-    c->pattern = c->arch->pattern;
-    if (!c->pattern || (!find(j, key) && !c->arch->window)) return 0;
-    int bad = read_size(j, key, c->arch->window, 1, GW_MAX_CONTEXT, &c->window);
-    return bad ? bad : read_pattern(j);
 }
 
 /* --- vectors of texts --- */
 
-/* Both dense layers have their sizes, or none. */
+/* The sizes of both dense layers, or of neither. */
 static int read_dense(const job *j) {
     gw_config *c = j->c;
     const char *key = "dense_2_feat_out";
-    if (!c->arch->both_ways) return 0;
+    if (c->arch->policy->generates) return 0;
     int bad = check_same(j, "pooling_type", 1, ": the mean");
     if (bad || !find(j, key)) return bad;
     if ((bad = read_size(j, key, 0, 8, 1 << 20, &c->n_dense))) return bad;
     if ((bad = check_same(j, "dense_2_feat_in", c->n_embd, ", as embedding_length"))) return bad;
     if ((bad = check_same(j, "dense_3_feat_in", c->n_dense, ", as dense_2_feat_out"))) return bad;
     return check_same(j, "dense_3_feat_out", c->n_embd, ", as embedding_length");
+}
+
+/* --- layers --- */
+
+/* Reads c->pattern; listed: NULL, or for each layer whether it has a window, if the file has an array of that. */
+static int read_pattern(const job *j, const double **listed) {
+    gw_config *c = j->c;
+    char room[KEY];
+    const char *key = "attention.sliding_window_pattern";
+    const gw_entry *e = find(j, key);
+    bool whole = e && e->of != GW_GGUF_F32 && e->of != GW_GGUF_F64;
+    if (e && e->value.type != GW_GGUF_ARRAY) return read_size(j, key, 0, 1, GW_MAX_LAYERS, &c->pattern);
+    *listed = gw_store_numbers(j->s, e);
+    if (e && (!*listed || !whole || e->count != c->n_layer))
+        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\na bool or whole number per layer: %u\n%llu of type %d",
+                       whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
+    return 0;
+}
+
+/* All layers take the sizes that were read into the first; windows and RoPE differ. */
+static int read_layers(const job *j) {
+    gw_config *c = j->c;
+    const char *key = "attention.sliding_window";
+    const double *listed = NULL;
+    c->pattern = c->arch->pattern;
+    if (c->pattern && (c->arch->window || find(j, key))) {
+        int bad = read_size(j, key, c->arch->window, 1, GW_MAX_CONTEXT, &c->window);
+        if (bad || (bad = read_pattern(j, &listed))) return bad;
+    }
+    for (uint32_t l = 0; l < c->n_layer; l++) {
+        bool local = c->window && (listed ? listed[l] != 0 : l % c->pattern != c->pattern - 1);
+        gw_layer_shape *layer = &c->layer[l];
+        *layer = c->layer[0];
+        layer->window = local ? c->window : 0;
+        layer->rope = local ? GW_ROPE_LOCAL : GW_ROPE_GLOBAL;
+        layer->kv_owner = l;
+    }
+    return 0;
 }
 
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
@@ -196,5 +206,5 @@ int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
     if (!bad) bad = read_heads(&j);
     if (!bad) bad = read_reals(&j);
     if (!bad) bad = read_dense(&j);
-    return bad ? bad : read_windows(&j);
+    return bad ? bad : read_layers(&j);
 }

@@ -112,14 +112,17 @@ static double parameters(const gw_store *s) {
 
 double gw_describe_number(const gw_file *f, const char *key) {
     const gw_config *c = &f->config;
+    const gw_layer_shape *first = c->layer;
     const gw_tokens *t = &f->tokens;
     const gw_store *s = &f->store;
     const struct { const char *key; double value; } numbers[] = {
         { "context_length", c->n_ctx_train }, { "n_vocab", c->n_vocab }, { "n_layer", c->n_layer },
-        { "n_embd", c->n_embd }, { "n_ff", c->n_ff }, { "n_head", c->n_head }, { "n_head_kv", c->n_head_kv },
-        { "head_dim", c->head_dim }, { "window", c->window }, { "parameters", parameters(s) },
+        { "n_embd", c->n_embd }, { "n_ff", first->n_ff }, { "n_head", c->n_head },
+        { "n_head_kv", first->n_head_kv }, { "head_dim", first->head_dim }, { "window", c->window },
+        { "parameters", parameters(s) },
         { "gguf_version", s->version }, { "alignment", s->alignment }, { "add_bos", t->add_bos },
-        { "add_eos", t->add_eos }, { "both_ways", c->arch->both_ways }, { "dense", f->weights.dense_2.matrix.k },
+        { "add_eos", t->add_eos }, { "bidirectional", c->arch->policy->bidirectional },
+        { "dense", f->weights.dense_2.matrix.k },
         { "n_tensors", gw_store_tensors(s) }, { "n_metadata", gw_store_entries(s) },
         { "bos_id", t->bos < 0 ? NAN : t->bos }, { "eos_id", t->eos < 0 ? NAN : t->eos },
         { "eot_id", t->eot < 0 ? NAN : t->eot }, { "pad_id", t->pad < 0 ? NAN : t->pad },

@@ -73,15 +73,14 @@ void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t widt
     gw_parallel(p, w->weight ? norm_token : plain_token, &j, x.n);
 }
 
-/* --- rotations --- */
+/* --- RoPE --- */
 
-void gw_rope_angles(float *angles, int n, uint32_t pos, uint32_t d, double base, double position_scale,
-                    const float *factors) {
-    uint32_t half = d / 2;
-    double ratio = pow(base, -2.0 / d), frequency = 1.0;
+void gw_rope_angles(float *angles, int n, uint32_t pos, const gw_rope *rope, const float *factors) {
+    uint32_t d = rope->head_dim, half = d / 2;
+    double ratio = pow(rope->base, -2.0 / d), frequency = 1.0;
     for (uint32_t i = 0; i < half; i++, frequency *= ratio)
         for (int t = 0; t < n; t++) {
-            double angle = (pos + t) * position_scale * (factors ? frequency / factors[i] : frequency);
+            double angle = (pos + t) * rope->scale * (factors ? frequency / factors[i] : frequency);
             angles[(size_t)t * d + i] = (float)cos(angle);
             angles[(size_t)t * d + half + i] = (float)sin(angle);
         }

@@ -19,9 +19,9 @@ static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
     gw_normalise(s->ops.pool, rule, w, x.columns, x, out, false);
 }
 
-static void norm_heads(gw_state *s, const gw_norm *w, gw_view x) {
+static void norm_heads(gw_state *s, const gw_norm *w, uint32_t head_dim, gw_view x) {
     gw_norm_rule rule = { s->config->arch->norm, s->config->eps };
-    gw_normalise(s->ops.pool, rule, w, s->config->head_dim, x, x, false);
+    gw_normalise(s->ops.pool, rule, w, head_dim, x, x, false);
 }
 
 /* x += norm(h) */
@@ -30,60 +30,36 @@ static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
     gw_normalise(s->ops.pool, rule, w, x.columns, h, x, true);
 }
 
-/* A piece's rows from row `first` of the batch on; none: n = 0. */
-static gw_piece piece_from(gw_piece p, int first) {
+/* Returns the segment's rows from row `first` of the batch on; n = 0: none. */
+static gw_segment segment_from(gw_segment p, int first) {
     int skip = first > p.row ? (int)gw_min(first - p.row, p.n) : 0;
-    return (gw_piece){ p.row + skip, p.n - skip, p.pos + skip, p.length, p.cache, p.turn + skip, p.text };
+    p.row += skip;
+    p.n -= skip;
+    p.pos += (uint32_t)skip;
+    return p;
 }
 
 /* x: the batch's rows from `first` on. */
-static void rotate(gw_state *s, gw_view x, bool global, int first, float scale) {
-    const gw_config *c = s->config;
-    const gw_batch *b = &s->batch;
-    for (int i = 0; i < b->n_pieces; i++) {
-        gw_piece p = piece_from(b->pieces[i], first);
-        if (!p.n) continue;
-        gw_view rows = { gw_row(x, p.row - first), p.n, x.columns };
-        const float *angles = b->angles[global] ? b->angles[global] + (size_t)p.turn * c->head_dim : NULL;
-        gw_rotate(s->ops.pool, rows, c->head_dim, angles, c->arch->positions == GW_POSITIONS_PAIRS, scale);
-    }
+static void rope(gw_state *s, gw_view x, const gw_layer_shape *shape, int first, float scale) {
+    gw_view angles = s->batch.angles[shape->rope];
+    gw_rotate(s->ops.pool, x, shape->head_dim, angles.at ? gw_row(angles, first) : NULL,
+              s->config->arch->positions == GW_POSITIONS_PAIRS, scale);
 }
 
-void gw_forward_begin(gw_state *s, const gw_piece *pieces, int n_pieces) {
+void gw_forward_begin(gw_state *s, int n_segments) {
     gw_batch *b = &s->batch;
     int n = 0;
-    for (int i = 0; i < n_pieces; i++) n += (b->pieces[i] = pieces[i]).n;
-    b->n_pieces = n_pieces;
+    for (int i = 0; i < n_segments; i++) n += b->segments[i].n;
+    b->n_segments = n_segments;
     b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = n;
-}
-
-/* Rotations of n positions from pos on, from row `turn` of the angles on. */
-static void turn(gw_state *s, uint32_t at, uint32_t pos, int n) {
-    const gw_config *c = s->config;
-    float *const *angles = s->batch.angles;
-    const float *factors = s->weights->rope_factors;
-    size_t row = (size_t)at * c->head_dim;
-    if (angles[0]) gw_rope_angles(angles[0] + row, n, pos, c->head_dim, c->rope_base_local, 1.0, factors);
-    if (angles[1]) gw_rope_angles(angles[1] + row, n, pos, c->head_dim, c->rope_base, c->position_scale, factors);
-}
-
-/* Positions come again in every text, so theirs are kept. */
-static void turn_piece(gw_state *s, const gw_piece *p) {
-    gw_batch *b = &s->batch;
-    uint32_t end = p->pos + (uint32_t)p->n;
-    if (!s->config->arch->both_ways) turn(s, p->turn, p->pos, p->n);
-    else if (end > b->turns) {
-        turn(s, b->turns, b->turns, (int)(end - b->turns));
-        b->turns = end;
-    }
 }
 
 void gw_forward_embed(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
     gw_batch *b = &s->batch;
-    for (int i = 0; i < b->n_pieces; i++) {
-        const gw_piece *p = &b->pieces[i];
+    for (int i = 0; i < b->n_segments; i++) {
+        const gw_segment *p = &b->segments[i];
         for (int t = p->row; t < p->row + p->n; t++) {
             float *x = gw_row(b->x, t), *at = gw_row(b->h, t);
             gw_matrix_row(&w->embedding, (size_t)ids[t], x);
@@ -92,11 +68,20 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
             gw_matrix_row(&w->positions, p->pos + (size_t)(t - p->row), at);
             for (uint32_t j = 0; j < c->n_embd; j++) x[j] += at[j];
         }
-        turn_piece(s, p);
+        for (int r = 0; r < GW_ROPES; r++)
+            if (b->angles[r].at)
+                gw_rope_angles(gw_row(b->angles[r], p->row), p->n, p->pos, &c->rope[r],
+                               r == GW_ROPE_GLOBAL ? w->rope_factors : NULL);
     }
 }
 
-/* Keys and values of all tokens, queries of those from `first` on. */
+/* Returns the cache that a layer's keys and values are in. */
+static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer) {
+    const gw_config *c = s->config;
+    return &s->kv.layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];
+}
+
+/* k and v of all tokens, q of those from `first` on. */
 static void project(gw_state *s, const gw_layer *w, int first) {
     gw_batch *b = &s->batch;
     const gw_linear *all[] = { &w->k, &w->v, &w->q };
@@ -106,39 +91,40 @@ static void project(gw_state *s, const gw_layer *w, int first) {
     if (first > 0 && q.n > 0) linear(s, gw_from(b->h, first), all + 2, &q, 1, true);
 }
 
-/* Where texts are seen both ways no layer's cache outlasts the layer. */
-static uint32_t cache_of(const gw_config *c, uint32_t layer) { return c->arch->both_ways ? 0 : layer; }
-
 void gw_forward_keep(gw_state *s, uint32_t layer, int first) {
     const gw_layer *w = &s->weights->layers[layer];
-    const gw_config *c = s->config;
+    const gw_layer_shape *shape = &s->config->layer[layer];
+    const gw_kv_layer *cache = cache_of(s, layer);
     gw_batch *b = &s->batch;
-    bool global = c->is_global[layer];
+    b->q.columns = b->a.columns = s->config->n_head * shape->head_dim;
+    b->k.columns = b->v.columns = shape->n_head_kv * shape->head_dim;
     gw_view q = gw_from(b->q, first);
 
     norm(s, &w->attn_norm, b->x, b->h);
     project(s, w, first);
-    norm_heads(s, &w->k_norm, b->k);
-    rotate(s, b->k, global, 0, 1.0f);
-    for (int i = 0; i < b->n_pieces; i++) {
-        const gw_piece *p = &b->pieces[i];
+    norm_heads(s, &w->k_norm, shape->head_dim, b->k);
+    rope(s, b->k, shape, 0, 1.0f);
+    for (int i = 0; i < b->n_segments; i++) {
+        const gw_segment *p = &b->segments[i];
         for (int t = 0; t < p->n; t++)
-            gw_kv_store(&s->kv, cache_of(c, layer), p->cache + p->pos + t, gw_row(b->k, p->row + t),
-                        gw_row(b->v, p->row + t));
+            gw_kv_store(cache, p->cache + p->pos + t, gw_row(b->k, p->row + t), gw_row(b->v, p->row + t));
     }
     if (q.n == 0) return;
-    norm_heads(s, &w->q_norm, q);
-    rotate(s, q, global, first, c->query_scale);
+    norm_heads(s, &w->q_norm, shape->head_dim, q);
+    rope(s, q, shape, first, s->config->query_scale);
 }
 
 gw_heads gw_forward_heads(const gw_config *c, uint32_t layer, uint32_t length) {
-    return (gw_heads){ .n_head = (int)c->n_head, .n_head_kv = (int)c->n_head_kv, .head_dim = (int)c->head_dim,
-                       .window = c->is_global[layer] ? 0 : c->window, .both_ways = c->arch->both_ways ? length : 0,
-                       .cap = c->attn_cap };
+    const gw_layer_shape *shape = &c->layer[layer];
+    uint32_t window = shape->window ? shape->window : UINT32_MAX;
+    gw_heads h = { .n_head = (int)c->n_head, .n_head_kv = (int)shape->n_head_kv, .head_dim = (int)shape->head_dim,
+                   .before = window - 1, .after = 0, .last = UINT32_MAX, .cap = c->attn_cap };
+    if (c->arch->policy->bidirectional) h.before = h.after = window / 2, h.last = length - 1;
+    return h;
 }
 
-gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_piece *p) {
-    return gw_kv_from(&s->kv, cache_of(s->config, layer), p->cache);
+gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment *p) {
+    return gw_kv_from(cache_of(s, layer), p->cache);
 }
 
 void gw_forward_attend(gw_state *s, uint32_t layer, int first) {
@@ -147,8 +133,8 @@ void gw_forward_attend(gw_state *s, uint32_t layer, int first) {
     gw_view x = gw_from(b->x, first), a = b->a, h = b->h;
     a.n = h.n = x.n;
 
-    for (int i = 0; i < b->n_pieces; i++) {
-        gw_piece p = piece_from(b->pieces[i], first);
+    for (int i = 0; i < b->n_segments; i++) {
+        gw_segment p = segment_from(b->segments[i], first);
         if (!p.n) continue;
         gw_kv_layer rows = gw_forward_cache(s, layer, &p);
         gw_attention(&s->ops, gw_forward_heads(s->config, layer, p.length), &rows, p.pos, gw_row(b->q, p.row),
@@ -162,6 +148,7 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
     const gw_layer *w = &s->weights->layers[layer];
     gw_batch *b = &s->batch;
     bool gated = w->gate.matrix.type != NULL;
+    b->gate.columns = b->up.columns = s->config->layer[layer].n_ff;
     gw_view x = gw_from(b->x, first), h = b->h, gate = b->gate, up = b->up;
     h.n = gate.n = up.n = x.n;
     if (!gated) gate.at = NULL;
@@ -172,13 +159,6 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
     gw_activate(s->ops.pool, s->config->arch->act, gate, up);
     linear(s, gated ? gate : up, (const gw_linear *[]){ &w->down }, &h, 1, false);
     add(s, &w->post_ffw_norm, h, x);
-}
-
-void gw_forward_layer(gw_state *s, uint32_t layer, int first) {
-    gw_forward_keep(s, layer, first);
-    if (first == s->batch.n) return;
-    gw_forward_attend(s, layer, first);
-    gw_forward_feed(s, layer, first);
 }
 
 void gw_forward_hidden(gw_state *s) { norm(s, &s->weights->output_norm, s->batch.x, s->batch.h); }
@@ -192,7 +172,7 @@ void gw_forward_logits(gw_state *s, int first, int rows) {
     for (int r = 1; r < rows; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
 }
 
-/* What the output's matrix is given of one token. */
+/* Returns the output matrix's input for one token. */
 static const float *head_input(gw_state *s, int token) {
     gw_view x = gw_from(s->batch.x, token), h = s->batch.h;
     x.n = h.n = 1;

@@ -13,11 +13,12 @@ static uint64_t head_bytes(int type, uint32_t d) {
     return type == GW_KV_I16 ? GW_I16_BYTES(d) : (uint64_t)d * sizeof(float);
 }
 
-static gw_kv_layer take_layer(const gw_kv_shape *s, uint32_t rows, bool global, gw_arena *arena) {
-    int type = s->type != GW_KV_AUTO ? s->type : global ? GW_KV_I16 : GW_KV_F32;
+static gw_kv_layer take_layer(const gw_layer_shape *s, int type, uint32_t rows, gw_arena *arena) {
+    bool ring = s->window != 0;
+    if (type == GW_KV_AUTO) type = ring ? GW_KV_F32 : GW_KV_I16;
     uint64_t head = head_bytes(type, s->head_dim), bytes = gw_times(gw_times(rows, s->n_head_kv), head);
     uint8_t *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
-    return (gw_kv_layer){ k, v, rows, (uint32_t)head, type };
+    return (gw_kv_layer){ k, v, rows, s->n_head_kv, s->head_dim, (uint32_t)head, type, ring };
 }
 
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
@@ -30,9 +31,10 @@ void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
     kv->shape = shape;
     kv->pos = kv->low = kv->saved_pos = 0;
     for (uint32_t l = 0; l < shape.n_layer; l++) {
-        bool global = shape.is_global[l];
-        gw_kv_layer layer = take_layer(&shape, global ? all : ring, global, arena), saved = { 0 };
-        if (!global && ring < all) saved = take_layer(&shape, shape.window, false, arena);
+        const gw_layer_shape *s = &shape.layer[l];
+        gw_kv_layer layer = { 0 }, saved = { 0 };
+        if (s->kv_owner == l) layer = take_layer(s, shape.type, s->window ? ring : all, arena);
+        if (layer.ring && ring < all) saved = take_layer(s, shape.type, shape.window, arena);
         if (measuring) continue;
         kv->layers[l] = layer;
         kv->saved[l] = saved;
@@ -56,7 +58,7 @@ static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
         gw_kv_layer *aside = &kv->saved[l], *ring = &kv->layers[l];
         if (!aside->rows) continue;
         gw_kv_layer *to = save ? aside : ring, *from = save ? ring : aside;
-        size_t row = (size_t)kv->shape.n_head_kv * ring->head;
+        size_t row = (size_t)ring->n_head * ring->head;
         copy_rows(to->k, to->rows, from->k, from->rows, first, length, row);
         copy_rows(to->v, to->rows, from->v, from->rows, first, length, row);
     }
@@ -80,7 +82,7 @@ uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
 void gw_kv_reserve(gw_kv *kv, uint32_t n) {
     uint32_t end = kv->pos + n;
     for (uint32_t l = 0; l < kv->shape.n_layer; l++)
-        if (!kv->shape.is_global[l] && end > kv->layers[l].rows)
+        if (kv->layers[l].ring && end > kv->layers[l].rows)
             kv->low = (uint32_t)gw_max(kv->low, end - kv->layers[l].rows);
 }
 
@@ -158,23 +160,25 @@ static void store_q8(uint8_t *out, const float *in, uint32_t d) {
     }
 }
 
-void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const float *v) {
+void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float *v) {
     static void (*const store[GW_KV_TYPES][2])(uint8_t *, const float *, uint32_t) = {
         [GW_KV_F32] = { store_f32, store_f32 }, [GW_KV_I16] = { gw_kv_query, store_i16 },
         [GW_KV_Q8] = { store_q8, store_q8 } };
-    gw_kv_layer *l = &kv->layers[layer];
-    uint32_t heads = kv->shape.n_head_kv, d = kv->shape.head_dim;
-    size_t at = (size_t)(pos % l->rows) * heads * l->head;
-    for (uint32_t h = 0; h < heads; h++, at += l->head) {
+    uint32_t d = l->head_dim;
+    size_t at = (size_t)(pos % l->rows) * l->n_head * l->head;
+    for (uint32_t h = 0; h < l->n_head; h++, at += l->head) {
         store[l->type][0](l->k + at, k + (size_t)h * d, d);
         store[l->type][1](l->v + at, v + (size_t)h * d, d);
     }
 }
 
-gw_kv_layer gw_kv_from(const gw_kv *kv, uint32_t layer, uint32_t row) {
-    gw_kv_layer l = kv->layers[layer];
-    size_t at = (size_t)row * kv->shape.n_head_kv * l.head;
-    return (gw_kv_layer){ l.k + at, l.v + at, l.rows - row, l.head, l.type };
+gw_kv_layer gw_kv_from(const gw_kv_layer *l, uint32_t row) {
+    gw_kv_layer from = *l;
+    size_t at = (size_t)row * l->n_head * l->head;
+    from.k += at;
+    from.v += at;
+    from.rows -= row;
+    return from;
 }
 
 void gw_kv_advance(gw_kv *kv, uint32_t n) { kv->pos += n; }
@@ -232,22 +236,19 @@ static bool sound_q8(const uint8_t *in, uint32_t d) {
     return true;
 }
 
-uint32_t gw_kv_row_bytes(const gw_kv *kv, uint32_t layer) {
-    return (uint32_t)(kv->shape.n_head_kv * used_bytes(kv->layers[layer].type, kv->shape.head_dim));
+uint32_t gw_kv_row_bytes(const gw_kv_layer *l) { return (uint32_t)(l->n_head * used_bytes(l->type, l->head_dim)); }
+
+void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out) {
+    size_t used = used_bytes(l->type, l->head_dim);
+    const uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * l->n_head * l->head;
+    for (uint32_t h = 0; h < l->n_head; h++) memcpy(out + h * used, row + (size_t)h * l->head, used);
 }
 
-void gw_kv_row_out(const gw_kv *kv, const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out) {
-    uint32_t heads = kv->shape.n_head_kv;
-    size_t used = used_bytes(l->type, kv->shape.head_dim);
-    const uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * heads * l->head;
-    for (uint32_t h = 0; h < heads; h++) memcpy(out + h * used, row + (size_t)h * l->head, used);
-}
-
-bool gw_kv_row_in(const gw_kv *kv, const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in) {
-    uint32_t heads = kv->shape.n_head_kv, d = kv->shape.head_dim;
+bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in) {
+    uint32_t d = l->head_dim;
     size_t used = used_bytes(l->type, d);
-    uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * heads * l->head;
-    for (uint32_t h = 0; h < heads; h++, in += used) {
+    uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * l->n_head * l->head;
+    for (uint32_t h = 0; h < l->n_head; h++, in += used) {
         bool sound = l->type == GW_KV_F32 ? sound_f32(in, d)
                    : l->type == GW_KV_Q8 ? sound_q8(in, d) : sound_i16(in, d, values);
         if (!sound) return false;

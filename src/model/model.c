@@ -17,16 +17,18 @@ static const struct weight { const char *name; size_t field; int columns, rows; 
     GW_LAYER_WEIGHTS(LAYER_ROW) GW_MODEL_WEIGHTS(MODEL_ROW)
 };
 
-static uint32_t size_of(const gw_config *c, int which) {
-    uint32_t q = c->n_head * c->head_dim, kv = c->n_head_kv * c->head_dim;
+/* layer: n_layer for weights of no layer. */
+static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
+    const gw_layer_shape *s = &c->layer[layer % c->n_layer];
+    uint32_t q = c->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
     switch (which) {
     case EMBD: return c->n_embd;
-    case FF: return c->n_ff;
+    case FF: return s->n_ff;
     case Q: return q;
     case KV: return kv;
     case QKV: return q + 2 * kv;
-    case HEAD: return c->head_dim;
-    case HALF_HEAD: return c->head_dim / 2;
+    case HEAD: return s->head_dim;
+    case HALF_HEAD: return c->rope[GW_ROPE_GLOBAL].head_dim / 2;
     case CONTEXT: return c->n_ctx_train;
     case DENSE: return c->n_dense;
     default: return c->n_vocab;
@@ -57,13 +59,14 @@ static gw_bound find_weight(const gw_file *f, const char *name) {
     return (gw_bound){ GW_WEIGHTS, 0 };
 }
 
-static int check_shape(gw_file *f, const gw_tensor *t, int weight) {
-    uint32_t k = size_of(&f->config, weights[weight].columns);
-    uint32_t rows = is_vector(weight) ? 1 : size_of(&f->config, weights[weight].rows);
+static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
+    const struct weight *w = &weights[b.weight];
+    uint32_t k = size_of(&f->config, b.layer, w->columns);
+    uint32_t rows = is_vector(b.weight) ? 1 : size_of(&f->config, b.layer, w->rows);
     const uint64_t *s = t->info.shape;
     if (s[0] == k && s[1] == rows && s[2] == 1 && s[3] == 1) return 0;
     char expected[48];
-    if (is_vector(weight)) snprintf(expected, sizeof expected, "[%u]", k);
+    if (is_vector(b.weight)) snprintf(expected, sizeof expected, "[%u]", k);
     else snprintf(expected, sizeof expected, "[%u, %u]", k, rows);
     return gw_fail(&f->error, GW_E_BAD_SHAPE, "tensor %s: shape\n%s\n[%llu, %llu, %llu, %llu]", t->info.name,
                    expected, (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
@@ -76,15 +79,15 @@ static int check_type(gw_file *f, const gw_tensor *t, int weight) {
                    is_vector(weight) ? "" : "one of ", is_vector(weight) ? "F32" : gw_type_list, t->type->name);
 }
 
-/* A step that the recipe would not take for this architecture: to pass over its weights would be wrong in silence. */
+/* Rejects weights that this architecture has no step for: ignoring them would silently produce wrong results. */
 static int check_known(gw_file *f, const gw_tensor *t, int weight) {
     const gw_arch *a = f->config.arch;
     bool dense = weight == GW_WEIGHT_DENSE_2 || weight == GW_WEIGHT_DENSE_3;
-    if (dense && a->both_ways && !f->config.n_dense)
-        return gw_fail(&f->error, GW_E_MISSING_KEY, "metadata key %s.dense_2_feat_out\na number\nno such key", a->name);
-    if ((a->required | a->optional) >> weight & 1) return 0;
-    return gw_fail(&f->error, GW_E_UNSUPPORTED_ARCH, "tensor %s\nno such tensor in a file of %s\none", t->info.name,
-                   a->name);
+    if (!((a->required | a->optional) >> weight & 1))
+        return gw_fail(&f->error, GW_E_UNSUPPORTED_ARCH, "tensor %s\nno such tensor in a file of %s\none", t->info.name,
+                       a->name);
+    if (!dense || f->config.n_dense) return 0;
+    return gw_fail(&f->error, GW_E_MISSING_KEY, "metadata key %s.dense_2_feat_out\na number\nno such key", a->name);
 }
 
 static void *field_of(const gw_file *f, gw_bound b) {
@@ -97,7 +100,7 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     gw_bound b = f->bound[i] = find_weight(f, t->info.name);
     int bad;
     if (b.weight == GW_WEIGHTS) return 0;
-    if ((bad = check_known(f, t, b.weight)) || (bad = check_shape(f, t, b.weight))) return bad;
+    if ((bad = check_known(f, t, b.weight)) || (bad = check_shape(f, t, b))) return bad;
     if ((bad = check_type(f, t, b.weight))) return bad;
     f->has[b.layer] |= 1ull << b.weight;
     if (!is_vector(b.weight))
@@ -180,8 +183,8 @@ static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0;
 
 int gw_file_kv_type(const gw_file *f, int asked) {
     bool floats = gw_file_layer_type(f)->items == 1 && !packs_floats(f);
-    bool once = f->config.arch->both_ways;   /* one layer's, so bytes are few */
-    return asked == GW_KV_AUTO && (floats || once) ? GW_KV_F32 : asked;
+    bool small = f->config.arch->policy->by_layer;   /* the cache holds one layer */
+    return asked == GW_KV_AUTO && (floats || small) ? GW_KV_F32 : asked;
 }
 
 /* --- places --- */
@@ -193,9 +196,8 @@ static bool has_output(const gw_file *f) { return f->has[f->config.n_layer] >> G
 static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
     bool is_output = weight == (has_output(f) ? GW_WEIGHT_OUTPUT : GW_WEIGHT_EMBEDDING);
     bool large = gw_times(m->rows, m->k) >= LARGE_OUTPUT;
-    if (f->config.arch->both_ways) return false;
     bool wanted = f->output == GW_OUTPUT_AUTO ? large : f->output == GW_OUTPUT_PLANES;
-    return is_output && wanted && gw_planes_fit(m->type, m->k);
+    return f->config.arch->policy->generates && is_output && wanted && gw_planes_fit(m->type, m->k);
 }
 
 /* Takes the tensor's place; gives what it becomes, in *matrix or in *vector. */
@@ -224,12 +226,12 @@ static gw_linear part_of(const gw_linear *whole, uint32_t first, uint32_t rows) 
     return (gw_linear){ gw_matrix_rows(&whole->matrix, first, rows), whole->bias ? whole->bias + first : NULL };
 }
 
-/* What is part of something else, or the same. */
+/* Sets the weights that are views of others. */
 static void share(gw_file *f) {
-    uint32_t q = size_of(&f->config, Q), kv = size_of(&f->config, KV);
     if (!has_output(f)) f->weights.output.matrix = f->weights.embedding;
     for (uint32_t l = 0; l < f->config.n_layer; l++) {
         gw_layer *w = &f->weights.layers[l];
+        uint32_t q = size_of(&f->config, l, Q), kv = size_of(&f->config, l, KV);
         if (!w->qkv.matrix.type) continue;
         w->q = part_of(&w->qkv, 0, q);
         w->k = part_of(&w->qkv, q, kv);
@@ -261,13 +263,17 @@ float *gw_file_vector(const gw_file *f, uint32_t i) {
 
 /* --- telling models apart --- */
 
-/* One by one: a struct has gaps. */
+/* Field by field, because structs have padding. Saved states name this hash: changing it rejects them all. */
 static uint64_t hash_rules(const gw_config *c) {
-    const double rules[] = { c->n_vocab, c->n_layer, c->n_embd, c->n_ff, c->n_head, c->n_head_kv, c->head_dim,
-                             c->window, c->pattern, c->eps, c->embedding_scale, c->query_scale, c->attn_cap,
-                             c->logit_cap, c->rope_base, c->rope_base_local, c->position_scale };
+    const gw_layer_shape *first = c->layer;
+    const gw_rope *local = &c->rope[GW_ROPE_LOCAL], *global = &c->rope[GW_ROPE_GLOBAL];
+    const double rules[] = { c->n_vocab, c->n_layer, c->n_embd, first->n_ff, c->n_head, first->n_head_kv,
+                             first->head_dim, c->window, c->pattern, c->eps, c->embedding_scale, c->query_scale,
+                             c->attn_cap, c->logit_cap, global->base, local->base, global->scale };
+    uint8_t is_global[GW_MAX_LAYERS];
+    for (uint32_t l = 0; l < c->n_layer; l++) is_global[l] = !c->layer[l].window;
     uint64_t h = gw_hash(strlen(c->arch->name), c->arch->name, strlen(c->arch->name));
-    return gw_hash(gw_hash(h, rules, sizeof rules), c->is_global, c->n_layer);
+    return gw_hash(gw_hash(h, rules, sizeof rules), is_global, c->n_layer);
 }
 
 uint64_t gw_file_hash(const gw_file *f) {

@@ -1,6 +1,7 @@
 /* tokens: see tokens.h */
 #include "model/tokens.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,27 +15,29 @@ enum {
     ID_NAMES = sizeof id_names / sizeof *id_names,
 };
 
-/* tokenizer.ggml.NAME_token_id into *id, -1 if the file has none below n. */
+/* Reads tokenizer.ggml.NAME_token_id into *id, -1 if the file has none; fails for an id that is not below n. "None" is
+ * also -1 and its 32 bits without a sign (4294967295), which converters write, and any padding token outside the
+ * vocabulary: files of fine-tuned models name one that their vocabulary lost, and no text is padded here. */
 static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id, gw_error *e) {
     char key[48];
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
     const gw_entry *entry = gw_store_find(s, key);
     *id = -1;
     if (!entry) return 0;
-    if (!gw_is_number(entry))
-        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\na number\nanother type", key);
-    double v = entry->value.number;
+    double v = gw_is_number(entry) ? entry->value.number : NAN;
     if (v >= 0 && v < n) *id = (int32_t)v;
+    else if (v != -1 && v != UINT32_MAX && !(*name == 'p' && v >= n))
+        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\na number below %u\n%.15g", key, n, v);
     return 0;
 }
 
 /* Before the tokenizer is finished: users' text must not name these. */
-static int mark_control(const gw_store *s, gw_tokenizer *tokenizer, gw_error *e) {
-    int32_t id;
+static int read_ids(gw_tokens *t, int32_t *eom, const gw_store *s, uint32_t n, gw_tokenizer *tokenizer, gw_error *e) {
+    int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, eom, &t->pad };
     int bad = 0;
     for (int i = 0; i < ID_NAMES && !bad; i++) {
-        bad = read_id(s, id_names[i], GW_MAX_VOCAB, &id, e);
-        if (!bad && id >= 0) gw_tokenizer_mark_control(tokenizer, id);
+        bad = read_id(s, id_names[i], n, ids[i], e);
+        if (!bad && *ids[i] >= 0) gw_tokenizer_mark_control(tokenizer, *ids[i]);
     }
     return bad;
 }
@@ -45,16 +48,18 @@ static bool flag(const gw_store *s, const char *key, bool otherwise) {
     return gw_is_number(e) ? e->value.number != 0 : otherwise;
 }
 
-static int finish(const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
+/* The tokenizer, and the ids of *t and *eom. */
+static int finish(gw_tokens *t, int32_t *eom, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer,
+                  gw_error *e) {
     gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
                                .pre = gw_store_text(s, "tokenizer.ggml.pre"),
                                .space_prefix = flag(s, "tokenizer.ggml.add_space_prefix", a->space_prefix) };
     if (!kind.pre) kind.pre = a->pre;
-    bool tokens = gw_store_find(s, "tokenizer.ggml.tokens") != NULL;
-    if (!kind.model || !tokens)
+    const gw_entry *tokens = gw_store_find(s, "tokenizer.ggml.tokens");
+    if (!kind.model || !tokens || !tokens->count)
         return gw_fail(e, GW_E_MISSING_TOKENIZER, "metadata key %s\nthe tokenizer in the file\nno such key",
                        kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
-    int bad = mark_control(s, tokenizer, e);
+    int bad = read_ids(t, eom, s, (uint32_t)tokens->count, tokenizer, e);
     return bad ? bad : gw_tokenizer_finish(tokenizer, &kind, e);
 }
 
@@ -81,14 +86,12 @@ static void find_ends(gw_tokens *t, const gw_tokenizer *tokenizer) {
 }
 
 int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
-    int32_t eom;
-    int bad = finish(s, a, tokenizer, e);
+    int32_t eom = -1;
+    *t = (gw_tokens){ 0 };
+    int bad = finish(t, &eom, s, a, tokenizer, e);
     if (bad) return bad;
-    uint32_t n = gw_tokenizer_size(tokenizer);
-    *t = (gw_tokens){ .add_bos = adds_bos(s), .add_eos = flag(s, "tokenizer.ggml.add_eos_token", false) };
-    int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, &eom, &t->pad };
-    for (int i = 0; i < ID_NAMES && !bad; i++) bad = read_id(s, id_names[i], n, ids[i], e);
-    if (bad) return bad;
+    t->add_bos = adds_bos(s);
+    t->add_eos = flag(s, "tokenizer.ggml.add_eos_token", false);
     add_end(t, eom);
     find_ends(t, tokenizer);
     return 0;

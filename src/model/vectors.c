@@ -14,8 +14,8 @@ void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena
     v->wide = take(arena, c->n_dense ? texts : 0, c->n_dense);
 }
 
-/* Rows of h that are a piece of a text. */
-static void add_piece(gw_vectors *v, gw_view h, const gw_piece *p) {
+/* Adds the rows of h that belong to a segment. */
+static void add_segment(gw_vectors *v, gw_view h, const gw_segment *p) {
     uint32_t width = h.columns;
     bool first = p->pos == 0, last = p->pos + (uint32_t)p->n == p->length;
     float *out = gw_row(v->rows, (int)p->text);
@@ -32,7 +32,7 @@ static void add_piece(gw_vectors *v, gw_view h, const gw_piece *p) {
 
 void gw_vectors_add(gw_vectors *v, gw_state *s) {
     gw_forward_hidden(s);
-    for (int i = 0; i < s->batch.n_pieces; i++) add_piece(v, s->batch.h, &s->batch.pieces[i]);
+    for (int i = 0; i < s->batch.n_segments; i++) add_segment(v, s->batch.h, &s->batch.segments[i]);
 }
 
 void gw_vectors_finish(gw_vectors *v, gw_state *s, int n) {

@@ -1,12 +1,10 @@
-/* vectors: one vector for each text of what the recipe makes of its tokens: pooled, then through the two dense layers
- * where a file has them (Reimers and Gurevych 2019; Vera et al. 2025, EmbeddingGemma). */
+/* vectors: embeds texts: pools the outputs of each text's tokens, then applies the two dense layers, if the file has
+ * them (Reimers and Gurevych 2019; Vera et al. 2025, EmbeddingGemma). */
 #ifndef GW_VECTORS_H
 #define GW_VECTORS_H
 
 #include "model/forward.h"
 
-/* Texts that go through together, at most; where the tokens of all of them must be one batch. */
-enum { GW_TEXTS = GW_BATCH, GW_FEW_TEXTS = 16 };
 enum { GW_POOL_MEAN, GW_POOL_LAST };   /* of all tokens; the last one */
 
 typedef struct {
@@ -17,9 +15,9 @@ typedef struct {
 } gw_vectors;
 
 void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena *arena);
-/* Adds the batch's tokens, behind the last layer; h is lost. A text's tokens come in order. */
+/* Adds the outputs of the batch's tokens; overwrites h. A text's tokens come in order. */
 void gw_vectors_add(gw_vectors *v, gw_state *s);
-/* All tokens of n texts were added. */
+/* Call when all tokens of n texts were added. */
 void gw_vectors_finish(gw_vectors *v, gw_state *s, int n);
 
 #endif

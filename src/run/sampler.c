@@ -5,7 +5,7 @@
  * to a draw: exp is the fixed polynomial below, sums have a fixed order (and the build turns
  * contraction to fused multiply-add off). Random numbers: PCG32 (O'Neill, XSH-RR 64/32), seeded by
  * splitmix64 (Steele, Lea, Flood). */
-#include "run/sampler.h"
+#include "run/state.h"
 
 #include <float.h>
 #include <math.h>
@@ -576,6 +576,8 @@ typedef struct {
     uint32_t n_bias, n_history;
 } saved;
 typedef struct { int32_t id; float bias; } saved_bias;
+_Static_assert(GW_LAYOUT == 1 && N_OPTIONS == 10 && sizeof(saved) == 104 && sizeof(saved_bias) == 8,
+               "saved samplers changed: increase GW_LAYOUT (state.h), then adjust this line");
 _Static_assert(sizeof(saved) + MAX_BIAS * sizeof(saved_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST, "size");
 
 static size_t saved_bytes(uint32_t n_bias, uint32_t n_history) {

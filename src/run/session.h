@@ -1,5 +1,5 @@
-/* session: one running context of a model: its ids, which of them are evaluated, and the batch that is
- * under way. Decides what forward computes, and when. */
+/* session: one running context of a model: its ids, which of them are evaluated, and which step comes next. Decides
+ * what forward computes, and when. */
 #ifndef GW_SESSION_H
 #define GW_SESSION_H
 
@@ -9,14 +9,12 @@
 
 enum { GW_MOST_EXACT = 256 };
 
-/* Texts that go through together. Those that are seen both ways do so layer by layer, a batch at a time: a layer keeps
- * all of them before any attends. Others are one batch. */
-typedef struct {
-    uint32_t n, first[GW_TEXTS + 1];   /* text i: ids first[i] .. first[i + 1] - 1 */
-    int step;                 /* GW_PACK_…, of the rows from `row` on */
-    uint32_t row;
-    gw_view x, q;             /* [n_ctx] rows, of which a batch's views are some */
-} gw_texts;
+/* A step takes up to GW_BATCH rows through one of the three parts of a layer (forward.h) or, after the last layer, to
+ * logits or vectors. */
+enum { GW_STEP_KEEP, GW_STEP_ATTEND, GW_STEP_FEED, GW_STEP_FINISH };
+
+/* Texts that are evaluated together. */
+typedef struct { uint32_t n, first[GW_TEXTS + 1]; } gw_texts;   /* text i: ids first[i] .. first[i + 1] - 1 */
 
 typedef struct {
     gw_state state;
@@ -24,15 +22,19 @@ typedef struct {
     uint32_t n_ctx;
     int32_t *ids;             /* [n_ctx] */
     uint32_t n_ids;           /* the first state.kv.pos of them are evaluated */
-    uint32_t layer;           /* of the batch under way; state.batch.n == 0: none */
-    uint32_t n_prompt;        /* ids that came by sync and are not all evaluated yet; 0: none */
-    uint32_t logit_first, logit_rows, row;   /* row: of the batch, next one to get logits when all are wanted */
+    /* The block under way, ids kv.pos .. end - 1; state.batch.n == 0: none. All its rows take a step before any of them
+     * takes the next one. */
+    uint32_t end, row;        /* row: the next one to take the step */
+    uint32_t layer;
+    int step;                 /* GW_STEP_… */
+    gw_view x, q, angles[GW_ROPES];   /* rows of a block; the batch's views are parts of them */
+    uint32_t n_prompt;        /* ids set by sync or pack that are not all evaluated yet; 0: none */
+    uint32_t logit_first, logit_rows;
     bool want_all, want_top, want_vectors, want_look;
-    int stage;                /* of the layer under way, where each step is looked at: GW_LOOK_… */
     int n_exact;              /* want_top: of exact[], logits that are wanted besides the greatest; -1: all are */
     int32_t exact[GW_MOST_EXACT];
-    gw_rows wanted;           /* rows of logits that anybody asks for, until the next sync */
-    gw_texts pack;
+    gw_rows wanted;           /* rows of logits that are used, until the next sync */
+    gw_texts pack;            /* want_vectors: the ids' texts */
     gw_vectors vectors;
     _Atomic int32_t abort;
     void *block;
@@ -47,13 +49,12 @@ void gw_session_free(gw_session *s);
 
 /* As documented in api.h. */
 enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2, GW_RUN_LOOK = 3 };
-enum { GW_LOOK_BEFORE, GW_LOOK_BETWEEN, GW_LOOK_BEHIND };
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
 void gw_session_want_all(gw_session *s, bool on);
 void gw_session_want_top(gw_session *s, bool on);
-/* Texts that may go through together, and their ids, if they are more than one. */
+/* The most texts in a pack, and the most ids of all of them if they are more than one. */
 typedef struct { uint32_t texts, ids; } gw_session_room;
 gw_session_room gw_session_together(const gw_session *s);
 int gw_session_pack(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);

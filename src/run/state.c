@@ -22,17 +22,18 @@ void gw_state_key(const gw_state_of *of, char key[17]) {
 
 typedef struct { uint32_t first, end; } span;
 
-static bool is_ring(const gw_state_io *io) { return !io->of.session->state.kv.shape.is_global[io->layer]; }
+static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->state.kv.layers[io->layer]; }
 
 /* Positions of the current plane. */
 static span rows_of(const gw_state_io *io) {
-    const gw_kv *kv = &io->of.session->state.kv;
-    uint32_t aside = is_ring(io) ? io->head.aside : 0;
-    if (io->plane < KEYS_ASIDE) return (span){ is_ring(io) ? io->head.low : 0, io->head.pos };
-    return (span){ aside ? gw_kv_window_start(kv, aside) : 0, aside };
+    const gw_kv_layer *l = layer_of(io);
+    uint32_t aside = l->ring ? io->head.aside : 0;
+    if (!l->rows) return (span){ 0 };   /* another layer owns them */
+    if (io->plane < KEYS_ASIDE) return (span){ l->ring ? io->head.low : 0, io->head.pos };
+    return (span){ gw_kv_window_start(&io->of.session->state.kv, aside), aside };
 }
 
-/* To the plane that has the next row: true if there is one. */
+/* Moves on to the plane that has the next row; false if there is none. */
 static bool next_row(gw_state_io *io) {
     uint32_t layers = io->of.session->state.kv.shape.n_layer;
     while (io->layer < layers) {
@@ -47,16 +48,15 @@ static bool next_row(gw_state_io *io) {
     return false;
 }
 
-/* Bytes of the next piece. Moves on to the phase that has one. */
+/* Returns the bytes of the next piece, after moving on to its phase. */
 static size_t piece(gw_state_io *io) {
-    const gw_kv *kv = &io->of.session->state.kv;
     if (io->phase == IDENTIFIERS && io->at == io->head.pos) io->at = 0, io->phase = SAMPLER;
     if (io->phase == ROWS && !next_row(io)) io->phase = HASH;
     switch (io->phase) {
     case HEADER: return sizeof io->head;
     case IDENTIFIERS: return gw_min(IDS, io->head.pos - io->at) * sizeof(int32_t);
     case SAMPLER: return io->head.sampler;
-    case ROWS: return gw_kv_row_bytes(kv, io->layer);
+    case ROWS: return gw_kv_row_bytes(layer_of(io));
     case HASH: return sizeof io->hash;
     default: return 0;
     }
@@ -77,7 +77,7 @@ static uint64_t all_bytes(const gw_state_io *io) {
     for (walk.layer = 0; walk.layer < walk.of.session->state.kv.shape.n_layer; walk.layer++)
         for (walk.plane = 0; walk.plane < PLANES; walk.plane++) {
             span s = rows_of(&walk);
-            sum += (uint64_t)(s.end - s.first) * gw_kv_row_bytes(&walk.of.session->state.kv, walk.layer);
+            sum += (uint64_t)(s.end - s.first) * gw_kv_row_bytes(layer_of(&walk));
         }
     return sum;
 }
@@ -85,7 +85,7 @@ static uint64_t all_bytes(const gw_state_io *io) {
 static int begin(gw_state_io *io, gw_state_of of) {
     size_t size = WINDOW_BYTES;
     const gw_kv *kv = &of.session->state.kv;
-    for (uint32_t l = 0; l < kv->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(kv, l));
+    for (uint32_t l = 0; l < kv->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(&kv->layers[l]));
     gw_state_end(io);
     *io = (gw_state_io){ .of = of, .window = gw_alloc(size), .size = size };
     return io->window ? 0 : gw_fail(of.error, GW_E_NO_MEMORY, "window of a saved state\n%zu bytes\nno memory", size);
@@ -98,11 +98,12 @@ void gw_state_end(gw_state_io *io) {
 
 /* --- writing --- */
 
-/* A header with what the session itself is. */
+/* Returns a header that describes the session; head sizes are those of the first layer. */
 static gw_state_header header_of(const gw_state_of *of) {
-    const gw_kv_shape *s = &of->session->state.kv.shape;
-    gw_state_header h = { .layout = GW_LAYOUT, .kv_type = (uint32_t)s->type, .model = of->model, .n_layer = s->n_layer,
-                          .n_head_kv = s->n_head_kv, .head_dim = s->head_dim, .window = s->window };
+    const gw_kv *kv = &of->session->state.kv;
+    gw_state_header h = { .layout = GW_LAYOUT, .kv_type = (uint32_t)kv->shape.type, .model = of->model,
+                          .n_layer = kv->shape.n_layer, .n_head_kv = kv->layers->n_head,
+                          .head_dim = kv->layers->head_dim, .window = kv->shape.window };
     memcpy(h.magic, magic, sizeof magic);
     return h;
 }
@@ -146,7 +147,7 @@ static void write_piece(gw_state_io *io, uint8_t *out, size_t n) {
     case SAMPLER: gw_sampler_write(io->of.sampler, out); break;
     case ROWS: {
         const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
-        gw_kv_row_out(kv, l, io->plane & 1, io->at, out);
+        gw_kv_row_out(l, io->plane & 1, io->at, out);
         break;
     }
     default: memcpy(out, &io->hash, n);
@@ -181,7 +182,7 @@ static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t
                    (unsigned long long)got);
 }
 
-/* Its place among ids, rings and rows kept aside: nothing else of a header may differ from the session's own. */
+/* Checks the fields that may differ from the session's own. */
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->state.kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx) return refuse(io, "tokens, at most", kv->shape.n_ctx, h->pos);
@@ -208,7 +209,7 @@ static int check_header(gw_state_io *io, const gw_state_header *h) {
     return check_places(io, h);
 }
 
-/* Checks it, then empties the cache for what comes. */
+/* Checks the header, then empties the cache. */
 static int take_header(gw_state_io *io, const uint8_t *bytes) {
     gw_state_header h;
     uint64_t whole = io->head.bytes;
@@ -232,17 +233,17 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
     return 0;
 }
 
-/* Rows that this ring has no room for are left out: another context length. */
+/* Skips rows that this ring, of another context length, has no room for. */
 static int take_row(gw_state_io *io, const uint8_t *bytes) {
     const gw_kv *kv = &io->of.session->state.kv;
     const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
     if (rows_of(io).end - io->at > l->rows) return 0;
-    if (gw_kv_row_in(kv, l, io->plane & 1, io->at, bytes)) return 0;
+    if (gw_kv_row_in(l, io->plane & 1, io->at, bytes)) return 0;
     return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: layer %u, token %u\nnumbers that a cache holds\nothers",
                    io->layer, io->at);
 }
 
-/* All is there: from now on the session has it. */
+/* Accepts the state if its hash is right. */
 static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     gw_session *s = io->of.session;
     gw_kv *kv = &s->state.kv;
@@ -252,9 +253,7 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
                                          (unsigned long long)io->hash, (unsigned long long)hash);
     kv->pos = s->n_ids = io->head.pos;
     kv->low = io->head.low;
-    for (uint32_t l = 0; l < kv->shape.n_layer; l++)
-        if (!kv->shape.is_global[l] && kv->pos > kv->layers[l].rows)
-            kv->low = (uint32_t)gw_max(kv->low, kv->pos - kv->layers[l].rows);
+    gw_kv_reserve(kv, 0);   /* rings may be shorter than those that were saved */
     kv->saved_pos = keeps_aside(kv) ? io->head.aside : 0;
     return 0;
 }

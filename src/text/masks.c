@@ -1,312 +1,257 @@
-/* masks: see masks.h. What is kept of a state, in the states' block:
- *   kind, number of ids, number of places, characters of plain tokens (0: none are in it), then the ids (or a bit for
- *   each of the vocabulary), then the places */
+/* masks: see masks.h. */
 #include "text/masks.h"
 
 #include <string.h>
 
-enum { LIST = 1, BITS = 2, HEAD = 4, NODES = 16 };   /* NODES: of a tree, that are one step of work */
-/* A rule that may end anywhere has a place at each node that goes on; below one of them, in a rule that may end
- * anywhere too, there are places again, of a smaller tree. Gemma's vocabulary has 588,000 nodes, and 800,000 places at
- * most. */
-enum { FEW_PLACES = 1 << 16 };
+enum { NODES_PER_STEP = 16 };   /* of a tree */
+/* A rule that may end anywhere exits at each node that has children; below one of them, a rule that may end anywhere
+ * exits again, in a smaller tree. Gemma's vocabulary has 588,000 nodes, and at most 800,000 exits. */
+enum { FEW_EXITS = 1 << 16 };
 #define IN_ODD 0x80000000u
 
-/* --- when the block is full ------------------------------------------------------------------------ */
+/* What is known of a DFA state, in the block. */
+typedef struct {
+    uint32_t n;           /* words of tokens: ids, or, if bits, a mask */
+    bool bits;
+    uint32_t n_exits;
+    uint32_t plain;       /* gw_plain_length; 0: no plain tokens besides */
+    uint32_t tokens[];    /* [n], then the exits */
+} memo;
 
-/* What is in use while a mask is looked for: the items of the text, the places to return to, with their states, and the
- * states of the path's depths [first, last). A state's items stand behind one that says how many, and its flags. */
-typedef struct { gw_item *all; uint32_t n; } in_use;
+static memo *memo_of(const gw_mask_builder *b, uint32_t state) { return (memo *)(b->d->words + b->d->memo[state]); }
 
-static void put(in_use *u, gw_item item) {
-    if (u->all) u->all[u->n] = item;
-    u->n++;
+static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
+
+/* Collects garbage (states.h). In use are the items, the returns, and states [first, last) of the path. */
+static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
+    return gw_dfa_collect(b->d, &(gw_roots){ b->items, b->n_items, b->returns, b->n_returns, b->path + first,
+                                             last - first });
 }
 
-static void put_state(const gw_masks *k, in_use *u, uint32_t state) {
-    uint32_t n = 0;
-    const gw_item *items = state > GW_STATE_DEAD ? gw_state_items(k->s, state, &n) : NULL;
-    put(u, (gw_item){ n, GW_NEVER, k->s->flags[state], k->s->bottom });
-    for (uint32_t i = 0; i < n; i++) put(u, items[i]);
-}
-
-static void put_all(const gw_masks *k, in_use *u, uint32_t first, uint32_t last) {
-    for (uint32_t i = 0; i < k->n_items; i++) put(u, k->items[i]);
-    for (uint32_t i = 0; i < k->n_returns; i++) {
-        put(u, (gw_item){ 0, GW_NEVER, 0, k->returns[i].frames });
-        put_state(k, u, k->returns[i].state);
-    }
-    for (uint32_t i = first; i < last; i++) put_state(k, u, k->path[i]);
-}
-
-/* The new number of a state: GW_STATE_NONE where there was none, or no room for it. */
-static uint32_t take_state(gw_masks *k, in_use *u) {
-    gw_item head = u->all[u->n++];
-    gw_set_clear(k->s);
-    k->s->set->ends = head.count & GW_STATE_ENDS;
-    for (uint32_t i = 0; i < head.at; i++) gw_set_add(k->s, u->all[u->n++]);
-    return head.count ? gw_state_of_set(k->s) : GW_STATE_NONE;
-}
-
-static bool take_all(gw_masks *k, in_use *u, uint32_t first, uint32_t last) {
-    bool fine = true;
-    u->n = k->n_items;
-    memcpy(k->items, u->all, k->n_items * sizeof *k->items);
-    for (uint32_t i = 0; i < k->n_returns; i++) {
-        bool is = k->returns[i].state > GW_STATE_DEAD;
-        k->returns[i].frames = u->all[u->n++].frames;
-        k->returns[i].state = take_state(k, u);
-        fine = fine && (!is || k->returns[i].state);
-    }
-    for (uint32_t i = first; i < last; i++) fine = (k->path[i] = (uint16_t)take_state(k, u)) && fine;
-    return fine;
-}
-
-/* Forgets all but what is in use: states and frames are named anew. 0, GW_FULL, or a coded error. */
-static int make_room(gw_masks *k, uint32_t first, uint32_t last) {
-    in_use u = { 0 };
-    put_all(k, &u, first, last);
-    u.all = gw_alloc((u.n + 1) * sizeof *u.all);
-    if (!u.all) return gw_fail(k->s->error, GW_E_NO_MEMORY, "a grammar's states\n%u items\nno memory", u.n);
-    u.n = 0;
-    put_all(k, &u, first, last);
-    int bad = gw_states_forget(k->s, &(gw_kept){ u.all, u.n });
-    if (!bad && !take_all(k, &u, first, last)) bad = GW_FULL;
-    gw_free(u.all);
-    return bad;
+static int too_ambiguous(const gw_mask_builder *b, const char *what, int most) {
+    return gw_fail(b->d->error, GW_E_BAD_FORMAT, "the grammar is too ambiguous here: %s\nat most %d\nmore", what, most);
 }
 
 /* --- walking the tree ------------------------------------------------------------------------------ */
 
-/* Where a byte leads from a state. *bad: GW_FULL, or a coded error. */
-static uint32_t next_of(gw_states *s, uint32_t state, uint32_t byte, int *bad) {
-    const uint16_t *table = gw_state_table(s, state);
+/* Returns the state that a byte leads to. *bad: GW_FULL or a coded error. */
+static uint32_t next_of(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
+    const uint16_t *table = gw_dfa_table(d, state);
     *bad = table ? 0 : GW_FULL;
     if (!table) return GW_STATE_NONE;
-    return table[byte] ? table[byte] : gw_state_make_next(s, state, byte, bad);
+    return table[byte] ? table[byte] : gw_dfa_next(d, state, byte, bad);
 }
 
-/* Nodes [i, end), whose parent was reached in a state: tokens into the mask, or into ids where there is none. Where the
- * bottom is reached and the tree goes on, the node is a place. */
-static int walk(gw_masks *k, const gw_tree *t, uint32_t i, uint32_t end, uint32_t state, uint32_t *mask) {
-    gw_states *s = k->s;
-    uint32_t flag = t == &k->trie->odd ? IN_ODD : 0, first = i < end ? t->depth[i] - 1u : 0;
-    k->path[first] = (uint16_t)state;
+/* Walks nodes [i, end), whose parent was reached in a state. Tokens go to the mask, or to ids if there is none. A node
+ * with children where the bottom is reached is an exit. */
+static int walk(gw_mask_builder *b, const gw_tree *t, uint32_t i, uint32_t end, uint32_t state, uint32_t *mask) {
+    gw_dfa *d = b->d;
+    uint32_t flag = t == &b->trie->odd ? IN_ODD : 0, first = i < end ? t->depth[i] - 1u : 0;
+    b->path[first] = (uint16_t)state;
     while (i < end) {
         uint32_t depth = t->depth[i], byte = t->head[i] & 255, id1 = t->head[i] >> 8;
         int bad;
-        uint32_t next = next_of(s, k->path[depth - 1], byte, &bad);
-        if (bad == GW_FULL && !(bad = make_room(k, first, depth))) next = next_of(s, k->path[depth - 1], byte, &bad);
+        uint32_t next = next_of(d, b->path[depth - 1], byte, &bad);
+        if (bad == GW_FULL && !(bad = make_room(b, first, depth))) next = next_of(d, b->path[depth - 1], byte, &bad);
         if (bad) return bad;
         if (next == GW_STATE_DEAD) {
             i = t->skip[i];
             continue;
         }
-        if (id1 && mask) mask[(id1 - 1) / 32] |= 1u << (id1 - 1) % 32;
-        else if (id1) k->ids[k->n_ids++] = id1 - 1;
-        bool on = t->skip[i] > i + 1;
-        if (on && s->flags[next] & GW_STATE_ENDS) {
-            if (k->n_places == k->most_places) return GW_FULL;
-            k->places[k->n_places++] = i | flag;
+        if (id1 && mask) set_bit(mask, id1 - 1);
+        else if (id1) b->ids[b->n_ids++] = id1 - 1;
+        bool inner = t->skip[i] > i + 1;
+        if (inner && d->flags[next] & GW_STATE_ENDS) {
+            if (b->n_exits == b->most_exits) return GW_FULL;
+            b->exits[b->n_exits++] = i | flag;
         }
-        if (on && s->flags[next] & GW_STATE_GOES) {
-            k->path[depth] = (uint16_t)next;
+        if (inner && d->flags[next] & GW_STATE_GOES) {
+            b->path[depth] = (uint16_t)next;
             i++;
         } else i = t->skip[i];
     }
     return 0;
 }
 
-/* --- what is kept of a state ----------------------------------------------------------------------- */
+/* --- what is known of a state ---------------------------------------------------------------------- */
 
-/* Of the state that a walk began with. */
-static int keep(gw_masks *k, uint32_t plain) {
-    gw_states *s = k->s;
-    uint32_t words = k->trie->words;
-    k->found++;
-    bool bits = k->n_ids > words;
-    uint32_t size = bits ? words : k->n_ids, all = HEAD + size + k->n_places, at = gw_states_take(s, all);
-    int bad = at ? 0 : make_room(k, 0, 1);
+/* Stores what a walk found for the state at the path's start. */
+static int store(gw_mask_builder *b, uint32_t plain) {
+    gw_dfa *d = b->d;
+    b->found++;
+    bool bits = b->n_ids > b->trie->words;
+    uint32_t n = bits ? b->trie->words : b->n_ids, size = sizeof(memo) / sizeof(uint32_t) + n + b->n_exits;
+    uint32_t at = gw_dfa_take(d, size);
+    int bad = at ? 0 : make_room(b, 0, 1);
     if (bad) return bad;
-    if (!at && !(at = gw_states_take(s, all))) return GW_FULL;
-    uint32_t *w = s->words + at;
-    w[0] = bits ? BITS : LIST;
-    w[1] = size;
-    w[2] = k->n_places;
-    w[3] = plain;
-    if (bits) memset(w + HEAD, 0, words * sizeof *w);
-    for (uint32_t i = 0; i < k->n_ids; i++) {
-        if (bits) w[HEAD + k->ids[i] / 32] |= 1u << k->ids[i] % 32;
-        else w[HEAD + i] = k->ids[i];
+    if (!at && !(at = gw_dfa_take(d, size))) return GW_FULL;
+    d->memo[b->path[0]] = at;
+    memo *m = memo_of(b, b->path[0]);
+    *m = (memo){ n, bits, b->n_exits, plain };
+    if (bits) memset(m->tokens, 0, n * sizeof *m->tokens);
+    for (uint32_t i = 0; i < b->n_ids; i++) {
+        if (bits) set_bit(m->tokens, b->ids[i]);
+        else m->tokens[i] = b->ids[i];
     }
-    memcpy(w + HEAD + size, k->places, k->n_places * sizeof *w);
-    s->answer[k->path[0]] = at;
+    memcpy(m->tokens + n, b->exits, b->n_exits * sizeof *b->exits);
     return 0;
 }
 
-/* *state gets a new number where room had to be made. */
-static int answer(gw_masks *k, uint32_t *state) {
-    uint32_t plain = gw_plain_length(&k->plain, *state);
-    const gw_tree *t = plain ? &k->trie->odd : &k->trie->all;
-    k->n_ids = k->n_places = 0;
-    int bad = walk(k, t, 0, t->n, *state, NULL);
-    if (!bad) bad = keep(k, plain);
-    *state = k->path[0];
+/* Finds the tokens of a state. A collection renames *state. */
+static int find(gw_mask_builder *b, uint32_t *state) {
+    uint32_t plain = gw_plain_length(&b->plain, *state);
+    const gw_tree *t = plain ? &b->trie->odd : &b->trie->all;
+    b->n_ids = b->n_exits = 0;
+    int bad = walk(b, t, 0, t->n, *state, NULL);
+    if (!bad) bad = store(b, plain);
+    *state = b->path[0];
     return bad;
 }
 
-/* Most masks are one set of the vocabulary's, and a few tokens more: the set is copied. */
-static void apply_bits(gw_masks *k, const uint32_t *from, uint32_t *mask) {
-    if (k->fresh) memcpy(mask, from, k->trie->words * sizeof *mask);
-    for (uint32_t i = 0; i < k->trie->words && !k->fresh; i++) mask[i] |= from[i];
-    k->fresh = false;
+/* Most masks are one set of the vocabulary and a few tokens more, so the first set is copied. */
+static void apply_bits(gw_mask_builder *b, const uint32_t *from, uint32_t *mask) {
+    if (b->fresh) memcpy(mask, from, b->trie->words * sizeof *mask);
+    for (uint32_t i = 0; i < b->trie->words && !b->fresh; i++) mask[i] |= from[i];
+    b->fresh = false;
 }
 
-static void apply(gw_masks *k, const uint32_t *w, uint32_t *mask) {
-    if (w[3]) {
-        apply_bits(k, gw_trie_plain(k->trie, w[3]), mask);
-        gw_trie_long(k->trie, w[3], mask);
+static void apply(gw_mask_builder *b, const memo *m, uint32_t *mask) {
+    if (m->plain) {
+        apply_bits(b, gw_trie_plain(b->trie, m->plain), mask);
+        gw_trie_long(b->trie, m->plain, mask);
     }
-    if (w[0] == BITS) {
-        apply_bits(k, w + HEAD, mask);
+    if (m->bits) {
+        apply_bits(b, m->tokens, mask);
         return;
     }
-    if (k->fresh) memset(mask, 0, k->trie->words * sizeof *mask);
-    k->fresh = false;
-    for (uint32_t i = 0; i < w[1]; i++) mask[w[HEAD + i] / 32] |= 1u << w[HEAD + i] % 32;
+    if (b->fresh) memset(mask, 0, b->trie->words * sizeof *mask);
+    b->fresh = false;
+    for (uint32_t i = 0; i < m->n; i++) set_bit(mask, m->tokens[i]);
 }
 
-/* --- where frames go on ---------------------------------------------------------------------------- */
+/* --- below the bottom ------------------------------------------------------------------------------ */
 
-/* The state that a frame's place begins, on the bottom. A set of one frame remembers it. */
-static int enter(gw_masks *k, uint32_t frames, uint32_t i, gw_return *r) {
-    uint32_t n;
-    const gw_frame *f = gw_frames(k->s, frames, &n);
-    uint32_t *known = gw_frames_known(k->s, frames);
-    r->frames = f[i].frames;
-    r->state = n == 1 ? *known : 0;
+/* Enters the state of frame i of a stack, on the bottom. A stack of one frame remembers the DFA state. */
+static int enter(gw_mask_builder *b, uint32_t stack, uint32_t i, gw_return *r) {
+    gw_stack *s = gw_stack_at(b->d, stack);
+    gw_frame f = s->frames[i];
+    *r = (gw_return){ s->n == 1 ? s->memo : 0, f.below };
     if (r->state) return 0;
-    gw_set_clear(k->s);
-    int bad = gw_set_enter(k->s, f[i].to, f[i].count, k->s->bottom);
+    gw_set_clear(b->d);
+    int bad = gw_set_enter(b->d, (gw_frame){ f.to, f.reg, b->d->bottom });
     if (bad) return bad;
-    r->state = gw_state_of_set(k->s);
+    r->state = gw_dfa_state(b->d);
     if (!r->state) return GW_FULL;
-    if (n == 1) *known = r->state;
+    if (s->n == 1) s->memo = r->state;
     return 0;
 }
 
-static int add_return(gw_masks *k, uint32_t first, gw_return r) {
-    for (uint32_t i = first; i < k->n_returns; i++)
-        if (k->returns[i].state == r.state && k->returns[i].frames == r.frames) return 0;
-    if (k->n_returns == GW_MOST_RETURNS)
-        return gw_fail(k->s->error, GW_E_BAD_FORMAT, "the grammar is too ambiguous here: places to return to\n"
-                       "at most %d\nmore", GW_MOST_RETURNS);
-    k->returns[k->n_returns++] = r;
+static int add_return(gw_mask_builder *b, uint32_t first, gw_return r) {
+    for (uint32_t i = first; i < b->n_returns; i++)
+        if (b->returns[i].state == r.state && b->returns[i].stack == r.stack) return 0;
+    if (b->n_returns == GW_MOST_RETURNS) return too_ambiguous(b, "places to return to", GW_MOST_RETURNS);
+    b->returns[b->n_returns++] = r;
     return 0;
 }
 
-/* All that a place's frames return to without reading anything: returns[first ..]. */
-static int find_returns(gw_masks *k, uint32_t at) {
-    uint32_t first = k->n_returns, next = first, frames = k->returns[at].frames;
+/* Appends everything that the stack of returns[at] returns to before it reads a byte. */
+static int find_returns(gw_mask_builder *b, uint32_t at) {
+    uint32_t first = b->n_returns, next = first, stack = b->returns[at].stack;
     for (;;) {
-        uint32_t n;
-        const gw_frame *f = gw_frames(k->s, frames, &n);
-        for (uint32_t i = 0; i < n; i++) {
+        const gw_stack *s = gw_stack_at(b->d, stack);
+        for (uint32_t i = 0; i < s->n; i++) {
             gw_return r;
-            if (f[i].to == GW_NEVER) continue;
-            int bad = enter(k, frames, i, &r);
-            if (!bad && r.state != GW_STATE_DEAD) bad = add_return(k, first, r);
+            if (s->frames[i].to == GW_NEVER) continue;
+            int bad = enter(b, stack, i, &r);
+            if (!bad && r.state != GW_STATE_DEAD) bad = add_return(b, first, r);
             if (bad) return bad;
         }
-        while (next < k->n_returns && !(k->s->flags[k->returns[next].state] & GW_STATE_ENDS)) next++;
-        if (next == k->n_returns) return 0;
-        frames = k->returns[next++].frames;
+        while (next < b->n_returns && !(b->d->flags[b->returns[next].state] & GW_STATE_ENDS)) next++;
+        if (next == b->n_returns) return 0;
+        stack = b->returns[next++].stack;
     }
 }
 
-static int returns_of(gw_masks *k, uint32_t at) {
-    uint32_t first = k->n_returns;
-    int bad = find_returns(k, at);
+static int returns_of(gw_mask_builder *b, uint32_t at) {
+    uint32_t first = b->n_returns;
+    int bad = find_returns(b, at);
     if (bad != GW_FULL) return bad;
-    k->n_returns = first;
-    bad = make_room(k, 0, 0);
-    return bad ? bad : find_returns(k, at);
+    b->n_returns = first;
+    bad = make_room(b, 0, 0);
+    return bad ? bad : find_returns(b, at);
 }
 
-static int go_on(gw_masks *k, uint32_t places, uint32_t n, uint32_t at, uint32_t *mask);
+static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, uint32_t *mask);
 
-/* Tokens below a place, in the state of returns[at]. Nodes are counted as work, for ways multiply with each byte of a
- * piece. */
-static int below(gw_masks *k, uint32_t place, uint32_t at, uint32_t *mask) {
-    const gw_tree *t = place & IN_ODD ? &k->trie->odd : &k->trie->all;
-    uint32_t node = place & ~IN_ODD, first = k->n_places, work = 1 + (t->skip[node] - node) / NODES;
-    if (k->s->work < work)
-        return gw_fail(k->s->error, GW_E_BAD_FORMAT, "the grammar is too ambiguous here: steps\nat most %d\nmore",
-                       GW_MOST_WORK);
-    k->s->work -= work;
-    int bad = walk(k, t, node + 1, t->skip[node], k->returns[at].state, mask);
-    if (!bad && k->n_places > first) bad = go_on(k, first, k->n_places - first, at, mask);
-    k->n_places = first;
+/* Walks the nodes below an exit in the state of returns[at]. Nodes count as work, because each byte of a token can
+ * multiply the returns. */
+static int below(gw_mask_builder *b, uint32_t exit, uint32_t at, uint32_t *mask) {
+    const gw_tree *t = exit & IN_ODD ? &b->trie->odd : &b->trie->all;
+    uint32_t node = exit & ~IN_ODD, first = b->n_exits, work = 1 + (t->skip[node] - node) / NODES_PER_STEP;
+    if (b->d->work < work) return too_ambiguous(b, "steps", GW_MOST_WORK);
+    b->d->work -= work;
+    int bad = walk(b, t, node + 1, t->skip[node], b->returns[at].state, mask);
+    if (!bad && b->n_exits > first) bad = leave(b, first, b->n_exits - first, at, mask);
+    b->n_exits = first;
     return bad;
 }
 
-/* From k->places[places ..] on, which were reached on the frames of returns[at]. Each level reads at least one byte of
- * a piece. */
-static int go_on(gw_masks *k, uint32_t places, uint32_t n, uint32_t at, uint32_t *mask) {
-    uint32_t first = k->n_returns;
-    int bad = returns_of(k, at);
-    uint32_t last = k->n_returns;
+/* Continues at b->exits[exits..exits + n), which were reached on the stack of returns[at]. The recursion is no deeper
+ * than a token has bytes. */
+static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, uint32_t *mask) {
+    uint32_t first = b->n_returns;
+    int bad = returns_of(b, at);
+    uint32_t last = b->n_returns;
     for (uint32_t j = first; j < last && !bad; j++)
-        for (uint32_t i = 0; i < n && !bad; i++) bad = below(k, k->places[places + i], j, mask);
-    k->n_returns = first;
+        for (uint32_t i = 0; i < n && !bad; i++) bad = below(b, b->exits[exits + i], j, mask);
+    b->n_returns = first;
     return bad;
 }
 
 /* --- a mask ---------------------------------------------------------------------------------------- */
 
-/* The state that items are, on the bottom instead of their frames, and with plain registers. */
-static uint32_t state_of(gw_masks *k, const gw_item *items, uint32_t n) {
-    gw_states *s = k->s;
-    gw_set_clear(s);
+/* Returns the DFA state of items, on the bottom instead of their stack, 0 if the block is full. */
+static uint32_t state_of(gw_mask_builder *b, const gw_item *items, uint32_t n) {
+    gw_dfa *d = b->d;
+    gw_set_clear(d);
     for (uint32_t i = 0; i < n; i++) {
-        gw_item item = items[i];
-        item.frames = s->bottom;
-        item.count = gw_plain_count(s, item.to, item.count, k->trie->longest);
-        if (gw_set_add(s, item)) return 0;
+        gw_frame f = items[i].frame;
+        uint32_t reg = gw_register_class(d, f.to, f.reg, b->trie->longest);
+        if (gw_set_add(d, (gw_item){ items[i].node, { f.to, reg, d->bottom } })) return 0;
     }
-    return gw_state_of_set(s);
+    return gw_dfa_state(d);
 }
 
-/* Whether anything follows where a rule on these frames ends. */
-static bool goes_on(const gw_masks *k, uint32_t frames) {
-    uint32_t n;
-    const gw_frame *f = gw_frames(k->s, frames, &n);
-    for (uint32_t i = 0; i < n; i++)
-        if (f[i].to != GW_NEVER) return true;
+/* Whether a rule on this stack returns to anything but the end of the text. */
+static bool returns(const gw_mask_builder *b, uint32_t stack) {
+    const gw_stack *s = gw_stack_at(b->d, stack);
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->frames[i].to != GW_NEVER) return true;
     return false;
 }
 
-int gw_masks_add(gw_masks *k, uint32_t first, uint32_t n, uint32_t *mask) {
-    k->n_places = k->n_returns = 0;
-    uint32_t state = state_of(k, k->items + first, n);
+int gw_mask_add(gw_mask_builder *b, uint32_t first, uint32_t n, uint32_t *mask) {
+    b->n_exits = b->n_returns = 0;
+    uint32_t state = state_of(b, b->items + first, n);
     if (!state) return GW_FULL;
-    int bad = k->s->answer[state] ? 0 : answer(k, &state);
+    int bad = b->d->memo[state] ? 0 : find(b, &state);
     if (bad) return bad;
-    const uint32_t *w = k->s->words + k->s->answer[state];
-    apply(k, w, mask);
-    if (!w[2] || !goes_on(k, k->items[first].frames)) return 0;
-    k->n_places = w[2];
-    memcpy(k->places, w + HEAD + w[1], w[2] * sizeof *w);
-    k->returns[k->n_returns++] = (gw_return){ GW_STATE_NONE, k->items[first].frames };
-    return go_on(k, 0, w[2], 0, mask);
+    const memo *m = memo_of(b, state);
+    apply(b, m, mask);
+    uint32_t stack = b->items[first].frame.below;
+    if (!m->n_exits || !returns(b, stack)) return 0;
+    b->n_exits = m->n_exits;
+    memcpy(b->exits, m->tokens + m->n, m->n_exits * sizeof *b->exits);
+    b->returns[b->n_returns++] = (gw_return){ GW_STATE_NONE, stack };
+    return leave(b, 0, b->n_exits, 0, mask);
 }
 
-void gw_masks_take(gw_masks *k, gw_arena *a, const gw_trie *trie, const gw_grammar *g) {
-    k->trie = trie;
-    k->ids = gw_arena_take(a, trie->n_vocab * sizeof *k->ids);
-    k->most_places = FEW_PLACES + trie->all.n / 2 * 3;
-    k->places = gw_arena_take(a, (size_t)k->most_places * sizeof *k->places);
-    k->returns = gw_arena_take(a, GW_MOST_RETURNS * sizeof *k->returns);
-    k->path = gw_arena_take(a, (trie->longest + 1) * sizeof *k->path);
-    gw_plain_take(&k->plain, a, g);
+void gw_mask_builder_take(gw_mask_builder *b, gw_arena *a, const gw_trie *trie, const gw_grammar *g) {
+    b->trie = trie;
+    b->ids = gw_arena_take(a, trie->n_vocab * sizeof *b->ids);
+    b->most_exits = FEW_EXITS + trie->all.n / 2 * 3;
+    b->exits = gw_arena_take(a, (size_t)b->most_exits * sizeof *b->exits);
+    b->returns = gw_arena_take(a, GW_MOST_RETURNS * sizeof *b->returns);
+    b->path = gw_arena_take(a, (trie->longest + 1) * sizeof *b->path);
+    gw_plain_take(&b->plain, a, g);
 }

@@ -1,6 +1,4 @@
-/* matcher: see matcher.h. The items of the text so far stand on real frames; for a mask they are taken by the frames
- * they stand on, and what is known of such a set (states.h) is used: its tokens that never leave it, and the places in
- * the tree where it ends, from where its frames go on. */
+/* matcher: see matcher.h. */
 #include "text/matcher.h"
 
 #include "text/masks.h"
@@ -9,11 +7,11 @@
 
 struct gw_matcher {
     gw_grammar g;
-    gw_states s;
-    gw_masks masks;
+    gw_dfa d;
+    gw_mask_builder masks;
     gw_words words;
     gw_error *error;
-    gw_item *items;       /* [n] of GW_MOST_ITEMS, sorted by frames between two calls */
+    gw_item *items;       /* [n] of GW_MOST_ITEMS, a mask sorts them by their stacks */
     gw_item *next;        /* scratch of the same size */
     uint32_t n;
     bool complete, ended;
@@ -23,43 +21,37 @@ struct gw_matcher {
 
 /* --- steps ---------------------------------------------------------------------------------------- */
 
-/* s->set becomes the matcher's items. */
+/* Makes d.set the items of the text. */
 static void settle(gw_matcher *m) {
-    gw_set *set = m->s.set;
+    gw_set *set = m->d.set;
     memcpy(m->items, set->items, set->n * sizeof *m->items);
     m->n = set->n;
     m->complete = set->ends;
 }
 
 static int try_reset(gw_matcher *m) {
-    int bad = gw_set_begin(&m->s);
+    int bad = gw_set_begin(&m->d);
     if (!bad) settle(m);
     return bad;
 }
 
-/* Forgets what can be had again, and tries once more. */
-static int again(gw_matcher *m, int how) {
-    if (how != GW_FULL) return how;
-    gw_kept kept = { m->items, m->n };
-    int bad = gw_states_forget(&m->s, &kept);
-    return bad ? bad : GW_FULL;
-}
+static int collect(gw_matcher *m) { return gw_dfa_collect(&m->d, &(gw_roots){ .items = m->items, .n_items = m->n }); }
 
 static int no_room(gw_matcher *m) {
     return gw_fail(m->error, GW_E_BAD_FORMAT, "memory of one grammar\nat most %u bytes\nmore", GW_STATES_WORDS * 4);
 }
 
-/* Where bytes lead: into m->s.set. 1, 0 if nowhere, GW_FULL + 1, or an error. */
-enum { NO = 0, YES = 1, NO_ROOM = 2 };
+enum { NO = 0, YES = 1 };   /* besides GW_FULL and errors below 0 */
 
+/* Steps the items by bytes, into d.set. */
 static int walk_bytes(gw_matcher *m, const uint8_t *p, size_t n) {
     memcpy(m->next, m->items, m->n * sizeof *m->items);
     uint32_t count = m->n;
     for (size_t i = 0; i < n; i++) {
-        gw_set_clear(&m->s);
-        int bad = gw_set_step(&m->s, m->next, count, p[i]);
-        if (bad) return bad == GW_FULL ? NO_ROOM : bad;
-        gw_set *set = m->s.set;
+        gw_set_clear(&m->d);
+        int bad = gw_set_step(&m->d, m->next, count, p[i]);
+        if (bad) return bad;
+        gw_set *set = m->d.set;
         if (!set->n && !(set->ends && i + 1 == n)) return NO;
         memcpy(m->next, set->items, set->n * sizeof *set->items);
         count = set->n;
@@ -68,10 +60,10 @@ static int walk_bytes(gw_matcher *m, const uint8_t *p, size_t n) {
 }
 
 static int walk_token(gw_matcher *m, int32_t id) {
-    gw_set_clear(&m->s);
-    int bad = gw_set_token(&m->s, m->items, m->n, (uint32_t)id);
-    if (bad) return bad == GW_FULL ? NO_ROOM : bad;
-    return m->s.set->n || m->s.set->ends ? YES : NO;
+    gw_set_clear(&m->d);
+    int bad = gw_set_token(&m->d, m->items, m->n, (uint32_t)id);
+    if (bad) return bad;
+    return m->d.set->n || m->d.set->ends ? YES : NO;
 }
 
 static bool is_end(const gw_matcher *m, int32_t id) {
@@ -80,23 +72,20 @@ static bool is_end(const gw_matcher *m, int32_t id) {
     return false;
 }
 
-/* As the token that it is where the grammar asks for it (any piece may be meant as one), else by its bytes. */
+/* A token is accepted by its id where the grammar names it, which it may do for any token, else by its bytes. */
 static int walk_once(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     int how = id < 0 ? NO : walk_token(m, id);
     return how == NO && n ? walk_bytes(m, text, n) : how;
 }
 
 static int try_walk(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
-    m->s.work = GW_MOST_WORK + (uint32_t)gw_min(n, 1 << 24) * 64;
+    m->d.work = GW_MOST_WORK + (uint32_t)gw_min(n, 1 << 24) * 64;
     int how = walk_once(m, id, text, n);
-    if (how != NO_ROOM) return how;
-    int bad = again(m, GW_FULL);
-    if (bad < 0) return bad;
-    how = walk_once(m, id, text, n);
-    return how == NO_ROOM ? no_room(m) : how;
+    if (how == GW_FULL && !(how = collect(m))) how = walk_once(m, id, text, n);
+    return how == GW_FULL ? no_room(m) : how;
 }
 
-/* The bytes of a token, of none those that no text is made of. */
+/* Tries a token. Tokens that no text consists of have no bytes. */
 static int walk(gw_matcher *m, int32_t id) {
     const gw_vocabulary *v = gw_tokenizer_vocabulary(m->words.tokenizer);
     const uint8_t *text = NULL;
@@ -140,11 +129,11 @@ int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n) {
 }
 
 int gw_matcher_reset(gw_matcher *m) {
-    m->s.work = GW_MOST_WORK;
+    m->d.work = GW_MOST_WORK;
     m->n = 0;
     m->ended = false;
     int bad = try_reset(m);
-    if (bad == GW_FULL && (bad = again(m, bad)) == GW_FULL) bad = try_reset(m);
+    if (bad == GW_FULL && !(bad = collect(m))) bad = try_reset(m);
     return bad == GW_FULL ? no_room(m) : bad;
 }
 
@@ -154,20 +143,18 @@ bool gw_matcher_ended(const gw_matcher *m) { return m->ended; }
 
 /* --- masks ----------------------------------------------------------------------------------------- */
 
-static bool frames_before(const gw_item *a, const gw_item *b) { return a->frames < b->frames; }
-
-static void sort_by_frames(gw_item *p, uint32_t n) {
+static void sort_by_stack(gw_item *p, uint32_t n) {
     for (uint32_t i = 1; i < n; i++) {
         gw_item item = p[i];
         uint32_t j = i;
-        for (; j && frames_before(&item, &p[j - 1]); j--) p[j] = p[j - 1];
+        for (; j && item.frame.below < p[j - 1].frame.below; j--) p[j] = p[j - 1];
         p[j] = item;
     }
 }
 
 static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
 
-/* Those that stand for more than their text: what ends texts, and what the grammar names. */
+/* Sets the bits of tokens that are more than their text: those that end texts, and those that the grammar names. */
 static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->words.n_ends; i++) {
         uint32_t id = (uint32_t)m->words.ends[i];
@@ -175,12 +162,11 @@ static int mask_tokens(gw_matcher *m) {
         else m->mask[id / 32] &= ~(1u << id % 32);
     }
     for (uint32_t i = 0; i < m->n; i++) {
-        if (!(m->items[i].at & GW_AT_TOKEN)) continue;
-        uint32_t id = m->items[i].at & ~GW_AT_TOKEN;
-        int how = walk_token(m, (int32_t)id);   /* it may lead nowhere */
-        if (how < 0) return how;
-        if (how == NO_ROOM) return GW_FULL;
+        if (!(m->items[i].node & GW_AT_TOKEN)) continue;
+        uint32_t id = m->items[i].node & ~GW_AT_TOKEN;
+        int how = walk_token(m, (int32_t)id);   /* may lead nowhere */
         if (how == YES) set_bit(m->mask, id);
+        else if (how != NO) return how;
     }
     return 0;
 }
@@ -189,23 +175,23 @@ static int try_mask(gw_matcher *m) {
     const gw_trie *t = m->words.trie;
     m->masks.fresh = true;
     m->masks.items = m->items, m->masks.n_items = m->n;
-    sort_by_frames(m->items, m->n);
+    sort_by_stack(m->items, m->n);
     for (uint32_t i = 0, j; i < m->n; i = j) {
-        for (j = i + 1; j < m->n && m->items[j].frames == m->items[i].frames;) j++;
-        int bad = gw_masks_add(&m->masks, i, j - i, m->mask);
+        for (j = i + 1; j < m->n && m->items[j].frame.below == m->items[i].frame.below;) j++;
+        int bad = gw_mask_add(&m->masks, i, j - i, m->mask);
         if (bad) return bad;
     }
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_twins; i++)
         if (m->mask[t->twins[i].as / 32] >> t->twins[i].as % 32 & 1) set_bit(m->mask, t->twins[i].id);
-    int bad = mask_tokens(m);   /* behind the twins: none of these stands for its text */
-    return bad == GW_FULL && (bad = again(m, bad)) == GW_FULL ? mask_tokens(m) : bad;
+    int bad = mask_tokens(m);   /* after the twins, because these do not stand for their text */
+    return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 
 const uint32_t *gw_matcher_mask(gw_matcher *m) {
-    m->s.work = GW_MOST_WORK;
+    m->d.work = GW_MOST_WORK;
     int bad = try_mask(m);
-    if (bad == GW_FULL && (bad = again(m, bad)) == GW_FULL) bad = try_mask(m);
+    if (bad == GW_FULL && !(bad = collect(m))) bad = try_mask(m);
     if (bad == GW_FULL) bad = no_room(m);
     return bad ? NULL : m->mask;
 }
@@ -214,61 +200,62 @@ const uint32_t *gw_matcher_bits(const gw_matcher *m) { return m->mask; }
 
 /* --- forced bytes ---------------------------------------------------------------------------------- */
 
-/* The one byte that items can go on with, -1: several, or none, or the text may end here. */
+/* Returns the only byte that can follow, -1 if there are several or none, or the text may end here. */
 static int only_byte(const gw_matcher *m, const gw_item *items, uint32_t n, bool ends) {
     int only = -1;
     for (uint32_t i = 0; i < n && !ends; i++) {
-        uint32_t node = items[i].at;
+        uint32_t node = items[i].node;
         if (node & GW_AT_TOKEN) return -1;
-        uint32_t first = gw_first(m->g.node_ends, node), last = m->g.node_ends[node];
-        uint32_t span = first < last ? m->g.spans[first].span : 0;
-        if (last - first != 1 || (span & 255) != span >> 8 || (only >= 0 && only != (int)(span & 255))) return -1;
-        only = (int)(span & 255);
+        uint32_t first = gw_first(m->g.node_ends, node);
+        const gw_byte_span *span = &m->g.spans[first];
+        if (m->g.node_ends[node] - first != 1 || gw_low(span) != gw_high(span)) return -1;
+        if (only >= 0 && only != (int)gw_low(span)) return -1;
+        only = (int)gw_low(span);
     }
     return only;
 }
 
-/* Goes on with a byte from m->next to m->next. */
+/* Steps m->next by a byte. */
 static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
-    gw_set_clear(&m->s);
-    int bad = gw_set_step(&m->s, m->next, *count, byte);
+    gw_set_clear(&m->d);
+    int bad = gw_set_step(&m->d, m->next, *count, byte);
     if (bad) return bad;
-    memcpy(m->next, m->s.set->items, m->s.set->n * sizeof *m->next);
-    *count = m->s.set->n;
+    memcpy(m->next, m->d.set->items, m->d.set->n * sizeof *m->next);
+    *count = m->d.set->n;
     return 0;
 }
 
-/* Steps that are left when no more bytes are looked for: the next call goes on. */
+/* Forced bytes may cost a 32nd of the work: the next call finds more. */
 enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
-    m->s.work = GW_MOST_WORK;
+    m->d.work = GW_MOST_WORK;
     memcpy(m->next, m->items, m->n * sizeof *m->items);
     uint32_t count = m->n;
     bool ends = m->complete || m->ended;
     size_t n = 0;
-    for (int byte; n < cap && m->s.work > ENOUGH && (byte = only_byte(m, m->next, count, ends)) >= 0; n++) {
+    for (int byte; n < cap && m->d.work > ENOUGH && (byte = only_byte(m, m->next, count, ends)) >= 0; n++) {
         int bad = forward(m, &count, (uint32_t)byte);
-        if (bad == GW_FULL) break;   /* as far as it fits: the next one goes on */
+        if (bad == GW_FULL) break;   /* the bytes so far are right */
         if (bad) return bad;
         out[n] = (char)byte;
-        ends = m->s.set->ends;
+        ends = m->d.set->ends;
     }
     return (int)n;
 }
 
-/* Whether one of m->next goes on with a byte. */
-static bool goes_on(const gw_matcher *m, uint32_t count, uint32_t byte) {
+/* Whether a byte can follow m->next. */
+static bool can_follow(const gw_matcher *m, uint32_t count, uint32_t byte) {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t node = m->next[i].at;
+        uint32_t node = m->next[i].node;
         if (node & GW_AT_TOKEN) continue;
         for (uint32_t k = gw_first(m->g.node_ends, node); k < m->g.node_ends[node]; k++)
-            if ((m->g.spans[k].span & 255) <= byte && m->g.spans[k].span >> 8 >= byte) return true;
+            if (gw_low(&m->g.spans[k]) <= byte && gw_high(&m->g.spans[k]) >= byte) return true;
     }
     return false;
 }
 
-/* The node that bytes lead to from the root, t->n: none. */
+/* Returns the node that bytes lead to from the root, t->n if none. */
 static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     uint32_t i = 0, end = t->n;
     for (size_t at = 0; at < n; at++) {
@@ -280,18 +267,18 @@ static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     return t->n;
 }
 
-/* Whether a piece begins with these bytes and goes on as the grammar does. */
+/* Whether a token begins with these bytes and continues as the grammar allows. */
 static bool piece_spans(const gw_matcher *m, const uint8_t *p, size_t n, uint32_t count) {
     const gw_tree *t = &m->words.trie->all;
     uint32_t node = find_node(t, p, n);
     if (node == t->n) return false;
     for (uint32_t i = node + 1; i < t->skip[node]; i = t->skip[i])
-        if (goes_on(m, count, t->head[i] & 255)) return true;
+        if (can_follow(m, count, t->head[i] & 255)) return true;
     return false;
 }
 
 int gw_matcher_joins(gw_matcher *m, const char *text, size_t n, size_t forced) {
-    m->s.work = GW_MOST_WORK;
+    m->d.work = GW_MOST_WORK;
     const uint8_t *p = (const uint8_t *)text;
     memcpy(m->next, m->items, m->n * sizeof *m->items);
     uint32_t count = m->n;
@@ -311,14 +298,13 @@ static gw_matcher *lay_out(gw_arena *a, const gw_grammar *g, const gw_words *wor
     void *items = gw_arena_take(a, GW_MOST_ITEMS * sizeof(gw_item));
     void *next = gw_arena_take(a, GW_MOST_ITEMS * sizeof(gw_item));
     void *mask = gw_arena_take(a, words->trie->words * sizeof(uint32_t));
-    gw_masks masks;
-    gw_masks_take(&masks, a, words->trie, g);
+    gw_mask_builder masks = { 0 };
+    gw_mask_builder_take(&masks, a, words->trie, g);
     if (!masks.plain.total) return NULL;
     memset(m, 0, sizeof *m);
     m->g = *g, m->words = *words, m->masks = masks;
     m->items = items, m->next = next, m->mask = mask;
-    m->masks.s = &m->s;
-    m->masks.plain.s = &m->s;
+    m->masks.plain.d = m->masks.d = &m->d;
     return m;
 }
 
@@ -336,7 +322,7 @@ gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error
     }
     m->error = e;
     m->size = (size_t)a.size;
-    int bad = gw_states_init(&m->s, &m->g, e);
+    int bad = gw_dfa_init(&m->d, &m->g, e);
     if (!bad) bad = gw_matcher_reset(m);
     if (!bad) return m;
     gw_matcher_free(m);
@@ -345,10 +331,10 @@ gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error
 
 void gw_matcher_free(gw_matcher *m) {
     if (!m) return;
-    gw_states_free(&m->s);
+    gw_dfa_free(&m->d);
     gw_grammar_free(&m->g);
     gw_free(m);
 }
 
 uint32_t gw_matcher_found(const gw_matcher *m) { return m->masks.found; }
-size_t gw_matcher_bytes(const gw_matcher *m) { return m->size + gw_grammar_bytes(&m->g) + gw_states_bytes(&m->s); }
+size_t gw_matcher_bytes(const gw_matcher *m) { return m->size + gw_grammar_bytes(&m->g) + gw_dfa_bytes(&m->d); }

@@ -1,6 +1,45 @@
 /* matcher: one text as it grows under a grammar, and which tokens may come next. Exact: a token is allowed if and only
- * if some text of the grammar begins with all that was accepted and the token's bytes. A token that ends texts is
- * allowed where the whole is complete, and only there; other control tokens where the grammar names them. */
+ * if some text of the grammar begins with everything accepted so far and the token's bytes. Tokens that end a text are
+ * allowed exactly where the text is complete, other control tokens where the grammar names them.
+ *
+ * DESIGN
+ *
+ * A grammar is a pushdown automaton over bytes (grammar.h). Each rule is an NFA whose edges read the spelling of a
+ * character, read a control token, or call a rule. A rule has one register: it counts the rounds of a large
+ * repetition, or holds the set of members that an object has so far.
+ *
+ * The text so far is a set of items: the places in the grammar where it can be. An item is a node inside a spelling,
+ * and the frame that the spelling's end leads to: a state, its register, and the stack that its rule returns to.
+ * Stacks are graph-structured (M. Tomita, 1985): a stack is a set of frames, each on a further stack, and items that
+ * differ only in their stacks become one item on the joined stack. So ambiguity below the top does not multiply items.
+ *
+ *    item (node, frame) -> stack { frame, frame } -> stack { frame } -> bottom
+ *
+ * A byte advances every item in its spelling. Where the spelling ends, the closure follows edges, calls and returns
+ * until each way waits for a byte again.
+ *
+ * What is determinised when. Regular parts that formats intersect or subtract become DFAs in js/grammar, before the
+ * engine sees them. Accepting text (matcher.c) steps the NFA. Masks (masks.c) try the whole vocabulary, so they use a
+ * DFA that is made lazily (states.c): a DFA state is a set of items, and each entry of its table of 256 next states is
+ * filled on first use. DFA states stand on the bottom, a placeholder for the text's stack, so that they are shared by
+ * all depths of nesting. They record that the bottom was reached, but know nothing below it.
+ *
+ * A mask is found for each stack that items stand on. The DFA state of these items walks the trie of the vocabulary
+ * (trie.h), once: its memo keeps the tokens that stay inside the rule, and the exits, which are the nodes where the
+ * bottom was reached inside a token. From each exit, the frames of the real stack continue with DFA states of their
+ * own. Inside JSON strings, tokens of plain characters are known by their length alone (plain.c), and a smaller trie
+ * of all others is walked. Counts that no token can tell apart share a DFA state (gw_register_class).
+ *
+ * What bounds the work. A call may spend GW_MOST_WORK steps: items stepped, edges followed, frames joined, trie nodes
+ * below exits. The items of a set, the frames of a stack and the returns of an exit have limits, too. Beyond a limit,
+ * the call fails with "too ambiguous". Closures end, because left recursion is refused when a grammar is read, and
+ * because rules never match the empty text.
+ *
+ * How memory is reclaimed. All lasting memory is allocated with the matcher. Stacks, member sets, DFA states, tables
+ * and memos lie in one block, and nothing in it is freed alone. When it is full, a copying collection saves what the
+ * roots reach (the text's items; during a walk also its path and returns), empties the block and restores them.
+ * Everything else is computed again when it is needed. The operation is then retried once, and fails if the block is
+ * full again. */
 #ifndef GW_MATCHER_H
 #define GW_MATCHER_H
 
@@ -10,7 +49,7 @@
 
 typedef struct gw_matcher gw_matcher;
 
-/* The vocabulary's side: of one tokenizer, for all its grammars. ends: tokens that end a text. */
+/* The vocabulary, shared by all grammars of a tokenizer. ends: tokens that end a text. */
 typedef struct {
     const gw_tokenizer *tokenizer;
     const gw_trie *trie;
@@ -18,33 +57,31 @@ typedef struct {
     uint32_t n_ends;
 } gw_words;
 
-/* Reads a grammar (grammar.h), and takes all memory that it will ever need. NULL with an error in e, which later calls
- * use too. It stands at the beginning. */
+/* Reads a grammar (grammar.h), allocates all memory, and starts an empty text. Returns NULL with an error in e, which
+ * later calls use as well. */
 gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error *e);
 void gw_matcher_free(gw_matcher *m);
 size_t gw_matcher_bytes(const gw_matcher *m);      /* heap it holds */
-uint32_t gw_matcher_found(const gw_matcher *m);    /* states that masks had to look for, since it was made */
+uint32_t gw_matcher_found(const gw_matcher *m);    /* memos computed so far */
 
-/* All give a coded error below 0; then, and where they give 0 for no, the matcher is where it was. */
+/* These return a coded error below 0. After an error or a 0, the matcher is unchanged. */
 int gw_matcher_reset(gw_matcher *m);
-int gw_matcher_accept(gw_matcher *m, int32_t id);                             /* 1: allowed, and taken; 0: not */
+int gw_matcher_accept(gw_matcher *m, int32_t id);                             /* 1: accepted; 0: not allowed */
 int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n);        /* the same for bytes */
 int gw_matcher_allows(gw_matcher *m, int32_t id);                             /* 1 or 0 */
-bool gw_matcher_complete(const gw_matcher *m);     /* the text so far is a whole one */
-bool gw_matcher_finished(const gw_matcher *m);    /* it is, and nothing can follow */
+bool gw_matcher_complete(const gw_matcher *m);     /* the text so far is complete */
+bool gw_matcher_finished(const gw_matcher *m);     /* it is, and nothing can follow */
 bool gw_matcher_ended(const gw_matcher *m);        /* a token that ends texts was accepted: nothing is allowed */
 
-/* Bits of the tokens that are allowed, valid until the next call; NULL with an error. */
+/* Returns the bits of the tokens that are allowed, valid until the next call; NULL with an error. */
 const uint32_t *gw_matcher_mask(gw_matcher *m);
-const uint32_t *gw_matcher_bits(const gw_matcher *m);   /* where they lie, whatever they are now */
-/* Bytes that must come next, whatever text it becomes: at most cap. */
+const uint32_t *gw_matcher_bits(const gw_matcher *m);   /* their buffer, whatever it contains */
+/* Writes at most cap bytes that must come next in every text. Returns their number. */
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap);
-/* How forced bytes become tokens is the tokenizer's business: it is given the text's last tokens and these bytes, and
- * where it would cut the text behind those tokens, too, its tokens for the rest are the ones that it would give for the
- * whole. What comes next is not known, and may belong to the last one of them: this says whether any piece can begin
- * inside text[0..n), whose last `forced` bytes are those that must come next, and go on behind it in a way that the
- * grammar allows. If so, 1, the last token is left to the model, which draws it under the mask; if not, 0, no
- * tokenisation of any text to come has a piece across that boundary. */
+/* Whether a token may begin inside text[0..n), whose last `forced` bytes must come next, and extend beyond it as the
+ * grammar allows. Forced bytes become tokens by tokenizing them with the tokens before. If this returns 1, the
+ * continuation could belong to the last of these tokens, which is left to the model; if 0, no tokenization of any text
+ * to come has a token across the end. */
 int gw_matcher_joins(gw_matcher *m, const char *text, size_t n, size_t forced);
 
 #endif

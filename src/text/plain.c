@@ -9,10 +9,10 @@ enum { MOST_LABELS = 256 };
 
 /* --- spellings -------------------------------------------------------------------------------------- */
 
-/* Where byte b leads from a node, GW_NEVER: nowhere; *until: the last byte up to which that is so. */
+/* Returns the node that byte b leads to, GW_NEVER if none. Lowers *until to the last byte with the same answer. */
 static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *until) {
     for (uint32_t i = gw_first(g->node_ends, node); i < g->node_ends[node]; i++) {
-        uint32_t lo = g->spans[i].span & 255, hi = g->spans[i].span >> 8;
+        uint32_t lo = gw_low(&g->spans[i]), hi = gw_high(&g->spans[i]);
         if (hi < b) continue;
         *until = (uint32_t)gw_min(*until, lo > b ? lo - 1 : hi);
         return lo > b ? GW_NEVER : g->spans[i].to;
@@ -20,7 +20,7 @@ static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *u
     return GW_NEVER;
 }
 
-/* Whether bytes lo to hi, and so many more of a character, all lead to the end of one of these spellings. */
+/* Whether each character of a byte from lo to hi and `more` continuation bytes ends one of these spellings. */
 static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
     uint32_t next[MOST_LABELS];
     while (lo <= hi) {
@@ -37,7 +37,7 @@ static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint3
     return true;
 }
 
-/* The same where the second byte has a range of its own. */
+/* The same for one first byte whose second byte has a range of its own. */
 static bool covers_second(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t first, uint32_t lo,
                           uint32_t hi, int more) {
     uint32_t next[MOST_LABELS], until = first, m = 0;
@@ -58,7 +58,7 @@ static bool covers_plain(const gw_grammar *g, const uint32_t *p, uint32_t n) {
 
 static bool avoids_plain(const gw_grammar *g, uint32_t node) {
     for (uint32_t i = gw_first(g->node_ends, node); i < g->node_ends[node]; i++) {
-        uint32_t lo = g->spans[i].span & 255, hi = g->spans[i].span >> 8;
+        uint32_t lo = gw_low(&g->spans[i]), hi = gw_high(&g->spans[i]);
         if (hi < 0x20 || (lo == hi && (lo == '"' || lo == '\\')) || lo > 0xF4 || (lo >= 0x80 && hi < 0xC2)) continue;
         return false;
     }
@@ -66,24 +66,24 @@ static bool avoids_plain(const gw_grammar *g, uint32_t node) {
 }
 
 static int does_with_plain(gw_plain *p, uint32_t node) {
-    const gw_grammar *g = p->s->g;
+    const gw_grammar *g = p->d->g;
     uint8_t *known = &p->spelling[node];
     if (!*known) *known = avoids_plain(g, node) ? AVOIDS : covers_plain(g, &node, 1) ? COVERS : MIXES;
     return *known;
 }
 
-/* --- for ever --------------------------------------------------------------------------------------- */
+/* --- without a limit -------------------------------------------------------------------------------- */
 
-/* An edge after which nothing counts the characters. */
+/* Whether an edge reads characters without counting them. */
 static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     if (gw_edge_kind(e) != GW_BYTES) return false;
     return gw_edge_act(e) == GW_KEEP
         || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
 }
 
-/* Whether all plain characters lead from a state to states that may still do so themselves. */
+/* Whether all plain characters lead from a state to states that are not known to fail. */
 static bool leads_on(const gw_plain *p, uint32_t state) {
-    const gw_grammar *g = p->s->g;
+    const gw_grammar *g = p->d->g;
     uint32_t labels[MOST_LABELS], n = 0;
     for (uint32_t i = gw_first(g->state_ends, state); i < g->state_ends[state] && n < MOST_LABELS; i++) {
         const gw_edge *e = &g->edges[i];
@@ -92,17 +92,17 @@ static bool leads_on(const gw_plain *p, uint32_t state) {
     return n && covers_plain(g, labels, n);
 }
 
-/* All states that plain characters may lead to are asked together: those that do not lead on are struck out until all
- * that are left do. */
+/* Whether plain characters lead on from a state for ever: the greatest fixpoint over the states that they reach. States
+ * that fail are struck out until none is left that does. */
 static bool is_total(gw_plain *p, uint32_t state) {
-    const gw_grammar *g = p->s->g;
+    const gw_grammar *g = p->d->g;
     if (p->total[state]) return p->total[state] == YES;
     uint32_t n = 0;
     p->asked[n++] = state;
     p->total[state] = ASKED;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = p->asked[i];
-        if (!leads_on(p, from)) {   /* it never will: fewer states can only lead on less */
+        if (!leads_on(p, from)) {   /* final: `total` only shrinks */
             p->total[from] = NO;
             continue;
         }
@@ -123,11 +123,11 @@ static bool is_total(gw_plain *p, uint32_t state) {
     return p->total[state] == YES;
 }
 
-/* --- a limited number ------------------------------------------------------------------------------- */
+/* --- up to a limit ---------------------------------------------------------------------------------- */
 
-/* Whether a state reads any plain characters one by one, and does nothing else with them. */
+/* Whether a state reads plain characters only in a loop to itself. *act is what that does with the register. */
 static bool loops_on_plain(gw_plain *p, uint32_t state, uint32_t *act) {
-    const gw_grammar *g = p->s->g;
+    const gw_grammar *g = p->d->g;
     bool loops = false;
     if (gw_accepts(g, state)) return false;
     for (uint32_t i = gw_first(g->state_ends, state); i < g->state_ends[state]; i++) {
@@ -144,27 +144,31 @@ static bool loops_on_plain(gw_plain *p, uint32_t state, uint32_t *act) {
 
 uint32_t gw_plain_length(gw_plain *p, uint32_t state) {
     uint32_t labels[MOST_LABELS], n, m = 0, length = 0, act = GW_KEEP;
-    const gw_item *items = gw_state_items(p->s, state, &n);
-    for (uint32_t i = 0; i < n && m < MOST_LABELS; i++)
-        if (!(items[i].at & GW_AT_TOKEN) && does_with_plain(p, items[i].at) != AVOIDS && is_total(p, items[i].to))
-            labels[m++] = items[i].at;
-    if (m && covers_plain(p->s->g, labels, m)) return GW_NEVER;
+    const gw_item *items = gw_dfa_items(p->d, state, &n);
+    const gw_grammar *g = p->d->g;
+    for (uint32_t i = 0; i < n && m < MOST_LABELS; i++) {
+        uint32_t node = items[i].node;
+        if (!(node & GW_AT_TOKEN) && does_with_plain(p, node) != AVOIDS && is_total(p, items[i].frame.to))
+            labels[m++] = node;
+    }
+    if (m && covers_plain(g, labels, m)) return GW_NEVER;
     for (uint32_t i = 0; i < n; i++) {
-        if (items[i].at & GW_AT_TOKEN) continue;
-        int how = does_with_plain(p, items[i].at);
+        if (items[i].node & GW_AT_TOKEN) continue;
+        gw_frame f = items[i].frame;
+        int how = does_with_plain(p, items[i].node);
         if (how == AVOIDS) continue;
-        if (how != COVERS || length || !loops_on_plain(p, items[i].to, &act)) return 0;
-        const gw_loop *l = &p->s->g->loops[gw_loop_of(p->s->g, items[i].to)];
-        length = act == GW_KEEP || l->max == GW_NEVER ? GW_NEVER : l->max - items[i].count;
+        if (how != COVERS || length || !loops_on_plain(p, f.to, &act)) return 0;
+        const gw_loop *l = &g->loops[gw_loop_of(g, f.to)];
+        length = act == GW_KEEP || l->max == GW_NEVER ? GW_NEVER : l->max - f.reg;
     }
     return length;
 }
 
 void gw_plain_take(gw_plain *p, gw_arena *a, const gw_grammar *g) {
-    p->spelling = gw_arena_take(a, g->n_nodes);
+    p->spelling = gw_arena_take(a, g->head->n_nodes);
     p->asked = gw_arena_take(a, GW_MOST_TOTAL * sizeof *p->asked);
-    p->total = gw_arena_take(a, g->n_states);
+    p->total = gw_arena_take(a, g->head->n_states);
     if (!p->total) return;
-    memset(p->spelling, 0, g->n_nodes);
-    memset(p->total, 0, g->n_states);
+    memset(p->spelling, 0, g->head->n_nodes);
+    memset(p->total, 0, g->head->n_states);
 }

@@ -1,11 +1,6 @@
-/* states: a grammar made deterministic while it runs. What can come next is a set of items: a place in a spelling, the
- * state behind it, the register of that state's rule, and the frames that the rule returns to. Frames are sets, too,
- * of a state to go on at, its register, and frames below: ways that differ only further down are one (as in M. Tomita's
- * graph-structured stack), so that ambiguity costs as much as it must, and each set is kept once.
- *
- * A set is kept relative to the frames it stands on (bottom): how it came there plays no role until its rule ends, so
- * what is known of it holds wherever it occurs. All memory is one block, taken at the beginning; when it is full, what
- * nobody stands on is forgotten. */
+/* states: the DFA cache of a grammar (matcher.h explains the design). Everything it knows lies in one block of words.
+ * Offsets into the block stand for pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
+ * once, so equal offsets mean equal contents. */
 #ifndef GW_STATES_H
 #define GW_STATES_H
 
@@ -13,82 +8,106 @@
 
 enum {
     GW_MOST_ITEMS = 8192,        /* of one set */
-    GW_MOST_STATES = 65000,      /* that are known at a time */
-    GW_MOST_FRAMES = 4096,       /* of one set of frames */
+    GW_MOST_STATES = 65000,      /* DFA states at a time */
+    GW_MOST_FRAMES = 4096,       /* of one stack node */
     GW_STATES_WORDS = 5 << 20,   /* 20 MB */
-    GW_MOST_WORK = 1 << 22,      /* steps of one call: places looked at, frames joined; a fraction of a second */
+    GW_MOST_WORK = 1 << 22,      /* steps of one call: items looked at, frames joined; a fraction of a second */
 };
-#define GW_AT_TOKEN 0x80000000u  /* in an item: it waits for the token with this id */
+#define GW_AT_TOKEN 0x80000000u
 
-/* Frames are offsets into the block. The bottom: what a set stands on; of a whole text's: its end. */
-typedef struct { uint32_t at, to, count, frames; } gw_item;
-typedef struct { uint32_t to, count, frames; } gw_frame;   /* to: GW_NEVER for the bottom */
+/* A state, GW_NEVER for the bottom; its rule's register, a count of rounds or the offset of a member set; and the
+ * offset of the gw_stack that the rule returns to. */
+typedef struct { uint32_t to, reg, below; } gw_frame;
+/* A node of a spelling, or GW_AT_TOKEN and an id, and the frame that the end of the spelling leads to. */
+typedef struct { uint32_t node; gw_frame frame; } gw_item;
 
-/* A set while it is made. */
+typedef struct { uint32_t next, hash; } gw_link;   /* of a hash chain in the block */
+
+/* A node of the graph-structured stack. */
+typedef struct {
+    gw_link link;
+    uint32_t n;
+    uint32_t memo;               /* of one frame: the DFA state that begins there on the bottom, 0: unknown */
+    gw_frame frames[];           /* [n] sorted */
+} gw_stack;
+
+/* An NFA set under construction. */
 typedef struct {
     gw_item items[GW_MOST_ITEMS];
     uint32_t n;
     bool ends;                   /* the bottom was reached */
 } gw_set;
 
-enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 };             /* numbers of states: not known yet; nothing is left */
+enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 };             /* DFA states: not known yet; the empty set */
 enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 };             /* flags: it has items; the bottom was reached */
-enum { GW_FULL = 1 };                                      /* forget, and try again; negative: a coded error */
+enum { GW_FULL = 2 };            /* the block is full: collect and retry. 0 is success, errors are negative */
 
-typedef struct gw_states gw_states;
-struct gw_states {
+typedef struct { uint32_t stamp, index; } gw_item_slot;
+typedef struct { uint32_t stamp; gw_frame frame; } gw_seen;
+
+typedef struct {
     const gw_grammar *g;
     uint32_t *words;             /* the block */
     uint32_t used, size;
     gw_error *error;
-    uint32_t bottom;             /* frames */
-    uint32_t work;               /* steps that are left; who calls sets it */
-    uint32_t *heads[3];          /* hash chains: frames, sets of members, states */
+    uint32_t bottom;             /* the stack of a rule that is looked at alone, and of a whole text */
+    uint32_t work;               /* steps left; the caller sets it */
+    uint32_t *chains[3];         /* hash tables: stacks, member sets, DFA states */
     uint32_t n_states;
-    uint32_t *place;             /* [GW_MOST_STATES] of a state: see states.c */
-    uint32_t *table;             /* [GW_MOST_STATES] of its 256 next states (16 bits each), 0: none yet */
-    uint32_t *answer;            /* [GW_MOST_STATES] what masks keep of it, 0: nothing yet */
+    uint32_t *entry;             /* [GW_MOST_STATES] offset of the DFA state */
+    uint32_t *table;             /* [GW_MOST_STATES] offset of its 256 next states (16 bits each), 0: not made yet */
+    uint32_t *memo;              /* [GW_MOST_STATES] offset of what masks.c knows of it, 0: nothing yet */
     uint8_t *flags;              /* [GW_MOST_STATES] */
-    gw_set *set;                 /* what is being made */
-    uint32_t *slots;             /* where items of a larger set are, by their hash */
-    uint32_t *seen, stamp;       /* places that a closure has been at */
-    gw_frame *waiting;           /* [n_waiting] places that it has still to look at */
-    uint32_t n_waiting;
-    gw_frame *mixed;             /* scratch for joining frames */
-};
+    gw_set *set;                 /* the set under construction */
+    gw_item_slot *slots;         /* hash table of its items */
+    gw_seen *seen;               /* hash table of what its closure has visited */
+    uint32_t stamp;              /* entries of both with another stamp are empty */
+    gw_frame *pending;           /* [n_pending] what the closure has to visit */
+    uint32_t n_pending;
+    gw_frame *joined;            /* scratch for joining stacks */
+} gw_dfa;
 
-int gw_states_init(gw_states *s, const gw_grammar *g, gw_error *e);
-void gw_states_free(gw_states *s);
-size_t gw_states_bytes(const gw_states *s);   /* heap it holds */
-/* Forgets all but the frames and registers of these items, which are named anew. 0 or a coded error. */
-typedef struct { gw_item *items; uint32_t n; } gw_kept;
-int gw_states_forget(gw_states *s, const gw_kept *kept);
+int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e);
+void gw_dfa_free(gw_dfa *d);
+size_t gw_dfa_bytes(const gw_dfa *d);   /* heap it holds */
 
-/* Words of the block, 0 if it is full. */
-uint32_t gw_states_take(gw_states *s, uint32_t words);
+/* A DFA state, and the stack on which it stands. */
+typedef struct { uint32_t state, stack; } gw_return;
+/* What a collection keeps. */
+typedef struct {
+    gw_item *items;
+    uint32_t n_items;
+    gw_return *returns;
+    uint32_t n_returns;
+    uint16_t *states;
+    uint32_t n_states;
+} gw_roots;
+/* Drops everything that the roots do not reach, and renames what is in the roots. Returns 0, GW_FULL if the states do
+ * not fit again, or a coded error. */
+int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 
-/* These fill s->set. What comes after a state is entered; what comes after one byte, or one token, of a set of items;
- * they add to what is there. 0, GW_FULL, or a coded error. */
-void gw_set_clear(gw_states *s);
-int gw_set_enter(gw_states *s, uint32_t state, uint32_t count, uint32_t frames);
-int gw_set_add(gw_states *s, gw_item item);
-int gw_set_begin(gw_states *s);    /* the grammar's first rule, on the bottom */
-int gw_set_step(gw_states *s, const gw_item *items, uint32_t n, uint32_t byte);
-int gw_set_token(gw_states *s, const gw_item *items, uint32_t n, uint32_t id);
+/* Allocates words of the block. Returns their offset, 0 if it is full. */
+uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 
-/* The number of the state that s->set is, GW_STATE_DEAD for an empty one; 0: full. */
-uint32_t gw_state_of_set(gw_states *s);
-const gw_item *gw_state_items(const gw_states *s, uint32_t state, uint32_t *n);
-/* What follows a state after a byte: GW_STATE_DEAD, a state, or 0 with *bad set. */
-uint32_t gw_state_make_next(gw_states *s, uint32_t state, uint32_t byte, int *bad);
-/* A state's table, made if there is none; NULL: full. */
-uint16_t *gw_state_table(gw_states *s, uint32_t state);
+/* These add to d->set: the closure of a state; what one byte or token leads to. Return 0, GW_FULL, or a coded error. */
+void gw_set_clear(gw_dfa *d);
+int gw_set_enter(gw_dfa *d, gw_frame frame);
+int gw_set_add(gw_dfa *d, gw_item item);
+int gw_set_begin(gw_dfa *d);       /* clears it, and enters the first rule */
+int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte);
+int gw_set_token(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t id);
 
-/* Of a set of frames: them, and a word that is 0 until somebody notes something there. */
-const gw_frame *gw_frames(const gw_states *s, uint32_t frames, uint32_t *n);
-uint32_t *gw_frames_known(gw_states *s, uint32_t frames);
+/* Returns the DFA state of d->set, 0 if the block is full. */
+uint32_t gw_dfa_state(gw_dfa *d);
+const gw_item *gw_dfa_items(const gw_dfa *d, uint32_t state, uint32_t *n);
+/* Returns a state's table of next states, NULL if the block is full. */
+uint16_t *gw_dfa_table(gw_dfa *d, uint32_t state);
+/* Determinises the next state of a state that has a table. Returns 0 with *bad set if that fails. */
+uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad);
 
-/* A register that masks cannot tell from this one: pieces have at most `longest` bytes. */
-uint32_t gw_plain_count(const gw_states *s, uint32_t state, uint32_t count, uint32_t longest);
+static inline gw_stack *gw_stack_at(const gw_dfa *d, uint32_t offset) { return (gw_stack *)(d->words + offset); }
+
+/* Returns the representative of registers that no token of at most `longest` bytes can tell apart. */
+uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest);
 
 #endif

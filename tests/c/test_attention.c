@@ -28,12 +28,11 @@ static const struct {
 };
 
 static void random_rows(uint8_t *keys, uint8_t *values, int type) {
-    gw_kv_layer layer = { keys, values, GW_KEYS, STRIDE, type };
-    gw_kv kv = { .shape = { .n_head_kv = 1, .head_dim = D }, .layers = &layer };
+    gw_kv_layer layer = { keys, values, GW_KEYS, 1, D, STRIDE, type, false };
     float row[D];
     for (uint32_t j = 0; j < GW_KEYS; j++) {
         for (int i = 0; i < D; i++) row[i] = draw();
-        gw_kv_store(&kv, 0, j, row, row);
+        gw_kv_store(&layer, j, row, row);
     }
 }
 
@@ -143,14 +142,13 @@ static double scale_at(const uint8_t *row, int d) {
 }
 
 static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
-    gw_kv_layer layer = { r->k, r->v, GW_KEYS, (uint32_t)GW_I16_BYTES((size_t)d), GW_KV_I16 };
-    gw_kv kv = { .shape = { .n_head_kv = 1, .head_dim = (uint32_t)d }, .layers = &layer };
+    gw_kv_layer layer = { r->k, r->v, GW_KEYS, 1, (uint32_t)d, (uint32_t)GW_I16_BYTES((size_t)d), GW_KV_I16, false };
     float in[MOST];
     for (int i = 0; i < d; i++) in[i] = query(0, i);
     gw_kv_query(r->q, in, (uint32_t)d);
     for (int j = 0; j < GW_KEYS; j++) {
         for (int i = 0; i < d; i++) in[i] = row(j, i);
-        gw_kv_store(&kv, 0, (uint32_t)j, in, in);
+        gw_kv_store(&layer, (uint32_t)j, in, in);
     }
 }
 
@@ -256,7 +254,18 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
 
 enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = GW_MAX_HEAD_DIM, WINDOW = 150, BATCH = 64 };
 
+/* length: 0: causal; else of a text that sees itself in both directions. */
+typedef struct { int n_head, n_head_kv, head_dim; uint32_t window, length; float cap; } shape;
+
+static gw_heads heads_of(const shape *s) {
+    uint32_t window = s->window ? s->window : UINT32_MAX;
+    gw_heads h = { s->n_head, s->n_head_kv, s->head_dim, window - 1, 0, UINT32_MAX, s->cap };
+    if (s->length) h.before = h.after = window / 2, h.last = s->length - 1;
+    return h;
+}
+
 typedef struct {
+    shape shape;
     gw_heads heads;
     gw_ops ops;
     gw_kv kv;
@@ -265,27 +274,27 @@ typedef struct {
     float *q, *k, *v, *out;   /* [MAX_POS][ld] */
 } rig;
 
-static void take(rig *r, int type, uint32_t window, gw_pool *pool, gw_arena *a) {
-    static const uint8_t all[1] = { 1 }, none[1] = { 0 };
-    uint32_t heads = (uint32_t)r->heads.n_head_kv, d = (uint32_t)r->heads.head_dim;
-    const uint8_t *global = window && !r->heads.both_ways ? none : all;   /* both ways: the whole text is there */
-    gw_kv_init(&r->kv, (gw_kv_shape){ 1, MAX_POS, window, BATCH, heads, d, global, type }, a);
+static void take(rig *r, int type, gw_pool *pool, gw_arena *a) {
+    /* A bidirectional text is all in the cache. */
+    gw_layer_shape layer = { .n_head_kv = (uint32_t)r->shape.n_head_kv, .head_dim = (uint32_t)r->shape.head_dim,
+                             .window = r->shape.length ? 0 : r->shape.window };
+    gw_kv_init(&r->kv, (gw_kv_shape){ 1, MAX_POS, r->shape.window, BATCH, &layer, type }, a);
     gw_ops_init(&r->ops, pool, 1, 32, gw_attention_partials(r->heads, MAX_POS), a);
     float **planes[] = { &r->q, &r->out, &r->k, &r->v };
     for (int i = 0; i < 4; i++) *planes[i] = gw_arena_take(a, MAX_POS * (i < 2 ? r->ldq : r->ldk) * sizeof(float));
 }
 
-static void rig_init(rig *r, gw_heads h, int type, int threads, uint32_t length) {
+static void rig_init(rig *r, shape h, int type, int threads, uint32_t length) {
     gw_arena a = { 0 };
     gw_pool *pool = gw_pool_new(threads);
     size_t ldq = gw_ld((size_t)h.n_head * h.head_dim), ldk = gw_ld((size_t)h.n_head_kv * h.head_dim);
-    *r = (rig){ .heads = h, .ldq = ldq, .ldk = ldk };
-    take(r, type, h.window, pool, &a);
+    *r = (rig){ .shape = h, .heads = heads_of(&h), .ldq = ldq, .ldk = ldk };
+    take(r, type, pool, &a);
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     CHECK(a.base);
     r->block = a.base;
     memset(a.base, 0xff, a.size);   /* NaN: what is not visible must not be touched */
-    take(r, type, h.window, pool, &a);
+    take(r, type, pool, &a);
     seed = 7;
     for (size_t i = 0; i < length * r->ldq; i++) r->q[i] = draw();
     for (size_t i = 0; i < length * r->ldk; i++) r->k[i] = draw(), r->v[i] = draw();
@@ -298,25 +307,25 @@ static void rig_free(rig *r) {
 
 static void store(rig *r, uint32_t pos, uint32_t n) {
     gw_kv_reserve(&r->kv, n);
-    for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(&r->kv, 0, p, r->k + p * r->ldk, r->v + p * r->ldk);
+    for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(r->kv.layers, p, r->k + p * r->ldk, r->v + p * r->ldk);
 }
 
 /* The positions before `from` are stored in whole batches, and nobody asks for their sums; from there on `batch` at
  * once. */
 static void run(rig *r, uint32_t n, uint32_t from, uint32_t batch) {
-    if (r->heads.both_ways) store(r, 0, r->heads.both_ways);
+    if (r->shape.length) store(r, 0, r->shape.length);
     for (uint32_t pos = 0, rows; pos < n; pos += rows) {
         rows = pos < from ? (uint32_t)gw_min(BATCH, from - pos) : (uint32_t)gw_min(batch, n - pos);
-        if (!r->heads.both_ways) store(r, pos, rows);
+        if (!r->shape.length) store(r, pos, rows);
         if (pos >= from) gw_attention(&r->ops, r->heads, &r->kv.layers[0], pos, r->q + pos * r->ldq, r->ldq, (int)rows,
                                       r->out + pos * r->ldq);
         gw_kv_advance(&r->kv, rows);
     }
 }
 
-static bool is_visible(const gw_heads *h, uint32_t from, uint32_t pos) {
+static bool is_visible(const shape *h, uint32_t from, uint32_t pos) {
     int64_t before = (int64_t)from - pos;
-    if (h->both_ways) return pos < h->both_ways && (!h->window || llabs(before) <= h->window / 2);
+    if (h->length) return pos < h->length && (!h->window || llabs(before) <= h->window / 2);
     return before >= 0 && (!h->window || before < h->window);
 }
 
@@ -328,7 +337,7 @@ static void truth(const rig *r, uint32_t pos, int head, double *out) {
     memset(out, 0, d * sizeof *out);
     for (uint32_t p = 0; p < LENGTH; p++) {
         double score = 0;
-        if (!is_visible(&r->heads, pos, p)) continue;
+        if (!is_visible(&r->shape, pos, p)) continue;
         const float *q = r->q + pos * r->ldq + (size_t)head * d, *k = r->k + p * r->ldk + of_kv;
         for (int i = 0; i < d; i++) score += (double)q[i] * k[i];
         if (r->heads.cap > 0) score = r->heads.cap * tanh(score / r->heads.cap);
@@ -356,19 +365,19 @@ static double error_of(const rig *r, uint32_t n) {
 
 /* By type; inputs are about 1, their products with a query about 1 to 10. */
 static const double tolerance[GW_KV_TYPES] = { 6e-2, 2e-5, 6e-2, 4e-1 };
-static const gw_heads shapes[] = {
+static const shape shapes[] = {
     { 4, 1, 24, 0, 0, 0 }, { 4, 1, 24, WINDOW, 0, 0 }, { 6, 3, 8, WINDOW, 0, 0 }, { 3, 1, 40, 0, 0, 0 },
     { 20, 1, 8, WINDOW, 0, 0 }, { 34, 2, 8, 0, 0, 0 }, { 1, 1, 72, WINDOW, 0, 0 }, { 2, 2, 16, 1, 0, 0 },
     { 3, 3, 64, 0, 0, 0 }, { 2, 1, 80, 0, 0, 0 }, { 4, 2, 96, WINDOW, 0, 0 },                  /* GPT-2's, Qwen3's kind */
     { 4, 2, 16, 0, 0, 5 }, { 4, 2, 24, WINDOW, 0, 50 }, { 3, 1, 8, 1, 0, 2 },                  /* Gemma 2's */
-    { 3, 1, 16, 0, LENGTH, 0 }, { 3, 1, 16, WINDOW, LENGTH, 0 }, { 6, 2, 8, 3, LENGTH, 4 },    /* both ways */
+    { 3, 1, 16, 0, LENGTH, 0 }, { 3, 1, 16, WINDOW, LENGTH, 0 }, { 6, 2, 8, 3, LENGTH, 4 },    /* bidirectional */
     { 2, 1, 8, 2 * LENGTH, LENGTH, 0 }, { 4, 4, 8, 1, LENGTH, 0 },
 };
 
 static void same_from(const rig *whole, uint32_t length, uint32_t from, uint32_t batch, int threads) {
     rig r;
     int type = whole->kv.layers[0].type;
-    rig_init(&r, whole->heads, type, threads, length);
+    rig_init(&r, whole->shape, type, threads, length);
     run(&r, length, from, batch);
     for (size_t i = from * r.ldq; i < length * r.ldq; i++)
         if (memcmp(&r.out[i], &whole->out[i], sizeof(float)))
@@ -415,7 +424,7 @@ TEST(attention_of_the_largest_heads) {
     enum { FEW = 20 };
     for (int type = 0; type < GW_KV_TYPES; type++) {
         rig r;
-        rig_init(&r, (gw_heads){ 16, 1, GW_MAX_HEAD_DIM, WINDOW, 0, 0 }, type, 2, FEW);
+        rig_init(&r, (shape){ 16, 1, GW_MAX_HEAD_DIM, WINDOW, 0, 0 }, type, 2, FEW);
         for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f;   /* scores as those of smaller heads */
         run(&r, FEW, 0, BATCH);
         double error = error_of(&r, FEW);

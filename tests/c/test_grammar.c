@@ -1,13 +1,12 @@
-/* The vocabulary's trees, and masks over them: each node once and in order, plain pieces by their number of characters as a
- * count by hand has them; masks of a string of so many characters against each token tried alone. What grammars are, and how
- * formats become them, is tested from JavaScript (tests/js/grammar*.test.js). */
+/* Tests the tries of a vocabulary, and masks: nodes are in order; plain tokens match a count of their characters by hand;
+ * masks of strings match every token tried alone. tests/js/grammar*.test.js test grammars and how formats compile. */
 #include "test.h"
 #include "text/masks.h"
 #include "text/matcher.h"
 
 enum { BYTES = 256 };
 
-/* Of one to thirty letters, some with two bytes, some that a JSON string does not take as they are. */
+/* One to thirty letters, some of two bytes, some that a JSON string must escape. */
 static const char *const pieces[] = {
     "a", "b", "ab", "aba", "abab", "a\"", "\"", "\"b", "\\", "a\\", "\n", "\xC3\xA9", "a\xC3\xA9", "\xC3\xA9\xC3\xA9", "\xC3",
     "aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbb", ("\xC3\xA9" "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "ab\xC3",
@@ -45,7 +44,7 @@ static void free_words(void) {
     gw_tokenizer_free(tokenizer);
 }
 
-/* Characters of a piece that a JSON string takes as they are, 0: it has others. Letters here are a, b and one of two bytes. */
+/* Counts the characters of a plain piece, 0 if it is not plain. Letters here are a, b, and one of two bytes. */
 static uint32_t plain_by_hand(const uint8_t *p, size_t n) {
     uint32_t chars = 0;
     for (size_t i = 0; i < n; i++, chars++) {
@@ -94,7 +93,7 @@ TEST(trie_plain_pieces_by_their_characters) {
 
 enum { STRING_WORDS = 12 + 10 + 2 * 19 + 4 + 4 + 3 * 5 + 1 + 3 * 2 };
 
-/* A quote, at most so many characters that a JSON string takes as they are, a quote; laid out as grammar.h says. */
+/* A grammar of a quote, at most `most` plain characters, and a quote. */
 static void string_of(uint32_t *w, uint32_t most) {
     const uint32_t words[STRING_WORDS] = {
         0x31475747, 1, STRING_WORDS, 10, 19, 4, 5, 1, 2, 0, 0, 0,
@@ -105,7 +104,7 @@ static void string_of(uint32_t *w, uint32_t most) {
         SPAN(0xE1, 0xEC, 3), SPAN(0xED, 0xED, 6), SPAN(0xEE, 0xEF, 3), SPAN(0xF0, 0xF0, 7), SPAN(0xF1, 0xF3, 4),
         SPAN(0xF4, 0xF4, 8),
         1, 3, 5, 5,
-        0, 0, 1 << 1, 1,   /* before, behind the quote, behind a character, behind all */
+        0, 0, 1 << 1, 1,   /* at the start, after the quote, after a character, at the end */
         GW_BYTES, 1, 1,
         GW_BYTES, 9, 2,
         GW_BYTES, 1, 3,
@@ -117,7 +116,7 @@ static void string_of(uint32_t *w, uint32_t most) {
     memcpy(w, words, sizeof words);
 }
 
-/* Every token of the mask is one that is taken when it is tried alone, and the other way about, wherever a text comes to. */
+/* After each character of the text, the mask has exactly the tokens that are allowed when tried alone. */
 static void check_masks(gw_matcher *m, const char *text) {
     for (size_t at = 0; at <= strlen(text); at++) {
         uint32_t mask[WORDS];
@@ -125,7 +124,7 @@ static void check_masks(gw_matcher *m, const char *text) {
         CHECK(bits != NULL);
         memcpy(mask, bits, sizeof mask);
         for (uint32_t id = 0; id < trie.n_vocab; id++) CHECK_INT(gw_matcher_allows(m, (int32_t)id), in(mask, id));
-        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask));   /* known by now */
+        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask));   /* from the memo */
         if (at < strlen(text)) CHECK_INT(gw_matcher_accept_text(m, text + at, 1), 1);
     }
 }
@@ -167,39 +166,38 @@ TEST(masks_of_known_states_are_not_looked_for_again) {
     free_words();
 }
 
-/* A grammar's states in a block of so many words, and what masks need. */
-typedef struct { gw_grammar g; gw_states s; gw_masks k; gw_arena a; gw_item items[GW_MOST_ITEMS]; } small;
+/* A DFA cache in a block of so many words, and what masks need. */
+typedef struct { gw_grammar g; gw_dfa d; gw_mask_builder b; gw_arena a; gw_item items[GW_MOST_ITEMS]; } small;
 
 static void open_small(small *z, const uint32_t *words, uint32_t size, gw_error *e) {
     memset(z, 0, sizeof *z);
     CHECK_INT(gw_grammar_read(&z->g, words, STRING_WORDS * sizeof *words, trie.n_vocab, e), 0);
-    CHECK_INT(gw_states_init(&z->s, &z->g, e), 0);
-    gw_masks_take(&z->k, &z->a, &trie, &z->g);
+    CHECK_INT(gw_dfa_init(&z->d, &z->g, e), 0);
+    gw_mask_builder_take(&z->b, &z->a, &trie, &z->g);
     z->a = (gw_arena){ .base = gw_alloc(gw_size(z->a.used)), .size = z->a.used };
-    gw_masks_take(&z->k, &z->a, &trie, &z->g);
-    z->s.size = size;
-    z->k.s = &z->s;
-    z->k.plain.s = &z->s;
-    z->k.items = z->items;
+    gw_mask_builder_take(&z->b, &z->a, &trie, &z->g);
+    z->d.size = size;
+    z->b.plain.d = z->b.d = &z->d;
+    z->b.items = z->items;
 }
 
 static void close_small(small *z) {
     gw_free(z->a.base);
-    gw_states_free(&z->s);
+    gw_dfa_free(&z->d);
     gw_grammar_free(&z->g);
 }
 
-/* The mask behind a text. 0, or GW_FULL. */
+/* The mask after a text. Returns 0 or GW_FULL. */
 static int mask_in(small *z, const char *text, uint32_t *mask) {
-    int bad = gw_set_begin(&z->s);
+    int bad = gw_set_begin(&z->d);
     for (size_t i = 0; i <= strlen(text) && !bad; i++) {
-        z->k.n_items = z->s.set->n;
-        memcpy(z->items, z->s.set->items, z->s.set->n * sizeof *z->items);
-        gw_set_clear(&z->s);
-        if (i < strlen(text)) bad = gw_set_step(&z->s, z->items, z->k.n_items, (uint8_t)text[i]);
+        z->b.n_items = z->d.set->n;
+        memcpy(z->items, z->d.set->items, z->d.set->n * sizeof *z->items);
+        gw_set_clear(&z->d);
+        if (i < strlen(text)) bad = gw_set_step(&z->d, z->items, z->b.n_items, (uint8_t)text[i]);
     }
-    z->k.fresh = true;
-    return bad ? bad : gw_masks_add(&z->k, 0, z->k.n_items, mask);
+    z->b.fresh = true;
+    return bad ? bad : gw_mask_add(&z->b, 0, z->b.n_items, mask);
 }
 
 TEST(masks_are_the_same_where_room_had_to_be_made) {
@@ -211,14 +209,14 @@ TEST(masks_are_the_same_where_room_had_to_be_made) {
     string_of(words, 24);
     open_small(z, words, FULL, &e);
     CHECK_INT(mask_in(z, "\"a", full), 0);
-    known = z->s.n_states;
+    known = z->d.n_states;
     close_small(z);
     for (uint32_t size = SMALLEST; size < 6000; size += 50) {
         open_small(z, words, size, &e);
         int bad = mask_in(z, "\"a", mask);
         CHECK(bad == 0 || bad == GW_FULL);
         if (!bad) CHECK(!memcmp(mask, full, sizeof full));
-        if (!bad) forgot += z->s.n_states < known;
+        if (!bad) forgot += z->d.n_states < known;
         close_small(z);
     }
     CHECK(forgot > 3);

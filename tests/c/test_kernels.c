@@ -1,5 +1,5 @@
-/* The SIMD kernels against the scalar specification, bit for bit; the specification against plain
- * double arithmetic; packing against the dequantisers. */
+/* Compares the SIMD kernels with the scalar specification, bit for bit; the specification with doubles; packing with the
+ * dequantisers. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "test.h"
@@ -13,7 +13,7 @@ static uint32_t random_bits(void) {
     return (uint32_t)(seed >> 33) ^ (uint32_t)(seed >> 11);
 }
 
-static float random_float(void) {   /* about normal, now and then an outlier, now and then zero */
+static float random_float(void) {   /* about normal, with a few outliers and zeros */
     float sum = 0;
     for (int i = 0; i < 4; i++) sum += (float)(random_bits() & 0xffff) / 65536.0f - 0.5f;
     uint32_t kind = random_bits() % 64;
@@ -26,12 +26,12 @@ static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS], want[MAX_N * MAX_ROW
 static float matrix[MAX_ROWS * MAX_K];
 static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
 static gw_narrow q8[MAX_N * MAX_K];
-static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K];   /* as the specification has it; as the build has it */
+static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K];   /* in the layout of the specification, of the build */
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
 static int32_t half8[MAX_N * MAX_K / 32], half16[MAX_N * MAX_K / 32];
 
-static bool extreme;   /* weights and activations are as large as they can be */
+static bool extreme;   /* weights and activations are as large as possible */
 
 /* Blocks of ones under sensible f16 scales. */
 static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
@@ -44,7 +44,7 @@ static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
         }
 }
 
-/* Blocks of random bytes under sensible f16 scales; now and then a scale of zero. */
+/* Blocks of random bytes under sensible f16 scales, a few of them zero. */
 static void random_blocks(const gw_format *f, uint8_t *out, size_t k) {
     for (size_t i = 0; i < k; i += f->items, out += f->bytes) {
         for (uint32_t b = 0; b < f->bytes; b++) out[b] = (uint8_t)random_bits();
@@ -68,8 +68,8 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
         gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
 }
 
-/* Rows in which all are as large as can be, with one sign, or with another for each second pair: pairs of products
- * are added in lanes of 16 bits. */
+/* The largest activations, with one sign, or with alternating signs of pairs: pairs of products are added in lanes of 16
+ * bits. */
 static float extreme_at(int t, size_t i) { return (t % 2) != (t / 2 % 2 && i / 2 % 2) ? -1.0f : 1.0f; }
 
 static gw_acts random_acts(int n, size_t k, size_t ldx) {
@@ -94,7 +94,7 @@ static const struct { int rows, n; size_t k; } cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* What a kernel makes of activation i of row t: itself, or its quantised value. */
+/* How a kernel sees activation i of row t: as it is, or quantised. */
 typedef enum { AS_FLOAT, AS_NARROW, AS_WIDE } precision;
 
 static double activation(const gw_acts *a, int t, size_t i, precision as) {
@@ -104,16 +104,16 @@ static double activation(const gw_acts *a, int t, size_t i, precision as) {
     return (double)a->q8[block * 32 + (sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))] * a->s8[block];
 }
 
-/* Sum of the sizes of scale * code * activation and of min * activation. */
+/* Sum of the magnitudes of scale * quant * activation and of min * activation. */
 static double terms_of(const gw_format *f, const gw_acts *a, int t, int r, precision as) {
-    uint8_t code[GW_MAX_ITEMS];
+    uint8_t quant[GW_MAX_ITEMS];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
     size_t groups = a->k / f->items;
     double size = 0;
     for (size_t i = 0; i < a->k; i++) {
         uint32_t c = i % f->items;
-        if (!c) gw_format_unpack(f, panels + (r / 4 * groups + i / f->items) * 4 * f->bytes, r % 4, code, scale, min);
-        size += (fabs(scale[c / f->sub] * code[c]) + fabs(min[c / f->sub])) * fabs(activation(a, t, i, as));
+        if (!c) gw_format_unpack(f, panels + (r / 4 * groups + i / f->items) * 4 * f->bytes, r % 4, quant, scale, min);
+        size += (fabs(scale[c / f->sub] * quant[c]) + fabs(min[c / f->sub])) * fabs(activation(a, t, i, as));
     }
     return size;
 }
@@ -166,8 +166,6 @@ static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw
 TEST(kernels_f32) { same_bits(GW_F32, AS_FLOAT, gw_ref_matmul_f32, SIMD(matmul_f32)); }
 TEST(kernels_f16) { same_bits(GW_F16, AS_FLOAT, gw_ref_matmul_f16, SIMD(matmul_f16)); }
 TEST(kernels_bf16) { same_bits(GW_BF16, AS_FLOAT, gw_ref_matmul_bf16, SIMD(matmul_bf16)); }
-TEST(kernels_q4) { same_bits(GW_Q4_0, AS_NARROW, gw_ref_matmul_q4, INT(matmul_q4)); }
-TEST(kernels_q4_wide) { same_bits(GW_Q4_0, AS_WIDE, gw_ref_matmul_q4_wide, INT(matmul_q4_wide)); }
 TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, INT(matmul_q8_wide)); }
 
 #define GW_X(NAME, name, ...)                                                                                \
@@ -175,6 +173,7 @@ TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, INT(m
     TEST(kernels_##name##_wide) {                                                                                \
         same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, INT(matmul_##name##_wide));                   \
     }
+GW_X(Q4_0, q4)
 GW_FORMATS(GW_X)
 #undef GW_X
 
@@ -188,7 +187,7 @@ TEST(kernels_without_swizzle) {
 #endif
 
 #ifdef GW_HAVE_RELAXED
-/* Other engines' way, too: bytes of 8 bits by products that are defined for 7. */
+/* Bytes of 8 bits by products that are only defined for 7. */
 TEST(kernels_of_8_bits_in_7) {
     gw_relaxed_only_7_bits = true;
     same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, gw_relaxed_matmul_q8_wide);
@@ -201,7 +200,7 @@ TEST(kernels_of_8_bits_in_7) {
     same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, gw_relaxed_matmul_##name);                    \
     same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, gw_relaxed_matmul_##name##_wide);
 
-/* Products added by pairs in 16 bits where they fit, and not: both on every engine. */
+/* Products added by pairs in 16 bits and without: both on every engine. */
 TEST(kernels_by_pairs_and_not) {
     for (int round = 0; round < 4; round++) {
         gw_relaxed_pairs = round % 2;
@@ -214,7 +213,7 @@ TEST(kernels_by_pairs_and_not) {
 }
 
 #ifdef GW_RELAXED_SIMDE
-/* What each kind of engine makes of bytes of 8 bits, which kernels ask. */
+/* Kernels ask the engine what it makes of bytes of 8 bits; this imitates every answer. */
 TEST(kernels_on_every_kind_of_engine) {
     for (gw_relaxed_engine = GW_ENGINE_PAIRS; gw_relaxed_engine <= GW_ENGINE_SIGNED; gw_relaxed_engine++) {
         GW_X(Q4_0, q4)
@@ -290,7 +289,7 @@ TEST(quantised_activations_are_close) {
         }
 }
 
-/* What is no number comes out of every product that it is in, and of no other one. */
+/* NaN reaches every product that it is part of, and no other one. */
 static void nan_goes_through(gw_quantise_kernel *narrow, gw_quantise_kernel *wide, gw_matmul_kernel *product,
                              gw_matmul_kernel *wide_product) {
     enum { ROWS = 8, K = 128, N = 6, BAD = 2 };
@@ -321,7 +320,7 @@ TEST(kernels_exp) {
 
 TEST(pack_gives_every_row_back) {
 #define GW_X(NAME, ...) GW_##NAME,
-    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q4_0, GW_Q8_0, GW_FORMATS(GW_X) };
+    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_ALL_FORMATS(GW_X) };
 #undef GW_X
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const gw_type *type = gw_type_of(types[i]);

@@ -5,8 +5,14 @@
 #include "file/types.h"
 #include "test.h"
 
-enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, HEADS = 2, HEAD = 8, ROW = HEADS * HEAD, LAYERS = 3, RING = 32 };   /* 10 + 16 -> whole blocks of 16 */
-static const uint8_t is_global[LAYERS] = { 0, 1, 0 };
+enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 };   /* 10 + 16 -> whole blocks of 16 */
+/* Rows of other heads, a shorter window, and a layer that has no rows of its own. */
+static const gw_layer_shape shapes[LAYERS] = {
+    { .n_head_kv = 2, .head_dim = 8, .window = WINDOW, .kv_owner = 0 },
+    { .n_head_kv = 1, .head_dim = 16, .kv_owner = 1 },
+    { .n_head_kv = 4, .head_dim = 4, .window = WINDOW / 2, .kv_owner = 2 },
+    { .n_head_kv = 1, .head_dim = 16, .kv_owner = 1 },
+};
 
 typedef struct {
     gw_kv kv;
@@ -16,7 +22,7 @@ typedef struct {
 } rig;
 
 static void rig_of(rig *r, uint32_t n_ctx, int type) {
-    gw_kv_shape shape = { LAYERS, n_ctx, WINDOW, BATCH, HEADS, HEAD, is_global, type };
+    gw_kv_shape shape = { LAYERS, n_ctx, WINDOW, BATCH, shapes, type };
     gw_arena a = { 0 };
     gw_kv_init(&r->kv, shape, &a);
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
@@ -33,7 +39,7 @@ static void rig_init(rig *r, uint32_t n_ctx) { rig_of(r, n_ctx, GW_KV_AUTO); }
 static void store(rig *r, uint32_t layer, uint32_t pos, float mark) {
     float k[ROW], v[ROW];
     for (int i = 0; i < ROW; i++) k[i] = mark + (float)layer, v[i] = -(mark + (float)layer);
-    gw_kv_store(&r->kv, layer, pos, k, v);
+    if (r->kv.layers[layer].rows) gw_kv_store(&r->kv.layers[layer], pos, k, v);
 }
 
 /* n rows through `layers` layers; through all of them they count. */
@@ -53,24 +59,24 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
 }
 
 static float item(const gw_kv_layer *l, const void *plane, uint32_t pos, uint32_t i) {
-    const uint8_t *head = (const uint8_t *)plane + ((size_t)(pos % l->rows) * HEADS + i / HEAD) * l->head;
+    const uint8_t *head = (const uint8_t *)plane + ((size_t)(pos % l->rows) * l->n_head + i / l->head_dim) * l->head;
     float f;
     int16_t whole;
     uint16_t scale;
-    i %= HEAD;
-    memcpy(&f, head + (l->type == GW_KV_F32 ? 4 * i : 2 * HEAD), sizeof f);
+    i %= l->head_dim;
+    memcpy(&f, head + (l->type == GW_KV_F32 ? 4 * i : 2 * l->head_dim), sizeof f);
     if (l->type == GW_KV_F32) return f;
     memcpy(&whole, head + 2 * i, sizeof whole);
     if (l->type == GW_KV_I16) return f * (float)whole;
-    memcpy(&scale, head + HEAD, sizeof scale);
+    memcpy(&scale, head + l->head_dim, sizeof scale);
     return gw_bf16_to_f32(scale) * (float)(int8_t)head[i];
 }
 
 /* All that a query at kv.pos could see is what was stored last. */
 static void check_visible(const rig *r) {
     for (uint32_t l = 0; l < LAYERS; l++) {
-        uint32_t first = is_global[l] || r->kv.pos < WINDOW ? 0 : r->kv.pos - WINDOW + 1;
-        for (uint32_t p = first; p < r->kv.pos; p++)
+        uint32_t window = shapes[l].window, first = !window || r->kv.pos < window ? 0 : r->kv.pos - window + 1;
+        for (uint32_t p = first; r->kv.layers[l].rows && p < r->kv.pos; p++)
             for (uint32_t i = 0; i < ROW; i++) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
@@ -92,6 +98,9 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_I16 && r.kv.layers[2].type == GW_KV_F32);
     CHECK_INT(r.kv.saved[0].rows, WINDOW);
     CHECK_INT(r.kv.saved[1].rows, 0);
+    CHECK_INT(r.kv.saved[2].rows, WINDOW);
+    CHECK_INT(r.kv.layers[3].rows, 0);
+    CHECK_INT(gw_kv_row_bytes(&r.kv.layers[2]), ROW * sizeof(float));
     gw_free(r.block);
     rig_init(&r, 20);
     CHECK_INT(r.kv.layers[0].rows, 32);
@@ -196,9 +205,10 @@ TEST(kv_random_walk) {
 }
 
 TEST(kv_sizes_of_one_b) {
-    uint8_t global[26];
-    for (int l = 0; l < 26; l++) global[l] = l % 6 == 5;
-    gw_kv_shape shape = { 26, 32768, 512, 64, 1, 256, global, GW_KV_AUTO };
+    gw_layer_shape layers[26];
+    for (uint32_t l = 0; l < 26; l++)
+        layers[l] = (gw_layer_shape){ .n_head_kv = 1, .head_dim = 256, .window = l % 6 == 5 ? 0 : 512, .kv_owner = l };
+    gw_kv_shape shape = { 26, 32768, 512, 64, layers, GW_KV_AUTO };
     gw_arena whole = { 0 }, none = { 0 };
     gw_kv kv;
     gw_kv_init(&kv, shape, &whole);
@@ -219,7 +229,8 @@ TEST(kv_sizes_of_one_b) {
 }
 
 TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
-    gw_kv_shape shape = { 1, 1 << 20, 512, 64, 1u << 20, 1u << 11, (const uint8_t[]){ 1 }, GW_KV_AUTO };
+    gw_layer_shape large = { .n_head_kv = 1u << 20, .head_dim = 1u << 11 };
+    gw_kv_shape shape = { 1, 1 << 20, 512, 64, &large, GW_KV_AUTO };
     gw_arena a = { 0 };
     gw_kv kv;
     gw_kv_init(&kv, shape, &a);
@@ -241,9 +252,8 @@ static void floats_of(const uint8_t *row, float *out) {
 }
 
 static void store_i16(const float *in, uint8_t plane[2][2 * D_I16 + 16], float out[2][D_I16]) {
-    gw_kv_layer layer = { plane[0], plane[1], 1, 2 * D_I16 + 16, GW_KV_I16 };
-    gw_kv kv = { .shape = { .n_head_kv = 1, .head_dim = D_I16 }, .layers = &layer };
-    gw_kv_store(&kv, 0, 0, in, in);
+    gw_kv_layer layer = { plane[0], plane[1], 1, 1, D_I16, 2 * D_I16 + 16, GW_KV_I16, false };
+    gw_kv_store(&layer, 0, in, in);
     for (int i = 0; i < 2; i++) floats_of(plane[i], out[i]);
 }
 
@@ -303,12 +313,11 @@ TEST(kv_i16_rows_saturate_and_keep_nan) {
 TEST(kv_q8_rows_keep_half_a_step) {
     enum { D = 72 };
     uint8_t plane[2][GW_KEYS * (D + 6)];
-    gw_kv_layer layer = { plane[0], plane[1], GW_KEYS, D + 6, GW_KV_Q8 };
-    gw_kv kv = { .shape = { 1, GW_KEYS, 0, 1, 1, D, NULL, GW_KV_Q8 }, .layers = &layer };
+    gw_kv_layer layer = { plane[0], plane[1], GW_KEYS, 1, D, D + 6, GW_KV_Q8, false };
     float in[D], out[D];
     for (int power = -40; power <= 38; power += 2) {
         for (int i = 0; i < D; i++) in[i] = sinf((float)i) * powf(10, (float)(i < GW_BLOCK ? power : -3));
-        gw_kv_store(&kv, 0, 5, in, in);
+        gw_kv_store(&layer, 5, in, in);
         gw_ref_widen_q8(plane[1] + 5 * layer.head, layer.head, 1, D, out);
         for (int b = 0; b < D; b += GW_BLOCK) {
             float largest = 0;
@@ -318,12 +327,12 @@ TEST(kv_q8_rows_keep_half_a_step) {
         }
     }
     for (int i = 0; i < D; i++) in[i] = i == 40 ? INFINITY : 1;
-    gw_kv_store(&kv, 0, 0, in, in);
+    gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
     CHECK(isfinite(out[40]) && out[40] > 1e38f);   /* as large as can be */
     CHECK_NEAR(out[0], 1, 1.0 / 252);
     in[40] = NAN;                                  /* does not vanish, but spoils no other block */
-    gw_kv_store(&kv, 0, 0, in, in);
+    gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
     CHECK(isnan(out[40]) && isnan(out[32]));
     CHECK_NEAR(out[0], 1, 1.0 / 252);

@@ -196,6 +196,18 @@ static const bad_file bad_files[] = {
       GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "39" },
     { TINY_SHORT_ARRAY, "tokenizer.ggml.token_type", 0, 0,
       GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type", "40", "39" },
+    { TINY_SET_KEY, "tokenizer.ggml.bos_token_id", 40, 0,
+      GW_E_BAD_METADATA, "tokenizer.ggml.bos_token_id", "a number below 40", "40" },
+    { TINY_SET_KEY, "tokenizer.ggml.eos_token_id", 4294967294., 0,
+      GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id", "a number below 40", "4294967294" },
+    { TINY_SET_KEY, "tokenizer.ggml.eos_token_id", -2, 0,
+      GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id", "", "-2" },
+    { TINY_SET_KEY, "tokenizer.ggml.eot_token_id", NAN, 0,
+      GW_E_BAD_METADATA, "tokenizer.ggml.eot_token_id", "", "nan" },
+    { TINY_KEY_AS_TEXT, "tokenizer.ggml.eos_token_id", 0, 0,
+      GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id", "a number", "nan" },
+    { TINY_SET_KEY, "tokenizer.ggml.eom_token_id", 1e6, 0,
+      GW_E_BAD_METADATA, "tokenizer.ggml.eom_token_id", "", "1000000" },
     { TINY_SHORT_ARRAY, KEY("attention.sliding_window_pattern"), 0, 0,
       GW_E_BAD_METADATA, "sliding_window_pattern", "2", "1" },
 };
@@ -242,6 +254,26 @@ static int feed_patched(const tiny_file *f, size_t at, const char *bytes, size_t
     gw_model_free(m);
     free(copy);
     return code;
+}
+
+TEST(load_takes_minus_one_and_an_unknown_padding_token_for_none) {
+    static const struct { const char *key, *number; double value; } files[] = {
+        { "tokenizer.ggml.bos_token_id", "bos_id", -1 }, { "tokenizer.ggml.eos_token_id", "eos_id", -1 },
+        { "tokenizer.ggml.padding_token_id", "pad_id", -1 }, { "tokenizer.ggml.padding_token_id", "pad_id", 40 },
+        { "tokenizer.ggml.eos_token_id", "eos_id", UINT32_MAX }, { "tokenizer.ggml.padding_token_id", "pad_id", UINT32_MAX },
+    };
+    gw_pool *pool = gw_pool_new(1);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        tiny_config c = small;
+        c.damage = TINY_SET_KEY, c.victim = files[i].key, c.number = files[i].value;
+        tiny_file f = tiny_make(&c);
+        gw_model *m = fresh(pool);
+        CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
+        CHECK(isnan(gw_model_number(m, files[i].number)));
+        gw_model_free(m);
+        tiny_free(&f);
+    }
+    gw_pool_free(pool);
 }
 
 TEST(load_impossible_heads) {

@@ -294,22 +294,22 @@ TEST(state_that_is_damaged_or_cut_is_refused) {
 
 TEST(state_rows_are_what_kernels_rely_on) {
     uint8_t row[256];
-    static const uint8_t global[1] = { 1 };
+    static const gw_layer_shape layer = { .n_head_kv = 1, .head_dim = 8 };
     for (int type = GW_KV_F32; type < GW_KV_TYPES; type++) {
         gw_kv kv;
         gw_arena a = { 0 };
-        gw_kv_shape shape = { 1, 16, 16, 4, 1, 8, global, type };
+        gw_kv_shape shape = { 1, 16, 16, 4, &layer, type };
         gw_kv_init(&kv, shape, &a);
         uint8_t *aligned = gw_alloc(a.used);
         a = (gw_arena){ .base = aligned, .size = a.used };
         gw_kv_init(&kv, shape, &a);
         float k[8] = { 1, -2, 3, -4, 5, -6, 7, -8 };
-        gw_kv_store(&kv, 0, 3, k, k);
-        uint32_t n = gw_kv_row_bytes(&kv, 0);
+        gw_kv_store(kv.layers, 3, k, k);
+        uint32_t n = gw_kv_row_bytes(kv.layers);
         CHECK_INT(n, type == GW_KV_F32 ? 32 : type == GW_KV_I16 ? 20 : 10);
         for (int values = 0; values < 2; values++) {
-            gw_kv_row_out(&kv, &kv.layers[0], values, 3, row);
-            CHECK(gw_kv_row_in(&kv, &kv.layers[0], values, 3, row));
+            gw_kv_row_out(kv.layers, values, 3, row);
+            CHECK(gw_kv_row_in(kv.layers, values, 3, row));
             static const struct { int type; uint32_t at; uint16_t value; } wrong[] = {
                 { GW_KV_F32, 2, 0x7f80 }, { GW_KV_F32, 30, 0xffc0 }, { GW_KV_I16, 0, 0x8000 },
                 { GW_KV_I16, 18, 0xbf80 }, { GW_KV_I16, 18, 0x7fc0 }, { GW_KV_I16, 18, 0x7f00 },
@@ -318,7 +318,7 @@ TEST(state_rows_are_what_kernels_rely_on) {
                 uint8_t bad[256];
                 memcpy(bad, row, n);
                 memcpy(bad + wrong[i].at, &wrong[i].value, 2);
-                if (wrong[i].type == type) CHECK(!gw_kv_row_in(&kv, &kv.layers[0], values, 3, bad));
+                if (wrong[i].type == type) CHECK(!gw_kv_row_in(kv.layers, values, 3, bad));
             }
         }
         gw_free(aligned);

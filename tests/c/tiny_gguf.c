@@ -55,7 +55,9 @@ static void key_text(writer *w, const char *name, const char *text) {
 }
 
 static void key_u32(writer *w, const char *name, uint32_t v) {
-    bool as_text = is_victim(w, TINY_KEY_AS_TEXT, name), as_float = is_victim(w, TINY_SET_KEY, name);
+    bool as_text = is_victim(w, TINY_KEY_AS_TEXT, name), is_set = is_victim(w, TINY_SET_KEY, name);
+    bool as_float = is_set && !(w->c->number >= 0 && w->c->number == floor(w->c->number));
+    if (is_set && !as_float) v = (uint32_t)w->c->number;
     if (!key(w, name, as_text ? GW_GGUF_STRING : as_float ? GW_GGUF_F32 : GW_GGUF_U32)) return;
     if (as_text) put_text(&w->out, "12");
     else if (as_float) put_float(&w->out, (float)w->c->number);
@@ -140,6 +142,10 @@ static void put_split(writer *w, uint32_t n_tensors) {
                        keys[i].bytes);
 }
 
+/* Only in files that ask for them. */
+static const char *const more_ids[] = { "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
+                                        "tokenizer.ggml.padding_token_id" };
+
 static void put_metadata(writer *w) {
     key_text(w, "general.architecture", "gemma3");
     key_text(w, "general.name", "tiny");
@@ -149,6 +155,8 @@ static void put_metadata(writer *w) {
     put_vocabulary(w);
     key_u32(w, "tokenizer.ggml.bos_token_id", TINY_BOS);
     key_u32(w, "tokenizer.ggml.eos_token_id", TINY_EOS);
+    for (size_t i = 0; i < sizeof more_ids / sizeof *more_ids; i++)
+        if (is_victim(w, TINY_SET_KEY, more_ids[i])) key_u32(w, more_ids[i], 0);
 }
 
 /* --- tensors --- */

@@ -482,6 +482,6 @@ if (isMain(import.meta.url)) {
     lines.push(`| ${name} | ${STATES.length} | ${looks} | ${found} |`);
   }
   console.log(lines.join('\n'));
-  if (values.write) keep('page.md', 'axe', lines, 1);
+  if (values.write) keep('page.md', 'axe', lines.slice(2), 1);
   assert.ok(lines.slice(2).every((line) => / 0 \|$/.test(line)));
 }

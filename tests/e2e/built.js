@@ -33,9 +33,7 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '', 
     stdin: {
       resolveDir: root,
       contents: `export * from "./js/index.js";
-    export { environment } from "./js/platform/env.js"; export * as shared from "./js/shared.js";
-    export * as talking from "./tests/lab/talking.js"; export * as soaking from "./tests/lab/soaking.js";
-    export * as aborting from "./tests/lab/aborting.js"; ${more}`,
+    export { environment } from "./js/platform/env.js"; export * as shared from "./js/shared.js"; ${more}`,
     },
   });
   for (const name of readdirSync(path.join(root, 'js'))) {

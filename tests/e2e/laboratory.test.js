@@ -1,11 +1,9 @@
-/* laboratory: a few runs of the laboratory of faults (tests/lab/) in browsers, and that what it breaks is broken. The
- * whole of it is `node tests/lab/run.js --side chromium`. */
+/* A few runs of the lab's case `faults` in browsers, and that what it breaks is broken. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { KINDS } from '../lab/faults.js';
-import { Laboratory, planOf } from '../lab/laboratory.js';
-import { browserPlace } from '../lab/place-browser.js';
+import { Faults, planOf } from '../lab/faults.js';
+import { KINDS } from '../lab/inject.js';
 import { testModel } from '../js/models.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
@@ -18,30 +16,31 @@ const RUNS = {
   'client: aborts and loads again at once': 'empty',
 };
 
-for (const name of BROWSERS) {
-  test(`${name}: faults of the server, the store, copies at rest and the caller`, async () => {
-    const place = browserPlace(name, await sharedBrowser(name));
-    const laboratory = new Laboratory(await readFile(await testModel('parity-q4_0')), place);
+for (const side of BROWSERS) {
+  test(`${side}: faults of the server, the store, copies at rest and the caller`, async () => {
+    const bytes = await readFile(await testModel('parity-q4_0'));
+    const faults = new Faults(bytes, { side, shared: await sharedBrowser(side) });
     try {
-      await laboratory.open();
+      await faults.open();
       for (const [what, from] of Object.entries(RUNS)) {
-        const kind = /** @type {typeof KINDS[number]} */ (KINDS.find((one) => one.name === what));
+        const kind = /** @type {typeof KINDS[number]} */ (KINDS.find(({ name }) => name === what));
         // A server that is broken once is asked again.
         const plan = { ...planOf(0, 7), kind, from, moment: 2, lasting: !kind.server, digest: false };
-        assert.equal(await laboratory.run(plan), 'right', what);
+        assert.equal(await faults.run(plan), 'right', what);
       }
       // A store that fails is one: nothing is kept.
-      await place.begin('empty');
+      const { call } = faults;
+      await call('begin', 'empty');
       const full = { method: 'write', way: 'has no room', moment: 0, lasting: true };
-      assert.deepEqual(await place.load({ engine: true, fault: full }), { is: 0 });
-      assert.deepEqual((await place.there()).list, []);
-      assert.deepEqual(await place.load({ engine: true }), { is: 0 });
+      assert.deepEqual(await call('load', { fault: full }), { is: 0 });
+      assert.deepEqual((await call('there')).list, []);
+      assert.deepEqual(await call('load'), { is: 0 });
       assert.deepEqual(
-        (await place.there()).list.map(({ complete }) => complete),
+        (await call('there')).list.map((/** @type {any} */ { complete }) => complete),
         [true],
       );
     } finally {
-      await laboratory.close();
+      await faults.close();
     }
   });
 }

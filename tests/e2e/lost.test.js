@@ -1,37 +1,34 @@
-/** Workers and threads that die in browsers, and tabs that slept: a part of what deaths.js tries. */
+/* Workers and threads that die in browsers, and tabs that slept: a part of the lab's case `deaths`. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { moment, open, serveDoomed } from '../lab/deaths.js';
+import { moment, openDoomed, openModel } from '../lab/deaths.js';
+import { openPlace } from '../lab/place.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
-/** That calls end; in five seconds they do on a machine that is not busy with other tests, as deaths.js shows. */
+/** On a machine that is not busy with other tests, five seconds are enough (tests/lab/deaths.js). */
 const WITHIN_MS = 20_000;
 /** Longer than a worker may be silent. */
 const SLEEP_MS = 4600;
 
-/** @type {Awaited<ReturnType<typeof serveDoomed>>} */ let server;
+/** @type {Awaited<ReturnType<typeof openDoomed>>} */ let doomed;
 before(async () => {
-  server = await serveDoomed();
+  doomed = await openDoomed();
 });
-after(() => server.close());
+after(() => doomed.lab.close());
 
 for (const name of BROWSERS) {
   describe(`${name}, deaths`, () => {
-    /** @type {import('puppeteer-core').BrowserContext} */ let context;
+    /** @type {import('../lab/place.js').Place} */ let place;
     before(async () => {
-      context = await (await sharedBrowser(name)).createBrowserContext();
+      place = await openPlace(name, doomed.lab, { shared: await sharedBrowser(name) });
     });
-    after(() => context.close());
-
-    /** @param {object} [options] @returns {Promise<import('../lab/deaths.js').Run>} */
-    const page = async (options) => {
-      const opened = await context.newPage();
-      await opened.goto(server.url);
-      await opened.waitForFunction('window.gemma', { polling: 20 });
-      const run = /** @type {import('../lab/deaths.js').Run} */ ((f, ...args) => opened.evaluate(f, ...args));
-      await open(run, server, options);
-      return run;
-    };
+    after(() => place.close());
+    const page = (/** @type {object} */ options) => openModel(place, options);
+    const dies = (
+      /** @type {import('../lab/place.js').Member['run']} */ run,
+      /** @type {string} */ how,
+      /** @type {boolean} */ idle,
+    ) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
 
     // Side by side, for most of it is waiting.
     test('in the middle of calls and while nobody waits: told, and the next answer is right', async () => {
@@ -41,12 +38,12 @@ for (const name of BROWSERS) {
           ['thread', false],
           ['exit', true],
         ].map(async ([how, idle]) => {
-          await moment(await page(), server, String(how), Boolean(idle), WITHIN_MS);
+          await dies(await page(), String(how), Boolean(idle));
         }),
       );
       // Calls that had given nothing are repeated: how many are lost is chance. The model of `trap` has none, and tells.
       const run = await page();
-      for (const how of ['trap', 'throw']) await moment(run, server, how, how === 'trap', WITHIN_MS);
+      for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
     });
 
     test('without restart all calls fail with the same error, and restart() brings it back', async () => {
@@ -66,7 +63,7 @@ for (const name of BROWSERS) {
         { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } },
       );
       assert.deepEqual([...new Set(codes)], ['worker-failed']);
-      assert.deepEqual(again, server.expected);
+      assert.deepEqual(again, doomed.expected);
     });
 
     test('a tab that slept for an hour wakes up working, whether it waited or not', async () => {
@@ -87,7 +84,7 @@ for (const name of BROWSERS) {
         'a prompt of some length',
         { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } },
       );
-      assert.deepEqual(waking, [server.expected, server.expected]);
+      assert.deepEqual(waking, [doomed.expected, doomed.expected]);
     });
   });
 }

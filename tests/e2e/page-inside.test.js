@@ -111,7 +111,7 @@ const burden = (page) =>
       watching,
       heard: heard.map(([one, type]) => `${type} ${one.id ?? one.nodeName ?? 'window'}`).sort(),
       sheets: document.adoptedStyleSheets.length,
-      drawer: document.body.dataset.drawer ?? '',
+      panel: document.body.dataset.panel,
       elements: document.querySelectorAll('#inside *').length,
     };
   });

@@ -1,6 +1,6 @@
 /**
  * Tabs that share a model (js/shared/): one download, one engine, right answers, and no call that is lost when the owner
- * goes. A part of what tabs.js tries.
+ * goes. A part of the lab's case `tabs`.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -23,13 +23,13 @@ for (const name of BROWSERS) {
     /** @type {Tabs} */ let tabs;
     before(async () => {
       tabs = new Tabs(await (await sharedBrowser(name)).createBrowserContext(), server);
-      server.state.sent = 0;
+      server.source.forget();
     });
     after(() => tabs.close());
 
     test('two tabs that load at once: one download, progress in both, one engine, right answers in both', async () => {
       assert.deepEqual(await tabs.open(2), [512, 512]);
-      assert.equal(server.state.sent, server.size);
+      assert.equal(server.source.sent, server.size);
       for (const progress of await tabs.each((lab) => lab.progress)) assert.ok(progress > 0);
       await tabs.owner();
       assert.deepEqual(

@@ -1,6 +1,6 @@
-/* fuzz_grammar: the reader of grammars, and the automaton with its masks. A quarter of the inputs are a grammar's bytes as they
- * are; the others are small choices that make one which the reader often takes, so that the automaton gets to work. What
- * must hold: an error is coded; the mask has each token that tried alone is allowed; memory stays what it was. */
+/* fuzz_grammar: fuzzes the grammar reader, the matcher and its masks. A quarter of the inputs are the bytes of a grammar; the
+ * others are choices that build a grammar which is often valid. Errors must be coded, the mask must have every token
+ * that is allowed when tried alone, and the matcher must not grow. */
 #include "fuzz.h"
 #include "text/matcher.h"
 
@@ -15,7 +15,7 @@ static void add(const char *text, size_t n, int type) {
     REQUIRE(gw_tokenizer_add_type(tokenizer, type) == 0);
 }
 
-/* Once: bytes, and pieces of the letters that grammars here are made of. */
+/* Bytes, and pieces of the letters in these grammars. */
 static void make_words(void) {
     gw_error e = { 0 };
     tokenizer = gw_tokenizer_new();
@@ -34,14 +34,14 @@ static void make_words(void) {
     REQUIRE(gw_trie_make(&trie, gw_tokenizer_vocabulary(tokenizer), &e) == 0);
 }
 
-/* --- a grammar out of small choices ------------------------------------------------------------------- */
+/* --- a grammar from choices --------------------------------------------------------------------------- */
 
 static uint32_t words[MOST_WORDS];
 static size_t n_words;
 
 static void put(uint32_t word) { words[n_words++] = word; }
 
-/* Nodes 1 to 6 spell letters; rule i has the states [4 i, 4 i + 4) and begins with its first. */
+/* Nodes 1 to 6 spell letters; rule i has states [4 i, 4 i + 4) and starts with the first. */
 static void build(fuzz_input *in) {
     static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' }, { 'a', 'b' }, { '"', '"' }, { 0x20, 0x7F }, { 0xA9, 0xA9 } };
     uint32_t rules = 1 + fuzz_byte(in) % 4, states = 4 * rules, edges = 0, member = fuzz_byte(in) % 3;
@@ -83,7 +83,7 @@ static void build(fuzz_input *in) {
     memcpy(words, head, sizeof head);
 }
 
-/* --- what must hold ------------------------------------------------------------------------------------ */
+/* --- checks ------------------------------------------------------------------------------------------- */
 
 static void walk(fuzz_input *in, gw_matcher *m, gw_error *e) {
     for (int step = 0; step < MOST_STEPS; step++) {
@@ -99,7 +99,7 @@ static void walk(fuzz_input *in, gw_matcher *m, gw_error *e) {
             uint32_t id = (start + i) % trie.n_vocab, is = mask[id / 32] >> id % 32 & 1;
             int how = gw_matcher_allows(m, (int32_t)id);
             if (how < 0) return fuzz_check_error(e, how);
-            REQUIRE(is || !how);   /* the mask may say yes where a grammar, unlike lower.js's, leads nowhere */
+            REQUIRE(is || !how);   /* unlike a grammar of lower.js, this one may have dead ends, which masks allow */
             if (how && chosen == trie.n_vocab) chosen = id;
         }
         char out[32];

@@ -1,12 +1,11 @@
 /**
  * answers: answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5: each is whole,
- * parses, and is valid by ajv, or was cut at the maximum of tokens.
+ * parses, and is valid by ajv, or was cut at the maximum of tokens. answers.test.js takes a part; the whole:
  *
- *   node tests/js/answers.js [SCHEMAS]             the whole: 200 schemas, ten answers each; answers.test.js takes a part
- *   node tests/js/answers.js --unbounded [COUNT]   2,000 answers under schemas without bounds
+ *   node tests/lab/run.js schemas answers
  */
 import assert from 'node:assert/strict';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import ajvFormats from 'ajv-formats';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { GemmaError, loadModel } from '../../js/index.node.js';
@@ -87,12 +86,13 @@ const isFinite = (value) =>
     : typeof value !== 'object' || value === null || Object.values(value).every(isFinite);
 
 /** Answers under schemas without bounds: numbers end within 1,000 tokens and are finite; the others end where the format
- * brings bounds. Returns how many ended how. @param {number} count of answers @param {string[]} models paths */
-export async function unbounded(count, models) {
+ * brings bounds. Returns how many ended how. @param {number} count of answers @param {string[]} models paths
+ * @param {number} [first] seed */
+export async function unbounded(count, models, first = 0) {
   /** @type {Record<string, number>} */
   const counts = {};
   const opened = await Promise.all(models.map((path) => loadModel(path, { threads: 1, contextLength: 2048 })));
-  for (let seed = 0; seed < count; seed++) {
+  for (let seed = first; seed < first + count; seed++) {
     const model = opened[seed % opened.length];
     const { schema, number } = UNBOUNDED[Math.floor(seed / opened.length) % UNBOUNDED.length];
     const bounds = number ? {} : { maxLength: 40, maxItems: 4, maxProperties: 3 };
@@ -116,12 +116,10 @@ export async function unbounded(count, models) {
 
 export const modelPaths = async () => [STORYTELLER, await testModel('generic-tools')];
 
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const begun = performance.now();
-  const [first = '200', second = '2000'] = process.argv.slice(2);
-  const counts =
-    first === '--unbounded'
-      ? await unbounded(Number(second), await modelPaths())
-      : await answers(0, Number(first), await modelPaths());
-  console.log(JSON.stringify(counts), `${((performance.now() - begun) / 1000).toFixed(0)} s`);
+/** A case of the lab (tests/lab/cases.js). bounded: random schemas, ten answers each; or else answers under schemas
+ * without bounds.
+ * @param {{ count: number, seed: number, bounded?: boolean }} options */
+export async function run({ count, seed, bounded }) {
+  const models = await modelPaths();
+  return { counts: bounded ? await answers(0, count, models) : await unbounded(count, models, seed) };
 }

@@ -275,6 +275,7 @@ test('a result that JSON cannot hold is an error for the model and for the calle
     [() => 1, /it is a function/],
     [new Map([[1, 2]]), /class Map/],
     [{ n: NaN }, /`n` is NaN/],
+    [[undefined], /item 0 of an array is undefined/],
   ]) {
     const chat = model.chat({ tools: [{ name: 'odd', execute: () => result }], ...WILD, maxRounds: 1 });
     const { toolCalls } = await chat.send('Now what?', { toolChoice: { name: 'odd' } }).result();
@@ -283,4 +284,34 @@ test('a result that JSON cannot hold is an error for the model and for the calle
     assert.match(said, /** @type {RegExp} */ (what));
     assert.equal(/** @type {any} */ (toolCalls?.[0].error).message, said);
   }
+});
+
+test('results and arguments in messages that JSON cannot hold are refused, not sent as null', async (t) => {
+  const model = await open(t, 'generic-tools');
+  const loop = /** @type {any} */ ({});
+  loop.loop = loop;
+  let deep = /** @type {any} */ ([]);
+  for (let i = 0; i < 50_000; i++) deep = [deep];
+  for (const [value, what] of [
+    [loop, /circular/],
+    [{ f: () => 1 }, /`f` is a function/],
+    [{ n: NaN }, /`n` is NaN/],
+    [{ n: 1n }, /`n` is a bigint/],
+    [{ m: new Map([[1, 2]]) }, /class Map/],
+    [{ list: [1, undefined] }, /item 1 of an array is undefined/],
+    [{ deep }, /nested too deeply/],
+  ]) {
+    const isRefused = (/** @type {any} */ error) => {
+      assert.equal(error.code, 'bad-option');
+      assert.match(error.message, /^The (content|arguments) of .* must be JSON: .*\. Pass only what JSON can hold\.$/);
+      assert.match(error.message, /** @type {RegExp} */ (what));
+      return true;
+    };
+    const chat = model.chat({ messages: [{ role: 'user', content: 'x' }] });
+    await assert.rejects(chat.send([{ role: 'tool', name: 'odd', content: value }]).result(), isRefused);
+    const toolCalls = [{ id: 'a', name: 'odd', arguments: value }];
+    assert.throws(() => model.chat({ messages: [{ role: 'assistant', content: '', toolCalls }] }), isRefused);
+  }
+  const { messages } = model.chat({ messages: [{ role: 'tool', name: 'odd', content: { a: undefined, b: [null] } }] });
+  assert.deepEqual(messages[0].content, { b: [null] });
 });

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { features } from '../../js/platform/features.js';
-import { random } from '../../tools/models/vocab.js';
+import { randoms } from '../support/random.js';
 import { testModel } from './models.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
@@ -27,7 +27,7 @@ const OWN = {
 
 /** n ids of the model's vocabulary. */
 function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {
-  const draw = random(seed);
+  const draw = randoms(seed);
   return Array.from({ length: n }, () => Math.floor(draw() * model.info.vocabSize));
 }
 
@@ -128,7 +128,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
     test('going back, also past the window, is the same as a fresh start', async () => {
       const model = await opened(2);
       const other = await opened(1);
-      const next = random(5);
+      const next = randoms(5);
       let context = idsOf(model, 60, 6);
       let reused = 0;
       for (let turn = 0; turn < 24; turn++) {

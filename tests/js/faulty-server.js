@@ -83,7 +83,7 @@ async function respond(request, response, fault, state, entry) {
       setTimeout(resolve, fault.wait).unref();
     });
   const asked =
-    request.headers['if-range'] && ![etag, state.modified].includes(request.headers['if-range'])
+    request.headers['if-range'] && ![etag, state.modified].includes(String(request.headers['if-range']))
       ? undefined
       : request.headers.range;
   const range = fault.noRanges || fault.gzip ? null : byteRange(asked, bytes.length);

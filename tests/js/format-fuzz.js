@@ -11,7 +11,7 @@ import { Grammar } from '../../js/engine/grammar.js';
 import { Unsupported, toBytes } from '../../js/grammar/index.js';
 import { bareEngine } from './bare-engine.js';
 import { testModel } from './models.js';
-import { randomOf } from '../support/random-grammars.js';
+import { randoms } from '../support/random.js';
 import { randomSchema } from '../support/keyword-schemas.js';
 
 /** @typedef {(n: number) => number} Random */
@@ -213,7 +213,7 @@ function follow(matcher, random) {
 
 /** @param {any} engine @param {number} seed @returns {'taken' | 'refused'} */
 function tryOne(engine, seed) {
-  const random = randomOf(seed);
+  const random = randoms(seed);
   const format = formatOf(random);
   const said = () => `seed ${seed}: ${JSON.stringify(format)}`;
   const start = performance.now();

@@ -1,18 +1,14 @@
-/* What was given up may still come: a store that answers after the patience for it, a signal that fired before anybody
- * listened, a worker that is started again. Nothing of that gets in the way of what goes on meanwhile. */
+/* Late results of operations that timed out: a store that answers after its timeout, an answer of a closed connection.
+ * They must not disturb the load. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
-import { Download } from '../../js/download/download.js';
+import { Download, TRANSITIONS } from '../../js/download/download.js';
 import { Entry } from '../../js/download/entry.js';
 import { Remote, TUNING } from '../../js/download/http.js';
-import { Shelf } from '../../js/download/shelf.js';
+import { CachedFile } from '../../js/download/cached-file.js';
 import { GemmaError } from '../../js/errors.js';
-import { Generation } from '../../js/generation.js';
-import { answersOf } from '../../js/link/answers.js';
-import { Connection } from '../../js/link/connection.js';
-import { Line } from '../../js/link/line.js';
 import { faultyServer } from './faulty-server.js';
 import { randoms } from '../support/random.js';
 import { memoryStore } from './memory-store.js';
@@ -48,11 +44,20 @@ const around = (store, notices) =>
     notice: (/** @type {string} */ code) => notices.push(code),
   });
 
-/** @param {{ url: string }} server @param {any} store @param {number} [stallMs]   how long it may be silent, and the store */
+/** @param {{ url: string }} server @param {any} store @param {number} [stallMs]   how long it may be silent, and the
+ * store */
 async function begun(server, store, stallMs = 300) {
   const notices = /** @type {string[]} */ ([]);
   const tuning = { ...TUNING, segment: LANE, alone: Infinity, journal: 1 << 14, backoffMs: 1, stallMs };
   const download = new Download(/** @type {any} */ ({ url: server.url, tuning }), around(store, notices));
+  let { state } = download;
+  Object.defineProperty(download, 'state', {
+    get: () => state,
+    set(/** @type {import('../../js/download/download.js').State} */ next) {
+      assert.ok(TRANSITIONS[state].includes(next), `${state}, then ${next}`);
+      state = next;
+    },
+  });
   await download.open();
   download.planned(TOTAL);
   return { download, notices };
@@ -206,9 +211,9 @@ test('a lock that comes late is freed', async () => {
     await late.closed;
     return { lost: false, free: freed.open };
   };
-  const shelf = new Shelf(around({ ...memoryStore(), lock }, []), 20);
-  assert.equal(await shelf.lock('k', () => {}), false);
-  await shelf.finish('', undefined);
+  const file = new CachedFile(around({ ...memoryStore(), lock }, []), 20);
+  assert.equal(await file.lock('k', () => {}), false);
+  await file.finish('', undefined);
   late.open();
   await freed.closed;
 });
@@ -224,214 +229,4 @@ test('a kernel that is wrong here says nothing against the copy', async (t) => {
   const { download } = await begun(server, memory, 5000);
   assert.equal(download.network, false, 'the copy is used');
   await download.close();
-});
-
-/** @typedef {{ sent: any[], answers: boolean, hear: (message: any) => void }} Fake */
-/** @param {boolean} answers @param {any[]} [sent] */
-function fakePort(answers, sent = []) {
-  let hear = (/** @type {any} */ _) => {};
-  return /** @type {any} */ ({
-    post(/** @type {any} */ message) {
-      structuredClone(message);
-      sent.push(message);
-      if (message.kind === 'call' && answers)
-        setImmediate(() => hear({ kind: 'done', id: message.id, value: 'second' }));
-    },
-    onMessage(/** @type {any} */ handler) {
-      hear = handler;
-    },
-    hear: (/** @type {any} */ message) => hear(message),
-    onFailure() {},
-    terminate() {},
-    keepAlive() {},
-  });
-}
-
-/** @param {any} connection */
-const ask = (connection) => connection.call('tokenize', { text: 'x' }).answer;
-
-test('a call that waits when the model is started again is repeated; where that fails, the next one says why', async () => {
-  const line = new Line(new Connection(fakePort(false)), async () => new Connection(fakePort(true)), true);
-  const waits = line.ask(ask);
-  await line.restart();
-  assert.equal(await waits, 'second');
-  await line.close(new GemmaError('disposed', 'x'));
-  const dead = new Line(
-    new Connection(fakePort(false)),
-    async () => {
-      throw new Error('offline');
-    },
-    true,
-  );
-  await assert.rejects(dead.restart(), /offline/);
-  await assert.rejects(dead.ask(ask), /offline/);
-});
-
-test('what waits for a restart, or comes later, says that the model was disposed of', async () => {
-  const reopen = (/** @type {AbortSignal} */ signal) =>
-    new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
-    });
-  const line = new Line(new Connection(fakePort(false)), /** @type {any} */ (reopen), true);
-  const disposed = (/** @type {Promise<unknown>} */ promise) => assert.rejects(promise, { code: 'disposed' });
-  const ends = [disposed(line.restart()), disposed(line.ask(ask))];
-  await line.close(new GemmaError('disposed', 'x'));
-  await Promise.all([...ends, disposed(line.ask(ask))]);
-});
-
-test('where a restart comes by itself, who waits for `lost` again and again hears of each loss once', async () => {
-  const ports = /** @type {any[]} */ ([]);
-  const reopened = gate();
-  const connect = () => new Connection(ports[ports.push(fakePort(true)) - 1]);
-  const line = new Line(
-    connect(),
-    async () => {
-      if (ports.length === 2) await reopened.closed;
-      return connect();
-    },
-    true,
-  );
-  for (const what of ['first', 'second']) {
-    const { lost } = line;
-    ports.at(-1).hear({ kind: 'fatal', error: { code: 'worker-failed', what, expected: '', got: '', cause: '' } });
-    assert.match((await lost).message, RegExp(what));
-    assert.equal(
-      await Promise.race([
-        line.lost,
-        new Promise((resolve) => {
-          setImmediate(resolve);
-        }),
-      ]),
-      undefined,
-    );
-  }
-  reopened.open();
-  assert.equal(await line.ask(ask), 'second');
-  await line.close(new GemmaError('disposed', 'x'));
-});
-
-test('a signal that fired before ends the wait for a new worker', async () => {
-  let fail = (/** @type {Error} */ _) => {};
-  const connection = /** @type {any} */ ({
-    broken: false,
-    lost: new Promise(() => {}),
-    kill() {},
-    close: async () => {},
-  });
-  const line = new Line(connection, () => new Promise(() => {}), true);
-  const control = new AbortController();
-  const asked = line.ask(
-    () =>
-      new Promise((_, reject) => {
-        fail = reject;
-      }),
-    control.signal,
-  );
-  control.abort(); // a frozen worker does not hear it
-  connection.broken = true;
-  fail(new GemmaError('worker-failed', 'frozen'));
-  await assert.rejects(asked, { code: 'aborted' });
-});
-
-test('an answer that is aborted while a worker is started again says so, and is no error', async () => {
-  const connection = /** @type {any} */ ({
-    broken: false,
-    lost: new Promise(() => {}),
-    kill() {},
-    close: async () => {},
-  });
-  const line = new Line(connection, () => new Promise(() => {}), true);
-  void line.restart();
-  const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
-  const control = new AbortController();
-  const answer = new Generation(/** @type {any} */ ({ line, prepare, signal: control.signal }));
-  const late = new Generation(/** @type {any} */ ({ line, prepare, signal: AbortSignal.abort() }));
-  control.abort();
-  for (const { finishReason, text } of [await answer, await late])
-    assert.deepEqual([finishReason, text], ['aborted', '']);
-});
-
-test('what waits for a worker that is started again is told when the model is disposed of', async () => {
-  const connection = /** @type {any} */ ({
-    broken: false,
-    lost: new Promise(() => {}),
-    kill() {},
-    close: async () => {},
-  });
-  const opening = (/** @type {AbortSignal} */ signal) =>
-    new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
-    });
-  const line = new Line(connection, /** @type {any} */ (opening), true);
-  const again = line.restart();
-  const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
-  const answer = new Generation(/** @type {any} */ ({ line, prepare })).result();
-  const ended = [again, answer, line.ask(ask)].map((call) => assert.rejects(call, { code: 'disposed' }));
-  await line.close(new GemmaError('disposed', 'x'));
-  await Promise.all(ended);
-});
-
-test('steps that somebody has are not given again by the next worker', async () => {
-  const step = (/** @type {number} */ id) => ({ text: '', ids: [id], forced: false }); // a part of a character
-  const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {
-    let broke = (/** @type {Error} */ _) => {};
-    const connection = {
-      broken: false,
-      lost: new Promise((resolve) => {
-        broke = resolve;
-      }),
-      kill() {},
-      close: async () => {},
-      abort() {},
-      ack() {},
-      call(
-        /** @type {any} */ _method,
-        /** @type {any} */ _args,
-        /** @type {any} */ _signal,
-        /** @type {any} */ onEvent,
-      ) {
-        const answer = (async () => {
-          for (const id of ids) onEvent({ kind: 'steps', id: 1, steps: [step(id)] });
-          await new Promise(setImmediate);
-          if (!dies) return { text: '', tokens: ids, finishReason: 'stop' };
-          connection.broken = true;
-          const error = new GemmaError('worker-failed', 'died');
-          broke(error);
-          throw error;
-        })();
-        return { id: 1, answer };
-      },
-    };
-    return /** @type {any} */ (connection);
-  };
-  const line = new Line(worker([7, 8], true), async () => worker([7, 8, 9], false), true);
-  const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
-  const generation = new Generation(/** @type {any} */ ({ line, prepare }));
-  /** @type {number[]} */
-  const seen = [];
-  await assert.rejects(
-    (async () => {
-      for await (const { ids } of generation.steps()) seen.push(...ids);
-    })(),
-    { code: 'worker-failed' },
-  );
-  assert.deepEqual(seen, [7, 8]);
-});
-
-test("what a store of one's own gives and cannot be posted is told as an error", async () => {
-  /** @type {any[]} */
-  const sent = [];
-  const port = fakePort(false, sent);
-  const connection = new Connection(port);
-  const answers = answersOf(
-    /** @type {any} */ ({ next() {} }),
-    /** @type {any} */ ({ ...memoryStore(), write: async () => ({ f() {} }) }),
-  );
-  connection.open(/** @type {any} */ ([]), /** @type {any} */ ({}), answers, () => {}).catch(() => {});
-  port.hear({ kind: 'ask', question: 2, method: 'write', args: ['a', 0, new Uint8Array(1)] });
-  await new Promise(setImmediate);
-  const [answer] = sent.filter(({ kind }) => kind === 'answer');
-  assert.equal(answer.question, 2);
-  assert.equal(answer.error.name, 'DataCloneError');
-  connection.kill(new GemmaError('disposed', 'x'));
 });

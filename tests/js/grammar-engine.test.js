@@ -9,7 +9,8 @@ import { lower } from '../../js/grammar/lower.js';
 import { Unsupported } from '../../js/grammar/refusal.js';
 import { bareEngine, loadedEngine } from './bare-engine.js';
 import { testModel } from './models.js';
-import { LETTERS, randomGrammar, randomOf } from '../support/random-grammars.js';
+import { LETTERS, randomGrammar } from '../support/random-grammars.js';
+import { randoms } from '../support/random.js';
 import { accepts } from '../support/acceptor.js';
 
 /** @type {import('../../js/engine/engine.js').Engine} */
@@ -123,7 +124,7 @@ test('masks are what each token tried alone says, and a text is complete where a
   let complete = 0;
   let refused = 0;
   for (let seed = 1; seed <= 160; seed++) {
-    const random = randomOf(seed);
+    const random = randoms(seed);
     const grammar = randomGrammar(random);
     const matcher = tried(grammar);
     refused += Number(!matcher);
@@ -151,7 +152,7 @@ test('texts are taken and refused as the other acceptor does', () => {
   let yes = 0;
   let no = 0;
   for (let seed = 1000; seed < 1180; seed++) {
-    const random = randomOf(seed);
+    const random = randoms(seed);
     const grammar = randomGrammar(random);
     const matcher = tried(grammar);
     for (let i = 0; matcher && i < 20; i++) {

@@ -1,13 +1,15 @@
 /* grammar: the front ends of js/grammar, by the slow acceptor of tests/js/support and the platform's own judgement. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Unsupported, compile } from '../../js/grammar/index.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Unsupported, compile, toBytes } from '../../js/grammar/index.js';
 import { Languages } from '../../js/grammar/language.js';
 import { numberNode } from '../../js/grammar/numbers.js';
 import { ordered } from '../../js/grammar/ordered.js';
 import { Budget } from '../../js/grammar/refusal.js';
 import { searchNode } from '../../js/grammar/regex.js';
 import { accepts } from '../support/acceptor.js';
+import { randoms } from '../support/random.js';
 
 /** @param {any} format @param {string[]} good @param {string[]} bad @param {object} [options] */
 function judges(format, good, bad, options) {
@@ -234,4 +236,100 @@ test('bounds of the format hold what the schema leaves open, and nothing else', 
   );
   assert.ok(accepts(held({ type: 'array', minItems: 4, items: { const: 1 } }), '[1,1,1,1]'));
   assert.ok(accepts(held({ required: ['longer', 'names'], type: 'object' }), '{"longer":1,"names":1}'));
+});
+
+test('keywords that are malformed are refused by name', () => {
+  for (const [key, value] of Object.entries({
+    pattern: 5,
+    format: {},
+    items: 5,
+    prefixItems: {},
+    additionalItems: 5,
+    uniqueItems: 'yes',
+    required: true,
+    minimum: true,
+    multipleOf: false,
+  })) {
+    refuses(
+      { schema: { properties: { a: { [key]: value } } } },
+      new RegExp(`^${key}: expected`),
+      `/properties/a/${key}`,
+    );
+  }
+  judges({ schema: { type: 'object', properties: { a: { required: false } } } }, ['{}', '{"a":1}'], ['[]']);
+});
+
+test('counts of 2 ** 32 and more do not wrap', () => {
+  const bytes = (/** @type {any} */ format) => toBytes(format);
+  const free = bytes({ schema: { type: 'string' } });
+  assert.notDeepEqual(bytes({ schema: { type: 'string', maxLength: 2 ** 32 - 2 } }), free);
+  const endless = bytes({ regex: '(?:ab){99,}' });
+  for (const max of [2 ** 32 - 1, 2 ** 32, 2 ** 40]) {
+    assert.deepEqual(bytes({ regex: `(?:ab){99,${max}}` }), endless, String(max));
+  }
+  for (const format of [
+    { schema: { type: 'array', minItems: 2 ** 32 + 40 } },
+    { schema: { type: 'string', minLength: 2 ** 32 - 1 } },
+    { schema: { type: 'object', minProperties: 2 ** 32 } },
+    { regex: '(?:ab){4294967326}' },
+  ]) {
+    assert.throws(() => bytes(format), { code: 'format-too-complex' }, JSON.stringify(format));
+  }
+});
+
+test('numbers of answers parse to numbers within their bounds', () => {
+  const random = randoms(5);
+  const ajv = new Ajv2020({ strict: false });
+  const tie = 2 ** 53;
+  const some = [0, 1, 1.0000000000000002, 0.1, 0.30000000000000004, tie, tie + 2, 1e21, 1e307, 1e308, Number.MAX_VALUE];
+  const bound = () => {
+    const value = random(2) ? some[random(some.length)] : (random(2 ** 31) / 7) * 10 ** (random(600) - 310);
+    return (random(2) ? -1 : 1) * Math.min(random(4) ? value : value * (1 + 2 ** -52), Number.MAX_VALUE);
+  };
+  /** Texts next to a number, and far beyond it. @param {number} value */
+  const near = (value) => {
+    const exact = BigInt(Math.trunc(value));
+    const text = exact === 0n && value < 0 ? '-0' : String(exact);
+    const part = /\.(\d+)$/.exec(String(value))?.[1] ?? '';
+    return [
+      ...[-2n, -1n, 1n, 2n].map((step) => String(exact + step)),
+      ...['', '0', '00', '1', '01', '001', '9', '99', '00000000000001'].map((end) => `${text}.${part}${end}`),
+      text.replace(/\d/g, '9'),
+      `${text.replace(/\d/g, '9')}9`,
+      part ? `${text}.${part.replace(/.$/, (digit) => String(Math.max(0, Number(digit) - 1)))}99` : text,
+    ];
+  };
+  const counts = { taken: 0, refused: 0, schemas: 0 };
+  for (let i = 0; i < 400; i++) {
+    const bounds = [bound(), bound()].sort((a, b) => a - b);
+    const open = [random(2), random(2)];
+    const schema = {
+      type: random(3) ? 'number' : 'integer',
+      ...(random(3) && { [open[0] ? 'exclusiveMinimum' : 'minimum']: bounds[0] }),
+      ...(random(3) && { [open[1] ? 'exclusiveMaximum' : 'maximum']: bounds[1] }),
+    };
+    let grammar;
+    try {
+      grammar = compile({ schema });
+    } catch (error) {
+      assert.match(String(error), /nothing can fit|too many/);
+      continue;
+    }
+    counts.schemas++;
+    const valid = ajv.compile(schema);
+    for (const text of bounds.flatMap(near)) {
+      if (!accepts(grammar, text)) counts.refused++;
+      else {
+        counts.taken++;
+        assert.ok(Number.isFinite(JSON.parse(text)) && valid(JSON.parse(text)), `${JSON.stringify(schema)}: ${text}`);
+      }
+    }
+  }
+  assert.ok(counts.schemas > 200 && counts.taken > 1000 && counts.refused > 1000, JSON.stringify(counts));
+  const none = { type: 'number', exclusiveMinimum: 1, exclusiveMaximum: 1.0000000000000002 };
+  refuses({ schema: none }, /nothing can fit/, '');
+});
+
+test('a pattern that takes too much work is too complex, not malformed', () => {
+  assert.throws(() => compile({ schema: { pattern: 'a?b'.repeat(200_000) } }), { code: 'format-too-complex' });
 });

@@ -4,13 +4,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
+import { shapeOf } from '../../js/engine/shape.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
 import { ordered } from '../../js/grammar/ordered.js';
 import { bareEngine } from './bare-engine.js';
-import { tryHostile } from '../lab/hostile-formats.js';
+import { PROPERTIES, tryHostile } from '../lab/hostile-formats.js';
 import { testModel } from './models.js';
 
 const MOST_HEAP = 32 * 2 ** 20;
+/** Milliseconds of CPU time that compiling may take: half a second on an idle machine, up to three times that beside others. */
+const MOST_CPU = 1500;
 /** Tokens of an answer. */
 const STEPS = 20;
 const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
@@ -152,6 +155,28 @@ const HOSTILE = {
   'required by the thousand': () => ({ schema: { type: 'object', required: times(20_000, (i) => `r${i}`) } }),
   'choices by the megabyte': () => ({ choices: times(190_000, (i) => `choice number ${i * 7919}`) }),
   'choices that begin each other': () => ({ choices: times(2000, (i) => tail('a', i + 1)) }),
+  'enums in allOf': () => ({ schema: { allOf: times(2, () => ({ enum: times(6000, (i) => i) })) } }),
+  'enums in anyOf': () => ({ schema: { anyOf: times(48, (k) => ({ enum: times(10_000, (i) => i + k) })) } }),
+  'items that are counted for many schemas': () => ({
+    schema: { allOf: times(20, (i) => ({ contains: { const: i }, minContains: 2 })) },
+  }),
+  'properties in a set': () => ({ regex: `[${tail('\\p{L}', 60_000)}]` }),
+  'braces that open': () => ({ regex: tail('{', 200_000) }),
+  'braces that close late': () => ({ regex: `${tail('{', 100_000)}}` }),
+  'oneOf of enums': () => ({ schema: { oneOf: times(60, (k) => ({ enum: times(200, (i) => i * 61 + k) })) } }),
+  'properties that differ': () => ({ regex: PROPERTIES.map((name) => `\\p{${name}}`).join('') }),
+  'goals of required names': () => ({
+    schema: {
+      required: times(300, (i) => `r${i}`),
+      allOf: times(900, (i) => ({ additionalProperties: { minimum: i } })),
+    },
+  }),
+  'goals of members': () => ({
+    schema: { allOf: times(900, (i) => ({ properties: named(100, () => ({ minimum: i })) })) },
+  }),
+  'a text that is too long': () => ({ schema: { const: tail('a', 40_000_000), maxLength: 5 } }),
+  'a long part with a boundary': () => ({ regex: `(?:(?:(?:${tail('a', 50_000)})\\b){16}){16}` }),
+  'a long part with a lookahead': () => ({ regex: `(?:(?:(?:${tail('a', 50_000)})(?=b)){16}){16}` }),
   'ambiguous GBNF': () => ({ grammar: 'root ::= root0\nroot0 ::= "a" root0 root0 | "a" root0 | "a"' }),
 };
 
@@ -194,9 +219,13 @@ test('hostile formats end in an answer or a refusal, and the engine goes on', as
   const sound = toBytes({ choices: ['fine'] });
   const counts = { answers: 0, refusals: 0 };
   for (const [name, make] of Object.entries(HOSTILE)) {
-    const bytes = compiled(make());
+    const format = make();
+    const before = process.cpuUsage();
+    const bytes = compiled(format);
+    const { user, system } = process.cpuUsage(before);
+    assert.ok(user + system < MOST_CPU * 1000, `${name}: ${(user + system) / 1000} ms of CPU time`);
     if (bytes) tried(engine, bytes);
-    t.diagnostic(`${name}: ${bytes ? `${bytes.length} bytes` : 'refused'}`);
+    t.diagnostic(`${name}: ${bytes ? `${bytes.length} bytes` : 'refused'}, ${(user + system) / 1000} ms`);
     counts[bytes ? 'answers' : 'refusals']++;
     const matcher = new Grammar(engine, sound).matcher();
     assert.ok(matcher.acceptBytes(bytesOf('fine')) && matcher.finished, name);
@@ -227,4 +256,28 @@ test('generated formats compile or are refused with a code, and none hangs or ki
       JSON.stringify(counts),
     );
   }
+});
+
+test('other calls are answered between the passes of the compiler, and an abort ends it there', async () => {
+  const part = await import('../../js/grammar.js');
+  const vocabulary = /** @type {any} */ ({ alive() {}, idOf: () => null, load: async () => part });
+  const choices = Array.from({ length: 2000 }, (_, i) => `choice ${i * i}`);
+  const args = /** @type {any} */ ({ format: { choices }, tools: null });
+  /** @type {string[]} */
+  const order = [];
+  const breathe = () => new Promise((resolve) => setImmediate(resolve));
+  const compiled = shapeOf(vocabulary, args, breathe).then(({ shape }) => {
+    order.push('compiled');
+    return shape;
+  });
+  setImmediate(() => order.push('another call'));
+  const shape = await compiled;
+  assert.deepEqual(order, ['another call', 'compiled']);
+  const at = lower(ordered(compile({ choices }), new Budget()), { spelling: 'shortest', budget: new Budget() });
+  assert.deepEqual(shape, at);
+  let pauses = 0;
+  const aborted = async () => {
+    if (++pauses === 2) throw new Error('aborted');
+  };
+  await assert.rejects(shapeOf(vocabulary, args, aborted), /aborted/);
 });

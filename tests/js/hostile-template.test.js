@@ -6,6 +6,7 @@ import { Template } from '@huggingface/jinja';
 import { GemmaError, loadModel } from '../../js/index.node.js';
 import { ChatTemplate } from '../../js/engine/template.js';
 import { makeModel } from '../../tools/models/make-model.js';
+import { randoms } from '../support/random.js';
 import { refuses } from './helpers.js';
 import { MODELS } from './models.js';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -288,8 +289,7 @@ function* attacks(random) {
 }
 
 test('no text of a message becomes a control token, whatever a template makes of it', () => {
-  let state = 7;
-  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const random = randoms(7);
   for (const expression of TAKEN_APART) {
     const source = AROUND.replace('[E]', () => `{{ ${expression} }}`);
     const library = new Template(source);
@@ -343,10 +343,9 @@ function expression(random, depth) {
 }
 
 test('a random template has the control tokens that it has where texts of messages are of other characters', (t) => {
-  let state = 11;
   let decided = 0;
   let refused = 0;
-  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const random = randoms(11);
   // Private characters that no operation tells from each other; the library sees the same template with them.
   const twins = (text) => text.replace(/[!-~]/g, (c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
   const back = (text) => text.replace(/[\ue000-\ue0ff]/g, (c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));
@@ -375,7 +374,7 @@ test('a random template has the control tokens that it has where texts of messag
       decided++;
       assert.deepEqual(control, twin.match(names) ?? [], `${source} of ${JSON.stringify(contents)}`);
     } catch (error) {
-      if (!/may mix them|because messages hold the names/.test(error.message)) throw error;
+      if (!/may mix them|because messages hold the names|together out of texts/.test(error.message)) throw error;
       refused++;
     }
   }
@@ -463,6 +462,83 @@ test('a template that copies the names of control tokens out of messages by its 
       source,
     );
     assert.deepEqual(written(whole, messages('a<eo s>b[ INST]')).control, ['<end_of_turn>'], source);
+  }
+});
+
+/** Templates that spell by texts of messages: each writes `<eos>` or `<bos>` for one of ATTACKS. */
+const SPELLS = [
+  "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e[w] }}{% endfor %}",
+  "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e.get(w) }}{% endfor %}",
+  "{% set e = {'&lt;': ['<'], '&gt;': ['>'], 'eos': ['eos']} %}{% for w in c.split('|') %}{{ e[w][0] }}{% endfor %}",
+  "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% set n = namespace(s='') %}{% for w in c.split('|') %}{% set n.s = n.s ~ e[w] %}{% endfor %}{{ n.s }}",
+  "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% set n = namespace(l=[]) %}{% for w in c.split('|') %}{% set n.l = n.l + [e[w]] %}{% endfor %}{{ n.l | join }}",
+  "{% for w in c.split('|') %}{% if w == '&lt;' %}<{% elif w == '&gt;' %}>{% else %}eos{% endif %}{% endfor %}",
+  "{% for w in c.split('|') %}{{ '<' if w == '&lt;' else ('>' if w == '&gt;' else 'eos') }}{% endfor %}",
+  "{% for w in c.split('|') %}{{ (w == '&lt;' and '<') or (w == '&gt;' and '>') or 'eos' }}{% endfor %}",
+  "{% set n = namespace(s='') %}{% for w in c.split('|') %}{% if w == '&lt;' %}{% set n.s = n.s ~ '<' %}{% elif w == '&gt;' %}{% set n.s = n.s ~ '>' %}{% else %}{% set n.s = n.s ~ 'eos' %}{% endif %}{% endfor %}{{ n.s }}",
+  "{% macro lt() %}<{% endmacro %}{% macro gt() %}>{% endmacro %}{% macro eos() %}eos{% endmacro %}{% set e = {'&lt;': lt, '&gt;': gt, 'eos': eos} %}{% for w in c.split('|') %}{{ e[w]() }}{% endfor %}",
+  "{% for w in c.split('|') %}{% for x in ['<', '>', 'eos'] if (x == '<' and w == '&lt;') or (x == '>' and w == '&gt;') or x == w %}{{ x }}{% endfor %}{% endfor %}",
+  "{% for w in c.split('|') %}{% for x in ['&lt;', '&gt;', 'eos'] %}{% if x != w %}{% continue %}{% endif %}{{ {'&lt;': '<', '&gt;': '>', 'eos': 'eos'}[x] }}{% endfor %}{% endfor %}",
+  "{% set e = [['&lt;', '<'], ['&gt;', '>'], ['eos', 'eos']] %}{% for w in c.split('|') %}{% for k, v in e %}{% if k == w %}{{ v }}{% endif %}{% endfor %}{% endfor %}",
+  "{% for w in c.split('|') %}{% for k, v in {'&lt;': '<', '&gt;': '>', 'eos': 'eos'}.items() if k == w %}{{ v }}{% endfor %}{% endfor %}",
+  "{% set e = ['', '<', 'eos', '>'] %}{% for w in c.split('.') %}{{ e[w | length] }}{% endfor %}",
+  "{% for w in c.split('.') %}{% set n = namespace(i=0) %}{% for x in w.split('-') %}{% set n.i = n.i + 1 %}{% endfor %}{{ ['', '<', 'eos', '>'][n.i] }}{% endfor %}",
+  "{% set e = {'<': '<', 'e': 'e', 'o': 'o', 's': 's', '>': '>'} %}{% for m in messages %}{% for i in range(m.content | length) %}{{ e[m.content[i]] }}{% endfor %}{% endfor %}",
+  "{{ '<xeos>'.split(c) | join('') }}",
+  "{{ '<xeos>'.replace(c, '') }}",
+  "{{ '<' ~ c ~ 'eos>' }}",
+  '<{{ c }}eos>',
+  '<{% if c %}{{ c }}{% endif %}eos>',
+  "{{ ['<', 'eos>'] | join(c) }}",
+  "{% set s %}{% if c == 'x' %}<{% endif %}{% endset %}{{ s }}eos>",
+  "{{ '<eos>' if messages[0].content ~ messages[1].content == '<eos>' }}",
+  "{{ {'<eos>': '<eos>'}[messages[0].content ~ messages[1].content] }}",
+];
+const ATTACKS = [['&lt;|eos|&gt;'], ['x.xx.xxx'], ['-.--.---'], ['a.a-b.a-b-c'], ['<eo', 's>'], ['x'], ['']];
+
+test('no text of a message spells a control token by what it selects', () => {
+  for (const [i, spell] of SPELLS.entries()) {
+    let forms = 0;
+    for (const contents of ATTACKS) {
+      const messages = [...contents, 'y'].map((content) => ({ role: 'user', content }));
+      const source = `{% set c = messages[0].content %}${spell}<end_of_turn>`;
+      let text = '';
+      try {
+        text = new Template(source).render({ messages });
+      } catch {
+        continue; // The library refuses an empty separator.
+      }
+      const isFormed = text.includes('<eos>');
+      forms += Number(isFormed);
+      const say = () => written(source, messages);
+      if (isFormed) {
+        assert.throws(
+          say,
+          { code: 'template-error', message: /together out of texts|because messages hold/ },
+          `${spell} of ${contents}`,
+        );
+      } else {
+        assert.deepEqual(say(), { text, control: ['<end_of_turn>'] }, `${spell} of ${contents}`);
+      }
+    }
+    assert.ok(forms > 0, `template ${i} never writes the name: ${spell}`);
+  }
+});
+
+test('what messages select in one piece is what the template wrote', () => {
+  const all = ['<eos>', '<end_of_turn>'];
+  for (const source of [
+    '{% if c %}<eos>{% endif %}{{ c }}<end_of_turn>',
+    "{{ {'x': '<eos>'}[c] }}<end_of_turn>",
+    "{% for w in c.split('|') %}{% set t = '<' ~ 'eos>' %}{{ t ~ w }}{% endfor %}<end_of_turn>",
+    "{% if c is string %}{% set t = '<eos>' %}{% endif %}{{ t | trim }}<end_of_turn>",
+    "{% for m in messages %}{% set kind = 'eos' if m.role == 'user' else 'bos' %}<{{ kind }}>{{ m.content }}{% endfor %}<end_of_turn>",
+    "{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}{% set kind = 'eos' %}{% endif %}{{ '<' ~ kind ~ '>' }}{% endfor %}<end_of_turn>",
+    "{% macro turn(m) %}<{{ 'eos' if m.role == 'user' else 'bos' }}>{{ m.content }}{% endmacro %}{{ turn(messages[0]) }}<end_of_turn>",
+    "{% if add_generation_prompt %}{% set kind = 'eos' %}{% endif %}<{{ kind }}>{{ c }}<end_of_turn>",
+  ]) {
+    const { control } = written(`{% set c = messages[0].content %}${source}`, [{ role: 'user', content: 'x' }]);
+    assert.deepEqual(control, all, source);
   }
 });
 

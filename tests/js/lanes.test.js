@@ -1,12 +1,12 @@
-/* The rooms of a download, each alone: which file it is, the shelf that never throws, the window over ranges. */
+/* The rooms of a download, each alone: which file it is, the cached file that never throws, the window over ranges. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
 import { Entry } from '../../js/download/entry.js';
-import { Passing, Silences, TUNING, patiently } from '../../js/download/http.js';
+import { TransientError, StallBudget, TUNING, withRetry } from '../../js/download/http.js';
 import { Identity, compare, keyOf } from '../../js/download/identity.js';
 import { Lanes } from '../../js/download/lanes.js';
-import { Shelf } from '../../js/download/shelf.js';
+import { CachedFile } from '../../js/download/cached-file.js';
 import { randoms } from '../support/random.js';
 import { sleep } from './helpers.js';
 import { memoryStore } from './memory-store.js';
@@ -129,7 +129,7 @@ test('a range that fails is told when its turn comes, after the bytes that came'
 });
 
 /** An entry of 10 bytes, of which there are the first 4: 0 to 3. @param {object} broken */
-async function shelfWith(broken) {
+async function fileWith(broken) {
   /** @type {string[]} */
   const told = [];
   const removed = [];
@@ -141,47 +141,47 @@ async function shelfWith(broken) {
   };
   const store = { ...memory, remove, ...broken };
   const means = { sum: checksum, readOnly: false };
-  const shelf = new Shelf({ ...means, store, notice: (code) => told.push(code) }, 1000);
+  const file = new CachedFile({ ...means, store, notice: (code) => told.push(code) }, 1000);
   const journal = { url: '', ...VERSION, have: [[0, 4]], need: 0, sha256: '', used: 0, turn: 0 };
-  return { shelf, told, removed, memory, entry: new Entry(store, 'a', /** @type {any} */ (journal), means) };
+  return { file, told, removed, memory, entry: new Entry(store, 'a', /** @type {any} */ (journal), means) };
 }
 
 /** Bytes of the whole file, each its place's number, as what holds them. */
 const LANE = /** @type {any} */ ({ start: 0, bytes: Uint8Array.from({ length: 10 }, (_, i) => i) });
 const HOW = { journalEvery: 100, same: true };
 
-test('a shelf tells what it holds, and whether it was kept', async () => {
-  const { shelf, told, memory, entry } = await shelfWith({});
-  assert.deepEqual([shelf.held(2), shelf.gap(5), shelf.total], [2, Infinity, undefined]);
-  await shelf.use(entry);
-  assert.deepEqual([shelf.held(2), shelf.held(4), shelf.gap(5), shelf.total], [4, 4, Infinity, 10]);
+test('a cached file tells what it holds, and whether it was kept', async () => {
+  const { file, told, memory, entry } = await fileWith({});
+  assert.deepEqual([file.held(2), file.gap(5), file.total], [2, Infinity, undefined]);
+  await file.use(entry);
+  assert.deepEqual([file.held(2), file.held(4), file.gap(5), file.total], [4, 4, Infinity, 10]);
   const first = new Uint8Array(4);
-  assert.equal(await shelf.read(0, first), 4);
+  assert.equal(await file.read(0, first), 4);
   assert.deepEqual([...first], [0, 1, 2, 3]);
-  assert.equal(await shelf.put(LANE, 6, 10, HOW), true);
-  assert.deepEqual([shelf.gap(4), shelf.held(6)], [6, 10]);
-  assert.equal(await shelf.put(LANE, 4, 6, HOW), true);
-  await shelf.finish('f'.repeat(64));
-  assert.deepEqual([shelf.kept, told, entry.journal.sha256], ['stored', [], 'f'.repeat(64)]);
+  assert.equal(await file.put(LANE, 6, 10, HOW), true);
+  assert.deepEqual([file.gap(4), file.held(6)], [6, 10]);
+  assert.equal(await file.put(LANE, 4, 6, HOW), true);
+  await file.finish('f'.repeat(64));
+  assert.deepEqual([file.kept, told, entry.journal.sha256], ['stored', [], 'f'.repeat(64)]);
   const stored = new Uint8Array(10);
   await memory.read('a', 0, stored);
   assert.deepEqual(stored, LANE.bytes);
 });
 
 for (const method of ['read', 'write', 'list', 'remove']) {
-  test(`a shelf never throws: ${method} fails`, async () => {
-    const { shelf, told, removed, entry } = await shelfWith({
+  test(`a cached file never throws: ${method} fails`, async () => {
+    const { file, told, removed, entry } = await fileWith({
       [method]: async () => {
         throw new Error('out of order');
       },
     });
-    if (method === 'list') assert.deepEqual(await shelf.find('a'), []);
-    await shelf.use(entry);
-    assert.equal(await shelf.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
-    await shelf.put(LANE, 4, 10, { ...HOW, journalEvery: 1 });
-    if (method === 'read' || method === 'write') assert.deepEqual([shelf.held(0), shelf.total], [0, undefined]);
+    if (method === 'list') assert.deepEqual(await file.find('a'), []);
+    await file.use(entry);
+    assert.equal(await file.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
+    await file.put(LANE, 4, 10, { ...HOW, journalEvery: 1 });
+    if (method === 'read' || method === 'write') assert.deepEqual([file.held(0), file.total], [0, undefined]);
     // What proves to be no model is removed.
-    await shelf.finish('', /** @type {any} */ (method === 'remove' ? { code: 'bad-magic' } : undefined));
+    await file.finish('', /** @type {any} */ (method === 'remove' ? { code: 'bad-magic' } : undefined));
     assert.deepEqual([told, removed], [['not-cached'], []]);
   });
 }
@@ -198,10 +198,10 @@ test('a connection that falls silent again and again gets its attempts back only
     let asked = 0;
     const receive = async () => {
       at += gained;
-      if (++asked < 9) throw Object.assign(new Passing('truncated', 'it ended'), { stalled });
+      if (++asked < 9) throw Object.assign(new TransientError('truncated', 'it ended'), { stalled });
     };
-    const around = { onRetry() {}, silences: new Silences(tuning) };
-    await patiently(tuning, 3, receive, around, () => at).catch(() => {});
+    const around = { onRetry() {}, stallBudget: new StallBudget(tuning) };
+    await withRetry(tuning, 3, receive, around, () => at).catch(() => {});
     assert.equal(asked, calls, `${stalled} ${gained}`);
   }
 });
@@ -211,13 +211,14 @@ test('a connection that falls silent again and again gets its attempts back only
  * @param {{ attempts: number, stallMs: number, segment: number }} tuning @param {number} bytes
  * @param {{ lanes: number, total: number }} file */
 function endured(tuning, bytes, { lanes, total }) {
-  const silences = new Silences(tuning);
+  const stallBudget = new StallBudget(tuning);
   for (let came = 0, now = 0; ; now += tuning.stallMs) {
     for (let lane = 0; lane < lanes; lane++) {
-      silences.came(bytes);
+      stallBudget.came(bytes);
       came += bytes;
       // They do not begin at the same moment.
-      if (came >= total || silences.over(now + lane / lanes)) return { ms: now + tuning.stallMs, whole: came >= total };
+      if (came >= total || stallBudget.over(now + lane / lanes))
+        return { ms: now + tuning.stallMs, whole: came >= total };
     }
   }
 }

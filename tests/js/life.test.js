@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Connection } from '../../js/link/connection.js';
 import { createEngine } from '../../js/engine/engine.js';
 import { loadModel } from '../../js/index.node.js';
 import { MODULES } from '../../js/modules.js';
@@ -157,46 +156,6 @@ test('a worker ends by itself after dispose: one that is terminated while V8 com
   assert.equal(stdout.trim(), '0,0,0,0');
 });
 
-/** A worker that a test plays. */
-function fakePort() {
-  const port = {
-    sent: [],
-    ended: false,
-    hear: (message) => void message,
-    fail: (reason) => void reason,
-    post: (message) => void port.sent.push(message),
-    onMessage: (handler) => {
-      port.hear = handler;
-    },
-    onFailure: (handler) => {
-      port.fail = handler;
-    },
-    terminate: () => {
-      port.ended = true;
-    },
-    keepAlive() {},
-  };
-  return port;
-}
-
-test('when the worker dies, all calls fail, later ones too', async () => {
-  for (const kill of [
-    (port) => port.fail(new Error('boom')),
-    (port) =>
-      port.hear({ kind: 'fatal', error: { code: 'worker-failed', what: 'boom', expected: '', got: '', cause: '' } }),
-  ]) {
-    const port = fakePort();
-    const connection = new Connection(port);
-    const first = connection.call('logits', {}).answer;
-    const second = connection.call('tokenize', {}).answer;
-    kill(port);
-    for (const call of [first, second, connection.call('logits', {}).answer]) {
-      assert.match((await refuses(call, 'worker-failed')).message, /boom/);
-    }
-    assert.equal(port.ended, true);
-  }
-});
-
 test('dispose gives the heap back at once, shared or not', async () => {
   const script = `const { loadModel } = await import(${JSON.stringify(new URL('../../js/index.node.js', import.meta.url).href)});
     const path = ${JSON.stringify(await testModel('medium'))};
@@ -229,30 +188,6 @@ test('many models, one after the other, leave nothing behind', async () => {
   assert.deepEqual(left, []);
 });
 
-test('a message that cannot be posted fails its call, and does not hold the process open', async () => {
-  const port = fakePort();
-  let held = false;
-  port.keepAlive = (on) => {
-    held = on;
-  };
-  port.post = (message) => void structuredClone(message);
-  await refuses(new Connection(port).call('tokenize', { text: Symbol('x') }).answer, 'bad-option');
-  assert.equal(held, false);
-});
-
-test('dispose waits for the end of the worker, the second time too, and leaves no timer', async () => {
-  const port = fakePort();
-  const connection = new Connection(port);
-  const closing = [connection.close(new Error('over')), connection.close(new Error('over'))];
-  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
-  const during = timers();
-  port.hear({ kind: 'disposed' });
-  assert.equal(timers(), during - 1);
-  await closing[1];
-  assert.equal(port.ended, true);
-  await closing[0];
-});
-
 test('a part that is not there is told by its name, and ends its call alone', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-assets-'));
   const js = fileURLToPath(new URL('../../js/', import.meta.url));
@@ -262,20 +197,6 @@ test('a part that is not there is told by its name, and ends its call alone', as
   assert.match((await refuses(model.matches({ regex: 'a' }, 'a'), 'engine-missing')).message, /grammar\.js/);
   await refuses(model.inside('a'), 'engine-missing');
   assert.equal((await model.generate('x', { maxTokens: 2 }).result()).tokens.length, 2);
-});
-
-test('dispose ends what is computed, for a worker thread ends when its work does', async () => {
-  const port = fakePort();
-  const connection = new Connection(port);
-  const reason = new Error('over');
-  const call = assert.rejects(connection.call('perplexity', {}).answer, reason);
-  const closed = connection.close(reason);
-  assert.deepEqual(
-    port.sent.map(({ kind }) => kind),
-    ['call', 'abort', 'dispose'],
-  );
-  port.hear({ kind: 'disposed' });
-  await Promise.all([call, closed]);
 });
 
 test('the end of a worker is heard where it came in the same moment as its last message, before anybody waited', async (t) => {
@@ -307,103 +228,4 @@ test('helper threads that are ready leave no timer behind', async () => {
   );
   assert.equal(engine.threads, 2);
   assert.equal(timers(), before);
-});
-
-test('a worker that gives no sign is given up after so many beats: more while it loads, and for long texts', (t) => {
-  t.mock.timers.enable({ apis: ['setInterval'] });
-  const dies = (/** @type {Connection} */ connection, /** @type {number} */ beats) => {
-    for (let i = 0; i < beats; i++) t.mock.timers.tick(250);
-    assert.equal(connection.broken, false, `after ${beats} beats`);
-    t.mock.timers.tick(250);
-    assert.equal(connection.broken, true, `after ${beats + 1} beats`);
-  };
-  const opened = () => {
-    const port = fakePort();
-    const connection = new Connection(port);
-    connection
-      .open(
-        [],
-        /** @type {any} */ ({}),
-        () => {},
-        () => {},
-      )
-      .catch(() => {});
-    return { port, connection, load: () => port.hear({ kind: 'done', id: 1, value: {} }) };
-  };
-  dies(opened().connection, 120);
-  for (const [text, beats] of [
-    ['short', 16],
-    ['x'.repeat(1_000_000), 36],
-  ]) {
-    const { port, connection, load } = opened();
-    load();
-    connection.call('tokenize', { text }).answer.catch(() => {});
-    for (let i = 0; i < 10; i++) {
-      // signs keep it alive
-      t.mock.timers.tick(250);
-      port.hear({ kind: 'beat' });
-    }
-    assert.ok(port.sent.some(({ kind }) => kind === 'beat'));
-    dies(connection, beats);
-  }
-});
-
-test('a machine that is slow while the model loads is not taken for dead afterwards; its disk counts for so much only', (t) => {
-  t.mock.timers.enable({ apis: ['setInterval'] });
-  const pass = (/** @type {number} */ beats) => {
-    for (let i = 0; i < beats; i++) t.mock.timers.tick(250);
-  };
-  for (const [silent, enough] of [
-    [1, 16],
-    [2, 16],
-    [5, 30],
-    [100, 48],
-  ]) {
-    const port = fakePort();
-    const connection = new Connection(port);
-    connection
-      .open(
-        [],
-        /** @type {any} */ ({}),
-        () => {},
-        () => {},
-      )
-      .catch(() => {});
-    pass(silent);
-    port.hear({ kind: 'done', id: 1, value: {} });
-    connection.call('generate', {}).answer.catch(() => {});
-    pass(enough);
-    assert.equal(connection.broken, false, `${silent}: after ${enough} beats`);
-    pass(1);
-    assert.equal(connection.broken, true, `${silent}: after ${enough + 1} beats`);
-  }
-});
-
-test('a thread that was busy itself does not take its worker for dead, whose sign waits behind the beat', (t) => {
-  let now = 0;
-  t.mock.timers.enable({ apis: ['setInterval'] });
-  t.mock.method(performance, 'now', () => now);
-  const port = fakePort();
-  const connection = new Connection(port);
-  const busy = (/** @type {number} */ ms) => {
-    now += ms;
-    t.mock.timers.tick(750);
-  };
-  connection
-    .open(
-      [],
-      /** @type {any} */ ({}),
-      () => {},
-      () => {},
-    )
-    .catch(() => {});
-  port.hear({ kind: 'done', id: 1, value: {} });
-  for (let i = 0; i < 3; i++) {
-    busy(3000);
-    busy(3000);
-    assert.equal(connection.broken, false);
-    port.hear({ kind: 'beat' });
-  }
-  for (let i = 0; i < 5; i++) busy(3000);
-  assert.equal(connection.broken, true); // nothing came
 });

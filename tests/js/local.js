@@ -1,7 +1,7 @@
 /* local: the engine worker's host and its client on one thread, in Node and in browsers: what a model computes without
  * what a worker costs. The builds with threads run, without a helper. */
-import { answersOf } from '../../js/link/answers.js';
-import { Connection } from '../../js/link/connection.js';
+import { answersOf } from '../../js/rpc/answers.js';
+import { Connection } from '../../js/rpc/connection.js';
 import { Feeders } from '../../js/download/feeder.js';
 import { describeSource } from '../../js/download/describe.js';
 import { Host } from '../../js/engine/host.js';

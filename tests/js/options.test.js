@@ -267,6 +267,12 @@ test('a list of ids that claims any length is refused before it is copied', asyn
   assert.equal(await model.detokenize({ 0: 300, 1: 301, length: 2 }), await model.detokenize([300, 301]));
 });
 
+function revoked() {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
 /** A Standard Schema of no library, as valibot 1 has them. */
 const bare = {
   '~standard': { version: 1, vendor: 'valibot', validate: (/** @type {unknown} */ value) => ({ value }) },
@@ -287,6 +293,21 @@ test('a schema is JSON Schema, or is converted by its library, or is refused wit
     { type: 'string', default: 1n },
     { minimum: NaN },
     { properties: new Map() },
+    { enum: [undefined, 'a'] },
+    { properties: { a: undefined } },
+    { $defs: { a: undefined } },
+    [],
+    revoked(),
+    {
+      get '~standard'() {
+        throw new TypeError('no');
+      },
+    },
+    {
+      get '~standard'() {
+        throw null;
+      },
+    },
     {
       get a() {
         throw new Error('no');
@@ -328,9 +349,36 @@ test('a schema is JSON Schema, or is converted by its library, or is refused wit
   );
 });
 
+test('an undefined keyword is one that is not there', () => {
+  assert.deepEqual(schemaOf('schema', { type: 'string', maxLength: undefined }), { type: 'string' });
+});
+
+test('objects of a converted schema are closed, unless a part of it is an allOf', () => {
+  const named = schemaOf('schema', z.object({ allOf: z.string(), deep: z.object({ a: z.literal('allOf') }) }));
+  assert.deepEqual([named.additionalProperties, named.properties.deep.additionalProperties], [false, false]);
+  const parts = [{ properties: { b: {} } }, { properties: { c: {} } }];
+  const json = { properties: { a: { allOf: parts } } };
+  const joining = { '~standard': { version: 1, vendor: 'x', jsonSchema: { input: () => json } } };
+  assert.deepEqual(schemaOf('schema', joining), json);
+});
+
+test('a schema whose proxy is revoked is refused with a code', async (t) => {
+  const model = await open(t);
+  await refuses(() => model.generate('x', { format: { schema: revoked() } }).text(), 'bad-option');
+  await refuses(() => model.generate('x', { format: { schema: [] } }).text(), 'bad-option');
+});
+
 test('objects without a keyword of JSON Schema hold nothing, and are refused', () => {
-  for (const schema of [{ name: 'string' }, { typ: 'object' }, { foo: 1, bar: { type: 'string' } }]) {
-    assert.throws(() => compile({ schema }), /no keyword of JSON Schema/);
+  for (const schema of [
+    { name: 'string' },
+    { typ: 'object' },
+    { foo: 1, bar: { type: 'string' } },
+    { title: 'x', fields: {} },
+    { id: 'x', name: { type: 'string' } },
+    { default: {}, name: 'x' },
+    { $defs: { a: {} }, fields: {} },
+  ]) {
+    assert.throws(() => compile({ schema }), /no keyword of JSON Schema .* name members in `properties`/);
   }
   for (const schema of [{}, { title: 'x' }, { $comment: 'x' }, { type: 'string', foo: 1 }])
     assert.ok(compile({ schema }));
@@ -339,6 +387,9 @@ test('objects without a keyword of JSON Schema hold nothing, and are refused', (
 test('schemas and biases that are too large are refused before they are copied to the worker', async (t) => {
   const properties = Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [`member ${i}`, { type: 'string' }]));
   await refuses(() => schemaOf('schema', { type: 'object', properties }), 'format-too-complex');
+  const long = 'a'.repeat(5_000_000);
+  await refuses(() => schemaOf('schema', { const: long }), 'format-too-complex');
+  await refuses(() => schemaOf('schema', { properties: { [long]: {} } }), 'format-too-complex');
   const logitBias = new Map(Array.from({ length: 1_000_001 }, (_, i) => [i, 1]));
   const model = await open(t);
   await refuses(() => model.generate('x', { logitBias }), 'bad-option');

@@ -167,7 +167,7 @@ test('TypeScript finds its types', () => {
     import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';
     import type { CacheEntry, Chat, ChatMessage, ChatOptions, ErrorCode, ErrorDetails, FinishReason, GenerateOptions,
       GenerateResult, Generation, Inspection, LoadOptions, Model, ModelCache, ModelInfo, ModelSource, Notice, Progress,
-      Prompt, Store, TokenLogprob } from 'gemma-wasm';
+      Prompt, Store, TokenLogprob, Tool } from 'gemma-wasm';
     export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = [{ threads: 2 }, { topK: 1 }, {}, {}];
     export type All = [CacheEntry, ChatMessage, FinishReason, GenerateResult, Inspection, ModelInfo, ModelSource, Notice,
       Progress, Prompt, Store, TokenLogprob];
@@ -195,6 +195,42 @@ test('TypeScript finds its types', () => {
     export const wrong: string | undefined = value?.age;
     // @ts-expect-error: no such option
     model.generate('a', { maxToken: 4 });
+    for (const result of [await model.generate([{ role: 'user', content: 'a' }], { format: { schema: person } }).result(),
+      await chat.send('a', { format: { schema: person } }), await chat.retry({ format: { schema: person } }).result()]) {
+      const years: number | undefined = result.value?.age;
+      // @ts-expect-error: the value has the schema's type
+      result.value?.name;
+    }
+    const word: string | undefined = (await model.generate('a', { format: { regex: /a+/ } })).value;
+    // @ts-expect-error: a text
+    const size: number | undefined = (await chat.send('a', { format: { regex: 'a+' } })).value;
+    const color: 'red' | 'blue' | undefined = (await chat.send('a', { format: { choices: ['red', 'blue'] } })).value;
+    const options: string[] = ['x'], chosen: string | undefined = (await chat.send('a', { format: { choices: options } })).value;
+    // @ts-expect-error: a text
+    const wrongChoice: boolean | undefined = (await chat.send('a', { format: { choices: options } })).value;
+    const anything: { free: true } = (await model.generate('a', { format: 'json' })).value;
+    const plainSchema: { free: true } = (await model.generate('a', { format: { schema: { type: 'object' } } })).value;
+    if (answer.finishReason === 'tool-calls') answer.toolCalls[0].name.toUpperCase();
+    // @ts-expect-error: only of an answer that calls
+    else answer.toolCalls[0];
+    const place: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { city: string } } } } = null!;
+    const tools = [{ name: 'x', parameters: { type: 'object' }, execute: ({ n }: { n: number }) => n }] as const;
+    const calling = model.chat({ tools: [
+      { name: 'weather', parameters: place, execute: (args) => args.city.toUpperCase() },
+      { name: 'age', parameters: person, execute: ({ age }, { id }) => id + age.toFixed() },
+      { name: 'any', parameters: { type: 'object' }, execute: ({ whatever }) => whatever },
+      { name: 'none', execute: () => 1 },
+    ] });
+    // @ts-expect-error: the arguments have the schema's type
+    model.chat({ tools: [{ name: 'weather', parameters: place, execute: (args) => args.town }] });
+    // @ts-expect-error: here too
+    chat.send('a', { tools: [{ name: 'weather', parameters: place, execute: ({ town }) => town }] });
+    calling.send('a', { tools, toolChoice: 'none', format: { schema: person } });
+    const list: readonly Tool[] = tools, given: GenerateOptions = { tools: list, format: { choices: options } };
+    calling.send('a', given), model.generate('a', { ...given, seed: null }), model.chat({ ...given, messages: [] as const });
+    calling.send([{ role: 'tool', name: 'x', content: 1 }] as const);
+    await model.embed(['a', 'b'] as const), await loadModel(['a', 'b'] as const, { sha256: ['c'] as const, headers: [['a', 'b']] as const });
+    await model.inside('a', { layers: [1] as const });
     // @ts-expect-error: a number it is
     model.info.threads.length;
     export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('aborted', 'g').code, CODES];`,

@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryArchive } from '../../web/history/archive.js';
 import { fromJson, toJson, toMarkdown } from '../../web/history/exchange.js';
-import { Tree, merged, titleOf, wordsOf } from '../../web/history/tree.js';
+import { Tree, merged, wordsOf } from '../../web/history/tree.js';
+import { titleOf } from '../../web/shell/format.js';
 
 /** One turn. @param {Tree} tree @param {string | null} parent @param {string} question @param {string} answer */
 function turn(tree, parent, question, answer) {

@@ -10,13 +10,13 @@ import { Texts } from '../../examples/search/texts.js';
 import { openFolder } from '../../js/search/folder-node.js';
 import { openWith } from '../../js/search/open.js';
 import { pack } from '../../js/search/segments.js';
-import { random } from '../../tools/models/vocab.js';
-import { flipIndex } from '../lab/at-rest.js';
+import { randoms } from '../support/random.js';
+import { flipIndex } from '../lab/flipping.js';
 import { refuses } from './helpers.js';
 
 /** n vectors of length 1, some of them near each other. @param {number} n @param {number} dimensions */
 function vectorsOf(n, dimensions, seed = 1) {
-  const next = random(seed);
+  const next = randoms(seed);
   const some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
   return Array.from({ length: n }, (_, i) => {
     const v = Float32Array.from(some[i % 8], (x) => x + (next() - 0.5) * (i % 3));
@@ -116,7 +116,7 @@ test('what is kept in a folder is there again, after many changes too', async (t
   const all = new Map();
   const vectors = vectorsOf(300, dimensions);
   const index = await openIndex({ dimensions, folder });
-  const next = random(3);
+  const next = randoms(3);
   for (let turn = 0; turn < 80; turn++) {
     const i = Math.floor(next() * 300);
     const id = `${i % 60}`;
@@ -253,7 +253,7 @@ const openOn = (files) =>
   openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
 
 test('several indexes on one folder, at random: all that was added and not deleted is there', async () => {
-  const next = random(11);
+  const next = randoms(11);
   const pick = (n) => Math.floor(next() * n);
   /** @type {Map<string, any>} */
   const files = new Map();
@@ -365,7 +365,7 @@ test('files without a checksum, and numbers that nothing can follow, are refused
 });
 
 test('every flipped bit of an index is refused with the name of its file', async (t) => {
-  assert.deepEqual(await flipIndex(folderOf(t), 400, 3), { refused: 400, same: 0, silent: 0 });
+  assert.deepEqual(await flipIndex(t, 400, 3), { refused: 400, same: 0, silent: 0 });
 });
 
 test('files that are damaged, or of other vectors, are refused by name; unfinished ones do not count', async (t) => {

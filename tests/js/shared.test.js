@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GemmaError } from '../../js/errors.js';
-import { Connection } from '../../js/link/connection.js';
+import { Connection } from '../../js/rpc/connection.js';
 import { SharedModel } from '../../js/shared/load.js';
-import { Member } from '../../js/shared/member.js';
-import { Wanted } from '../../js/shared/wanted.js';
+import { Peer } from '../../js/shared/peer.js';
+import { PendingCall } from '../../js/shared/pending-call.js';
 import { refuses } from './helpers.js';
 
 /** @typedef {{ f: (lock: object | null) => any, resolve: (value: any) => void, reject: (error: any) => void }} Request */
@@ -124,10 +124,10 @@ let keys = 0;
 async function opened(t, count) {
   const key = `test ${++keys}`;
   const engines = /** @type {ReturnType<typeof playedEngine>[]} */ ([]);
-  const members = Array.from(
+  const peers = Array.from(
     { length: count },
     () =>
-      new Member(
+      new Peer(
         key,
         async () => {
           const engine = playedEngine();
@@ -139,22 +139,22 @@ async function opened(t, count) {
   );
   t.after(async () => {
     // the owner at the end, so that nobody takes over
-    for (const member of [...members].sort((a, b) => Number(a.owns) - Number(b.owns))) await member.leave(left);
+    for (const peer of [...peers].sort((a, b) => Number(a.owns) - Number(b.owns))) await peer.leave(left);
   });
-  for (const member of members) await member.enter();
+  for (const peer of peers) await peer.enter();
   const next = async () => {
     // the engine that a call waits for
     await until(() => Boolean(engines.at(-1)?.asked.length));
     return /** @type {ReturnType<typeof playedEngine>} */ (engines.at(-1));
   };
-  return { key, members, engines, next };
+  return { key, peers, engines, next };
 }
 
-const asks = (/** @type {Member} */ member) => member.desk.call('tokenize', { text: 'x' }).answer;
+const asks = (/** @type {Peer} */ peer) => peer.router.call('tokenize', { text: 'x' }).answer;
 
 test('an owner that leaves, or is asked to start again, is no engine that died: however often, calls go on', async (t) => {
   const {
-    members: [a, b, c],
+    peers: [a, b, c],
     engines,
     next,
   } = await opened(t, 3);
@@ -171,8 +171,8 @@ test('an owner that leaves, or is asked to start again, is no engine that died: 
 });
 
 test('a call that two engines died of ends, in each tab', async (t) => {
-  const { members, next } = await opened(t, 2);
-  const ends = members.map((member) => refuses(asks(member), 'worker-failed'));
+  const { peers, next } = await opened(t, 2);
+  const ends = peers.map((peer) => refuses(asks(peer), 'worker-failed'));
   for (let i = 0; i < 2; i++) {
     const engine = await next();
     await until(() => engine.asked.length === 2);
@@ -184,7 +184,7 @@ test('a call that two engines died of ends, in each tab', async (t) => {
 test('what an owner that hung calls out when it wakes up leads nobody away from the engine there is', async (t) => {
   const {
     key,
-    members: [owner, other],
+    peers: [owner, other],
     next,
   } = await opened(t, 2);
   const heard = /** @type {any[]} */ ([]);
@@ -213,7 +213,7 @@ test('what an owner that hung calls out when it wakes up leads nobody away from 
 test('messages that other code posts on the channels are ignored', async (t) => {
   const {
     key,
-    members: [, other],
+    peers: [, other],
     next,
   } = await opened(t, 2);
   const names = new Set([
@@ -229,16 +229,16 @@ test('messages that other code posts on the channels are ignored', async (t) => 
 });
 
 test('a tab that left cannot start the model again', async (t) => {
-  const { members } = await opened(t, 2);
-  for (const member of members) {
-    await member.leave(left);
-    await assert.rejects(member.restart(), left);
+  const { peers } = await opened(t, 2);
+  for (const peer of peers) {
+    await peer.leave(left);
+    await assert.rejects(peer.restart(), left);
   }
 });
 
 test('`lost` is about the engine in use, or the next one: each loss is told once, in each tab', async (t) => {
-  const { members, engines } = await opened(t, 2);
-  const models = members.map((member) => new SharedModel(member, /** @type {any} */ ({})));
+  const { peers, engines } = await opened(t, 2);
+  const models = peers.map((peer) => new SharedModel(peer, /** @type {any} */ ({})));
   for (let i = 0; i < 2; i++) {
     const lost = models.map((model) => model.lost);
     engines[i].die();
@@ -253,8 +253,8 @@ test('`lost` is about the engine in use, or the next one: each loss is told once
         ]),
         undefined,
       );
-    for (const member of members) {
-      const call = asks(member);
+    for (const peer of peers) {
+      const call = asks(peer);
       await until(() => Boolean(engines[i + 1]?.asked.length));
       engines[i + 1].answer([i]);
       assert.deepEqual(await call, [i]);
@@ -270,23 +270,16 @@ for (const [finishReason, code] of [
     const step = (/** @type {number} */ id) => ({ text: `${id}`, ids: [id], forced: false });
     const says = (/** @type {number[]} */ ids, /** @type {any} */ answer) =>
       /** @type {any} */ ({
-        call(
-          /** @type {any} */ _method,
-          /** @type {any} */ _args,
-          /** @type {any} */ _signal,
-          /** @type {any} */ onEvent,
-        ) {
+        call(/** @type {any} */ _method, /** @type {any} */ _args, /** @type {any} */ { onEvent }) {
           onEvent({ kind: 'steps', id: 1, steps: ids.map(step) });
-          return { id: 1, answer };
+          return { answer, abort() {}, ack() {} };
         },
-        abort() {},
-        ack() {},
       });
-    const wanted = new Wanted({ method: 'generate', args: { seed: 1, logprobs: null }, onEvent() {} });
-    wanted.send(says([7, 8], new Promise(() => {})));
-    wanted.lose(new GemmaError('worker-failed', 'gone'), false);
-    wanted.send(says([7], Promise.resolve({ text: '7', tokens: [7], usage: {}, finishReason })));
-    if (code) return void (await refuses(wanted.answer, code));
-    assert.deepEqual((await wanted.answer).tokens, [7, 8]);
+    const pending = new PendingCall({ method: 'generate', args: { seed: 1, logprobs: null }, onEvent() {} });
+    pending.send(says([7, 8], new Promise(() => {})));
+    pending.lose(new GemmaError('worker-failed', 'gone'), false);
+    pending.send(says([7], Promise.resolve({ text: '7', tokens: [7], usage: {}, finishReason })));
+    if (code) return void (await refuses(pending.answer, code));
+    assert.deepEqual((await pending.answer).tokens, [7, 8]);
   });
 }

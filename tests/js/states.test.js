@@ -9,7 +9,7 @@ import { loadModel, openCache } from '../../js/index.node.js';
 import { openStore } from '../../js/download/store-node.js';
 import { randoms } from '../support/random.js';
 import { open, refuses } from './helpers.js';
-import { faultyStore } from '../lab/store.js';
+import { faultyStore } from '../lab/inject.js';
 import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
@@ -232,7 +232,7 @@ for (const [method, way] of [
     const saved = await chat.save();
     await model.stateCache.put('x', saved);
     for (let moment = 0; moment < 4; moment++) {
-      const store = faultyStore(openStore(folder), { method, way }, (call) => call >= moment);
+      const store = faultyStore(openStore(folder), { method, way, moment, lasting: true });
       const broken = await open(t, 'tiny', { cache: openCache(store) });
       const [put, got] = [
         await broken.stateCache.put('x', saved).catch((error) => error),

@@ -101,9 +101,9 @@ function origin(t) {
       if (writers + readers) throw locked();
       files.delete(name);
     },
-    async *keys() {
+    async *entries() {
       if (born !== life) throw none();
-      yield* files.keys();
+      for (const [name, { kind = 'file' }] of files) yield [name, { kind }];
     },
   });
   const root = {
@@ -245,4 +245,11 @@ test("what another tab removed, or the site's data with all in it, is not there,
     assert.deepEqual([...files.get(NAME).bytes], [0, 1, 2, 3]);
     await store.remove(NAME);
   }
+});
+
+test('folders are not in the list, so that nobody tries to remove them as copies', async (t) => {
+  const { store, files } = origin(t);
+  await store.write(NAME, 0, new Uint8Array(1));
+  files.set('cd.gguf', /** @type {any} */ ({ kind: 'directory' }));
+  assert.deepEqual(await store.list(), [NAME]);
 });

@@ -1,6 +1,6 @@
 /* Checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is found when it is read, and its
  * piece alone is fetched again; offline the load is refused, and the piece named. The whole of it, 10,000 bits:
- * node tests/lab/flips.js. */
+ * node tests/lab/run.js bits. */
 import assert from 'node:assert/strict';
 import { readFile, readdir, writeFile } from 'node:fs/promises';
 import { before, test } from 'node:test';

@@ -21,7 +21,7 @@ const TUNING = {
   longestMs: 2000,
   stallMs: 5000,
 };
-const CHILD = fileURLToPath(new URL('../lab/child.js', import.meta.url));
+const CHILD = fileURLToPath(new URL('../lab/member-node.js', import.meta.url));
 const IDS = someIds(6, 320);
 
 /** @type {Buffer} */ let bytes;
@@ -49,18 +49,17 @@ async function place(t, usual = { slow: 4 }) {
 
 const locksIn = async (folder) => (await readdir(folder)).filter((name) => name.includes('.lock'));
 
-/** What a process of its own said that loads a file; with when it began to fetch. */
+/** A process of its own that loads a file, and what it says of that. */
 function child(url, folder) {
-  const process_ = spawn(process.execPath, [CHILD, 'load', url, folder, JSON.stringify(TUNING)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+  const process_ = spawn(process.execPath, [CHILD, url, JSON.stringify(TUNING), folder], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  let text = '';
-  process_.stdout.on('data', (piece) => {
-    text += piece;
-  });
+  process_.once('message', () => process_.send(['work', { what: 'load' }]));
   const ended = new Promise((resolve) => {
-    process_.on('exit', () => resolve(text));
+    process_.on('message', ({ value }) => value && resolve(value));
+    process_.on('exit', resolve);
   });
+  void ended.then(() => process_.kill());
   return { process: process_, ended };
 }
 
@@ -92,7 +91,7 @@ test('a load in this process and one in another are one download', async (t) => 
   await until(() => server.seen.length > 2);
   const here = await load(server.url, { cache });
   assert.deepEqual([here.kept, here.logits], ['cached', expected]);
-  assert.equal(JSON.parse(await other.ended).kept, 'stored');
+  assert.equal((await other.ended).kept, 'stored');
   assert.ok(server.sent <= bytes.length + 3, `${server.sent} of ${bytes.length} bytes were sent`);
 });
 

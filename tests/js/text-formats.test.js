@@ -7,7 +7,7 @@ import { Languages } from '../../js/grammar/language.js';
 import { Budget } from '../../js/grammar/refusal.js';
 import { regular } from '../../js/grammar/regular.js';
 import { FORMATS, formatNode } from '../../js/grammar/text-formats.js';
-import { randomOf } from '../support/random-grammars.js';
+import { randoms } from '../support/random.js';
 
 const TEXTS = 400;
 const validators = /** @type {Record<string, any>} */ (/** @type {any} */ (ajvFormats).fullFormats);
@@ -35,7 +35,7 @@ function walk({ start, edges, accept }, random) {
 }
 
 test('what answers may be is valid, by the own judgement and by another validator', () => {
-  const random = randomOf(11);
+  const random = randoms(11);
   const languages = new Languages(new Budget({ milliseconds: 60000, steps: 1e9 }));
   let judged = 0;
   for (const name of Object.keys(FORMATS)) {

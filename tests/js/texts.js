@@ -4,7 +4,7 @@
  * arguments give the same texts. None holds U+2581 (where tokenizers disagree by design) or the
  * name of a control token.
  */
-import { random } from '../../tools/models/vocab.js';
+import { randoms } from '../support/random.js';
 
 const SENTENCES = [
   "The quick brown fox jumps over the lazy dog, doesn't it?",
@@ -211,7 +211,7 @@ function makers(next, books, pieces) {
  * @returns {Generator<string>}
  */
 export function* texts({ count, seed = 1, books = [], pieces = [] }) {
-  const next = random(seed);
+  const next = randoms(seed);
   const list = makers(next, books, pieces);
   yield '';
   for (let i = 1; i < count; i++) {

@@ -1,142 +1,263 @@
-/* faults: what the laboratory breaks (laboratory.js), as data: a row a kind.
- *   server   what a server does instead (tests/js/faulty-server.js), from some request on, or once; `wrong`: what it
- *            gives is the other model, which may be loaded; `garbage`: no model: it must not be
- *   store    a method of the store (js/platform/env.js) that fails in some way, from some call on, or once
- *   rest     what happens to a copy while nobody looks at it: given its bytes, where the model ends, and random numbers
- *   client   what the caller does while the load runs */
+/* faults: loads in which one thing of KINDS (inject.js) is broken at some moment, once or from then on, into an empty
+ * store, onto a part of a copy or onto a whole one. The load must end in time, with a right model or a coded error; a whole
+ * copy must stay, unless it was damaged, which is named; the next load must be right. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { testModel } from '../js/models.js';
+import { randoms } from '../support/random.js';
+import { KINDS } from './inject.js';
+import { RANGES, openLab, openPlace } from './place.js';
+import { inTime, isCoded } from './rules.js';
 
-/** @typedef {import('../js/faulty-server.js').Fault} Fault */
-/** @typedef {{ name: string, server?: (lab: Facts) => Fault, store?: { method: string, way: string },
- *   rest?: (copy: Uint8Array, facts: Facts) => Uint8Array | null, client?: string, garbage?: boolean, other?: boolean }} Kind */
-/** other: another model of the same size; random: numbers below 1.
- * @typedef {{ bytes: Uint8Array, other: Uint8Array, random: () => number }} Facts */
+/** @import { Lab, Member, Place, Side } from './place.js' */
 
-const textBytes = (/** @type {string} */ text) => new TextEncoder().encode(text);
-const PORTAL = textBytes('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
-const NO_VERSION = { ETag: '', 'Last-Modified': '' };
-const STATUSES = [400, 401, 402, 403, 404, 407, 408, 410, 416, 418, 425, 429, 451, 500, 502, 503, 504, 511, 204, 304];
-const somewhere = (/** @type {Facts} */ { bytes, random }) => Math.floor(random() * bytes.length);
+/** engine: or the bytes alone are read, which is much faster and all that the store and the network do.
+ * @typedef {{ kind: import('./inject.js').Kind, from: typeof SITUATIONS[number], moment: number, lasting: boolean,
+ *   digest: boolean, engine: boolean, seed: number }} Plan */
+/** waited: the longest call, and the longest time that its caller was told nothing, in ms.
+ * @typedef {{ tried: number, right: number, coded: number, broken: string[], waited: { all: number, untold: number } }} Row */
 
-/** @param {Uint8Array[]} parts */
-function joined(...parts) {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
+const SITUATIONS = /** @type {const} */ (['empty', 'part', 'whole']);
+const TUNING = { ...RANGES, stallMs: 400 };
+/** Where nothing is broken, a busy machine is no fault. */
+const PATIENT = { ...TUNING, stallMs: 8000 };
+const LONGEST_MS = 10_000;
+/** With the package's own tuning, where a silence takes 20 seconds and the caller is told meanwhile. */
+const USUAL_LONGEST_MS = 240_000;
+/** Requests, or calls of a method, before the fault; with the package's own tuning there are few requests. */
+const MOMENTS = 12;
+const FEWER = 4;
+const STORE_WORKER = fileURLToPath(new URL('store-worker.js', import.meta.url));
+
+/** Workers take the store that fails on command. @type {import('esbuild').Plugin} */
+const FAULTY = {
+  name: 'faulty store',
+  setup: (build) =>
+    build.onResolve({ filter: /store-browser\.js$/ }, ({ importer }) =>
+      /js[/\\]worker\.js$/.test(importer) ? { path: STORE_WORKER } : undefined,
+    ),
+};
+
+/** How the n-th run goes: kinds in turn, the rest by chance. @param {number} n @param {number} seed
+ * @param {boolean} [storing] @returns {Plan} */
+export function planOf(n, seed, storing = true, all = KINDS) {
+  const random = randoms(seed * 1_000_003 + n * 7919);
+  const kinds = storing ? all : all.filter(({ server, client }) => server || client);
+  const kind = kinds[n % kinds.length];
+  const drawn = SITUATIONS[random(3)];
+  return {
+    kind,
+    // What happens to a copy at rest needs one.
+    from: !storing ? 'empty' : kind.rest && drawn === 'empty' ? 'whole' : drawn,
+    moment: Math.floor(random() ** 2 * MOMENTS),
+    lasting: random() < 0.6,
+    digest: random() < 0.25,
+    engine: Boolean(kind.garbage || kind.client) || n % (4 * all.length) < all.length,
+    seed: random(2 ** 31),
+  };
 }
 
-/** @type {Record<string, (facts: Facts) => Fault>} */
-const ANSWERS = {
-  'asks to come later, after a second': () => ({ status: 503, headers: { 'Retry-After': '1' } }),
-  'asks to come later, after a day': () => ({ status: 429, headers: { 'Retry-After': '86400' } }),
-  'redirects to itself': () => ({ status: 302, headers: { Location: '/model.gguf' } }),
-  'redirects to where nothing is': () => ({ status: 302, headers: { Location: 'http://127.0.0.1:9/x' } }),
-  'redirects without saying where': () => ({ status: 302 }),
-  'ends the connection at once': () => ({ killAt: 0 }),
-  'ends the connection in the middle': (facts) => ({ killAt: Math.floor(facts.random() * 60_000) }),
-  'is silent from the start': () => ({ wait: 60_000 }),
-  'is silent in the middle': (facts) => ({ stallAt: Math.floor(facts.random() * 60_000) }),
-  'answers late': () => ({ wait: 200 }),
-  'sends slowly': () => ({ slow: 5 }),
-  'knows no ranges': () => ({ noRanges: true }),
-  'sends another range than it was asked for': () => ({ shift: 1000 }),
-  'packs the answer': () => ({ gzip: true }),
-  'promises more bytes than it sends': () => ({ lie: 5000 }),
-  'says nothing of the range': () => ({ headers: { 'Content-Range': '' } }),
-  'says nonsense of the range': () => ({ headers: { 'Content-Range': 'bytes x-y/z' } }),
-  'names another size': (facts) => ({ headers: { 'Content-Range': `bytes 0-9/${somewhere(facts)}` } }),
-  'names no version': () => ({ headers: NO_VERSION }),
-  'names a date only': () => ({ headers: { ETag: '' } }),
-  'names a weak version': () => ({ etag: 'W/"one"' }),
-  'names the version of a packed answer': () => ({ etag: '"one-gzip"' }),
-  'names a version that is long': () => ({ etag: `"${'v'.repeat(5000)}"` }),
-  'names a version beyond ASCII': () => ({ etag: '"\u00fc\u00df"' }),
-  'answers nonsense': () => ({ raw: 'I am not a server\r\n\r\n' }),
-  'ends its answer within the head': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Le' }),
-  'sends chunks that are none': () => ({ raw: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nGGUF' }),
-  'names a negative length': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nGGUF' }),
-};
+export class Faults {
+  #options;
+  /** @type {Lab} */
+  // @ts-ignore it is there once it is open
+  #lab;
+  /** @type {Place} */
+  // @ts-ignore it is there once it is open
+  place;
+  /** @type {Member['call']} */
+  // @ts-ignore it is there once it is open
+  call;
+  /** Of the last load with a fault. */
+  waited = { all: 0, untold: 0 };
 
-/** No models. @type {Record<string, (facts: Facts) => Fault>} */
-const GARBAGE = {
-  "gives a portal's page": () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
-  "gives a portal's page, without a version": () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
-  'gives nothing': () => ({ bytes: new Uint8Array(0), etag: '"nothing"', noRanges: true }),
-  'gives a page that begins like a model': ({ bytes }) => ({
-    bytes: joined(bytes.subarray(0, 4), PORTAL),
-    etag: '"x"',
-  }),
-  'gives a model that was cut off': (facts) => ({ bytes: facts.bytes.subarray(0, somewhere(facts)), etag: '"cut"' }),
-  'gives zeros of the same size': ({ bytes }) => ({ bytes: new Uint8Array(bytes.length), etag: '"zeros"' }),
-};
+  /** usual: with the package's own tuning. @param {Buffer} bytes of a model @param {{ side: Side,
+   *   usual?: boolean, shared?: import('puppeteer-core').Browser }} options */
+  constructor(bytes, options) {
+    this.#options = options;
+    this.bytes = bytes;
+    this.other = Buffer.from(bytes);
+    for (let at = bytes.length >> 1; at < bytes.length; at += 977) this.other[at] ^= 1;
+    this.digest = createHash('sha256').update(bytes).digest('hex');
+  }
 
-const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
-const WAYS = ['throws', 'rejects with nothing', 'never answers'];
-const OTHER_WAYS = [
-  ['read', 'gives a part'],
-  ['read', 'gives nothing'],
-  ['read', 'gives no number'],
-  ['read', 'gives other bytes'],
-  ['write', 'writes nothing'],
-  ['write', 'writes a half'],
-  ['write', 'has no room'],
-  ['flush', 'takes long'],
-];
+  /** Makes a whole copy, and a part of one. */
+  async open() {
+    const { side, shared } = this.#options;
+    this.#lab = await openLab(this.bytes, { plugins: [FAULTY] });
+    this.place = await openPlace(side, this.#lab, { shared, within: true });
+    ({ call: this.call } = await this.place.member());
+    await this.call('tune', PATIENT);
+    for (const bytes of [this.bytes, this.other]) {
+      this.#serve();
+      this.#lab.source.state.bytes = bytes;
+      await this.call('know');
+    }
+    if (this.place.storing) for (const name of ['whole', 'part']) await this.#copy(name);
+  }
 
-/** From a place on, others instead. @param {Uint8Array} copy @param {number} at @param {number} count */
-const zeros = (copy, at, count) => Uint8Array.from(copy).fill(0, at, Math.min(at + count, copy.length));
+  /** Keeps a copy that runs begin with. On a busy machine no piece of a part may have come before the server is gone:
+   * then more of it is served. @param {string} name */
+  async #copy(name) {
+    for (let tries = 0; tries < 6; tries++) {
+      await this.call('begin', 'empty');
+      this.#serve((n) => (name === 'whole' || n < 6 + tries ? {} : { killAt: 0 }));
+      await this.call('load');
+      const [copy] = (await this.call('there')).list;
+      const made = copy?.stored && copy.complete === (name === 'whole');
+      if (made) await this.call('keep', name);
+      await this.call('end', true);
+      if (made) return;
+    }
+    throw new Error(`Cannot make the ${name} copy that runs begin with.`);
+  }
 
-/** @type {Record<string, (copy: Uint8Array, facts: Facts) => Uint8Array | null>} */
-const AT_REST = {
-  'a bit was flipped': (copy, { bytes, random }) => {
-    const broken = Uint8Array.from(copy);
-    broken[Math.floor(random() * bytes.length)] ^= 1 << Math.floor(random() * 8);
-    return broken;
-  },
-  'a sector is zeros': (copy, facts) => zeros(copy, somewhere(facts) & ~511, 512),
-  'a tenth is zeros': (copy, facts) => zeros(copy, somewhere(facts), facts.bytes.length / 10),
-  'two sectors are swapped': (copy, facts) => {
-    const broken = Uint8Array.from(copy);
-    const [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
-    broken.set(copy.subarray(b, b + 512), a);
-    broken.set(copy.subarray(a, a + 512), b);
-    return broken;
-  },
-  'the checksums are zeros': (copy, { bytes }) => zeros(copy, bytes.length, copy.length - 16384 - bytes.length),
-  'a checksum was flipped': (copy, { bytes, random }) => {
-    const broken = Uint8Array.from(copy);
-    broken[bytes.length + Math.floor(random() * (copy.length - 16384 - bytes.length))] ^= 16;
-    return broken;
-  },
-  'a quarter of the journal is zeros': (copy, { random }) =>
-    zeros(copy, copy.length - 4096 * (1 + Math.floor(random() * 4)), 4096),
-  'the journal is zeros': (copy) => zeros(copy, copy.length - 16384, 16384),
-  'it was cut off': (copy, { random }) => copy.subarray(0, Math.floor(random() * copy.length)),
-  'it grew': (copy) => joined(copy, textBytes('more')),
-  'it is empty': () => new Uint8Array(0),
-  'it is gone': () => null,
-};
+  async close() {
+    await this.place?.close();
+    await this.#lab?.close();
+  }
 
-const CLIENT = [
-  'aborts',
-  'aborts and loads again at once',
-  'loads it twice at once',
-  'inspects it meanwhile',
-  'lists and measures meanwhile',
-  'clears the cache meanwhile',
-];
+  /** @param {(n: number) => import('../js/faulty-server.js').Fault} [faults] */
+  #serve(faults = () => ({})) {
+    this.#lab.source.forget();
+    Object.assign(this.#lab.source.state, { bytes: this.bytes, etag: '"one"', faults });
+  }
 
-/** @type {Kind[]} */
-export const KINDS = [
-  ...STATUSES.map((status) => ({ name: `server: status ${status}`, server: () => ({ status }) })),
-  ...Object.entries(ANSWERS).map(([name, server]) => ({ name: `server: ${name}`, server })),
-  ...Object.entries(GARBAGE).map(([name, server]) => ({ name: `server: ${name}`, server, garbage: true })),
-  { name: 'server: has another model', server: ({ other }) => ({ bytes: other, etag: '"two"' }), other: true },
-  ...METHODS.flatMap((method) => WAYS.map((way) => ({ name: `store: ${method} ${way}`, store: { method, way } }))),
-  ...OTHER_WAYS.map(([method, way]) => ({ name: `store: ${method} ${way}`, store: { method, way } })),
-  ...Object.entries(AT_REST).map(([name, rest]) => ({ name: `at rest: ${name}`, rest })),
-  ...CLIENT.map((client) => ({ name: `client: ${client}`, client })),
-];
+  /** Returns 'right', 'coded', or what is wrong. @param {Promise<import('./member.js').Outcome>} load
+   * @param {boolean} [other] whether the other model is right, too */
+  async #judged(load, other = false) {
+    const longest = this.#options.usual ? USUAL_LONGEST_MS : LONGEST_MS;
+    const got = await inTime(load, longest);
+    if (got === 'late') return `took longer than ${longest} ms`;
+    if ('is' in got) return got.is === 0 || (got.is === 1 && other) ? 'right' : 'a wrong model';
+    return isCoded(got) ? 'coded' : `no coded error: ${got.stack ?? got.code}`;
+  }
+
+  /** Returns 'right', 'coded', or the rule that broke. @param {Plan} plan */
+  async run(plan) {
+    const { kind, from, seed } = plan;
+    if (this.place.storing) await this.call('begin', from);
+    if (kind.rest) await this.call('damage', kind.name, seed);
+    await this.call('tune', this.#options.usual ? {} : TUNING);
+    const outcome = await this.#broken(plan);
+    const ended = outcome === 'right' || outcome === 'coded';
+    await this.call('tune', PATIENT);
+    const problem = ended && (await this.#afterwards(plan));
+    await this.call('end', Boolean(ended && !problem));
+    return problem || outcome;
+  }
+
+  /** Loads with the fault. @param {Plan} plan */
+  async #broken({ kind, moment, lasting, digest, engine, seed }) {
+    const { usual, side } = this.#options;
+    const fault = kind.server?.({ bytes: this.bytes, other: this.other, random: randoms(seed) }) ?? {};
+    const options = digest ? { sha256: this.digest } : {};
+    const first = usual ? Math.floor(moment / FEWER) : moment;
+    this.#serve((n) => ((lasting ? n >= first : n === first) ? fault : {}));
+    const began = performance.now();
+    let last = began;
+    let untold = 0;
+    const told = () => {
+      untold = Math.max(untold, performance.now() - last);
+      last = performance.now();
+    };
+    const load = kind.client
+      ? this.call('disturb', kind.client, moment, options)
+      : this.call('load', {
+          ...options,
+          engine: engine || Boolean(usual),
+          ...(side === 'node' && { told }),
+          ...(kind.store && { fault: { ...kind.store, moment, lasting } }),
+        });
+    const outcome = await this.#judged(load, kind.other && !digest);
+    told();
+    this.waited = { all: last - began, untold };
+    return usual && untold > LONGEST_MS ? `told nothing for ${Math.round(untold)} ms` : outcome;
+  }
+
+  /** Returns what is wrong when nothing is broken any more, '' if nothing is. @param {Plan} plan */
+  async #afterwards({ kind, from, digest, engine }) {
+    const later = (/** @type {object} */ options) =>
+      this.#judged(this.call('load', { engine, ...options }), kind.other);
+    if (from === 'whole' && !kind.client?.startsWith('clears') && !kind.rest) {
+      this.#serve(() => ({ status: 403 }));
+      const offline = await later({});
+      if (offline !== 'right') return `the whole copy is lost: ${offline}, ${JSON.stringify(await this.call('there'))}`;
+    }
+    this.#serve();
+    for (const options of [digest ? { sha256: this.digest } : {}, {}]) {
+      const next = await later(options);
+      if (next !== 'right') return `the next load: ${next}`;
+    }
+    if (!this.place.storing) return '';
+    const left = (await this.call('there')).names.filter((/** @type {string} */ name) => !name.endsWith('.gguf'));
+    return left.length ? `left behind: ${left}` : '';
+  }
+}
+
+/** Runs plans by their numbers; returns rows by kinds. @param {Faults} faults @param {number} seed
+ * @param {number[]} numbers @param {typeof KINDS} [kinds] */
+export async function tryFaults(faults, seed, numbers, kinds) {
+  /** @type {Record<string, Row>} */
+  const rows = {};
+  try {
+    await faults.open();
+    for (const n of numbers) {
+      const plan = planOf(n, seed, faults.place.storing, kinds);
+      const { kind, from, moment, lasting, digest } = plan;
+      const result = await faults.run(plan);
+      const row = (rows[kind.name] ??= { tried: 0, right: 0, coded: 0, broken: [], waited: { all: 0, untold: 0 } });
+      row.tried++;
+      for (const key of /** @type {const} */ (['all', 'untold']))
+        row.waited[key] = Math.max(row.waited[key], faults.waited[key]);
+      if (result === 'right' || result === 'coded') row[result]++;
+      else {
+        const how = JSON.stringify({ from, moment, lasting, digest });
+        row.broken.push(`${kind.name}, run ${n} of seed ${seed}, ${how}: ${result}`);
+      }
+      if ((n + 1) % 100 === 0) console.error(`${n + 1} runs`);
+    }
+  } finally {
+    await faults.close();
+  }
+  return rows;
+}
+
+/** By what was broken: the server, the store, a copy at rest, or what the caller did. @param {Record<string, Row>} rows */
+const groupsOf = (rows) =>
+  [...new Set(Object.keys(rows).map((name) => name.split(':')[0]))].map((group) => {
+    const all = Object.entries(rows).flatMap(([name, row]) => (name.startsWith(`${group}:`) ? [row] : []));
+    const sum = (/** @type {(row: Row) => number} */ f) => all.reduce((total, row) => total + f(row), 0);
+    return [
+      group,
+      all.length,
+      sum((row) => row.tried),
+      sum((row) => row.right),
+      sum((row) => row.coded),
+      sum((row) => row.broken.length),
+    ];
+  });
+
+/** kind: only kinds whose name matches; usual: the case `waits`. @param {import('./cases.js').Run & { usual?: boolean }} run */
+export async function run({ side, count, seed, first, kind, usual }) {
+  const faults = new Faults(await readFile(await testModel('parity-q4_0')), { side, usual });
+  const kinds = KINDS.filter(({ name }) => new RegExp(kind).test(name));
+  const numbers = Array.from({ length: count }, (_, i) => first + i);
+  const rows = await tryFaults(faults, seed, numbers, kinds);
+  const seconds = (/** @type {number} */ ms) => (ms / 1000).toFixed(1);
+  const each = Object.entries(rows).map(([name, { tried, right, coded, broken, waited }]) => {
+    const cells = [name, tried, right, coded, broken.length];
+    return usual ? [...cells, seconds(waited.all), seconds(waited.untold)] : cells;
+  });
+  const groups = groupsOf(rows).map((cells) => [faults.place.name, ...cells]);
+  return {
+    counts: { kinds: each.length, groups: groups.map((cells) => cells.join(' ')) },
+    broken: Object.values(rows).flatMap(({ broken }) => broken),
+    ...(usual
+      ? { table: ['reports/faults.md', 'waits', 1], rows: each }
+      : side === 'node'
+        ? { table: ['reports/faults.md', 'laboratory', 1], rows: each }
+        : { table: ['reports/lost.md', 'laboratory', 2], rows: groups }),
+  };
+}

@@ -1,101 +1,220 @@
-/* flipping: bits of a stored copy, one at a time: each must be found when it is read; offline the load is refused and
- * the piece named; online that piece alone is fetched again. Used by tests/js/store-checks.test.js and flips.js. */
+/* flipping: bits of stored files are flipped, one at a time, at random places. In a copy of a model each is found when it
+ * is read: offline the load is refused and the piece named, online that piece alone is fetched again. In files of a search
+ * index, saved chats and journals each is refused with a code, or changes nothing: an index answers as before, a chat has
+ * its messages and the same next answer, a model has the same bytes without the network. */
 import assert from 'node:assert/strict';
-import { mkdtemp, open, readdir, rm } from 'node:fs/promises';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { readJournal } from '../../js/download/entries.js';
 import { openStore } from '../../js/download/store-node.js';
+import { environment } from '../../js/platform/env.js';
+import { openIndex } from '../../js/search.node.js';
 import { faultyServer } from '../js/faulty-server.js';
+import { testModel } from '../js/models.js';
 import { randoms } from '../support/random.js';
+import { JOURNAL_BYTES, flipped } from './inject.js';
+import { TUNING } from './place.js';
+import { readThrough } from './reading.js';
+import { isCoded } from './rules.js';
 
-/** One bit of some bytes, in a copy of them. @param {Buffer} bytes @param {number} bit */
-export function flipped(bytes, bit) {
-  const copy = Buffer.from(bytes);
-  const at = Math.floor(bit);
-  copy[at >> 3] ^= 1 << (at & 7);
-  return copy;
+export { flipped };
+
+/** @typedef {Awaited<ReturnType<typeof storedCopy>>} Copy */
+/** A test, or what else calls functions when it ends. @typedef {{ after: (f: () => unknown) => void }} Ending */
+
+const DIMENSIONS = 24;
+/** Of the bits of a copy, one in so many is read by an engine, the others without. */
+const WITH_ENGINE = 100;
+
+/** @param {Ending} t */
+function folderOf(t) {
+  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-flips-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
 }
 
 /** A server, and a folder that has a copy of its file, or what came with so many requests.
- * @param {any} t @param {Buffer} bytes @param {{ killAfter?: number, sha256?: string }} [options] */
+ * @param {Ending} t @param {Buffer} bytes @param {{ killAfter?: number, sha256?: string }} [options] */
 export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } = {}) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-flips-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = folderOf(t);
   const cache = openCache(folder);
   const server = await faultyServer(t, bytes, (n) => (n < killAfter ? {} : { killAt: 0 }));
-  const loaded = loadModel(server.url, { threads: 1, cache, ...options });
-  await loaded.then(
+  await loadModel(server.url, { threads: 1, cache, ...options }).then(
     (model) => model.dispose(),
     (error) => {
       if (killAfter === Infinity) throw error;
     },
   );
   server.state.faults = () => ({});
-  const [name] = await readdir(folder);
+  const [name] = readdirSync(folder);
   const { piece, total } = /** @type {any} */ (await readJournal(openStore(folder), name));
   return { folder, cache, server, path: join(folder, name), piece, total };
 }
 
-/** Flips a bit of a file. @param {string} path @param {number} bit */
-async function flip(path, bit) {
-  const file = await open(path, 'r+');
-  const byte = Buffer.alloc(1);
-  const at = Math.floor(bit / 8);
-  await file.read(byte, 0, 1, at);
-  byte[0] ^= 1 << (bit % 8);
-  await file.write(byte, 0, 1, at);
-  await file.close();
-}
-
-/** @typedef {Awaited<ReturnType<typeof storedCopy>>} Place */
-/** read: gives what is compared with `expected`.
- * @param {Place} place @param {{ count: number, seed: number, expected: unknown,
- *   read: (url: string, place: Place) => Promise<unknown>, each?: (done: number) => void }} run */
-export async function flipRuns(place, { count, seed, read, expected, each = () => {} }) {
+/** Flips bits of a copy; `read` returns what is compared with `expected`.
+ * @param {Copy} place @param {{ count: number, seed: number, expected: unknown,
+ *   read: (url: string, place: Copy) => Promise<unknown> }} run */
+export async function flipRuns(place, { count, seed, read, expected }) {
   const random = randoms(seed);
+  const { server, path, piece, total } = place;
   const sums = { bits: 0, inBytes: 0, inChecks: 0, inJournal: 0, sent: 0 };
-  const checks = 8 * Math.ceil(place.total / place.piece);
-  const all = place.total + checks + 16384;
-  for (let i = 0; i < count; i++) {
-    const byte = Math.floor(random() * all);
-    const bit = 8 * byte + Math.floor(random() * 8);
-    const kind = byte < place.total ? 'inBytes' : byte < place.total + checks ? 'inChecks' : 'inJournal';
-    await oneFlip(place, bit, kind, { read, expected });
+  const checks = 8 * Math.ceil(total / piece);
+  for (; sums.bits < count; sums.bits++) {
+    const byte = random(total + checks + JOURNAL_BYTES);
+    const bit = 8 * byte + random(8);
+    const kind = byte < total ? 'inBytes' : byte < total + checks ? 'inChecks' : 'inJournal';
+    const where = `bit ${bit & 7} of byte ${byte}`;
+    const sound = async () =>
+      assert.ok(isDeepStrictEqual(await read(server.url, place), expected), `${where}: wrong bytes`);
+    writeFileSync(path, flipped(readFileSync(path), bit));
+    server.state.faults = () => ({ status: 403 });
+    if (kind === 'inBytes') {
+      const error = await read(server.url, place).then(
+        () => null,
+        (/** @type {any} */ reason) => reason,
+      );
+      assert.equal(error?.code, 'copy-damaged', `${where}: not found, ${error}`);
+      assert.ok(error.message.startsWith(`piece ${Math.floor(byte / piece) + 1} of `), `${where}: ${error.message}`);
+    } else if (kind === 'inJournal') await sound();
+    server.state.faults = () => ({});
+    server.forget();
+    await sound();
+    const { sent } = server;
+    assert.ok(sent <= 1 + piece && sent > 1 === (kind !== 'inJournal'), `${where}: ${sent} bytes were fetched`);
+    server.state.faults = () => ({ status: 403 });
+    await sound();
     sums[kind]++;
-    sums.bits++;
-    sums.sent += place.server.sent;
-    each(i + 1);
+    sums.sent += sent;
   }
   return sums;
 }
 
-/** @param {Place} place @param {number} bit @param {string} kind @param {any} run */
-async function oneFlip(place, bit, kind, { read, expected }) {
-  const { server, path, piece } = place;
-  const where = `bit ${bit % 8} of byte ${Math.floor(bit / 8)}`;
-  const sound = async () =>
-    assert.ok(isDeepStrictEqual(await read(server.url, place), expected), `${where}: wrong bytes`);
-  await flip(path, bit);
-  server.state.faults = () => ({ status: 403 });
-  if (kind === 'inBytes') {
-    const error = await read(server.url, place).then(
-      () => null,
-      (e) => e,
-    );
-    assert.equal(error?.code, 'copy-damaged', `${where}: not found, ${error}`);
-    assert.ok(error.message.startsWith(`piece ${Math.floor(bit / 8 / piece) + 1} of `), `${where}: ${error.message}`);
-  } else if (kind === 'inJournal') {
-    await sound();
+/** Flips one bit after the other in files of a folder, from a byte on; `same` throws a coded error, or returns whether
+ * what the files hold is as before. refused: with a code; silent: something changed without an error.
+ * @param {string} folder @param {{ chosen?: (name: string) => boolean, from?: (length: number) => number, count: number,
+ *   random: (n?: number) => number, same: (name: string) => Promise<boolean> }} how */
+async function flipEach(folder, { chosen = () => true, from = () => 0, count, random, same }) {
+  const counts = { refused: 0, same: 0, silent: 0 };
+  const names = readdirSync(folder).filter(chosen);
+  for (let i = 0; i < count; i++) {
+    const name = names[random(names.length)];
+    const path = join(folder, name);
+    const whole = readFileSync(path);
+    const first = from(whole.length);
+    writeFileSync(path, flipped(whole, 8 * first + random(8 * (whole.length - first))));
+    try {
+      counts[(await same(name)) ? 'same' : 'silent']++;
+    } catch (error) {
+      if (!isCoded(error)) throw error;
+      counts.refused++;
+    }
+    writeFileSync(path, whole);
   }
-  server.state.faults = () => ({});
-  server.forget();
-  await sound();
-  const { sent } = server;
-  assert.ok(sent <= 1 + piece, `${where}: ${sent} bytes were fetched`);
-  assert.equal(sent > 1, kind !== 'inJournal', `${where}: ${sent} bytes were fetched`);
-  server.state.faults = () => ({ status: 403 });
-  await sound();
+  return counts;
+}
+
+/** An index with several files: items, changed ones, deleted ones, files put together. An error without the file's name
+ * counts as silent. @param {Ending} t @param {number} count @param {number} seed */
+export async function flipIndex(t, count, seed) {
+  const folder = folderOf(t);
+  const random = randoms(seed);
+  const index = await openIndex({ dimensions: DIMENSIONS, folder });
+  const vector = () => Array.from({ length: DIMENSIONS }, () => random() - 0.5);
+  for (let i = 0; i < 40; i++) await index.add({ id: `item ${i % 30}`, vector: vector(), data: { text: `text ${i}` } });
+  await index.delete(['item 3', 'item 4']);
+  return flipEach(folder, {
+    count,
+    random,
+    async same(name) {
+      const error = await openIndex({ dimensions: DIMENSIONS, folder }).then(
+        () => null,
+        (reason) => reason,
+      );
+      if (error?.code === 'index-failed' && error.message.includes(name)) throw error;
+      return false;
+    },
+  });
+}
+
+/** A saved chat: one that still opens has the messages and the next answer of the one that was saved.
+ * @param {Ending} t @param {number} count @param {number} seed */
+async function flipChats(t, count, seed) {
+  const folder = folderOf(t);
+  const model = await loadModel(await testModel('tiny'), { threads: 1, cache: openCache(folder) });
+  t.after(() => model.dispose());
+  const chat = model.chat({ maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity }, system: 'Be short.' });
+  for (const question of ['Hello', 'Why?']) await chat.send(question).text();
+  await model.stateCache.put('x', await chat.save());
+  const opened = async () => {
+    const saved = await model.stateCache.get('x');
+    if (!saved) throw Object.assign(new Error('The saved chat is damaged.'), { code: 'bad-saved' });
+    const again = model.chat({ saved });
+    const messages = structuredClone(again.messages);
+    const { text, tokens } = await again.send('Go on.').result();
+    return { messages, text, tokens };
+  };
+  const expected = await opened();
+  return flipEach(folder, {
+    chosen: (name) => name.endsWith('.state'),
+    count,
+    random: randoms(seed),
+    same: async () => isDeepStrictEqual(await opened(), expected),
+  });
+}
+
+/** The journal of a stored model: the list and, without the network, the bytes are as before.
+ * @param {Ending} t @param {number} count @param {number} seed */
+async function flipJournals(t, count, seed) {
+  const place = await storedCopy(t, readFileSync(await testModel('tiny')));
+  const opened = async () => ({
+    list: (await place.cache.list()).map(({ lastUsed, ...rest }) => rest),
+    bytes: await readThrough(place.server.url, place),
+  });
+  place.server.state.faults = () => ({ status: 403 });
+  const expected = await opened();
+  return flipEach(place.folder, {
+    from: (length) => length - JOURNAL_BYTES,
+    count,
+    random: randoms(seed),
+    same: async () => isDeepStrictEqual(await opened(), expected),
+  });
+}
+
+/** Bits of a stored copy, a few of them with an engine. @param {Ending} t @param {number} count @param {number} seed */
+async function flipCopy(t, count, seed) {
+  const bytes = readFileSync(await testModel('parity-q4_0'));
+  const place = await storedCopy(t, bytes);
+  const logits = async () => {
+    const model = await loadModel(place.server.url, { threads: 1, cache: place.cache });
+    const row = await model.logits([2, 300, 310]);
+    await model.dispose();
+    return row;
+  };
+  const few = Math.floor(count / WITH_ENGINE);
+  return {
+    bytesOnly: await flipRuns(place, { count: count - few, seed, read: readThrough, expected: bytes }),
+    withEngine: await flipRuns(place, { count: few, seed: seed + 1, read: logits, expected: await logits() }),
+  };
+}
+
+const FILES = { index: flipIndex, chats: flipChats, journals: flipJournals };
+
+/** copies: of stored models, or else of the other files. @param {import('./cases.js').Run & { copies?: boolean }} run */
+export async function run({ count, seed, kind, copies }) {
+  environment.tuning = TUNING;
+  /** @type {(() => unknown)[]} */
+  const ends = [];
+  const t = { after: (/** @type {() => unknown} */ f) => void ends.push(f) };
+  /** @type {Record<string, any>} */
+  const counts = {};
+  if (copies) Object.assign(counts, await flipCopy(t, count, seed));
+  else
+    for (const [name, flip] of Object.entries(FILES))
+      if (new RegExp(kind).test(name)) counts[name] = await flip(t, count, seed);
+  for (const end of ends.reverse()) await end();
+  const broken = Object.entries(counts).flatMap(([name, { silent }]) => (silent ? [`${name}: ${silent} silent`] : []));
+  return { counts, broken };
 }

@@ -1,13 +1,10 @@
 /* handles: what Chromium keeps of each handle of its file system that a page asks for and lets go: a page of a few lines,
- * without this package. Handles are messages' ends in memory that processes share, in buffers of 64 KB; of those that
- * were given back some stay in use, as long as the page's process lives. Linux.
- *   node tests/lab/handles.js [--calls 6000] [--write]
- * write: the table of docs/limits.md */
+ * without this package. Handles end in memory that processes share, in buffers of 64 KB, of which some stay in use as long
+ * as the page's process lives. Linux. */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { parseArgs } from 'node:util';
 import { launch, peaksBelow } from '../e2e/helpers.js';
-import { keep } from './tables.js';
 
 const BUFFER = 1 << 16;
 /** The page's functions, by what is said of them in the table. */
@@ -32,9 +29,6 @@ const calls = [${Object.values(CALLS)
 window.go = async (which, count) => { for (let i = 0; i < count; i++) await calls[which](); };
 </script>`;
 
-const { values } = parseArgs({ options: { calls: { type: 'string', default: '6000' }, write: { type: 'boolean' } } });
-const count = Number(values.calls);
-
 /** Buffers of 64 KB that a process and all below it share, each once. @param {number} pid */
 function buffers(pid) {
   const seen = new Set();
@@ -52,29 +46,29 @@ function buffers(pid) {
   return seen.size;
 }
 
-const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(PAGE));
-await new Promise((resolve) => {
-  server.listen(0, '127.0.0.1', () => resolve(null));
-});
-const browser = await launch('chromium');
-const pid = /** @type {number} */ (browser.process()?.pid);
-const page = await browser.newPage();
-const devtools = await page.createCDPSession();
-await page.goto(`http://localhost:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}/`);
-await page.waitForFunction('window.go');
-const go = (/** @type {number} */ which, /** @type {number} */ n) =>
-  page.evaluate((i, times) => /** @type {any} */ (window).go(i, times), which, n);
-// What a browser that has just begun has besides is gone by then.
-for (const which of Object.keys(CALLS).keys()) await go(which, 500);
-const lines = ['| asked for | times | buffers of 64 KB more, afterwards | bytes each time |', '|---|---:|---:|---:|'];
-for (const [which, name] of Object.keys(CALLS).entries()) {
-  const before = buffers(pid);
-  await go(which, count);
-  await devtools.send('HeapProfiler.collectGarbage');
-  const more = buffers(pid) - before;
-  lines.push(`| ${name} | ${count} | ${more} | ${Math.round((more * BUFFER) / count)} |`);
+/** @param {import('./cases.js').Run} run */
+export async function run({ count }) {
+  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(PAGE));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const browser = await launch('chromium');
+  const pid = Number(browser.process()?.pid);
+  const page = await browser.newPage();
+  const devtools = await page.createCDPSession();
+  await page.goto(`http://localhost:${/** @type {any} */ (server.address()).port}/`);
+  await page.waitForFunction('window.go');
+  const go = (/** @type {number} */ which, /** @type {number} */ n) =>
+    page.evaluate((i, times) => /** @type {any} */ (window).go(i, times), which, n);
+  // What a browser that has just begun has besides is gone by then.
+  for (const which of Object.keys(CALLS).keys()) await go(which, 500);
+  const rows = [];
+  for (const [which, name] of Object.keys(CALLS).entries()) {
+    const before = buffers(pid);
+    await go(which, count);
+    await devtools.send('HeapProfiler.collectGarbage');
+    const more = buffers(pid) - before;
+    rows.push([name, count, more, Math.round((more * BUFFER) / count)]);
+  }
+  await browser.close();
+  server.close();
+  return { counts: { rows: rows.map((row) => row.join(' ')) }, rows };
 }
-await browser.close();
-server.close();
-console.log(lines.join('\n'));
-if (values.write) keep('limits.md', 'handles', lines, 1);

@@ -1,19 +1,14 @@
-/**
- * hostile-generated: formats that grow, from a seed: expressions, schemas, grammars and choices of the kinds that make
+/* hostile-formats: formats that grow, from a seed: expressions, schemas, grammars and choices of the kinds that make
  * compilers of formats slow. Each one compiles or is refused with a code within the limit, the engine answers a plain call
- * right afterwards, and memory stays bounded. A watchdog outside the thread that compiles reports a hang with its seed.
- *
- *   node tests/lab/hostile-formats.js [COUNT] [SEED]      COUNT formats (20,000) with both vocabularies
- */
+ * right afterwards, and memory stays bounded. A watchdog outside the thread that compiles reports a hang with its seed. */
 import assert from 'node:assert/strict';
-import { pathToFileURL } from 'node:url';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { Grammar } from '../../js/engine/grammar.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
 import { ordered } from '../../js/grammar/ordered.js';
 import { bareEngine } from '../js/bare-engine.js';
 import { testModel } from '../js/models.js';
-import { randomOf } from '../support/random-grammars.js';
+import { randoms } from '../support/random.js';
 
 /** @typedef {(n: number) => number} Random */
 /** @typedef {{ compiled: number, 'bad-format': number, 'format-too-complex': number, slowest: { seed: number, ms: number },
@@ -41,34 +36,24 @@ function nested(depth, around, inner) {
   return inner;
 }
 
-const ATOMS = [
-  'a',
-  '.',
-  '\\w',
-  '\\b',
-  '\\B',
-  '^',
-  '$',
-  '[a-f]',
-  '[^a]',
-  '\\p{L}',
-  '(?=a)',
-  '(?!ab)',
-  '(a|b)',
-  '(a|ab)*',
-  'b?',
-  'c{2,5}',
-  '.*',
-  '\\d+',
-  '(x|y|z){0,3}',
-  '\\s',
-  'é',
-  '[\\p{L}\\d]',
-  '(?:a*)*',
-];
+const ATOMS =
+  String.raw`a . \w \b \B ^ $ [a-f] [^a] \p{L} (?=a) (?!ab) (a|b) (a|ab)* b? c{2,5} .* \d+ (x|y|z){0,3} \s é [\p{L}\d] (?:a*)*`.split(
+    ' ',
+  );
 
 /** @param {Random} random @param {number} most */
 const glued = (random, most) => times(1 + random(most), () => ATOMS[random(ATOMS.length)]).join('');
+
+const SCRIPTS =
+  'Arab Armn Beng Bopo Brai Cher Copt Cyrl Deva Ethi Geor Goth Grek Gujr Guru Hang Hani Hebr Hira Kana Khmr Knda Laoo ' +
+  'Latn Mlym Mong Mymr Ogam Orya Runr Sinh Syrc Taml Telu Thaa Thai Tibt Yiii';
+/** Properties of Unicode, each of which takes a look at all of it. */
+export const PROPERTIES = SCRIPTS.split(' ').flatMap((name) => [
+  `Script=${name}`,
+  `sc=${name}`,
+  `scx=${name}`,
+  `Script_Extensions=${name}`,
+]);
 
 /** Expressions that take `n` of something. @type {((random: Random, n: number) => string)[]} */
 const REGEX = [
@@ -85,6 +70,11 @@ const REGEX = [
   (random, n) => `${'('.repeat(n)}a${')'.repeat(n)}`,
   (random, n) => `${glued(random, 2)}?`.repeat(n) + glued(random, 2).repeat(n),
   (random, n) => `.{${n}}\\b.{0,${n}}${glued(random, 2)}`,
+  (random, n) => `[${['\\p{L}', '\\w', 'a-zé', '^'][random(4)].repeat(n)}]${glued(random, 2)}`,
+  (random, n) => '{'.repeat(n) + ['', '}', '1}', ',1}'][random(4)],
+  (random, n) => times(n, () => `\\p{${PROPERTIES[random(PROPERTIES.length)]}}`).join(['', '|'][random(2)]),
+  (random, n) =>
+    `(?:(?:(?:${glued(random, 2).repeat(n)})${['\\b', '(?=b)', '$'][random(3)]}){${1 + random(16)}}){${1 + random(16)}}`,
 ];
 
 const PARTS = [
@@ -181,6 +171,25 @@ const SCHEMA = [
     additionalProperties: part(random),
   }),
   (random, n) => ({ const: nested(n, (inner) => [inner, random(9)], 'x') }),
+  (random, n) => ({ allOf: times(2 + random(3), (k) => ({ enum: times(n, (i) => i * (k + random(2))) })) }),
+  (random, n) => ({
+    [['oneOf', 'anyOf', 'allOf'][random(3)]]: times(1 + random(80), (k) => ({ enum: times(n, (i) => i + k) })),
+  }),
+  (random, n) => ({
+    type: 'object',
+    required: times(1 + random(200), (i) => `r${i}`),
+    allOf: times(
+      n,
+      (i) => [{ additionalProperties: { minimum: i } }, { properties: named(30, () => part(random)) }][random(2)],
+    ),
+  }),
+  (random, n) => ({ [['const', 'pattern', 'format'][random(3)]]: 'a'.repeat(n * 160), maxLength: random(9) }),
+  (random, n) => ({
+    type: ['number', 'integer'][random(2)],
+    exclusiveMinimum: -(10 ** ((n % 600) - 300)),
+    exclusiveMaximum: 10 ** ((n % 616) - 308),
+    not: { enum: times(n, (i) => i / 8) },
+  }),
 ];
 
 /** Grammars that take `n` of something. @type {((random: Random, n: number) => string)[]} */
@@ -205,15 +214,14 @@ const CHOICES = [
   (random, n) => times(1 + random(9), () => String.fromCharCode(97 + random(26)).repeat(n * 8)),
   (random, n) =>
     times(n, () =>
-      times(1 + random(12), () => 'aé中😀"\\\n'[random(7)])
-        .join('')
-        .toWellFormed(),
+      // Half a character cannot be a choice.
+      /** @type {any} */ (times(1 + random(12), () => 'aé中😀"\\\n'[random(7)]).join('')).toWellFormed(),
     ),
 ];
 
 /** Returns the format of a seed; sizes go up to 2 ** 16 and are mostly small. @param {number} seed @returns {any} */
 export function hostileFormat(seed) {
-  const random = randomOf(seed);
+  const random = randoms(seed);
   const n = 1 + random(2 ** Math.min(random(17), random(17)));
   const kind = random(10);
   const one = (/** @type {((random: Random, n: number) => any)[]} */ list) => list[random(list.length)](random, n);
@@ -248,7 +256,7 @@ function tryOne(engine, seed, lap) {
     for (let i = 0; i < STEPS; i++) {
       lap();
       const mask = matcher.mask();
-      const at = mask.findIndex((word) => word);
+      const at = mask.findIndex(Boolean);
       if (at < 0) break;
       matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
     }
@@ -261,13 +269,14 @@ function tryOne(engine, seed, lap) {
   return 'compiled';
 }
 
-/** The thread that compiles. @param {{ vocabulary: string, first: number, count: number }} work */
-async function compileAll({ vocabulary, first, count }) {
+/** The thread that compiles: says of each seed how it ended, and how long its longest call took.
+ * @param {{ vocabulary: string, first: number, end: number }} work */
+async function compileAll({ vocabulary, first, end }) {
   const engine = await bareEngine(await testModel(vocabulary));
   const sound = toBytes({ choices: ['fine'] });
-  for (let seed = first; seed < first + count; seed++) {
-    parentPort?.postMessage({ seed });
-    let how = '';
+  for (let seed = first; seed < end; seed++) {
+    let how;
+    let failure;
     let ms = 0;
     let before = performance.now();
     const lap = () => {
@@ -282,55 +291,41 @@ async function compileAll({ vocabulary, first, count }) {
       assert.ok(matcher.acceptBytes(new TextEncoder().encode('fine')) && matcher.finished, 'the plain call');
       matcher.dispose();
     } catch (error) {
-      parentPort?.postMessage({ seed, failure: String(/** @type {any} */ (error).stack) });
+      failure = String(/** @type {any} */ (error).stack);
     }
     lap();
-    parentPort?.postMessage({ seed, how, ms, heap: engine.heapBytes });
+    parentPort?.postMessage({ seed, how, ms, failure, heap: engine.heapBytes });
   }
 }
 
-/** Runs a thread until its seeds are done; one that hangs or dies fails with its seed, and the next one follows.
- * @param {string} vocabulary @param {number} first @param {number} end
- * @param {number} limit in milliseconds @param {Counts} counts @param {string[]} failures
- * @returns {Promise<number>} the next seed */
-function runThread(vocabulary, first, end, limit, counts, failures) {
-  return new Promise((resolve) => {
-    let seed = first;
-    /** @type {any} */
-    let timer;
-    const worker = new Worker(new URL(import.meta.url), {
-      workerData: { vocabulary, first, count: end - first },
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
-    });
-    const stop = (/** @type {string} */ why) => {
-      clearTimeout(timer);
-      failures.push(`${vocabulary}, seed ${seed}: ${why}`);
-      void worker.terminate().then(() => resolve(seed + 1));
-    };
-    worker.on('error', (error) => stop(String(error)));
-    worker.on('exit', () => seed >= end && resolve(seed));
-    worker.on('message', ({ seed: now, how, ms, heap, failure }) => {
-      clearTimeout(timer);
-      seed = now;
-      if (failure) failures.push(`${vocabulary}, seed ${seed}: ${failure}`);
-      else if (how === undefined) timer = setTimeout(() => stop('it hangs'), HANGS_MS);
-      else {
-        if (how) counts[/** @type {'compiled'} */ (how)]++;
-        if (ms > limit) failures.push(`${vocabulary}, seed ${seed}: ${ms.toFixed(0)} ms`);
-        if (ms > counts.slowest.ms) counts.slowest = { seed, ms };
-        counts.engineHeap = Math.max(counts.engineHeap, heap);
-        if (seed === end - 1) {
-          seed = end;
-          void worker.terminate().then(() => resolve(end));
-        }
-      }
+/** Runs a thread until its seeds are done, or until one of them hangs or kills it; returns the next seed.
+ * @param {{ vocabulary: string, first: number, end: number }} work
+ * @param {(done: { seed: number, how?: keyof Counts, ms?: number, failure?: string, heap?: number }) => void} hear */
+async function runThread(work, hear) {
+  let seed = work.first;
+  const worker = new Worker(new URL(import.meta.url), {
+    workerData: work,
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+  });
+  const failure = await new Promise((resolve) => {
+    const timer = setTimeout(resolve, HANGS_MS, 'it hangs');
+    worker.on('error', (error) => resolve(String(error)));
+    worker.on('message', (done) => {
+      timer.refresh();
+      hear(done);
+      seed = done.seed + 1;
+      if (seed === work.end) resolve(clearTimeout(timer));
     });
   });
+  await worker.terminate();
+  if (failure) hear({ seed: seed++, failure });
+  return seed;
 }
 
 /** Tries formats with every vocabulary; returns the counts by vocabulary, and what failed.
  * @param {number} count @param {number} first seed @param {number} [limit] in milliseconds for each */
 export async function tryHostile(count, first, limit = Infinity) {
+  const end = first + count;
   /** @type {string[]} */
   const failures = [];
   const all = await Promise.all(
@@ -342,8 +337,13 @@ export async function tryHostile(count, first, limit = Infinity) {
         slowest: { seed: 0, ms: 0 },
         engineHeap: 0,
       };
-      for (let seed = first; seed < first + count; ) {
-        seed = await runThread(vocabulary, seed, first + count, limit, counts, failures);
+      for (let from = first; from < end; ) {
+        from = await runThread({ vocabulary, first: from, end }, ({ seed, how, ms = 0, failure, heap = 0 }) => {
+          if (how) counts[/** @type {'compiled'} */ (how)]++;
+          if (failure || ms > limit) failures.push(`${vocabulary}, seed ${seed}: ${failure ?? `${ms.toFixed(0)} ms`}`);
+          if (ms > counts.slowest.ms) counts.slowest = { seed, ms };
+          counts.engineHeap = Math.max(counts.engineHeap, heap);
+        });
       }
       return { vocabulary, ...counts };
     }),
@@ -351,14 +351,11 @@ export async function tryHostile(count, first, limit = Infinity) {
   return { all, failures };
 }
 
-if (!isMainThread && workerData?.vocabulary) await compileAll(workerData);
-else if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [count = '20000', seed = '1'] = process.argv.slice(2);
-  const { all, failures } = await tryHostile(Number(count), Number(seed), LIMIT_MS);
-  for (const counts of all) console.log(JSON.stringify(counts));
-  console.log(
-    `seeds ${seed} to ${Number(seed) + Number(count) - 1}; peak memory of the process ${(process.resourceUsage().maxRSS / 1000).toFixed(0)} MB`,
-  );
-  for (const failure of failures) console.log(failure);
-  process.exitCode = failures.length ? 1 : 0;
+/** @param {import('./cases.js').Run} run */
+export async function run({ count, seed }) {
+  const { all, failures } = await tryHostile(count, seed, LIMIT_MS);
+  const peak = `${(process.resourceUsage().maxRSS / 1000).toFixed(0)} MB`;
+  return { counts: { lastSeed: seed + count - 1, all, peakOfProcess: peak }, broken: failures };
 }
+
+if (!isMainThread && workerData?.vocabulary) await compileAll(workerData);

@@ -1,52 +1,15 @@
-/**
- * many: a browser that has hundreds of long conversations: how long the list and searches take, from the key to what is
- * shown, and what the page holds in memory beside one that has few. As a table for docs/page.md:
- *
- *   node tests/lab/many.js [--conversations 500] [--turns 200] [--browser chromium,firefox] [--write]
- */
+/* many: a browser that has hundreds of long conversations: how long the list and searches take, from the key to what is
+ * shown, and what the page holds in memory beside one that has few. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
-import { random } from '../../tools/models/vocab.js';
-import { BROWSERS, PICKING, chooseFiles, launch, openTab, servePage, until } from '../e2e/helpers.js';
-import { keep } from './tables.js';
+import { randoms } from '../support/random.js';
+import { PICKING, chooseFiles, launch, openTab, servePage, until } from '../e2e/helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-const { values } = parseArgs({
-  options: {
-    conversations: { type: 'string', default: '500' },
-    turns: { type: 'string', default: '200' },
-    browser: { type: 'string', default: BROWSERS.join(',') },
-    write: { type: 'boolean', default: false },
-  },
-});
-const conversations = Number(values.conversations);
-const turns = Number(values.turns);
-
-const SYLLABLES = [
-  'ka',
-  'to',
-  'mi',
-  'ren',
-  'su',
-  'la',
-  'ven',
-  'o',
-  'dri',
-  'pa',
-  'nel',
-  'u',
-  'fo',
-  'sha',
-  'ge',
-  'bri',
-  'ti',
-  'mor',
-  'e',
-  'zu',
-];
+const TURNS = 200;
+const SYLLABLES = 'ka to mi ren su la ven o dri pa nel u fo sha ge bri ti mor e zu'.split(' ');
 
 /** Gives so many words of 20,000; a few of them come often, most of them seldom, as in real texts.
  * @param {() => number} draw */
@@ -59,14 +22,14 @@ function wordsFrom(draw) {
 
 /** As many conversations as a file of the page. @param {number} count */
 function file(count) {
-  const draw = random(7);
+  const draw = randoms(7);
   const text = wordsFrom(draw);
   const all = Array.from({ length: count }, (_, n) => ({
     title: `${text(5)} ${n}`,
     named: true,
     created: 1e12 + n,
     updated: 1e12 + n,
-    said: Array.from({ length: 2 * turns }, (__, i) => ({
+    said: Array.from({ length: 2 * TURNS }, (__, i) => ({
       id: `${n}-${i}`,
       parent: i ? `${n}-${i - 1}` : null,
       role: i % 2 ? 'assistant' : 'user',
@@ -124,10 +87,10 @@ async function heap(page) {
   return (await page.metrics()).JSHeapUsedSize ?? NaN;
 }
 
-/** @param {import('../e2e/helpers.js').BrowserName} name */
-async function measure(name) {
+/** @param {import('./cases.js').Run} run count: conversations */
+export async function run({ side, count }) {
   const server = await servePage();
-  const browser = await launch(name, { protocolTimeout: 900_000 });
+  const browser = await launch(/** @type {any} */ (side), { protocolTimeout: 900_000 });
   const tab = await openTab(browser, server.url);
   const { page } = tab;
   page.setDefaultTimeout(600_000);
@@ -137,37 +100,23 @@ async function measure(name) {
   await page.reload();
   await until(page, PICKING);
   const few = await heap(page);
-  await takeIn(page, conversations - 5);
+  await takeIn(page, count - 5);
   await page.reload();
   await until(page, PICKING);
   await page.waitForSelector('.talk');
   const many = await heap(page);
-  const text = wordsFrom(random(8));
-  const list = await searches(page, ['', '', '', '', '', '', '', '', '']);
-  const found = await searches(
-    page,
-    Array.from({ length: 9 }, () => text(2)),
-  );
-  const beginnings = await searches(
-    page,
-    Array.from({ length: 9 }, () => text(1).slice(0, 3)),
-  );
+  const text = wordsFrom(randoms(8));
+  const nine = (/** @type {() => string} */ make) => searches(page, Array.from({ length: 9 }, make));
+  const list = await nine(() => '');
+  const found = await nine(() => text(2));
+  const beginnings = await nine(() => text(1).slice(0, 3));
   await tab.close();
   await browser.close();
   await server.close();
-  return { name, list, found, beginnings, few, many };
+  const row = [side, ...[list, found, beginnings].map(median), ...[few, many].map(megabytes)];
+  return { counts: { row: row.join(', ') }, rows: [row] };
 }
 
-const ms = (/** @type {number[]} */ times) =>
-  `${times[4].toFixed(0)} / ${/** @type {number} */ (times.at(-1)).toFixed(0)} ms`;
-const MB = (/** @type {number} */ bytes) => (Number.isNaN(bytes) ? 'not told' : `${(bytes / 1e6).toFixed(1)} MB`);
-const lines = [
-  '| browser | list | two words | three letters | heap, 5 conversations | heap, all |',
-  '|---|---:|---:|---:|---:|---:|',
-];
-for (const browser of values.browser.split(',')) {
-  const { name, list, found, beginnings, few, many } = await measure(/** @type {any} */ (browser));
-  lines.push(`| ${name} | ${ms(list)} | ${ms(found)} | ${ms(beginnings)} | ${MB(few)} | ${MB(many)} |`);
-}
-console.log(lines.join('\n'));
-if (values.write) keep('page.md', 'many', lines, 1);
+const median = (/** @type {number[]} */ times) => `${times[4].toFixed(0)} / ${times[8].toFixed(0)} ms`;
+const megabytes = (/** @type {number} */ bytes) =>
+  Number.isNaN(bytes) ? 'not told' : `${(bytes / 1e6).toFixed(1)} MB`;

@@ -1,102 +1,82 @@
-/* place-browser: where the laboratory loads models in a browser: a page (page.js) whose server is the faulty one too, and
- * workers whose store fails on command (store-worker.js). WebKit's Linux port has no store. */
+/* place-browser: the lab's places in browsers (place.js): pages whose server is the one that fails. */
 import { fileURLToPath } from 'node:url';
 import { serveBuilt } from '../e2e/built.js';
-import { launch } from '../e2e/helpers.js';
+import { launch, peaksBelow } from '../e2e/helpers.js';
 import { WebKit } from '../e2e/webkit.js';
+import { sleep } from './inject.js';
 
-/** @typedef {import('./laboratory.js').Place} Place */
+/** @import { LabOptions, Member, Place, Source } from './place.js' */
+/** @import { Browser, Page } from 'puppeteer-core' */
 
-const here = (/** @type {string} */ name) => fileURLToPath(new URL(name, import.meta.url));
+const PAGE = fileURLToPath(new URL('member-page.js', import.meta.url));
 
-/** In the worker's script the store is another one. @type {import('esbuild').Plugin} */
-const FAULTY = {
-  name: 'faulty store',
-  setup(build) {
-    build.onResolve({ filter: /store-browser\.js$/ }, ({ importer }) => {
-      return /js[/\\]worker\.js$/.test(importer) ? { path: here('store-worker.js') } : undefined;
-    });
-  },
-};
+/** @param {Source} source @param {LabOptions} options */
+export const buildPages = (source, options) =>
+  serveBuilt({
+    ...options,
+    more: `export { default as member } from ${JSON.stringify(PAGE)};`,
+    intercept: async (request, response) =>
+      Boolean(request.url?.startsWith('/model.gguf')) && source.server.emit('request', request, response),
+  });
 
-/** A page, and how it is asked. @typedef {{ run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>,
- *   goto: (url: string) => Promise<unknown>, close: () => Promise<unknown> }} Page */
-
-/** A private window of a browser, which is closed with it if it is nobody's.
- * @param {'chromium' | 'firefox'} name @param {import('puppeteer-core').Browser} [shared] @returns {Promise<Page>} */
-async function tab(name, shared) {
-  const browser = shared ?? (await launch(name));
-  const context = await browser.createBrowserContext();
-  const page = await context.newPage();
-  return {
-    run: (f, ...args) => page.evaluate(f, ...args),
-    goto: (url) => page.goto(url),
-    close: () => (shared ? context : browser).close(),
-  };
+/** Kills the processes of all pages of a browser, this one's among them. @param {Page} page */
+export async function killPages(page) {
+  const other = await page.browserContext().newPage(); // it keeps the profile
+  page.on('error', () => {});
+  for (const { pid, command } of peaksBelow(Number(page.browser().process()?.pid)))
+    if (/--type=renderer|-contentproc.* tab$/.test(command.trim())) process.kill(pid, 'SIGKILL');
+  // They may be gone, or may not know it yet.
+  for (const one of [other, page]) await Promise.race([one.close(), sleep(2000)]).catch(() => {});
 }
 
-/** @returns {Promise<Page>} */
-async function webkit() {
+/** How a page is asked. @param {Member['run']} run @returns {Member['call']} */
+const callIn =
+  (run) =>
+  (method, ...args) =>
+    run((name, given) => /** @type {any} */ (window).gemma.member[name](...given), method, args);
+
+/** WebKit's Linux port has no store, and one page. @param {string} url @returns {Promise<Place>} */
+async function openWebKit(url) {
   const browser = await WebKit.open();
+  const run = browser.run.bind(browser);
+  const ready = () => browser.until(() => 'gemma' in window);
   return {
-    run: (f, ...args) => browser.run(f, ...args),
-    goto: (url) => browser.goto(url),
+    name: 'webkit',
+    storing: false,
+    async member() {
+      await browser.goto(url);
+      await ready();
+      return { pid: 0, call: callIn(run), run, reload: () => browser.reload().then(ready), kill: async () => {} };
+    },
+    names: () => [],
     close: () => browser.close(),
   };
 }
 
-/** @param {'chromium' | 'firefox' | 'webkit'} name @param {import('puppeteer-core').Browser} [shared] @returns {Place} */
-export function browserPlace(name, shared) {
-  /** @type {Page} */
-  let page;
-  /** @type {Awaited<ReturnType<typeof serveBuilt>>} */
-  let built;
-  const ask = (/** @type {string} */ what, /** @type {any[]} */ ...args) =>
-    page.run(
-      async (method, given) => {
-        const { lab } = /** @type {any} */ (window).gemma;
-        return lab[method](...given);
-      },
-      what,
-      args,
-    );
-  const ready = async () => {
-    await page.goto(built.url);
-    for (let tries = 0; !(await page.run(() => 'gemma' in window).catch(() => false)); tries++) {
-      if (tries === 600) throw new Error('the page is not ready');
-      await new Promise((done) => {
-        setTimeout(done, 50);
-      });
-    }
-  };
-  const storing = name !== 'webkit';
+/** A profile of its own. @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
+ * @param {Browser} [shared] @returns {Promise<Place>} */
+export async function openBrowser(name, url, shared) {
+  if (name === 'webkit') return openWebKit(url);
+  const browser = shared ?? (await launch(name, { protocolTimeout: 900_000 }));
+  const context = await browser.createBrowserContext();
   return {
     name,
-    storing,
-    async open(server) {
-      built = await serveBuilt({
-        more: `export * as lab from ${JSON.stringify(here('page.js'))};`,
-        plugins: [FAULTY],
-        intercept: async (request, response) =>
-          request.url === '/model.gguf' && server.server.emit('request', request, response),
-      });
-      page = name === 'webkit' ? await webkit() : await tab(name, shared);
+    storing: true,
+    async member() {
+      const page = await context.newPage();
+      const ready = async () => void (await page.waitForFunction('window.gemma', { polling: 20 }));
+      await page.goto(url);
       await ready();
+      const run = /** @type {Member['run']} */ ((f, ...args) => page.evaluate(f, ...args));
+      return {
+        pid: Number(browser.process()?.pid),
+        call: callIn(run),
+        run,
+        reload: () => page.reload().then(ready),
+        kill: (hard) => (hard ? killPages(page) : Promise.race([page.close(), sleep(2000)]).catch(() => {})),
+      };
     },
-    tune: (tuning) => ask('tune', tuning),
-    know: () => ask('know'),
-    keep: (copy) => ask('keep', copy),
-    begin: async (from) => {
-      if (storing) await ask('begin', from);
-    },
-    damage: (kind, seed) => ask('damage', kind.name, seed),
-    load: ({ sha256, fault }) => ask('load', { ...(sha256 && { sha256 }), ...(fault && { fault }) }),
-    disturb: (what, moment, options) => ask('disturb', what, moment, options),
-    there: async () => (storing ? ask('there') : { list: [], names: [] }),
-    end: async () => {},
-    async close() {
-      await page?.close();
-      await built?.close();
-    },
+    names: () => [],
+    close: () => (shared ? context : browser).close(),
   };
 }

@@ -1,34 +1,17 @@
-/* soak: a model works for hours, in Node and in browsers: conversations, aborts, saved states, loads from the store, new
- * pages. Every answer must be that of an engine that did nothing before, and memory must stay where it was.
- *   node tests/lab/soak.js [--minutes 120] [--sides node,chromium,firefox] [--rest 0] [--write]
- * rest: ms between two rounds; write: the table of docs/reports/faults.md. Memory is what the processes hold (VmRSS), its median
- * over the second and over the last tenth of the time. */
+/* soak: a model works for hours: conversations, aborted answers, saved states, and loads from the store (in browsers in the
+ * page loaded anew). Every answer is that of an engine that did nothing before, and memory stays where it was: what the
+ * processes hold (VmRSS), its median over the second and over the last tenth of the time. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { loadModel, openCache } from '../../js/index.node.js';
-import { serveBuilt } from '../e2e/built.js';
-import { launch, peaksBelow } from '../e2e/helpers.js';
-import { keep } from './tables.js';
-import { faultyServer } from '../js/faulty-server.js';
+import { loadModel } from '../../js/index.node.js';
+import { peaksBelow } from '../e2e/helpers.js';
 import { testModel } from '../js/models.js';
-import { expectations, round } from './soaking.js';
+import { openLab, openPlace } from './place.js';
+import { expectations } from './soaking.js';
 
-const NAME = 'parity-q4_0';
 const RELOAD_EVERY = 25;
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '120' },
-    sides: { type: 'string', default: 'node,chromium,firefox' },
-    rest: { type: 'string', default: '0' },
-    write: { type: 'boolean', default: false },
-  },
-});
-const span = Number(values.minutes) * 60_000;
-const rest = Number(values.rest);
+/** How much more may be held late than early: what was measured, and what the system gives and takes. */
+const GROWTH = 1.25;
 
 /** Bytes that a process and all below it hold now (Linux). @param {number} pid */
 const held = (pid) =>
@@ -40,125 +23,39 @@ const held = (pid) =>
     }
   }, 0);
 
-/** @param {number[]} list */
-const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
-
-/** A side: opens the model (from the store after the first time), and does a round.
- * @typedef {{ name: string, pid: number, open: () => Promise<string>, round: (n: number) => Promise<void>,
- *   close: () => Promise<void> }} Side */
-
-/** @param {Awaited<ReturnType<typeof expectations>>} talks @returns {Promise<Side>} */
-async function nodeSide(talks) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-soak-'));
-  const cache = openCache(folder);
-  /** @type {(() => unknown)[]} */
-  const after = [];
-  const bytes = await readFile(await testModel(NAME));
-  const server = await faultyServer(
-    { after: (/** @type {() => unknown} */ f) => after.push(f) },
-    bytes,
-    () => ({}),
-    {},
-  );
-  /** @type {import('../../js/index.node.js').Model | undefined} */
-  let model;
-  return {
-    name: `Node ${process.versions.node.split('.')[0]}`,
-    pid: process.pid,
-    async open() {
-      await model?.dispose();
-      model = await loadModel(server.url, { threads: 2, cache });
-      return model.info.cache;
-    },
-    round: (n) => round(/** @type {any} */ (model), talks, n),
-    async close() {
-      await model?.dispose();
-      for (const f of after) await f();
-      await rm(folder, { recursive: true });
-    },
-  };
-}
-
-/** @param {'chromium' | 'firefox'} name @param {Awaited<ReturnType<typeof expectations>>} talks @returns {Promise<Side>} */
-async function browserSide(name, talks) {
-  const file = await testModel(NAME);
-  const server = await serveBuilt({ mounts: { '/models/': dirname(file) } });
-  const browser = await launch(name);
-  const page = await (await browser.createBrowserContext()).newPage();
-  await page.goto(server.url);
-  const pid = /** @type {number} */ (browser.process()?.pid);
-  return {
-    name,
-    pid,
-    async open() {
-      await page.reload();
-      await page.waitForFunction('window.gemma');
-      return page.evaluate(
-        async (url) => {
-          const here = /** @type {any} */ (window);
-          here.model = await here.gemma.loadModel(new URL(url, location.href), { threads: 2 });
-          return here.model.info.cache;
-        },
-        `models/${basename(file)}`,
-      );
-    },
-    round: (n) =>
-      page.evaluate(
-        (known, count) => {
-          const { gemma, model } = /** @type {any} */ (window);
-          return gemma.soaking.round(model, known, count);
-        },
-        talks,
-        n,
-      ),
-    async close() {
-      await browser.close();
-      await server.close();
-    },
-  };
-}
-
-/** @param {Side} side */
-async function soak(side) {
-  const memory = [];
+/** @param {import('./cases.js').Run} run count: minutes */
+export async function run({ side, count }) {
+  const file = await testModel('parity-q4_0');
+  const lone = await loadModel(file, { threads: 1 });
+  const talks = await expectations(lone);
+  await lone.dispose();
+  const lab = await openLab(readFileSync(file));
+  const place = await openPlace(side, lab);
+  const member = await place.member();
+  const span = count * 60_000;
+  const memory = /** @type {{ at: number, bytes: number }[]} */ ([]);
   const began = performance.now();
-  const loads = { stored: 0, cached: 0 };
   let rounds = 0;
   for (; performance.now() - began < span; rounds++) {
     if (rounds % RELOAD_EVERY === 0) {
-      const from = await side.open();
-      assert.equal(from, rounds ? 'cached' : 'stored');
-      loads[/** @type {keyof typeof loads} */ (from)]++;
+      await member.reload();
+      assert.equal(await member.call('open', { threads: 2 }), rounds ? 'cached' : 'stored');
     }
-    await side.round(rounds);
-    memory.push({ at: performance.now() - began, bytes: held(side.pid) });
-    await new Promise((done) => {
-      setTimeout(done, rest);
-    });
-    if (rounds % 500 === 0) console.error(side.name, rounds, memory.at(-1));
+    await member.call('round', talks, rounds);
+    memory.push({ at: (performance.now() - began) / span, bytes: held(member.pid) });
+    if (rounds % 500 === 0) console.error(place.name, rounds, memory.at(-1));
   }
-  await side.close();
-  const within = (/** @type {number} */ from, /** @type {number} */ to) =>
-    median(memory.filter(({ at }) => at >= from * span && at < to * span).map(({ bytes }) => bytes));
-  return { side: side.name, rounds, loads: loads.cached, early: within(0.1, 0.2), late: within(0.9, 1.1) };
+  await place.close();
+  await lab.close();
+  const median = (/** @type {number} */ from, /** @type {number} */ to) => {
+    const list = memory.flatMap(({ at, bytes }) => (at >= from && at < to ? [bytes] : []));
+    return Math.round((list.sort((a, b) => a - b)[list.length >> 1] ?? NaN) / 1e6);
+  };
+  const [early, late] = [median(0.1, 0.2), median(0.9, Infinity)];
+  const loads = Math.floor((rounds - 1) / RELOAD_EVERY);
+  return {
+    counts: { rounds, loads, early, late },
+    broken: late > GROWTH * early ? [`memory grew from ${early} to ${late} MB`] : [],
+    rows: [[place.name, count, rounds, loads, `${early} MB`, `${late} MB`, 0]],
+  };
 }
-
-const lone = await loadModel(await testModel(NAME), { threads: 1 });
-const talks = await expectations(lone);
-await lone.dispose();
-// One after the other: browsers are processes below this one, whose memory is Node's side.
-const rows = [];
-for (const name of values.sides.split(',')) {
-  rows.push(await soak(name === 'node' ? await nodeSide(talks) : await browserSide(/** @type {any} */ (name), talks)));
-}
-const MB = (/** @type {number} */ bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
-const lines = [
-  '| side | minutes | rounds | loads from the store | memory early | late | wrong |',
-  '|---|---:|---:|---:|---:|---:|---:|',
-  ...rows.map(
-    ({ side, rounds, loads, early, late }) =>
-      `| ${side} | ${values.minutes} | ${rounds} | ${loads} | ${MB(early)} | ${MB(late)} | 0 |`,
-  ),
-];
-console.log(lines.join('\n'));
-if (values.write) keep('faults.md', 'soak', lines, 1);

@@ -1,10 +1,12 @@
 /* soaking: what a model does over and over while it is watched, the same in Node and in a page. */
 import { ROUNDS, conversation, next } from './talking.js';
 
+/** @import { Model } from '../../js/index.node.js' */
+
 const LONG = { maxTokens: 60, seed: 5, logitBias: { 1: -Infinity } };
 
 /** What each kind of round must give, from an engine that did nothing before.
- * @param {import('../../js/index.node.js').Model} model */
+ * @param {Model} model */
 export async function expectations(model) {
   const talks = [];
   for (let kind = 0; kind < ROUNDS; kind++) {
@@ -21,7 +23,7 @@ export async function expectations(model) {
 }
 
 /** A conversation, its saved state, an aborted answer and a whole one; throws at the first thing that is not as expected.
- * @param {import('../../js/index.node.js').Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
+ * @param {Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
  * @param {number} n */
 export async function round(model, talks, n) {
   const kind = n % ROUNDS;

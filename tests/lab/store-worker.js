@@ -1,17 +1,12 @@
-/* store-worker: the store of a browser's worker, which fails on command (store.js). A build for the laboratory takes it in
- * place of the store; the page names the fault before anything else. */
+/* store-worker: replaces js/download/store-browser.js in the lab's workers. Its store fails as a message from the page
+ * says, which comes before all others. */
 import { openStore as open } from '../../js/download/store-browser.js';
-import { faultyStore } from './store.js';
+import { faultyStore } from './inject.js';
 
-/** @type {{ method: string, way: string, moment: number, lasting: boolean } | undefined} */
+/** @type {import('./inject.js').StoreFault | undefined} */
 let fault;
 addEventListener('message', ({ data }) => {
   fault = data.fault ?? fault;
 });
 
-export function openStore() {
-  const store = open();
-  if (!fault) return store;
-  const { moment, lasting } = fault;
-  return faultyStore(store, fault, (call) => (lasting ? call >= moment : call === moment));
-}
+export const openStore = () => faultyStore(open(), fault);

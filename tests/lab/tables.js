@@ -1,26 +1,20 @@
-/* tables: puts what a long run found into the documents, between the marks of its name. Rows of what was not run this
- * time stay. */
-import { readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { root } from '../e2e/helpers.js';
+/* tables: puts the rows of a long run into a document, between the marks of a table. Rows of what was not run stay. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 
-/** @param {string} page of docs/reports/ @param {string} name @param {string[]} lines two of a head, and rows
+/** @param {string} page of docs/ @param {string} name of the table @param {string[]} rows
  * @param {number} keys cells that say what a row is about */
-export function keep(page, name, lines, keys) {
-  const file = path.join(root, 'docs', 'reports', page);
-  const text = readFileSync(file, 'utf8');
-  const marks = new RegExp(`(<!-- kept: ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
-  const [, , old = ''] = marks.exec(text) ?? [];
-  if (!marks.test(text)) throw new Error(`docs/reports/${page} has no marks for ${name}`);
-  const key = (/** @type {string} */ row) =>
-    row
-      .split('|')
-      .slice(1, 1 + keys)
-      .join('|');
-  const rows = new Map([...old.trim().split('\n').slice(2), ...lines.slice(2)].map((row) => [key(row), row]));
-  const table = [...lines.slice(0, 2), ...rows.values()].join('\n');
+export function keep(page, name, rows, keys) {
+  const file = fileURLToPath(new URL(`../../docs/${page}`, import.meta.url));
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  const marks = new RegExp(`(?<=<!-- kept: ${name} -->\n)[^]*(?=\n<!-- end of ${name} -->)`);
+  const [old] = marks.exec(text) ?? [];
+  if (old === undefined) throw new Error(`docs/${page} has no table named ${name}.`);
+  const [head, line, ...before] = old.split('\n');
+  const key = (/** @type {string} */ row) => row.split('|', 1 + keys).join('|');
+  const all = new Map([...before, ...rows].map((row) => [key(row), row]));
   writeFileSync(
     file,
-    text.replace(marks, (_, begin, was, end) => `${begin}${table}\n${end}`),
+    text.replace(marks, () => [head, line, ...all.values()].join('\n')),
   );
 }

@@ -1,22 +1,21 @@
-/**
- * tabs: several tabs of a browser that share a model (js/shared/), and the ways in which their owner goes. The test beside
- * it (shared.test.js) tries a few; the whole, as a table for docs/shared.md:
- *
- *   node tests/lab/tabs.js [--tabs 2,4,8] [--handovers 20] [--browser chromium,firefox] [--write]
- */
+/* tabs: several tabs of a browser share a model (js/shared/), and its owner goes in one of several ways: no call is lost,
+ * and every answer is that of a lone engine. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { isDeepStrictEqual, parseArgs } from 'node:util';
+import { isDeepStrictEqual } from 'node:util';
 import { loadModel } from '../../js/index.node.js';
-import { isMain } from '../../tools/support/proc.js';
 import { testModel } from '../js/models.js';
-import { TUNING, serveBuilt } from '../e2e/built.js';
-import { BROWSERS, launch, peaksBelow } from '../e2e/helpers.js';
-import { keep } from './tables.js';
+import { TUNING } from '../e2e/built.js';
+import { launch, peaksBelow } from '../e2e/helpers.js';
+import { randoms } from '../support/random.js';
+import { sleep } from './inject.js';
+import { openLab } from './place.js';
+
+/** @import { BrowserContext, Page } from 'puppeteer-core' */
 
 const ENDLESS = { 1: -1e30, 8: -1e30 };
 /** How an owner goes. freeze: its page hangs for so long that others take the model over, and then wakes up. */
-export const WAYS = ['close', 'dispose', 'close', 'crash', 'close', 'kill engine', 'restart', 'freeze'];
+const WAYS = ['close', 'dispose', 'close', 'crash', 'close', 'kill engine', 'restart', 'freeze'];
 const FREEZE_MS = 9000;
 
 /** In the page: a shared model, and calls whose answers are looked at later. */
@@ -44,10 +43,10 @@ const SCRIPT = `
   };
   lab.under = () => ({ waiting: lab.calls.filter((call) => !call.ended).length,
     begun: lab.calls.filter((call) => call.given && !call.ended).length });
+  lab.freeze = (ms) => void setTimeout(() => { for (const end = Date.now() + ms; Date.now() < end;); });
   lab.ends = () => Promise.all(lab.calls.splice(0).map((call) => call.result));
 `;
 
-/** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {{ prompt: string, options: any, expected?: any }} Ask */
 
 /** Some prompts and what a lone engine answers. @param {string} file @param {number} count @param {number} maxTokens
@@ -65,38 +64,16 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** A server that counts the model's bytes. @param {string} file
- * @param {{ tuning?: object, delay?: number }} [how] delay: milliseconds before each 64 KB */
-export async function serveModel(file, { tuning = TUNING, delay = 0 } = {}) {
-  const bytes = readFileSync(file);
-  const state = { sent: 0, gone: false };
-  const built = await serveBuilt({
-    tuning,
-    script: SCRIPT,
-    intercept: async (request, response) => {
-      if (!request.url?.startsWith('/model.gguf')) return false;
-      if (state.gone) return (response.destroy(), true);
-      const [, from = '0', to = ''] = /bytes=(\d+)-(\d*)/.exec(request.headers.range ?? '') ?? [];
-      const first = Number(from);
-      const last = Math.min(Number(to || bytes.length), bytes.length - 1);
-      response.writeHead(206, { ETag: '"1"', 'Content-Range': `bytes ${first}-${last}/${bytes.length}` });
-      for (let at = first; at <= last && !response.destroyed; at += 65536) {
-        const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
-        if (delay)
-          await new Promise((resolve) => {
-            setTimeout(resolve, delay);
-          });
-        state.sent += piece.length;
-        await new Promise((resolve) => {
-          response.write(piece, resolve);
-        });
-      }
-      response.end();
-      return true;
-    },
-  });
-  return { ...built, state, size: bytes.length, model: `${built.url}model.gguf` };
+/** A server that counts the bytes of a model, and pages that share it. @param {string} file */
+export async function serveModel(file) {
+  const lab = await openLab(readFileSync(file), { tuning: TUNING, script: SCRIPT });
+  const { url } = await lab.pages();
+  return { ...lab, url, model: `${url}model.gguf` };
 }
+
+/** Calls a method of a page's `lab`. @param {Page} page @param {string} method @param {any[]} args @returns {Promise<any>} */
+const inPage = (page, method, ...args) =>
+  page.evaluate((name, given) => /** @type {any} */ (window).lab[name](...given), method, args);
 
 /** Tabs of one profile. */
 export class Tabs {
@@ -108,7 +85,7 @@ export class Tabs {
   /** @type {Map<Page, Ask[]>} */
   #asked = new Map();
 
-  /** @param {import('puppeteer-core').BrowserContext} context @param {Awaited<ReturnType<typeof serveModel>>} server
+  /** @param {BrowserContext} context @param {Awaited<ReturnType<typeof serveModel>>} server
    * @param {object} [options] of loadModel */
   constructor(context, server, options = { contextLength: 512 }) {
     this.#context = context;
@@ -120,30 +97,22 @@ export class Tabs {
   async open(count) {
     const pages = await this.empty(count);
     this.pages.push(...pages);
-    return Promise.all(
-      pages.map((page) =>
-        page.evaluate(
-          (url, options) => /** @type {any} */ (window).lab.open(url, options),
-          this.#server.model,
-          this.#options,
-        ),
-      ),
-    );
+    return Promise.all(pages.map((page) => inPage(page, 'open', this.#server.model, this.#options)));
   }
 
   /** Pages without a model. @param {number} count */
   async empty(count) {
-    const pages = await Promise.all(Array.from({ length: count }, () => this.#context.newPage()));
-    await Promise.all(
-      pages.map(async (page) => {
+    return Promise.all(
+      Array.from({ length: count }, async () => {
+        const page = await this.#context.newPage();
         await page.goto(this.#server.url);
         await page.waitForFunction('window.gemma', { polling: 20 });
+        return page;
       }),
     );
-    return pages;
   }
 
-  /** @template T @param {(lab: any) => T} f that runs in each page @returns {Promise<Awaited<T>[]>} */
+  /** @param {(lab: any) => any} f that runs in each page @returns {Promise<any[]>} */
   each(f) {
     return Promise.all(this.pages.map((page) => page.evaluate(`(${f})(window.lab)`)));
   }
@@ -161,9 +130,7 @@ export class Tabs {
       this.pages.map((page, n) => {
         const order = [...asks.slice(n % asks.length), ...asks.slice(0, n % asks.length)];
         this.#asked.set(page, [...(this.#asked.get(page) ?? []), ...order]);
-        return page.evaluate((list) => {
-          for (const { prompt, options } of list) /** @type {any} */ (window).lab.start(prompt, options);
-        }, order);
+        return Promise.all(order.map(({ prompt, options }) => inPage(page, 'start', prompt, options)));
       }),
     );
   }
@@ -171,15 +138,18 @@ export class Tabs {
   /** A tab asks, and takes no more than three pieces until `lab.go()`. @param {Page} page @param {Ask} ask */
   async hold(page, ask) {
     this.#asked.set(page, [ask]);
-    await page.evaluate(({ prompt, options }) => /** @type {any} */ (window).lab.start(prompt, options, 3), ask);
+    await inPage(page, 'start', ask.prompt, ask.options, 3);
     await page.waitForFunction('lab.under().begun && lab.calls[0].given === 3', { polling: 5 });
   }
 
   /** How many calls wait, and how many of them have given something. */
   async under() {
-    const all = await this.each((lab) => lab.under());
-    const sum = (/** @type {'waiting' | 'begun'} */ key) => all.reduce((total, one) => total + one[key], 0);
-    return { waiting: sum('waiting'), begun: sum('begun') };
+    const sum = { waiting: 0, begun: 0 };
+    for (const { waiting, begun } of await this.each((lab) => lab.under())) {
+      sum.waiting += waiting;
+      sum.begun += begun;
+    }
+    return sum;
   }
 
   /** Answers of the tabs that are there, and those that are not what a lone engine says. */
@@ -188,7 +158,7 @@ export class Tabs {
       this.pages.map(async (page) => {
         const asked = this.#asked.get(page) ?? [];
         this.#asked.delete(page);
-        const answers = /** @type {any[]} */ (await page.evaluate('lab.ends()'));
+        const answers = await inPage(page, 'ends');
         return asked.map(({ expected }, i) => ({ expected, got: answers[i] }));
       }),
     );
@@ -196,27 +166,20 @@ export class Tabs {
     return { count: all.length, wrong: all.filter(({ expected, got }) => !isDeepStrictEqual(got, expected)) };
   }
 
-  /** The owner goes; gives its tab where it stays. @param {string} how */
+  /** The owner goes. @param {string} how */
   async end(how) {
     const owner = await this.owner();
-    const stays = ['kill engine', 'restart', 'freeze'].includes(how);
-    if (!stays) this.pages.splice(this.pages.indexOf(owner), 1);
+    if (!['kill engine', 'restart', 'freeze'].includes(how)) this.pages.splice(this.pages.indexOf(owner), 1);
     if (how === 'close') await owner.close();
     else if (how === 'dispose') await owner.evaluate('lab.model.dispose()').then(() => owner.close());
     else if (how === 'crash') await crash(owner);
     else if (how === 'kill engine') await owner.evaluate('lab.workers.forEach((worker) => worker.terminate())');
     else if (how === 'restart') await this.pages.find((page) => page !== owner)?.evaluate('void lab.model.restart()');
-    else
-      await owner.evaluate((ms) => {
-        setTimeout(() => {
-          for (const end = Date.now() + ms; Date.now() < end; );
-        });
-      }, FREEZE_MS);
-    return stays ? owner : null;
+    else await inPage(owner, 'freeze', FREEZE_MS);
   }
 
-  async close() {
-    await this.#context.close();
+  close() {
+    return this.#context.close();
   }
 }
 
@@ -225,9 +188,7 @@ async function crash(page) {
   if (page.browser().process()?.spawnfile.includes('chrom')) {
     page.on('error', () => {});
     void page.goto('chrome://crash').catch(() => {});
-    await new Promise((resolve) => {
-      setTimeout(resolve, 300);
-    });
+    await sleep(300);
   }
   await page.close();
 }
@@ -240,105 +201,62 @@ function memoryOf(pid) {
   }, 0);
 }
 
-/** A row of the table. @typedef {{ browser: string, tabs: number, handed: number, ways: Record<string, number>, calls: number, waiting: number,
- *   begun: number, wrong: number, longest: number, memory: { none: number, all: number } }} Row */
-
-/** So many tabs, whose owner goes so many times. @param {import('../e2e/helpers.js').BrowserName} name @param {number} count
- * @param {number} handovers @param {Ask[]} asks @param {Awaited<ReturnType<typeof serveModel>>} server @returns {Promise<Row>} */
-async function trial(name, count, handovers, asks, server) {
+/** So many tabs, whose owner goes so many times. @param {import('../e2e/helpers.js').BrowserName} name
+ * @param {{ tabs: number, handovers: number, asks: Ask[], random: () => number }} how
+ * @param {Awaited<ReturnType<typeof serveModel>>} server */
+async function trial(name, { tabs: count, handovers, asks, random }, server) {
   const browser = await launch(name);
-  const pid = /** @type {number} */ (browser.process()?.pid);
+  const pid = Number(browser.process()?.pid);
   const tabs = new Tabs(await browser.createBrowserContext(), server);
-  const memory = { none: 0, all: 0 };
-  /** @type {Row} */
-  const row = {
-    browser: name,
-    tabs: count,
-    handed: 0,
-    ways: {},
-    calls: 0,
-    waiting: 0,
-    begun: 0,
-    wrong: 0,
-    longest: 0,
-    memory,
-  };
+  const row = { tabs: count, handed: 0, calls: 0, waiting: 0, begun: 0, wrong: 0, longest: 0, none: 0, all: 0 };
   const empty = await tabs.empty(count);
-  await settled();
-  memory.none = memoryOf(pid);
+  await sleep(2000);
+  row.none = memoryOf(pid);
   await Promise.all(empty.map((page) => page.close()));
   await tabs.open(1);
   await tabs.open(count - 1);
   await tabs.ask(asks);
   await tabs.answers();
-  await settled();
-  memory.all = memoryOf(pid);
+  await sleep(2000);
+  row.all = memoryOf(pid);
+  /** @type {string[]} */
+  const broken = [];
   for (; row.handed < handovers; row.handed++) {
     const how = WAYS[row.handed % WAYS.length];
     await tabs.ask(asks);
-    await new Promise((resolve) => {
-      setTimeout(resolve, 50 + Math.random() * 300);
-    });
+    await sleep(50 + random() * 300);
     await tabs.end(how);
     const before = performance.now();
     const { waiting, begun } = await tabs.under();
     const { count: calls, wrong } = await tabs.answers();
-    for (const one of wrong) console.error(how, JSON.stringify(one));
-    row.ways[how] = (row.ways[how] ?? 0) + 1;
+    broken.push(...wrong.map((one) => `${count} tabs, ${how}: ${JSON.stringify(one)}`));
     row.longest = Math.max(row.longest, performance.now() - before);
-    Object.assign(row, {
-      calls: row.calls + calls,
-      waiting: row.waiting + waiting,
-      begun: row.begun + begun,
-      wrong: row.wrong + wrong.length,
-    });
+    row.calls += calls;
+    row.waiting += waiting;
+    row.begun += begun;
+    row.wrong += wrong.length;
     await tabs.open(count - tabs.pages.length);
     await tabs.owner();
   }
   await browser.close();
-  return row;
+  return { row, broken };
 }
 
-const settled = () =>
-  new Promise((resolve) => {
-    setTimeout(resolve, 2000);
-  });
-
-/** @param {Row[]} rows */
-function tableOf(rows) {
-  const mb = (/** @type {number} */ n) => `${Math.round(n / 1e6)} MB`;
-  return [
-    '| browser | tabs | handed on | calls | of them waiting then | lost or wrong | longest, s | tabs without a model | with one engine |',
-    '|---|---|---|---|---|---|---|---|---|',
-    ...rows.map(
-      ({ browser, tabs, handed, calls, waiting, wrong, longest, memory }) =>
-        `| ${browser} | ${tabs} | ${handed} | ${calls} ` +
-        `| ${waiting} | ${wrong} | ${(longest / 1000).toFixed(1)} | ${mb(memory.none)} | ${mb(memory.all)} |`,
-    ),
-  ];
-}
-
-if (isMain(import.meta.url)) {
-  const { values } = parseArgs({
-    options: {
-      tabs: { type: 'string', default: '2,4,8' },
-      handovers: { type: 'string', default: '20' },
-      browser: { type: 'string', default: BROWSERS.join() },
-      write: { type: 'boolean' },
-    },
-  });
+/** @param {import('./cases.js').Run} run count: handovers */
+export async function run({ side, count: handovers, seed }) {
   const file = await testModel('medium');
   const asks = await asksOf(file, 3, 24);
   const server = await serveModel(file);
-  const rows = [];
-  for (const name of /** @type {import('../e2e/helpers.js').BrowserName[]} */ (values.browser.split(','))) {
-    for (const count of values.tabs.split(',').map(Number)) {
-      rows.push(await trial(name, count, Number(values.handovers), asks, server));
-      console.log(JSON.stringify(rows.at(-1)));
-      if (values.write) keep('shared.md', 'tabs', tableOf(rows), 2);
-    }
-  }
+  const results = [];
+  for (const tabs of [2, 4, 8])
+    results.push(await trial(/** @type {any} */ (side), { tabs, handovers, asks, random: randoms(seed) }, server));
   await server.close();
-  console.log(tableOf(rows).join('\n'));
-  process.exitCode = rows.some(({ wrong }) => wrong) ? 1 : 0;
+  const mb = (/** @type {number} */ bytes) => `${Math.round(bytes / 1e6)} MB`;
+  return {
+    counts: Object.fromEntries(results.map(({ row }) => [`tabs${row.tabs}`, row])),
+    broken: results.flatMap(({ broken }) => broken),
+    rows: results.map(({ row: { tabs, handed, calls, waiting, wrong, longest, none, all } }) => {
+      return [side, tabs, handed, calls, waiting, wrong, (longest / 1000).toFixed(1), mb(none), mb(all)];
+    }),
+  };
 }

@@ -1,15 +1,17 @@
 /* talking: short conversations that are the same in each process, for what is saved of them. */
+
+/** @import { Chat, Model } from '../../js/index.node.js' */
 export const ROUNDS = 12;
 const OPTIONS = { maxTokens: 2, seed: 3, logitBias: { 1: -Infinity } };
 
-/** @param {import('../../js/index.node.js').Model} model @param {number} round which one */
+/** @param {Model} model @param {number} round which one */
 export async function conversation(model, round) {
   const chat = model.chat(OPTIONS);
   await chat.send(`${round} `.repeat(20 + round)).text();
   return chat;
 }
 
-/** What it says next. @param {import('../../js/index.node.js').Chat} chat */
+/** What it says next. @param {Chat} chat */
 export async function next(chat) {
   const { tokens, usage } = await chat.send('on').result();
   return JSON.stringify({ tokens, prompt: usage.promptTokens });

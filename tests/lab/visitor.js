@@ -1,53 +1,72 @@
-/**
- * visitor: somebody goes through the page in named steps, while it is loaded anew at random moments and its process is
- * killed: no message, draft or model may be lost. The test beside it (page-visitor.test.js) goes once; with more of both:
- *
- *   node tests/lab/visitor.js [--browser chromium,firefox,webkit] [--seed 1] [--reloads 20] [--kills 5] [--write]
- *
- * WebKit, where it is, is without kills: its driver ends with the page.
- */
+/* visitor: goes through the page in named steps, while it is loaded anew at random moments and its process is killed: no
+ * message, draft or model may be lost. WebKit, where it is, is without kills: its driver ends with the page. */
 import assert from 'node:assert/strict';
-import { isDeepStrictEqual, parseArgs } from 'node:util';
-import { isMain } from '../../tools/support/proc.js';
-import { random } from '../../tools/models/vocab.js';
-import {
-  ANSWERED,
-  BROWSERS,
-  FAILED,
-  PICKING,
-  READY,
-  ask,
-  launch,
-  modelAddress,
-  openTab,
-  peaksBelow,
-  press,
-  say,
-  servePage,
-  setOptions,
-  shortcut,
-  shown,
-  slowly,
-  until,
-} from '../e2e/helpers.js';
-import { keep } from './tables.js';
+import { isDeepStrictEqual } from 'node:util';
+import { randoms } from '../support/random.js';
+import * as tabs from '../e2e/helpers.js';
 import { WebKitPage } from '../e2e/webkit-page.js';
-import { WebKit, noWebKit } from '../e2e/webkit.js';
+import { WebKit } from '../e2e/webkit.js';
+import { sleep } from './inject.js';
+import { killPages } from './place-browser.js';
 
-/** @typedef {import('puppeteer-core').Page} Page */
-/** @typedef {{ page: Page, medium: string, slow: (on: boolean) => void }} At */
+/** @import { Browser, Page } from 'puppeteer-core' */
+/** What is done in a page, or waited for. at: what the steps have besides.
+ * @typedef {(page: Page, at: { medium: string, slow: (on: boolean) => void }) => unknown} Action */
+/** A function that runs in the page. @typedef {(...given: any[]) => any} InPage */
+/** running: it ends while an answer or a download is on its way, and then only what was said is compared; stored: by a
+ * model that only a browser with files of its own still has after a reload, or: only there.
+ * @typedef {{ running?: boolean, stored?: 'after' | 'only' }} How */
 
+const { ANSWERED, FAILED, PICKING, READY } = tabs;
 const LINES = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
 const RICH = 'Text\n\n```js\nconst answer = 42;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$x^2$';
 
-/** @param {Page} page @param {string} text */
-const field = (page, text) =>
-  page.evaluate((value) => {
-    const one = /** @type {HTMLTextAreaElement} */ (document.querySelector('#input'));
-    one.value = value;
-    one.dispatchEvent(new Event('input', { bubbles: true }));
-  }, text);
-/** The list of conversations is there. @param {Page} page */
+/** An action of a function of a page. @template {any[]} A @param {(page: Page, ...args: A) => unknown} f
+ * @returns {(...args: A) => Action} */
+const action =
+  (f) =>
+  (...args) =>
+  (page) =>
+    f(page, ...args);
+const [ask, press, say, set, shortcut] = [tabs.ask, tabs.press, tabs.say, tabs.setOptions, tabs.shortcut].map((f) =>
+  action(/** @type {any} */ (f)),
+);
+const see = action((page, /** @type {string} */ selector) => tabs.until(page, selector));
+const click = action((page, /** @type {string} */ selector) => page.click(selector));
+const key = action((page, /** @type {any} */ name) => page.keyboard.press(name));
+const focus = action((page, /** @type {string} */ selector) => page.focus(selector));
+const type = action((page, /** @type {string} */ text) => page.keyboard.type(text));
+/** Waits until a function is true in the page. */
+const holds = action((page, /** @type {InPage} */ f, /** @type {any[]} */ ...args) =>
+  page.waitForFunction(f, {}, ...args),
+);
+/** Waits until an element has this in its text. @param {string} selector @param {string} text */
+const has = (selector, text) =>
+  holds((where, part) => document.querySelector(where)?.textContent?.includes(part), selector, text);
+/** Changes an element. */
+const change = action((page, /** @type {string} */ selector, /** @type {InPage} */ f, /** @type {any[]} */ ...args) =>
+  page.$eval(selector, f, ...args),
+);
+/** Clicks one of several elements, by its place or by its text. */
+const pick = action((page, /** @type {string} */ selector, /** @type {number | string} */ which) =>
+  page.$$eval(
+    selector,
+    (/** @type {any[]} */ all, one) =>
+      (typeof one === 'number' ? all.at(one) : all.find(({ textContent }) => textContent.includes(one))).click(),
+    which,
+  ),
+);
+/** @param {string} text of the field of a message, or another one @param {string} [selector] */
+const field = (text, selector = '#input') =>
+  change(
+    selector,
+    (one, value) => {
+      one.value = value;
+      one.dispatchEvent(new Event('input', { bubbles: true }));
+    },
+    text,
+  );
+/** Opens the list of conversations. @param {Page} page */
 async function library(page) {
   if (await page.$('#library[hidden]')) await page.click('#library-toggle');
   await page.waitForSelector('#library:not([hidden]) .talk');
@@ -58,281 +77,211 @@ async function counted(page) {
   if (await page.evaluate(() => location.hash.startsWith('#/c/'))) await page.waitForSelector('.talk[aria-current]');
   return (await page.$$('.talk')).length;
 }
-/** @param {Page} page @param {string} what @param {number} [which] of the conversations */
-async function menu(page, what, which = 0) {
-  await library(page);
-  await page.$$eval('.talk-line .icon', (all, n) => /** @type {HTMLElement} */ (all[n]).click(), which);
-  await page.waitForSelector('.talk-menu:not([hidden])');
-  await press(page, '.talk-menu:not([hidden]) button', what);
-}
-/** @param {Page} page @param {number} count */
-const talks = (page, count) => page.waitForFunction((n) => document.querySelectorAll('.talk').length === n, {}, count);
-/** @param {Page} page @param {string} versions such as 2/3 @param {string} [where] */
-const version = (page, versions, where = '') =>
-  page.waitForFunction(
+/** Does one action after the other. @param {Action[]} actions @returns {Action} */
+const all =
+  (...actions) =>
+  async (page, at) => {
+    for (const one of actions) await one(page, at);
+  };
+/** @param {string} what @param {number} [which] of the conversations */
+const menu = (what, which = 0) =>
+  all(
+    library,
+    pick('.talk-line .icon', which),
+    see('.talk-menu:not([hidden])'),
+    press('.talk-menu:not([hidden]) button', what),
+  );
+/** Waits for so many conversations. @param {number} count */
+const talks = (count) => holds((n) => document.querySelectorAll('.talk').length === n, count);
+/** @param {string} versions such as 2/3 @param {string} [where] */
+const version = (versions, where = '') =>
+  holds(
     (text, place) =>
       [...document.querySelectorAll(`${place} .versions`)].some((one) => one.textContent?.includes(text)),
-    {},
     versions,
     where,
   );
-/** @param {Page} page @param {string} text into the field of the address */
-const fromAddress = (page, text) =>
-  page.evaluate((value) => {
-    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-  }, text);
-/** @param {Page} page @param {string} name */
-const model = (page, name) =>
-  page.waitForFunction(
-    (part) =>
-      document.body.dataset.state === 'ready' && document.querySelector('#model-name')?.textContent?.includes(part),
-    { timeout: 60000 },
-    name,
+/** @param {string} text into the field of the address */
+const fromAddress = (text) =>
+  change(
+    '#web-form',
+    (form, value) => {
+      form.querySelector('#web-url').value = value;
+      form.requestSubmit();
+    },
+    text,
   );
-/** @param {Page} page */
-async function models(page) {
-  await page.click('#change-model');
-  await until(page, PICKING);
-}
-/** @param {Page} page */
-async function newChat(page) {
-  await page.click('#new-chat');
-  await page.waitForFunction(() => !location.hash && document.querySelector('#log .empty'));
-}
-/** @param {Page} page */
-async function look(page) {
-  if (!(await page.$('#inside:not([hidden])'))) await shortcut(page, 'i');
-  await page.waitForSelector('#inside-panel:not([aria-busy]) [role="option"]');
-}
+/** Waits until this model is ready. @param {string} name */
+const model = (name) => all(action((page) => tabs.until(page, READY, 60_000))(), has('#model-name', name));
+const models = all(click('#change-model'), see(PICKING));
+const newChat = all(
+  click('#new-chat'),
+  holds(() => !location.hash && document.querySelector('#log .empty')),
+);
+const look = all(
+  async (page, at) => (await page.$('#inside:not([hidden])')) || shortcut('i')(page, at),
+  see('#inside-panel:not([aria-busy]) [role="option"]'),
+);
+/** Files to read in. @param {string} text */
+const takeIn = (text) =>
+  change(
+    '#library-file',
+    (input, json) => {
+      const data = new DataTransfer();
+      data.items.add(new File([json], 'all.json'));
+      input.files = data.files;
+      input.dispatchEvent(new Event('change'));
+    },
+    text,
+  );
+const LAST = '.from-model:last-child';
+const SAID = [
+  ['user', 'Show me'],
+  ['assistant', RICH],
+].map(([role, text], i) => ({ id: `x${i}`, parent: i ? 'x0' : null, role, text, state: 'whole' }));
 
-/** Files to read in. @param {Page} page @param {string} text */
-const takeIn = (page, text) =>
-  page.evaluate((json) => {
-    const data = new DataTransfer();
-    const input = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-    data.items.add(new File([json], 'all.json'));
-    input.files = data.files;
-    input.dispatchEvent(new Event('change'));
-  }, text);
-
-/** running: it ends while an answer or a download is on its way; then nothing interrupts it, or only what was said is
- * compared; stored: by a model that only a browser with files of its own still has after a reload, or: only there.
- * @typedef {{ name: string, running?: boolean, stored?: 'after' | 'only', go: (at: At) => Promise<unknown> }} Step */
-/** @type {Step[]} */
-export const STEPS = [
-  { name: 'the storyteller opens by itself', go: ({ page }) => until(page, READY) },
-  {
-    name: 'a first message',
-    async go({ page }) {
-      await setOptions(page, { temperature: 0, maxTokens: 6 });
-      await ask(page, 'Hello there');
-    },
-  },
-  { name: 'a second one', go: ({ page }) => ask(page, 'And then?') },
-  {
-    name: 'another answer to it',
-    async go({ page }) {
-      await page.click(ANSWERED);
-      await version(page, '2/2');
-      await until(page, ANSWERED);
-    },
-  },
-  {
-    name: 'back to the first answer',
-    async go({ page }) {
-      await page.click('.from-model:last-child .versions button:first-child');
-      await version(page, '1/2');
-    },
-  },
-  {
-    name: 'the first message, asked differently',
-    async go({ page }) {
-      await page.click('.question-foot button');
-      await page.waitForSelector('#editing:not([hidden])');
-      await field(page, 'Good evening');
-      await page.focus('#input');
-      await page.keyboard.press('Enter');
-      await version(page, '2/2', '.question-foot');
-      await until(page, ANSWERED);
-    },
-  },
-  {
-    name: 'back to the message as it was',
-    async go({ page }) {
-      await page.click('.question-foot .versions button:first-child');
-      await version(page, '1/2', '.question-foot');
-    },
-  },
-  {
-    name: 'a conversation of its own from an answer',
-    async go({ page }) {
-      await press(page, '.answer-foot button', 'Branch');
-      await library(page);
-      await talks(page, 2);
-    },
-  },
-  {
-    name: 'a new name',
-    async go({ page }) {
-      await menu(page, 'Rename');
-      await page.waitForSelector('#library-list li > input');
-      await page.keyboard.type('Named');
-      await page.keyboard.press('Enter');
-      await page.waitForFunction(() => /Named/.test(document.querySelector('#library-list')?.textContent ?? ''));
-    },
-  },
-  {
-    name: 'pinned',
-    async go({ page }) {
-      await menu(page, 'Pin', 1);
-      await page.waitForFunction(() => /pinned/.test(document.querySelector('.talk')?.textContent ?? ''));
-    },
-  },
-  {
-    name: 'found by a word',
-    async go({ page }) {
-      await library(page);
-      await page.focus('#library-search');
-      await page.keyboard.type('evening');
-      await page.waitForFunction(() => document.querySelectorAll('.talk').length < 3);
-      await page.$eval('#library-search', (one) => {
-        /** @type {HTMLInputElement} */ (one).value = '';
-        one.dispatchEvent(new Event('input'));
-      });
-      await talks(page, 2);
-    },
-  },
-  { name: 'a new chat', go: ({ page }) => newChat(page) },
-  {
-    name: 'a draft, whose tokens are counted',
-    async go({ page }) {
-      await field(page, 'half a sentence');
-      await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
-    },
-  },
-  {
-    name: 'a long paste goes along',
-    async go({ page }) {
-      await page.evaluate((text) => {
+/** @type {[name: string, ...does: (Action | How)[]][]} */
+const STEPS = [
+  ['the storyteller opens by itself', see(READY)],
+  ['a first message', set({ temperature: 0, maxTokens: 6 }), ask('Hello there')],
+  ['a second one', ask('And then?')],
+  ['another answer to it', click(ANSWERED), version('2/2'), see(ANSWERED)],
+  ['back to the first answer', click(`${LAST} .versions button:first-child`), version('1/2')],
+  [
+    'the first message, asked differently',
+    click('.question-foot button'),
+    see('#editing:not([hidden])'),
+    field('Good evening'),
+    focus('#input'),
+    key('Enter'),
+    version('2/2', '.question-foot'),
+    see(ANSWERED),
+  ],
+  [
+    'back to the message as it was',
+    click('.question-foot .versions button:first-child'),
+    version('1/2', '.question-foot'),
+  ],
+  ['a conversation of its own from an answer', press('.answer-foot button', 'Branch'), library, talks(2)],
+  [
+    'a new name',
+    menu('Rename'),
+    see('#library-list li > input'),
+    type('Named'),
+    key('Enter'),
+    has('#library-list', 'Named'),
+  ],
+  ['pinned', menu('Pin', 1), has('.talk', 'pinned')],
+  [
+    'found by a word',
+    library,
+    focus('#library-search'),
+    type('evening'),
+    holds(() => document.querySelectorAll('.talk').length < 3),
+    field('', '#library-search'),
+    talks(2),
+  ],
+  ['a new chat', newChat],
+  [
+    'a draft, whose tokens are counted',
+    field('half a sentence'),
+    holds(() => document.querySelector('#draft-tokens')?.textContent),
+  ],
+  [
+    'a long paste goes along',
+    change(
+      '#input',
+      (one, text) => {
         const clipboardData = new DataTransfer();
         clipboardData.setData('text/plain', text);
-        document
-          .querySelector('#input')
-          ?.dispatchEvent(Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData }));
-      }, LINES);
-      await page.waitForSelector('.chips li');
-    },
-  },
-  {
-    name: 'sent with it',
-    async go({ page }) {
-      await page.focus('#input');
-      await page.keyboard.press('Enter');
-      await page.waitForSelector('.from-user details');
-      await until(page, ANSWERED);
-    },
-  },
-  {
-    name: 'the last message is brought back',
-    async go({ page }) {
-      await field(page, '');
-      await page.focus('#input');
-      await page.keyboard.press('ArrowUp');
-      await page.waitForFunction(
-        () => /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === 'half a sentence',
-      );
-      await field(page, '');
+        one.dispatchEvent(Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData }));
+      },
+      LINES,
+    ),
+    see('.chips li'),
+  ],
+  ['sent with it', focus('#input'), key('Enter'), see('.from-user details'), see(ANSWERED)],
+  [
+    'the last message is brought back',
+    field(''),
+    focus('#input'),
+    key('ArrowUp'),
+    holds(() => /** @type {any} */ (document.querySelector('#input')).value === 'half a sentence'),
+    field(''),
+    async (page) => {
       for (const one of await page.$$('.chips li button.icon')) await one.click();
     },
-  },
-  {
-    name: 'a long answer',
-    running: true,
-    async go({ page }) {
-      await setOptions(page, { temperature: 1, maxTokens: 3000, seed: 5 });
-      await say(page, 'Tell me everything');
-      await page.waitForFunction(
-        () =>
-          document.body.dataset.busy === 'false' ||
-          (document.querySelector('.from-model:last-child .md')?.textContent?.length ?? 0) > 20,
-      );
-    },
-  },
-  {
-    name: 'stopped, or cut',
-    async go({ page }) {
-      await page.$eval('#stop', (one) => {
-        if (!(/** @type {HTMLElement} */ (one).hidden)) /** @type {HTMLElement} */ (one).click();
-      });
-      await until(page, '.from-model:last-child .go-on, .from-model:last-child .retry');
-      await setOptions(page, { temperature: 0, maxTokens: 4 });
-    },
-  },
-  {
-    name: 'a message from right to left',
-    async go({ page }) {
-      await newChat(page);
-      await ask(page, 'שלום, מה שלומך?');
-    },
-  },
-  {
-    name: 'an answer that was cut goes on',
-    async go({ page }) {
-      const before = (await shown(page)).at(-1)?.length ?? 0;
-      await press(page, '.go-on', 'Continue');
+  ],
+  [
+    'a long answer',
+    set({ temperature: 1, maxTokens: 3000, seed: 5 }),
+    say('Tell me everything'),
+    holds(
+      () =>
+        document.body.dataset.busy === 'false' ||
+        (document.querySelector('.from-model:last-child .md')?.textContent?.length ?? 0) > 20,
+    ),
+    { running: true },
+  ],
+  [
+    'stopped, or cut',
+    change('#stop', (one) => {
+      if (!one.hidden) one.click();
+    }),
+    see(`${LAST} .go-on, ${ANSWERED}`),
+    set({ temperature: 0, maxTokens: 4 }),
+  ],
+  ['a message from right to left', newChat, ask('שלום, מה שלומך?')],
+  [
+    'an answer that was cut goes on',
+    async (page, at) => {
+      const before = (await tabs.shown(page)).at(-1)?.length ?? 0;
+      await press('.go-on', 'Continue')(page, at);
       await page.waitForFunction(
         (length) => (document.querySelector('.from-model:last-child .md')?.textContent?.trim().length ?? 0) > length,
         {},
         before,
       );
-      await until(page, ANSWERED);
     },
-  },
-  {
-    name: 'settings of this conversation',
-    async go({ page }) {
-      await shortcut(page, 's');
-      await page.waitForSelector('#settings:not([hidden])');
-      await page.click('#mood-playful');
-      await page.click('#mood-exact');
-      await setOptions(page, { maxTokens: 5 });
-      await page.click('#settings-close');
-    },
-  },
-  {
-    name: 'a system prompt',
-    async go({ page }) {
-      await newChat(page);
-      await setOptions(page, { system: 'Be brief.' });
-      await ask(page, 'Who are you?');
-    },
-  },
-  {
-    name: 'deleted, and taken back',
-    async go({ page }) {
+    see(ANSWERED),
+  ],
+  [
+    'settings of this conversation',
+    shortcut('s'),
+    see('#settings:not([hidden])'),
+    click('#mood-playful'),
+    click('#mood-exact'),
+    set({ maxTokens: 5 }),
+    click('#settings-close'),
+  ],
+  ['a system prompt', newChat, set({ system: 'Be brief.' }), ask('Who are you?')],
+  [
+    'deleted, and taken back',
+    async (page, at) => {
       const count = await counted(page);
-      await menu(page, 'Delete', count - 1);
-      await page.waitForSelector('#toast:not([hidden])');
-      await talks(page, count - 1);
-      await press(page, '#toast button', 'Undo');
-      await talks(page, count);
+      await all(
+        menu('Delete', count - 1),
+        see('#toast:not([hidden])'),
+        talks(count - 1),
+        press('#toast button', 'Undo'),
+        talks(count),
+      )(page, at);
     },
-  },
-  {
-    name: 'deleted',
-    async go({ page }) {
+  ],
+  [
+    'deleted',
+    async (page, at) => {
       const count = await counted(page);
-      await menu(page, 'Delete', count - 1);
-      await talks(page, count - 1);
+      await all(menu('Delete', count - 1), talks(count - 1))(page, at);
     },
-  },
-  {
-    name: 'taken out and in again',
-    async go({ page }) {
+  ],
+  [
+    'taken out and in again',
+    async (page, at) => {
       const count = await counted(page);
-      const text = await page.evaluate(
-        () =>
+      const text = await page.$eval(
+        '#library-export',
+        (/** @type {any} */ button) =>
           new Promise((done) => {
             const make = URL.createObjectURL;
             URL.createObjectURL = (/** @type {any} */ blob) => {
@@ -340,214 +289,140 @@ export const STEPS = [
               void blob.text().then(done);
               return make.call(URL, blob);
             };
-            /** @type {HTMLElement} */ (document.querySelector('#library-export')).click();
+            button.click();
           }),
       );
-      await takeIn(page, /** @type {string} */ (text));
-      await talks(page, 2 * count);
+      await all(takeIn(String(text)), talks(2 * count))(page, at);
     },
-  },
-  {
-    name: 'a conversation from elsewhere: code, a table, maths',
-    async go({ page }) {
-      const said = [
-        ['user', 'Show me'],
-        ['assistant', RICH],
-      ].map(([role, text], i) => ({ id: `x${i}`, parent: i ? 'x0' : null, role, text, state: 'whole' }));
-      await takeIn(
-        page,
-        JSON.stringify({
-          format: 'gemma-wasm conversations',
-          version: 1,
-          conversations: [{ title: 'From elsewhere', named: true, said }],
-        }),
-      );
-      await page.waitForFunction(() =>
-        /From elsewhere/.test(document.querySelector('#library-list')?.textContent ?? ''),
-      );
-      await page.$$eval('.talk', (all) =>
-        /** @type {HTMLElement} */ (all.find((one) => /elsewhere/.test(one.textContent ?? ''))).click(),
-      );
-      await page.waitForSelector('#log table');
-      await page.waitForSelector('#log math');
-    },
-  },
-  {
-    name: 'Back',
-    async go({ page }) {
-      await page.evaluate(() => history.back());
-      await page.waitForFunction(() => !document.querySelector('#log table'));
-    },
-  },
-  {
-    name: 'Forward',
-    async go({ page }) {
-      await page.evaluate(() => history.forward());
-      await page.waitForSelector('#log table');
-    },
-  },
-  {
-    name: 'keep nothing, and then again',
-    async go({ page }) {
-      await library(page);
+  ],
+  [
+    'a conversation from elsewhere: code, a table, maths',
+    takeIn(
+      JSON.stringify({
+        format: 'gemma-wasm conversations',
+        version: 1,
+        conversations: [{ title: 'From elsewhere', named: true, said: SAID }],
+      }),
+    ),
+    has('#library-list', 'From elsewhere'),
+    pick('.talk', 'elsewhere'),
+    see('#log table'),
+    see('#log math'),
+  ],
+  ['Back', (page) => page.evaluate(() => history.back()), holds(() => !document.querySelector('#log table'))],
+  ['Forward', (page) => page.evaluate(() => history.forward()), see('#log table')],
+  [
+    'keep nothing, and then again',
+    library,
+    async (page, at) => {
       const count = (await page.$$('.talk')).length;
-      await page.click('#library-keep');
-      await talks(page, 0);
-      await page.click('#library-keep');
-      await talks(page, count);
-      await page.click('#library-close');
+      await all(click('#library-keep'), talks(0), click('#library-keep'), talks(count))(page, at);
     },
-  },
-  { name: 'the list of models', go: ({ page }) => models(page) },
-  {
-    name: 'a download beside the storyteller',
-    running: true,
-    async go({ page, medium, slow }) {
-      slow(true);
-      await model(page, 'Storyteller');
-      if (!(await page.$(PICKING))) await models(page);
-      await fromAddress(page, medium);
-      await page.waitForFunction(
-        () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.02,
-      );
-    },
-  },
-  {
-    name: 'paused',
-    running: true,
-    async go({ page }) {
-      await page.click('#loading-pause');
-      await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
-    },
-  },
-  {
-    name: 'a message meanwhile',
-    running: true,
-    async go({ page }) {
-      await newChat(page);
-      await ask(page, 'Meanwhile');
-    },
-  },
-  {
-    name: 'resumed, and here',
-    stored: 'after',
-    async go({ page, slow }) {
-      slow(false);
-      await press(page, '#loading-pause', 'Resume');
-      await model(page, 'medium');
-    },
-  },
-  {
-    name: 'a message to it',
-    stored: 'after',
-    async go({ page }) {
-      await setOptions(page, { temperature: 0, maxTokens: 5 });
-      await ask(page, 'And you?');
-    },
-  },
-  {
-    name: 'a server that fails costs nothing',
-    stored: 'after',
-    async go({ page }) {
-      await models(page);
-      await fromAddress(page, '/none.gguf');
-      await until(page, FAILED);
-      await page.click('#back');
-      await model(page, 'medium');
-    },
-  },
-  {
-    name: 'a file that is no model costs nothing',
-    stored: 'after',
-    async go({ page }) {
-      await page.evaluate(() => {
+    click('#library-close'),
+  ],
+  ['the list of models', models],
+  [
+    'a download beside the storyteller',
+    (_, { slow }) => slow(true),
+    model('Storyteller'),
+    async (page, at) => (await page.$(PICKING)) || models(page, at),
+    (page, at) => fromAddress(at.medium)(page, at),
+    holds(() => /** @type {any} */ (document.querySelector('#loading-bar')).value > 0.02),
+    { running: true },
+  ],
+  ['paused', click('#loading-pause'), has('#loading-title', 'Paused'), { running: true }],
+  ['a message meanwhile', newChat, ask('Meanwhile'), { running: true }],
+  [
+    'resumed, and here',
+    (_, { slow }) => slow(false),
+    press('#loading-pause', 'Resume'),
+    model('medium'),
+    { stored: 'after' },
+  ],
+  ['a message to it', set({ temperature: 0, maxTokens: 5 }), ask('And you?'), { stored: 'after' }],
+  [
+    'a server that fails costs nothing',
+    models,
+    fromAddress('/none.gguf'),
+    see(FAILED),
+    click('#back'),
+    model('medium'),
+    { stored: 'after' },
+  ],
+  [
+    'a file that is no model costs nothing',
+    (page) =>
+      page.evaluate(() => {
         const data = new DataTransfer();
         data.items.add(new File(['no model'], 'wrong.gguf'));
         dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-      });
-      await until(page, FAILED);
-      await page.click('#back');
-      await model(page, 'medium');
-    },
-  },
-  {
-    name: 'another model of this device',
-    async go({ page }) {
-      await models(page);
-      await page.waitForSelector('#presets li button');
-      await page.click('#presets li button');
-      await model(page, 'Storyteller');
-    },
-  },
-  {
-    name: 'back to the downloaded one',
-    stored: 'only',
-    async go({ page }) {
-      await models(page);
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#stored-list')?.textContent ?? ''));
-      await page.$$eval('#stored-list li', (all) =>
-        /** @type {HTMLElement} */ (
-          all.find((one) => /medium/.test(one.textContent ?? ''))?.querySelector('button')
-        ).click(),
-      );
-      await model(page, 'medium');
-    },
-  },
-  {
-    name: 'look inside: words',
-    async go({ page }) {
-      await newChat(page);
-      await ask(page, 'Look here');
-      await look(page);
-    },
-  },
-  {
-    name: 'look inside: each view',
-    async go({ page }) {
-      await look(page);
-      for (const view of ['layers', 'attention', 'walk', 'tokens']) {
-        await page.click(`#inside-${view}`);
-        await page.waitForSelector(`#inside-${view}[aria-selected="true"]`);
-        await page.waitForSelector('#inside-panel:not([aria-busy])');
-      }
-      await page.click('#inside-words');
-      await page.waitForSelector('#inside-panel:not([aria-busy]) [role="option"]');
-    },
-  },
-  {
-    name: 'another word, and from there on',
-    async go({ page }) {
-      await look(page);
-      await page.waitForFunction(() => {
-        // none goes on from the half of a character
-        for (const one of document.querySelectorAll('#inside .strip [role="option"]')) {
-          /** @type {HTMLElement} */ (one).click();
-          if (document.querySelector('#inside .bars button')) return true;
-        }
-      });
-      await page.waitForSelector('#inside .bars button');
-      await page.$$eval('#inside .bars button', (all) => /** @type {HTMLElement} */ (all.at(-1)).click());
-      await until(page, '.from-model:last-child .versions');
-      await until(page, ANSWERED);
-    },
-  },
-  {
-    name: 'keys are listed',
-    async go({ page }) {
-      await page.click('#shortcuts-open');
-      await page.waitForSelector('#shortcuts[open]');
-      await page.click('#shortcuts-close');
-      await page.waitForSelector('#shortcuts:not([open])');
-    },
-  },
-  {
-    name: 'light, dark, and as it was',
-    async go({ page }) {
-      for (let i = 0; i < 3; i++) await page.click('#theme');
-    },
-  },
-  { name: 'a last draft', go: ({ page }) => field(page, 'to be continued') },
+      }),
+    see(FAILED),
+    click('#back'),
+    model('medium'),
+    { stored: 'after' },
+  ],
+  [
+    'another model of this device',
+    models,
+    see('#presets li button'),
+    click('#presets li button'),
+    model('Storyteller'),
+  ],
+  [
+    'back to the downloaded one',
+    models,
+    has('#stored-list', 'medium'),
+    (page) =>
+      page.$$eval('#stored-list li', (/** @type {any[]} */ list) =>
+        list
+          .find((one) => one.textContent.includes('medium'))
+          .querySelector('button')
+          .click(),
+      ),
+    model('medium'),
+    { stored: 'only' },
+  ],
+  ['look inside: words', newChat, ask('Look here'), look],
+  [
+    'look inside: each view',
+    look,
+    ...['layers', 'attention', 'walk', 'tokens'].flatMap((view) => [
+      click(`#inside-${view}`),
+      see(`#inside-${view}[aria-selected="true"]`),
+      see('#inside-panel:not([aria-busy])'),
+    ]),
+    click('#inside-words'),
+    see('#inside-panel:not([aria-busy]) [role="option"]'),
+  ],
+  [
+    'another word, and from there on',
+    look,
+    // none goes on from the half of a character
+    holds(() =>
+      [...document.querySelectorAll('#inside .strip [role="option"]')].some((/** @type {any} */ one) => {
+        one.click();
+        return document.querySelector('#inside .bars button');
+      }),
+    ),
+    see('#inside .bars button'),
+    pick('#inside .bars button', -1),
+    see(`${LAST} .versions`),
+    see(ANSWERED),
+  ],
+  [
+    'keys are listed',
+    click('#shortcuts-open'),
+    see('#shortcuts[open]'),
+    click('#shortcuts-close'),
+    see('#shortcuts:not([open])'),
+  ],
+  ['light, dark, and as it was', click('#theme'), click('#theme'), click('#theme')],
+  ['a last draft', field('to be continued')],
 ];
+
+/** @param {typeof STEPS[number]} step @returns {How} */
+const howOf = (step) => /** @type {any} */ (step.find((one) => typeof one === 'object')) ?? {};
 
 /** What must not be lost. @param {Page} page */
 const held = (page) =>
@@ -558,7 +433,7 @@ const held = (page) =>
     models: document.querySelector('#chooser[open]') !== null,
     model: document.querySelector('#model-name')?.textContent,
     said: [...document.querySelectorAll('.from-user, .from-model .md')].map((one) => one.textContent?.trim()),
-    draft: /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value,
+    draft: /** @type {any} */ (document.querySelector('#input')).value,
     chips: document.querySelectorAll('.chips li').length,
   }));
 
@@ -577,31 +452,14 @@ async function interrupted(page, how) {
   }
   const context = page.browserContext();
   const address = page.url();
-  const other = await context.newPage(); // it keeps the profile
-  page.on('error', () => {});
-  for (const { pid } of doomed(page.browser())) process.kill(pid, 'SIGKILL');
-  // They may be gone, or may not know it yet.
-  for (const one of [other, page]) {
-    await Promise.race([
-      one.close(),
-      new Promise((done) => {
-        setTimeout(done, 2000);
-      }),
-    ]).catch(() => {});
-  }
+  await killPages(page);
   const next = await context.newPage();
   await next.setViewport({ width: 1100, height: 800 }).catch(() => {});
   await next.goto(address);
   return next;
 }
 
-/** Processes that run pages. @param {import('puppeteer-core').Browser} browser */
-const doomed = (browser) =>
-  peaksBelow(Number(browser.process()?.pid)).filter(({ command }) =>
-    /--type=renderer|-contentproc.* tab$/.test(command.trim()),
-  );
-
-/** @param {Awaited<ReturnType<typeof held>>} before @param {Awaited<ReturnType<typeof held>>} now @param {boolean} running */
+/** @param {Awaited<ReturnType<typeof held>>} before @param {Awaited<ReturnType<typeof held>>} now @param {boolean} [running] */
 function kept(before, now, running) {
   if (!running) return isDeepStrictEqual(now, before);
   // What was being said may have grown, or lack its last second; what was said before it is whole.
@@ -620,11 +478,11 @@ function kept(before, now, running) {
  * stores: the browser keeps models */
 export async function visit(open, options) {
   let isSlow = false;
-  const tiny = await modelAddress('tiny');
+  const tiny = await tabs.modelAddress('tiny');
   const slow = (/** @type {boolean} */ on) => {
     isSlow = on;
   };
-  const server = await servePage({ storyteller: tiny, intercept: slowly(/^\/models\/medium/, () => isSlow) });
+  const server = await tabs.servePage({ storyteller: tiny, intercept: tabs.slowly(/^\/models\/medium/, () => isSlow) });
   try {
     return await walk(await open(server.url), slow, options);
   } finally {
@@ -635,30 +493,31 @@ export async function visit(open, options) {
 /** @param {{ page: Page, troubles: string[] }} tab @param {(on: boolean) => void} slow
  * @param {Parameters<typeof visit>[1]} options */
 async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = true, said = () => {} } = {}) {
-  const medium = await modelAddress('medium');
+  const medium = await tabs.modelAddress('medium');
   let { page } = tab;
-  const steps = STEPS.filter(({ stored }) => stores || stored !== 'only');
-  const draw = random(seed);
-  const chances = steps
-    .map((_, i) => i)
-    .filter((i) => !/download|paused|meanwhile/.test(steps[i].name) && (stores || !steps[i].stored));
+  const steps = STEPS.filter((step) => stores || howOf(step).stored !== 'only');
+  const draw = randoms(seed);
+  const chances = [...steps.keys()].filter((i) => {
+    const [name] = steps[i];
+    return !/download|paused|meanwhile/.test(name) && (stores || !howOf(steps[i]).stored);
+  });
   chances.sort(() => draw() - 0.5);
   // A tab that is opened again has no Forward.
-  const killed = chances.filter((i) => steps[i].name !== 'Back').slice(0, kills);
+  const killed = chances.filter((i) => steps[i][0] !== 'Back').slice(0, kills);
   const others = chances.filter((i) => !killed.includes(i)).slice(0, reloads);
   const kindOf = (/** @type {number} */ i) => (killed.includes(i) ? 'kill' : others.includes(i) ? 'reload' : null);
-  for (const [i, { name, running = false, go }] of steps.entries()) {
+  for (const [i, step] of steps.entries()) {
+    const [name, ...does] = step;
     said(name);
-    await go({ page, medium, slow }).catch((cause) => {
+    try {
+      await all(...does.filter((one) => typeof one === 'function'))(page, { medium, slow });
+    } catch (cause) {
       throw new Error(`step ${i + 1}, “${name}”`, { cause });
-    });
+    }
     const kind = kindOf(i);
     if (!kind) continue;
     // A key is kept 400 ms later; what leaves by itself is kept at once.
-    if (kind === 'kill')
-      await new Promise((done) => {
-        setTimeout(done, 1500);
-      });
+    if (kind === 'kill') await sleep(1500);
     await page.waitForFunction(isListed);
     const before = await held(page);
     page = await interrupted(page, kind);
@@ -666,13 +525,11 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
     let now = before;
     for (const end = Date.now() + 20_000; ; ) {
       now = await held(page).catch(() => /** @type {any} */ ({}));
-      if (kept(before, now, running)) break;
+      if (kept(before, now, howOf(step).running)) break;
       if (Date.now() > end) assert.deepEqual(now, before, what);
-      await new Promise((done) => {
-        setTimeout(done, 50);
-      });
+      await sleep(50);
     }
-    await until(page, 'body:not([data-state="opening"]):not([data-state="loading"])');
+    await tabs.until(page, 'body:not([data-state="opening"]):not([data-state="loading"])');
     said(what);
   }
   const troubles = kills ? [] : tab.troubles;
@@ -684,9 +541,9 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
   return { steps: steps.length, reloads, kills };
 }
 
-/** In a window of a browser. @param {import('puppeteer-core').Browser} browser */
+/** In a window of a browser. @param {Browser} browser */
 export const inWindow = (browser) => (/** @type {string} */ url) =>
-  openTab(browser, url, { expected: /none\.gguf|404/ });
+  tabs.openTab(browser, url, { expected: /none\.gguf|404/ });
 
 /** WebKit keeps no models here, and dies with its pages. */
 const IN_WEBKIT = { kills: 0, stores: false };
@@ -707,35 +564,21 @@ export async function visitInWebKit(options) {
   }
 }
 
-/** @param {string} name @param {Parameters<typeof visit>[1]} options */
-async function visitIn(name, options) {
-  if (name === 'webkit') return visitInWebKit(options);
-  const browser = await launch(/** @type {any} */ (name));
-  const found = await visit(inWindow(browser), options);
-  await browser.close();
-  return found;
-}
-
-if (isMain(import.meta.url)) {
-  const { values } = parseArgs({
-    options: {
-      browser: { type: 'string', default: [...BROWSERS, ...(noWebKit() ? [] : ['webkit'])].join(',') },
-      seed: { type: 'string', default: '1' },
-      reloads: { type: 'string', default: '20' },
-      kills: { type: 'string', default: '5' },
-      write: { type: 'boolean', default: false },
-    },
-  });
-  const lines = ['| browser | steps | reloads | kills | lost |', '|---|---:|---:|---:|---:|'];
-  for (const name of values.browser.split(',')) {
-    const { steps, reloads, kills } = await visitIn(name, {
-      seed: Number(values.seed),
-      reloads: Number(values.reloads),
-      kills: Number(values.kills),
-      said: (text) => console.log(`${name}: ${text}`),
-    });
-    lines.push(`| ${name} | ${steps} | ${reloads} | ${kills} | 0 |`);
+/** @param {import('./cases.js').Run} run count: reloads */
+export async function run({ side, count: reloads, seed }) {
+  const options = {
+    seed,
+    reloads,
+    kills: Math.floor(reloads / 4),
+    said: (/** @type {string} */ text) => console.error(text),
+  };
+  /** @type {Awaited<ReturnType<typeof visit>>} */
+  let found;
+  if (side === 'webkit') found = await visitInWebKit(options);
+  else {
+    const browser = await tabs.launch(/** @type {any} */ (side));
+    found = await visit(inWindow(browser), options);
+    await browser.close();
   }
-  console.log(lines.join('\n'));
-  if (values.write) keep('page.md', 'visitor', lines, 1);
+  return { counts: found, rows: [[side, found.steps, found.reloads, found.kills, 0]] };
 }

@@ -1,14 +1,7 @@
 /* random-schemas: JSON schemas from seeds, of every kind that answers are held to, with values small enough that random
  * weights come to an end. */
 
-/** @param {number} seed */
-function numbers(seed) {
-  let state = Math.imul(seed + 1, 0x9e3779b1) >>> 0;
-  return (/** @type {number} */ n) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor(((state >>> 8) / 2 ** 24) * n);
-  };
-}
+import { randoms } from './random.js';
 
 const NAMES = ['name', 'age', 'id', 'tags', 'a b', 'ключ', '"q"', 'x', 'y', 'nested', 'kind', 'when', '$ref-like', ''];
 const PATTERNS = [
@@ -93,5 +86,5 @@ const RECURSIVE = [
 
 /** @param {number} count */
 export function randomSchemas(count) {
-  return Array.from({ length: count }, (_, seed) => RECURSIVE[seed] ?? made(numbers(seed), 2 + (seed % 2)));
+  return Array.from({ length: count }, (_, seed) => RECURSIVE[seed] ?? made(randoms(seed), 2 + (seed % 2)));
 }

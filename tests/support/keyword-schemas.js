@@ -1,17 +1,6 @@
 /* random-schemas: small schemas of every keyword that is held, and all small instances, for comparisons with other
  * validators. */
 
-/** A generator of numbers below n, the same ones for the same seed. @param {number} seed */
-export function dice(seed) {
-  let state = seed >>> 0 || 1;
-  return (/** @type {number} */ n) => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) % n;
-  };
-}
-
 const SCALARS = [null, true, false, 0, 1, 2, 2.5, -1, '', 'a', 'b', 'ab'];
 const NAMES = ['a', 'b', 'c'];
 

@@ -3,32 +3,21 @@
  * read, or later rules), over a few characters of one to four bytes, so that a small vocabulary meets all of them.
  */
 
-/** @param {number} seed */
-export function randomOf(seed) {
-  let state = seed >>> 0 || 1;
-  return (/** @type {number} */ n) => {
-    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) >>> 0;
-    let z = state;
-    z = Math.imul(z ^ (z >>> 16), 0x21f0aaad) >>> 0;
-    z = Math.imul(z ^ (z >>> 15), 0x735a2d97) >>> 0;
-    return ((z ^ (z >>> 15)) >>> 0) % n;
-  };
-}
-
 export const LETTERS = [...'abc"\\,{}[]: 01\n', 'é', '中', '😀'];
 const points = LETTERS.map((letter) => /** @type {number} */ (letter.codePointAt(0))).sort((a, b) => a - b);
+
+const ANY = {
+  chars: [
+    [0, 0xd7ff],
+    [0xe000, 0x10ffff],
+  ],
+};
 
 /** @param {(n: number) => number} random @param {{ rules?: number, regular?: boolean }} [options] */
 export function randomGrammar(random, { rules = 4, regular = true } = {}) {
   const text = () => Array.from({ length: 1 + random(3) }, () => LETTERS[random(LETTERS.length)]).join('');
   const chars = () => {
-    if (random(6) === 0)
-      return {
-        chars: [
-          [0, 0xd7ff],
-          [0xe000, 0x10ffff],
-        ],
-      };
+    if (random(6) === 0) return ANY;
     const chosen = points.filter(() => random(4) === 0);
     if (!chosen.length) chosen.push(points[random(points.length)]);
     return { chars: chosen.map((point) => [point, point]) };

@@ -42,6 +42,7 @@
  * @property {number} [memory]                  peak, bytes
  * @property {number} [seconds]                 that the whole visit took
  */
+import { randoms } from '../../tests/support/random.js';
 
 const WARM_UP = { prompt: 32, tokens: 4 };
 /** A turn of a conversation, in tokens. */
@@ -55,19 +56,10 @@ const WORDS = (
   'they which one you were all her she there would their we him been has when who will no more if out so up'
 ).split(' ');
 
-/** The same numbers from the same seed. @param {number} seed */
-function numbers(seed) {
-  let state = Math.imul(seed + 1, 0x9e3779b9) >>> 0;
-  return (/** @type {number} */ below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
-
 /** Two seeds give prompts that differ from the first token on, so that no cache shortens one.
  * @param {number} length @param {number} seed @returns {Prompt} */
 export function makePrompt(length, seed) {
-  const next = numbers(seed);
+  const next = randoms(seed);
   const ids = Array.from({ length }, () => FIRST_ID + next(IDS));
   const words = Array.from({ length: Math.max(1, length - 1) }, () => ` ${WORDS[next(WORDS.length)]}`);
   return { ids, text: words.join('') };

@@ -4,6 +4,7 @@
  * then MatMulInteger. No attention, norms or embedding: what a runtime needs for this it needs at least. Layout of the
  * file: onnx.proto3 of the ONNX project, IR 8, operators of version 13.
  */
+import { randoms } from '../../tests/support/random.js';
 
 const INT = 2;
 const INTS = 7;
@@ -58,9 +59,8 @@ const value = (name, shape) =>
 /** Bytes that no two matrices have alike. @param {number} count @param {number} seed */
 function randomBytes(count, seed) {
   const words = new Uint32Array(Math.ceil(count / 4));
-  let state = seed + 1;
-  for (let i = 0; i < words.length; i++) words[i] = state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-  return new Uint8Array(words.buffer, 0, count);
+  const random = randoms(seed);
+  return new Uint8Array(words.map(() => random(2 ** 32)).buffer, 0, count);
 }
 
 /** @param {{ rows: number, layers: number, width: number, kv: number, ff: number, dense: number }} shape */

@@ -1,24 +1,24 @@
 /**
- * attachments: texts that go with a message: long pastes and text files, each a chip that opens and can be taken away.
+ * attachments: texts that go with a message: long pastes and text files. Each is a chip that opens and can be removed.
  * @module
  */
-import { action, announce, box, button, byId, el, input } from '../shell/dom.js';
+import { action, announce, box, byId, el, input, onClick, takeFiles } from '../shell/dom.js';
 import { count } from '../shell/format.js';
 import { fail, resolve } from '../shell/notices.js';
 
-/** @typedef {import('../history/tree.js').Attached} Attached */
+/** @import { Attached } from '../history/tree.js' */
 
-/** A paste that is longer than one of these would fill the field. */
+/** A longer paste would fill the field, so it becomes a file. */
 const LONG = { characters: 2000, lines: 30 };
 /** More than any context holds. */
 const MOST_BYTES = 4e6;
 
-/** Whether a file is a model. @param {File} file */
+/** @param {File} file */
 export async function isModel(file) {
   return /\.gguf$/i.test(file.name) || (await file.slice(0, 4).text()) === 'GGUF';
 }
 
-/** The text of a file, null if it is none. @param {File} file */
+/** Returns the text of a file; null if it is not a text. @param {File} file */
 async function textOf(file) {
   if (file.size > MOST_BYTES) return null;
   try {
@@ -29,13 +29,12 @@ async function textOf(file) {
   }
 }
 
-/** Says that files cannot go with a message. */
+/** Shows that files cannot go with a message. */
 export function refuse() {
   fail('attach', `Nothing was added: only text files of up to ${MOST_BYTES / 1e6} MB can go with a message.`);
 }
 
-/** Files that were dropped: the texts among them, and all if one is a model or no text.
- * @param {File[]} files @returns {Promise<Attached[] | null>} null: they are no texts */
+/** @param {File[]} files @returns {Promise<Attached[] | null>} null: one of them is not a text */
 export async function textsOf(files) {
   const texts = await Promise.all(files.map(async (file) => ((await isModel(file)) ? null : textOf(file))));
   if (texts.includes(null)) return null;
@@ -45,7 +44,7 @@ export async function textsOf(files) {
 export class Attachments {
   /** @type {Attached[]} */ #files = [];
   #changed;
-  /** Which message they go with: another one, once another conversation is open. */
+  /** Counts the conversations that were opened. */
   place = 0;
 
   /** @param {HTMLTextAreaElement} field @param {() => void} changed */
@@ -57,22 +56,20 @@ export class Attachments {
       event.preventDefault();
       this.add([{ name: this.#free('Pasted text'), text }]);
     });
-    button('attach').addEventListener('click', () => input('attach-file').click());
+    onClick('attach', () => input('attach-file').click());
     input('attach-file').addEventListener('change', () => void this.#chosen());
-    button('attached-close').addEventListener('click', () => byId('attached', HTMLDialogElement).close());
+    onClick('attached-close', () => byId('attached', HTMLDialogElement).close());
   }
 
   async #chosen() {
-    const files = [...(input('attach-file').files ?? [])];
-    input('attach-file').value = '';
     const { place } = this;
-    const texts = await textsOf(files);
+    const texts = await textsOf(takeFiles(input('attach-file')));
     if (place !== this.place) fail('attach', 'Nothing was added: another conversation was opened meanwhile.');
     else if (texts) this.add(texts);
     else refuse();
   }
 
-  /** A name that no other one has. @param {string} name */
+  /** Returns a name that no other file has. @param {string} name */
   #free(name) {
     const taken = new Set(this.#files.map((file) => file.name));
     let n = 1;
@@ -102,18 +99,13 @@ export class Attachments {
   /** @param {Attached} file */
   #chip(file) {
     const view = action('', () => open(file), 'quiet small');
-    view.append(file.name, el('span', { className: 'hint' }, ` ${count(file.text.length)} characters`));
-    const remove = action(
-      '×',
-      () => {
-        this.set(this.#files.filter((other) => other !== file));
-        this.#changed();
-        box('input').focus();
-      },
-      'quiet small icon',
-    );
-    remove.setAttribute('aria-label', `Remove ${file.name}`);
-    return el('li', {}, view, remove);
+    view.append(file.name, el('span.hint', ` ${count(file.text.length)} characters`));
+    const remove = () => {
+      this.set(this.#files.filter((other) => other !== file));
+      this.#changed();
+      box('input').focus();
+    };
+    return el('li', view, action('×', remove, 'quiet small icon', `Remove ${file.name}`));
   }
 }
 

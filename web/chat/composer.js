@@ -1,72 +1,74 @@
 /**
- * composer: the message field: Enter sends, Shift+Enter breaks the line, it grows with its text; ↑ in an empty field
- * brings the last message back; while an earlier message is edited it says so. Texts go with it (attachments.js).
+ * composer: the message field. Enter sends, Shift+Enter breaks the line, ↑ in an empty field brings the last message
+ * back. Shows how much of the context is in use, and how much the message would take.
  * @module
  */
 import { Attachments } from './attachments.js';
-import { box, button, byId, hasTouch } from '../shell/dom.js';
+import { box, button, byId, hasTouch, onClick, onSubmit } from '../shell/dom.js';
+import { count } from '../shell/format.js';
+import { actions, latest, state, watch } from '../shell/store.js';
+import { spoken } from '../history/tree.js';
 
-/** @typedef {import('../history/archive.js').Draft} Draft */
+/** @import { Draft } from '../shell/store.js' */
 
-/**
- * @typedef {object} On
- * @property {(draft: Draft) => boolean} send   false: not now, the text stays
- * @property {() => void} stop
- * @property {() => void} resized
- * @property {(draft: Draft) => void} typed
- * @property {() => Draft} last      the last message that was sent
- * @property {() => void} kept       an earlier message is left as it is
- */
+/** A message is counted when nothing was typed for so long, in milliseconds. */
+const COUNT_AFTER = 150;
 
-/** @param {On} on */
-export function setUpComposer(on) {
+/** @returns {Draft} */
+const nothing = () => ({ text: '', files: [] });
+
+/** @param {import('./conversation.js').Conversation} conversation @param {import('./keeper.js').Keeper} keeper
+ * @param {import('./follow.js').Follow} follow */
+export function setUpComposer(conversation, keeper, follow) {
   const field = byId('input', HTMLTextAreaElement);
-  const form = byId('composer', HTMLFormElement);
-  let busy = false;
-  /** What was being written when an earlier message was taken up. @type {Draft | null} */
+  /** What was being written before an earlier message was edited. @type {Draft | null} */
   let before = null;
 
+  const draft = () => ({ text: field.value, files: [...attachments.files] });
+  const message = () => before ?? draft();
   const grow = () => {
     field.style.height = 'auto';
     field.style.height = `${field.scrollHeight + 2}px`;
-    on.resized();
+    follow.keep();
   };
-  const draft = () => ({ text: field.value, files: [...attachments.files] });
+  const typed = () => {
+    if (!conversation.editing) keeper.typed(draft());
+    countDraft(draft());
+  };
   const attachments = new Attachments(field, () => {
-    on.resized();
-    on.typed(draft());
+    follow.keep();
+    typed();
   });
-  /** @param {Draft} draft */
-  const set = ({ text, files }) => {
+  /** @param {Draft} draft @param {boolean} [editing] */
+  const set = ({ text, files }, editing = !box('editing').hidden) => {
+    box('editing').hidden = !editing;
     field.value = text;
     attachments.set(files);
     grow();
-  };
-  /** @param {boolean} now */
-  const editing = (now) => {
-    box('editing').hidden = !now;
+    typed();
   };
   const back = () => {
-    editing(false);
-    set(before ?? { text: '', files: [] });
+    const kept = before ?? nothing();
     before = null;
-    on.typed(draft());
+    set(kept, false);
   };
   const leave = () => {
-    on.kept();
+    conversation.leaveEditing();
     back();
     field.focus();
   };
-  form.addEventListener('submit', (event) => {
-    event.preventDefault();
+  onSubmit('composer', () => {
     const [text, { files }] = [field.value.trim(), attachments];
-    if (busy || !(text || files.length) || !on.send({ text, files })) return;
-    back();
+    if (state.busy || !(text || files.length)) return;
+    const { editing } = conversation;
+    if (!editing) keeper.typed(nothing()); // while it is still the draft of a new conversation
+    if (conversation.send({ text, files })) back();
+    else if (!editing) keeper.typed({ text, files });
   });
   if (hasTouch()) field.enterKeyHint = 'enter';
   field.addEventListener('input', () => {
     grow();
-    on.typed(draft());
+    typed();
   });
   field.addEventListener('keydown', (event) => {
     if (event.key === 'Escape' && !event.isComposing && !box('editing').hidden) {
@@ -75,62 +77,97 @@ export function setUpComposer(on) {
     }
     if (event.key === 'ArrowUp' && !field.value && !attachments.files.length) {
       event.preventDefault();
-      set(on.last());
-      return on.typed(draft());
+      return set(conversation.message);
     }
     // Enter may also end the composition of a character (isComposing; in Safari 229): then it sends nothing.
     // A touch keyboard has no Shift for a second line, and the Send button is next to it.
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229 || hasTouch()) return;
     event.preventDefault();
-    form.requestSubmit();
+    byId('composer', HTMLFormElement).requestSubmit();
   });
-  button('stop').addEventListener('click', on.stop);
-  button('editing-cancel').addEventListener('click', leave);
+  onClick('stop', () => conversation.stop());
+  onClick('editing-cancel', leave);
+  watch(['busy'], () => showBusy(field));
+  watch(['used', 'model'], showContext);
+  watch(['model'], () => showMode(field));
 
+  actions.say = (said) => {
+    const now = message();
+    keeper.typed(nothing()); // while it is still the draft of a new conversation
+    conversation.send(said);
+    keeper.typed(now);
+  };
+  actions.edit = (said) => {
+    before ??= draft();
+    set(said, true);
+    field.focus();
+  };
+  actions.ask = ({ text, files }) => {
+    if (!field.value) field.value = text;
+    grow();
+    attachments.add(files);
+    field.focus();
+  };
   return {
-    /** While an answer runs the next message can be written, not sent. The focus of a button that goes (in the
-     * transcript too, when an answer begins) comes here. @param {boolean} now */
-    busy(now) {
-      const held =
-        [button('send'), button('stop')].some((one) => one === document.activeElement) ||
-        (now && document.activeElement === document.body && !hasTouch());
-      busy = now;
-      button('send').hidden = now;
-      button('stop').hidden = !now;
-      if (held) field.focus();
-    },
-    focus: () => field.focus(),
-    /** An earlier message, to be said differently. @param {Draft} message */
-    edit(message) {
-      before ??= draft();
-      editing(true);
-      set(message);
-      on.typed(draft());
-      field.focus();
-    },
-    /** What was being written when this conversation was left. @param {Draft} kept */
+    /** Shows what was being written when this conversation was left. @param {Draft} kept */
     draft(kept) {
       before = null;
       attachments.place++;
-      editing(false);
-      set(kept);
-      on.typed(draft());
-    },
-    /** @param {import('../history/tree.js').Attached[]} files */
-    add(files) {
-      attachments.add(files);
-      field.focus();
-    },
-    /** A question with texts that belong to it; a message that is being written stays. @param {Draft} draft */
-    ask({ text, files }) {
-      if (!field.value) field.value = text;
-      grow();
-      attachments.add(files);
-      field.focus();
+      set(kept, false);
     },
     /** What is being written, beside an earlier message. */
     get message() {
-      return before ?? draft();
+      return message();
     },
   };
+}
+
+/** While an answer runs the next message can be written, not sent. The field gets the focus of the button that
+ * disappears, in the transcript too. @param {HTMLTextAreaElement} field */
+function showBusy(field) {
+  const { busy } = state;
+  const at = document.activeElement;
+  const held = at === button('send') || at === button('stop') || (busy && at === document.body && !hasTouch());
+  button('send').hidden = busy;
+  button('stop').hidden = !busy;
+  if (held) field.focus();
+}
+
+/** A model without a chat template continues a text. @param {HTMLTextAreaElement} field */
+function showMode(field) {
+  if (!state.model) return;
+  const chats = state.model.info.chatTemplate;
+  field.placeholder = chats ? 'Write a message' : 'Begin a text';
+  field.ariaLabel = chats ? 'Message' : 'Text to go on with';
+}
+
+function showContext() {
+  const { used, model } = state;
+  const length = model?.info.contextLength ?? 0;
+  box('meter-text').textContent = `Context ${count(Math.min(used, length))} of ${count(length)}`;
+  byId('meter', HTMLProgressElement).value = length ? Math.min(1, used / length) : 0;
+}
+
+const drafts = latest();
+
+/** Shows how many tokens the message takes, and how many are left then. @param {Draft} draft */
+function countDraft(draft) {
+  const { model } = state;
+  const text = spoken(draft);
+  const place = box('draft-tokens');
+  const isLatest = drafts();
+  place.classList.remove('over');
+  if (!text || !model) {
+    place.textContent = '';
+    return;
+  }
+  setTimeout(async () => {
+    if (!isLatest() || model !== state.model) return;
+    const { length } = await model.tokenize(text).catch(() => ({ length: -1 }));
+    if (length < 0 || !isLatest()) return;
+    const left = Math.max(0, model.info.contextLength - state.used);
+    place.classList.toggle('over', length > left);
+    const rest = length > left ? `${count(length - left)} too many` : `${count(left - length)} left`;
+    place.textContent = `+ ${count(length)} · ${rest}`;
+  }, COUNT_AFTER);
 }

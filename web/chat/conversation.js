@@ -1,83 +1,65 @@
 /**
- * conversation: one talk with whatever model is there: sends, edits, retries, stops, steps through versions, and tells
- * the views and the archive what happens. It outlives its model: without one it can be read.
- * Knows the talk with the model, the tree and the transcript; no form, no layout, no storage.
+ * conversation: the open conversation: sends, edits, retries, stops, steps through versions. It outlives its model:
+ * without one it can be read. Knows the talk with the model, the tree and the transcript; no form, no storage.
  * @module
  */
 import { action } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
-import { count, plural, rate, shortTime } from '../shell/format.js';
+import { count, plural, rate, shortTime, titleOf } from '../shell/format.js';
 import { fail, resolve } from '../shell/notices.js';
+import { route } from '../shell/route.js';
+import { actions, state, update } from '../shell/store.js';
+import { takeSettings } from '../settings/settings.js';
 import { messagesOf } from './talk.js';
-import { Tree, newId, spoken, titleOf } from '../history/tree.js';
+import { welcome } from './welcome.js';
+import { Tree, newId, spoken } from '../history/tree.js';
 
-/** How often the running numbers change, in milliseconds. */
+/** The running numbers change so often, in milliseconds. */
 const STATS_EVERY = 250;
 
 const READING = 'Reading…';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** @typedef {import('../../js/protocol.js').GenerateResult} GenerateResult */
-/** @typedef {import('../../js/options.js').ChatMessage} ChatMessage */
-/** @typedef {import('./transcript.js').Answer} Answer */
-/** @typedef {import('../history/tree.js').Said} Said */
-/** @typedef {import('../history/archive.js').Draft} Draft */
-/** @typedef {import('../history/archive.js').Head} Head */
-/** @typedef {import('../history/archive.js').ModelNote} ModelNote */
+/** @import { Model } from '../../js/index.js' */
+/** @import { GenerateResult } from '../../js/protocol.js' */
+/** @import { Answer, Transcript, Row } from './transcript.js' */
+/** @import { Said } from '../history/tree.js' */
+/** @import { Draft } from '../shell/store.js' */
+/** @import { Head, ModelNote, Whole } from '../history/archive.js' */
 
-/** An answer that is being made.
- * @typedef {object} Turn
+/** @typedef {object} Turn   an answer that is being generated
  * @property {Said} question
  * @property {Said} said
  * @property {Answer} answer
  * @property {string} [begin]         what it begins with
- * @property {string | null} before   the leaf that was shown before, should it come to nothing
+ * @property {string | null} before   the leaf that was shown before
  * @property {number} used            tokens of context in use before it
- * @property {number} prompt          and with its message, as far as known
+ * @property {number} prompt          and with its question, as far as known
  */
 
-/**
- * @typedef {object} Hooks
- * @property {() => object} options          of the next answer
- * @property {() => string} system           the system prompt of a new conversation
- * @property {() => (Node | string)[]} welcome          what an empty conversation shows
- * @property {(busy: boolean) => void} busy
- * @property {(draft: Draft) => void} edit  put a message back into its field
- * @property {() => void} anew               begin a new conversation
- * @property {(used: number) => void} used   tokens of context in use
- * @property {(head: Head) => void} begun    it has its first message
- * @property {(now: boolean) => void} changed   keep it; now: a turn has begun or ended
- * @property {(branch: { head: Head, tree: Tree }) => void} branched
- * @property {(error: unknown) => void} lost   the model can no longer be used
- */
+/** now: a turn has begun or ended.
+ * @typedef {{ changed: (now: boolean) => void, branched: (branch: { head: Head, tree: Tree }) => void }} On */
 
 export class Conversation {
-  /** @type {Model | null} */ #model = null;
   /** @type {ModelNote | undefined} */ #note;
-  /** @type {import('./transcript.js').Transcript} */ #transcript;
-  /** @type {Hooks} */ #hooks;
-  /** @type {import('./talk.js').Talk} */ #talk;
+  #transcript;
+  #talk;
   /** @type {AbortController | null} */ #abort = null;
   /** @type {Turn | null} */ #turn = null;
-  #used = 0;
-  /** What came with the answers that this model has made here. @type {Map<string, GenerateResult>} */
+  /** Tokens of context in use before the answer that runs. */ #used = 0;
+  /** Results of the answers that the loaded model has given here. @type {Map<string, GenerateResult>} */
   #made = new Map();
   /** @type {Promise<void>} */ #running = Promise.resolve();
-  /** A message is being edited: what is sent takes its place. @type {Said | null} */
+  /** The message that is being edited: what is sent takes its place. @type {Said | null} */
   #editing = null;
-  /** Another tab has said something that is not shown yet. */ #stale = false;
+  /** Another tab has added something that is not shown yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
   tree = new Tree();
+  on = /** @type {On} */ ({}); // set by the keeper
 
-  /**
-   * @param {import('./transcript.js').Transcript} transcript
-   * @param {import('./talk.js').Talk} talk
-   * @param {Hooks} hooks
-   */
-  constructor(transcript, talk, hooks) {
+  /** @param {Transcript} transcript @param {import('./talk.js').Talk} talk */
+  constructor(transcript, talk) {
     this.#transcript = transcript;
     this.#talk = talk;
-    this.#hooks = hooks;
     transcript.on = {
       version: (said, step) => this.#step(said, step),
       retry: (said) => this.#retry(said),
@@ -85,7 +67,6 @@ export class Conversation {
       branch: (said) => this.#branch(said),
       goOn: (said) => this.continueFrom(said),
       shorten: (said) => void this.#shorten(said),
-      anew: () => hooks.anew(),
     };
   }
 
@@ -93,18 +74,43 @@ export class Conversation {
     return this.#abort !== null;
   }
 
-  /** Another model, or none: the next answer is its. @param {Model | null} model @param {ModelNote} [note] */
+  /** Brings the page's state up to date. */
+  #tell() {
+    update({ busy: this.busy, id: this.head?.id ?? null, title: this.head?.title ?? '', leaf: this.tree.leaf });
+  }
+
+  /** @param {boolean} now */
+  #changed(now) {
+    if (this.head) this.head.settings = { ...state.settings };
+    this.on.changed(now);
+  }
+
+  /** The next answer is given by this model. @param {Model | null} model @param {ModelNote} [note] */
   use(model, note) {
-    this.#model = model;
     this.#note = note;
     if (model) resolve('hindered');
     this.#talk.use(model);
+    if (model) void this.#talk.sweep();
     this.#made.clear();
     this.#count();
   }
 
-  /** This conversation from the archive, null for a new one. @param {{ head: Head, tree: Tree } | null} [kept] */
-  async open(kept = null) {
+  /** Deletes what was saved of conversations that were deleted. */
+  sweep() {
+    return this.#talk.sweep();
+  }
+
+  /** Goes on with the model that is loaded, after a reload too. */
+  adopt() {
+    if (this.head) {
+      this.head.model = this.#note;
+      this.on.changed(false);
+    }
+    if (this.tree.leaf === null) this.#transcript.clear(welcome());
+  }
+
+  /** Opens a conversation of the archive; null: a new one. @param {{ head: Head, tree: Tree } | null} kept */
+  async open(kept) {
     await this.halt();
     resolve('hindered');
     this.#talk.leave();
@@ -112,13 +118,15 @@ export class Conversation {
     this.head = kept?.head ?? null;
     this.tree = kept?.tree ?? new Tree();
     // Conversations that came from files may have messages of the same ids.
-    this.#transcript.clear(this.tree.leaf === null ? this.#hooks.welcome() : []);
+    this.#transcript.clear(this.tree.leaf === null ? welcome() : []);
     if (this.tree.leaf !== null) this.#show();
+    takeSettings(this.head);
+    this.#tell();
     this.#count();
   }
 
-  /** What is kept of it, where another tab may have gone on. @param {import('../history/archive.js').Whole} kept
-   * @param {boolean} [follow]   nothing was said here since: what was said there next is shown here */
+  /** Takes over what is kept, where another tab may have gone on. @param {Whole} kept
+   * @param {boolean} [follow]   nothing was said here since: what was said there is shown */
   join({ head, body }, follow = false) {
     if (head.id !== this.head?.id) return;
     const { title, named, pinned } = head;
@@ -134,22 +142,18 @@ export class Conversation {
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
     const last = this.tree.get(this.tree.leaf);
-    if (last) this.tree.choose(last); // with what was said there behind it
-    this.#talk.shorten(); // what its chat has may be another text by now
+    if (last) this.tree.choose(last); // with what follows it there
+    this.#talk.forget(); // what its chat has may be another text by now
     this.#show();
+    this.#tell();
     this.#count();
-  }
-
-  /** What an empty one shows has changed: another model is there. */
-  welcome() {
-    if (this.tree.leaf === null) this.#transcript.clear(this.#hooks.welcome());
   }
 
   #show() {
     this.#transcript.show(this.#rows(this.tree.path()));
   }
 
-  /** @param {Said[]} path @returns {import('./transcript.js').Row[]} */
+  /** @param {Said[]} path @returns {Row[]} */
   #rows(path) {
     const from = Math.max(
       0,
@@ -164,26 +168,22 @@ export class Conversation {
     });
   }
 
-  /** How much of the context what is shown takes. */
+  /** Counts the tokens of context that are in use. A template that refuses says so when it is asked for an answer. */
   #count() {
     const { leaf } = this.tree;
-    const model = this.#model;
-    this.#used = 0;
-    this.#hooks.used(0);
+    const model = this.#talk.model;
+    const use = (/** @type {number} */ used) => update({ used: (this.#used = used) });
+    use(0);
     if (leaf !== null)
       void this.#talk.count(messagesOf(this.tree, this.head, leaf)).then(
-        (used) => {
-          if (this.busy || model !== this.#model) return;
-          this.#used = used;
-          this.#hooks.used(used);
-        },
+        (used) => !this.busy && model === this.#talk.model && use(used),
         () => {},
-      ); // a template that refuses says so when it is asked for an answer
+      );
   }
 
   /** @param {Draft} draft */
   send({ text, files }) {
-    if (this.busy || !this.#model) return false;
+    if (this.busy || !this.#talk.model) return false;
     const instead = this.#editing;
     this.#editing = null;
     const before = this.tree.leaf;
@@ -198,20 +198,24 @@ export class Conversation {
   /** @param {string} text */
   #begin(text) {
     const now = Date.now();
-    const system = this.#hooks.system();
-    this.head = { id: newId(), title: titleOf(text), pinned: 0, created: now, updated: now, ...(system && { system }) };
-    this.#hooks.begun(this.head);
+    const system = state.system.trim();
+    const settings = { ...state.settings };
+    this.head = { id: newId(), title: titleOf(text), pinned: 0, created: now, updated: now, settings };
+    if (system) this.head.system = system;
+    takeSettings(this.head); // its system prompt stays from now on
+    update({ id: this.head.id, title: this.head.title });
+    route.show();
   }
 
-  /** Another answer; or one to a question that has none. @param {Said} said */
+  /** Asks for another answer, or for one to a question that has none. @param {Said} said */
   #retry(said) {
     if (this.#hindered()) return;
     const question = said.role === 'user' ? said : this.tree.get(said.parent);
     if (question) this.#start({ question, before: this.tree.leaf });
   }
 
-  /** Goes on with an answer: in its place where its own text is the beginning and nothing follows it; else from the
-   * given text on, as another version. @param {Said} said @param {string} [begin] */
+  /** Continues an answer: in place if its own text is the beginning and nothing follows it; else as another version
+   * that begins with the given text. @param {Said} said @param {string} [begin] */
   continueFrom(said, begin = said.text) {
     const question = this.tree.get(said.parent);
     const before = this.tree.leaf;
@@ -220,10 +224,10 @@ export class Conversation {
     this.#start({ question, before, begin, said: same });
   }
 
-  /** The model is told less: without the oldest turns, so many that half of its context is free. Then it answers what
-   * had no place, or goes on with what was cut. @param {Said} said */
+  /** Drops the oldest turns from the prompt until half of the context is free. Then answers what had no place, or
+   * continues what was cut. @param {Said} said */
   async #shorten(said) {
-    const model = this.#model;
+    const { model } = this.#talk;
     const { head, tree } = this;
     if (this.#hindered() || !model || !head) return;
     const path = this.tree.path(said.id);
@@ -237,41 +241,47 @@ export class Conversation {
       used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]);
       if (used <= contextLength / 2) break;
     }
-    // Meanwhile another one may have been opened, or the same have been pressed again.
-    if (this.head !== head || this.#model !== model || this.#hindered()) return;
+    // Another conversation may have been opened meanwhile, or the button pressed again.
+    if (this.head !== head || this.#talk.model !== model || this.#hindered()) return;
     if (used >= contextLength) {
       fail('hindered', 'The last message alone is too long for the context of this model. Shorten it.');
       return;
     }
     head.from = cut.from;
-    this.#talk.shorten();
+    this.#talk.forget();
     this.#show();
     if (said.role === 'user') this.#retry(said);
     else this.continueFrom(said);
   }
 
-  /** Whether no answer can be asked for now; says why. */
+  /** Returns whether no answer can be asked for now, and shows why. */
   #hindered() {
+    const { model } = this.#talk;
     if (this.busy) fail('hindered', 'Another answer is being written. Wait for it, or stop it.');
-    else if (!this.#model) fail('hindered', 'No model is loaded. Load one to get an answer.');
+    else if (!model) fail('hindered', 'No model is loaded. Load one to get an answer.');
     else resolve('hindered');
-    return this.busy || !this.#model;
+    return this.busy || !model;
   }
 
   /** @param {Said} said */
   #edit(said) {
     if (this.#hindered()) return;
     this.#editing = said;
-    this.#hooks.edit({ text: said.text, files: said.files ?? [] });
+    actions.edit({ text: said.text, files: said.files ?? [] });
   }
 
-  /** What is written next is a message of its own again. */
   leaveEditing() {
     this.#editing = null;
   }
 
   get editing() {
     return this.#editing !== null;
+  }
+
+  /** The last message that was sent. @returns {Draft} */
+  get message() {
+    const { text = '', files = [] } = this.tree.path().findLast(({ role }) => role === 'user') ?? {};
+    return { text, files };
   }
 
   /** @param {Said} said @param {number} step */
@@ -286,8 +296,9 @@ export class Conversation {
       next.id,
       `.versions button:${step < 0 ? 'first' : 'last'}-child:enabled, .versions button:enabled`,
     );
+    this.#tell();
     this.#count();
-    this.#hooks.changed(true);
+    this.#changed(true);
   }
 
   /** @param {Said} said */
@@ -297,11 +308,10 @@ export class Conversation {
     /** @type {Head} */
     const head = { ...this.head, id: newId(), pinned: 0, created: now, updated: now };
     head.title += ' (branch)';
-    this.#hooks.branched({ head, tree: this.tree.branch(said.id) });
+    this.on.branched({ head, tree: this.tree.branch(said.id) });
   }
 
-  /** The answers that are shown, each with what the model was told before it, and what came with it if it was made
-   * here: for those who look closer. */
+  /** The answers that are shown, each with its prompt and, if it was generated here, its result. */
   get answers() {
     const shown = this.tree.path().filter(({ role, text }) => role === 'assistant' && text);
     return shown.map((said) => ({ said, told: this.#told(said), made: this.#made.get(said.id) }));
@@ -314,7 +324,7 @@ export class Conversation {
     return this.#talk.prompt([...said, { role: 'user', content: spoken(question) }]);
   }
 
-  /** said: the answer that goes on, in its place.
+  /** said: an answer that is continued in place.
    * @param {{ question: Said, before: string | null, begin?: string, said?: Said }} asked */
   #start({ question, before, begin, said = this.tree.add(question.id, 'assistant', begin) }) {
     const rows = this.#rows(this.tree.path(question.id));
@@ -329,14 +339,14 @@ export class Conversation {
     const turn = { question, said, answer, begin, before, used: this.#used, prompt: 0 };
     const abort = (this.#abort = new AbortController());
     this.#turn = turn;
-    this.#hooks.busy(true);
-    this.#hooks.changed(true);
+    this.#tell();
+    this.#changed(true);
     this.#running = this.#run(turn, abort.signal).finally(() => {
       this.tree.touch(said);
       this.#abort = this.#turn = null;
       resolve('hindered');
-      this.#hooks.busy(false);
-      this.#hooks.changed(true);
+      this.#tell();
+      this.#changed(true);
     });
   }
 
@@ -344,14 +354,14 @@ export class Conversation {
   async #run(turn, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-      turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry evaluates less anew
-      this.#hooks.used(turn.prompt);
+      turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry evaluates less
+      update({ used: turn.prompt });
       if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor((100 * done) / total)} %`);
     };
     try {
       const { question, begin, before } = turn;
       const head = /** @type {Head} */ (this.head);
-      const options = { ...this.#hooks.options(), signal, onPrefillProgress };
+      const options = { ...actions.sampling(), signal, onPrefillProgress };
       const { out } = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
       await this.#stream(turn, out);
       this.#finish(turn, await out.result());
@@ -360,7 +370,7 @@ export class Conversation {
     }
   }
 
-  /** What was there before stays in the tree. @param {Turn} turn @param {unknown} error */
+  /** @param {Turn} turn @param {unknown} error */
   #failed({ answer, said, question, before }, error) {
     said.text = answer.text;
     if (said.text) said.state = 'cut';
@@ -369,25 +379,25 @@ export class Conversation {
     const back = old?.role === 'assistant' && old.parent === question.id;
     this.tree.leaf = said.text ? said.id : back ? before : question.id;
     if (back) {
-      // the version before is there, and the error below it
+      // shows the version before, and the error below it
       this.#show();
       answer = this.#transcript.running(said);
     }
     answer.fail(error, ...this.#remedies(error, said.text ? said : question, question));
-    if (['worker-failed', 'disposed'].includes(codeOf(error))) this.#hooks.lost(error);
+    if (['worker-failed', 'disposed'].includes(codeOf(error))) actions.lose(error);
   }
 
-  /** What may help. A message that is too long is better edited than sent again.
+  /** Returns buttons that may help. A message that is too long is better edited than sent again.
    * @param {unknown} error @param {Said} last @param {Said} question */
   #remedies(error, last, question) {
     if (codeOf(error) !== 'context-exceeded') return [action('Try again', () => this.#retry(question))];
     const shorter = action('Continue without the oldest turns', () => void this.#shorten(last));
     const edit = action('Edit the message', () => this.#edit(question));
     const { long } = this.#rows(this.tree.path(last.id))[0];
-    return [...(long ? [shorter] : []), edit, action('New chat', () => this.#hooks.anew())];
+    return [...(long ? [shorter] : []), edit, action('New chat', () => void actions.open(null))];
   }
 
-  /** @param {Turn} turn @param {import('../../js/protocol.js').GenerateResult} result */
+  /** @param {Turn} turn @param {GenerateResult} result */
   #finish({ said, answer, question, begin = '', before }, result) {
     const { usage, finishReason } = result;
     Object.assign(said, { text: begin + result.text, stats: summary(result), hint: details(result) });
@@ -396,15 +406,14 @@ export class Conversation {
     const nothing = finishReason === 'aborted' && result.text === '';
     if (nothing && !begin) return this.#cameToNothing(said, answer, before);
     if (begin)
-      this.#made.delete(said.id); // these are not all of its tokens
+      this.#made.delete(said.id); // the result lacks its first tokens
     else this.#made.set(said.id, result);
     if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
     this.#transcript.settled(answer, this.#rows(this.tree.path(said.id)).slice(-1)[0]);
-    this.#used = usage.promptTokens + usage.completionTokens;
-    this.#hooks.used(this.#used);
+    update({ used: (this.#used = usage.promptTokens + usage.completionTokens) });
   }
 
-  /** Stopped before its first character: back to the version before, or to a question without an answer.
+  /** It was stopped before its first character: shows the version before, or the question alone.
    * @param {Said} said @param {Answer} answer @param {string | null} before */
   #cameToNothing(said, answer, before) {
     this.tree.remove(said);
@@ -429,12 +438,12 @@ export class Conversation {
       shown = now;
       this.flush();
       answer.stats(rate((pieces - 1) / ((now - first) / 1000)));
-      this.#hooks.used((this.#turn?.prompt ?? prompt) + pieces);
-      this.#hooks.changed(false);
+      update({ used: (this.#turn?.prompt ?? prompt) + pieces });
+      this.#changed(false);
     }
   }
 
-  /** What is there of a running answer goes into the tree: the page may be about to go. */
+  /** Copies the running answer into the tree: the page may be about to close. */
   flush() {
     if (!this.#turn) return;
     const { said, answer } = this.#turn;
@@ -446,32 +455,32 @@ export class Conversation {
     this.#abort?.abort();
   }
 
-  /** When no answer runs any more. */
+  /** Resolves when no answer runs. */
   async idle() {
     while (this.busy) await this.#running;
   }
 
-  /** Stop what runs, and wait until it has. */
+  /** Stops the answer that runs, and waits for its end. */
   async halt() {
     this.stop();
     await this.#running;
   }
 
-  /** The model is about to go: what it has of this is kept. */
+  /** Saves the chat: the model is about to go. */
   async settle() {
     await this.halt();
     await this.#talk.settled();
   }
 }
 
-/** Why an answer ended, where that is not obvious. @type {Record<string, string>} */
+/** Why an answer ended. @type {Record<string, string>} */
 const ENDS = {
   length: 'cut at the maximum of tokens',
   context: 'the context is full',
   aborted: 'stopped',
 };
 
-/** The numbers under an answer. @param {import('../../js/protocol.js').GenerateResult} result */
+/** Returns the numbers under an answer. @param {GenerateResult} result */
 function summary({ usage, timings, finishReason }) {
   const parts = [plural(usage.completionTokens, 'token')];
   if (timings.decodeTokensPerSecond > 0) parts.push(rate(timings.decodeTokensPerSecond));
@@ -480,7 +489,7 @@ function summary({ usage, timings, finishReason }) {
   return parts.join(' · ');
 }
 
-/** What is seldom wanted. @param {import('../../js/protocol.js').GenerateResult} result */
+/** Returns their tooltip. @param {GenerateResult} result */
 function details({ seed, usage: { promptTokens, reusedTokens } }) {
   return `prompt: ${plural(promptTokens, 'token')}, ${count(promptTokens - reusedTokens)} of them new · seed ${seed}`;
 }

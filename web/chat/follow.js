@@ -1,15 +1,14 @@
 /**
- * follow: keeps the newest text in view while it streams, until the reader scrolls up; then it
- * lets go, and a button leads back.
+ * follow: keeps the newest text in view while it streams, until the reader scrolls up; then a button leads back.
  * @module
  */
 
-/** How near to the end still counts as being there, in CSS pixels. */
+/** So near is at the end, in CSS pixels. */
 const NEAR = 48;
 
 export class Follow {
-  /** @type {HTMLElement} */ #scroller;
-  /** @type {HTMLElement} */ #button;
+  #scroller;
+  #button;
   #on = true;
   #hasLatest = true;
   #last = 0;
@@ -34,8 +33,8 @@ export class Follow {
     return s.scrollHeight - s.scrollTop - s.clientHeight;
   }
 
-  /** Whether the reader has gone up, be it by a pixel: this class only ever scrolls down. When text gets shorter the
-   * browser moves up too, but then where it was is out of reach. */
+  /** Whether the reader has scrolled up, be it by a pixel: this class only scrolls down. When text gets shorter the
+   * browser scrolls up too, but then the old position is out of reach. */
   #wentUp() {
     const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
     return scrollTop < this.#last && this.#last <= scrollHeight - clientHeight + 1 && this.#distance() > 1;
@@ -53,27 +52,26 @@ export class Follow {
     this.#button.hidden = this.#on || !this.#hasLatest || this.#distance() <= 1;
   }
 
-  /** Call after the content has changed. The event that tells of a reader's scrolling may still be on its way. */
+  /** Call after the content has changed. The event of a reader's scrolling may still be on its way. */
   update() {
     if (this.#wentUp()) this.#on = false;
     this.keep();
   }
 
-  /** Call after the room for it has changed, when the browser may have moved by itself. */
+  /** Call after its height has changed, when the browser may have scrolled by itself. */
   keep() {
     if (this.#on) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#last = this.#scroller.scrollTop;
     this.#show();
   }
 
-  /** Scrolls to the beginning of something that has no newest text. The button stays hidden until toEnd(). */
+  /** Scrolls to the beginning of a welcome, which has no newest text. The button stays hidden until toEnd(). */
   toStart() {
     this.#on = this.#hasLatest = false;
     this.#scroller.scrollTop = this.#last = 0;
     this.#show();
   }
 
-  /** Go to the end and stay there. */
   toEnd() {
     this.#on = this.#hasLatest = true;
     this.keep();

@@ -1,15 +1,15 @@
 /**
- * keeper: what is open goes into the archive: each turn when it begins and ends, a running answer every second, and
- * what there is when the page is left. A draft of the next message too.
+ * keeper: saves the open conversation: each turn when it begins and ends, a running answer every second, and what there
+ * is when the page is left. Saves the draft of the next message too.
  * @module
  */
-import { archive, showLibrary } from '../history/library.js';
 import { fail, resolve } from '../shell/notices.js';
+import { actions, latest, state, update } from '../shell/store.js';
 import { leaveBehind, leftBehind } from '../history/storage.js';
 
-/** @typedef {import('./conversation.js').Conversation} Conversation */
-/** @typedef {import('../history/archive.js').Draft} Draft */
-/** @typedef {import('../history/archive.js').Head} Head */
+/** @import { Conversation } from './conversation.js' */
+/** @import { Draft } from '../shell/store.js' */
+/** @import { Head } from '../history/archive.js' */
 /** id: of the conversation. @typedef {{ draft: Draft, id: string }} Written */
 
 const NOT_KEPT =
@@ -28,52 +28,72 @@ const isEmpty = ({ text, files }) => !text && !files.length;
 
 export class Keeper {
   #conversation;
+  #library;
   #timer = 0;
   #draftTimer = 0;
   /** What was typed here last: another tab may send a message of its own. @type {Written | null} */ #typed = null;
-  /** A draft that is not written yet. @type {Written | null} */ #waiting = null;
-  /** Whether the failure to keep it was shown: once closed it stays closed until it is kept again. */ #said = false;
-  /** Whether not all is kept. If it is, nothing is written: another tab may have deleted it since. */ #news = false;
-  /** Whether another tab has gone on with what is open here. */ #elsewhere = false;
-  #puts = 0;
+  /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
+  /** The failure to save was shown: once closed it stays closed until saving works again. */ #said = false;
+  /** Something is not saved. If all is, nothing is written: another tab may have deleted it since. */ #news = false;
+  /** Another tab has changed the open conversation. */ #elsewhere = false;
+  #puts = latest();
 
-  /** @param {Conversation} conversation */
-  constructor(conversation) {
+  /** @param {Conversation} conversation @param {import('../history/library.js').Library} library */
+  constructor(conversation, library) {
     this.#conversation = conversation;
+    this.#library = library;
+    conversation.on = {
+      changed: (now) => this.changed(now),
+      branched: ({ head, tree }) => void this.#archive.put(head, tree.kept()).then(() => actions.open(head.id)),
+    };
+    library.on = {
+      changed: (id, news) => {
+        if (conversation.head?.id !== id) return;
+        Object.assign(conversation.head, news);
+        update({ title: conversation.head.title });
+      },
+      heard: (id) => void this.#heard(id),
+      removed: () => void conversation.sweep(),
+    };
     const leave = (/** @type {boolean} */ going) => {
       conversation.flush();
       const { head, tree } = conversation;
       const waiting = this.#waiting;
       const typed = waiting ?? this.#typed;
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
-      leaveBehind(archive.kept && (said || typed) ? { ...typed, ...said } : null);
+      leaveBehind(this.#archive.kept && (said || typed) ? { ...typed, ...said } : null);
       if (!said && !waiting) return;
       // A page that goes has no time to read what is there, unless it must.
       const put = said && this.#put(true, !going || this.#elsewhere);
       void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)]).then(() =>
-        leaveBehind(archive.kept ? this.#typed : null),
+        leaveBehind(this.#archive.kept ? this.#typed : null),
       );
     };
     addEventListener('pagehide', () => leave(true));
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave(false));
   }
 
-  /** What the page was left with: the archive may not have had the time for all of it. */
+  get #archive() {
+    return this.#library.archive;
+  }
+
+  /** Saves what the page was left with: there may have been no time for all of it. */
   async recover() {
     const left = leftBehind();
-    if (!left || !archive.kept) return;
+    if (!left || !this.#archive.kept) return;
     try {
       if (left.head && left.body) await this.#bring(left.head, left.body, left.news);
-      if (left.id && left.draft) await archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
+      if (left.id && left.draft) await this.#archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
       leaveBehind(null);
     } catch {
-      // No room: the next time.
+      // No room: tried again at the next visit.
     }
   }
 
-  /** Where another tab has gone on since, of what both have its own counts. @param {Head} head
+  /** If another tab has changed it since, its version of what both have counts. @param {Head} head
    * @param {import('../history/tree.js').Kept} body @param {import('../history/tree.js').News} [news] */
   async #bring(head, body, news) {
+    const archive = this.#archive;
     const there = await archive.get(head.id);
     const since = there && there.head.updated > head.updated;
     if (since) await archive.put(head, { ...body, leaf: there.body.leaf }, { news: { own: [], gone: [], at: 0 } });
@@ -86,7 +106,7 @@ export class Keeper {
     if (now) {
       clearTimeout(this.#timer);
       this.#timer = 0;
-      void this.#put(true).then(showLibrary);
+      void this.#put(true).then(() => this.#library.show());
     } else
       this.#timer ||= window.setTimeout(() => {
         this.#timer = 0;
@@ -94,7 +114,15 @@ export class Keeper {
       }, PARTLY_EVERY);
   }
 
-  /** What has changed is kept now: another conversation is about to be open. */
+  /** The reader has changed the settings: they belong to the conversation. */
+  settings() {
+    const { head } = this.#conversation;
+    if (!head) return;
+    head.settings = { ...state.settings };
+    this.changed(false);
+  }
+
+  /** Saves what has changed at once: another conversation is about to be open. */
   flush() {
     if (!this.#timer) return;
     clearTimeout(this.#timer);
@@ -102,17 +130,17 @@ export class Keeper {
     void this.#put(false);
   }
 
-  /** @param {boolean} found   by the words that have come @param {boolean} [beside]   what another tab has said */
+  /** @param {boolean} found   updates the search index @param {boolean} [beside]   merges what another tab has added */
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
     if (!head) return;
-    const mine = ++this.#puts;
+    const isLatest = this.#puts();
     const { news } = tree;
     try {
-      const now = await archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
+      const now = await this.#archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
       tree.settle(news);
       this.#conversation.join(now);
-      if (mine === this.#puts && !this.#timer && !this.#conversation.busy) this.#news = false;
+      if (isLatest() && !this.#timer && !this.#conversation.busy) this.#news = false;
       resolve('keep');
       this.#said = false;
     } catch {
@@ -122,12 +150,13 @@ export class Keeper {
   }
 
   /** Another tab has changed a conversation. @param {string} id */
-  async heard(id) {
-    void showLibrary();
-    if (this.#conversation.head?.id !== id) return;
+  async #heard(id) {
+    if (!this.#archive.kept) return;
+    void this.#library.show();
+    if (state.id !== id) return;
     this.#elsewhere = true;
-    const one = await archive.get(id).catch(() => null);
-    // An answer that runs there is shown when it is there.
+    const one = await this.#archive.get(id).catch(() => null);
+    // An answer that runs there is shown when it has ended.
     const last = one?.body.said.find(({ id }) => id === one.body.leaf);
     if (one && last?.state !== 'partial') this.#conversation.join(one, !this.#news);
   }
@@ -139,7 +168,7 @@ export class Keeper {
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };
-    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: it may be there since the page was hidden
+    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: it may have been left when the page was hidden
     this.#typed = isEmpty(draft) ? null : this.#waiting;
     if (isEmpty(draft)) void this.#putDraft(draft, id);
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
@@ -148,19 +177,18 @@ export class Keeper {
   /** @param {Draft} draft @param {string} id */
   async #putDraft(draft, id) {
     clearTimeout(this.#draftTimer);
-    await archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
+    await this.#archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
     if (this.#waiting?.draft === draft) this.#waiting = null; // not before: the page may go meanwhile
   }
 
-  /** What was typed here a moment ago. */
+  /** The draft that is not saved yet. */
   get unwritten() {
     return this.#waiting?.id === draftId(this.#conversation.head) ? this.#waiting.draft : null;
   }
 
-  /** What was being written in a conversation. @param {Head | null} [head]   none: in a new one
-   * @returns {Promise<Draft>} */
+  /** @param {Head | null} [head]   none: of a new conversation @returns {Promise<Draft>} */
   async draft(head) {
-    const found = await archive.draft(draftId(head)).catch(() => undefined);
-    return typeof found === 'object' ? found : { text: found ?? '', files: [] }; // once it was a text alone
+    const found = await this.#archive.draft(draftId(head)).catch(() => undefined);
+    return typeof found === 'object' ? found : { text: found ?? '', files: [] }; // older versions saved the text alone
   }
 }

@@ -1,13 +1,14 @@
 /**
- * shape: a place to try answers in a shape: a question, a JSON schema, and the value as a table while it comes. The
- * page fetches this file when it is first opened.
+ * shape: a dialog to try answers that follow a JSON schema, shown as a table while they come. The page fetches this
+ * file when it is first opened.
  * @module
  */
 import { action, announce, el } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
+import { count } from '../shell/format.js';
+import { actions, state } from '../shell/store.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** What the settings say of the answer. @typedef {{ temperature: number, maxTokens: number }} Options */
+/** @import { Model } from '../../js/index.js' */
 /** @typedef {{ name: string, question: string, schema: object }} Example */
 
 const TEXT = { type: 'string', maxLength: 60 };
@@ -53,7 +54,7 @@ const EXAMPLES = [
 /** @param {unknown} value */
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** A value as it is shown: lists of objects with a column for each name, objects with a row for each.
+/** Lists of objects get a column for each name, objects a row.
  * @param {any} value @returns {Node | string} */
 function drawn(value) {
   if (Array.isArray(value) && value.length && value.every(isObject)) return columns(value);
@@ -66,21 +67,19 @@ function drawn(value) {
 const rows = (list) =>
   el(
     'table',
-    {},
     ...list.map(([value, name]) =>
-      el('tr', {}, ...(name === undefined ? [] : [el('th', { scope: 'row' }, name)]), el('td', {}, drawn(value))),
+      el('tr', ...(name === undefined ? [] : [el('th', { scope: 'row' }, name)]), el('td', drawn(value))),
     ),
   );
 
 /** @param {Record<string, any>[]} list */
 function columns(list) {
   const names = [...new Set(list.flatMap((one) => Object.keys(one)))];
-  const head = el('tr', {}, ...names.map((name) => el('th', { scope: 'col' }, name)));
+  const head = el('tr', ...names.map((name) => el('th', { scope: 'col' }, name)));
   return el(
     'table',
-    {},
-    el('thead', {}, head),
-    el('tbody', {}, ...list.map((one) => el('tr', {}, ...names.map((name) => el('td', {}, drawn(one[name])))))),
+    el('thead', head),
+    el('tbody', ...list.map((one) => el('tr', ...names.map((name) => el('td', drawn(one[name])))))),
   );
 }
 
@@ -92,23 +91,19 @@ function told(error) {
 
 class Shape {
   #question = el('textarea', { id: 'shape-question', rows: 2, dir: 'auto' });
-  #schema = el('textarea', { id: 'shape-schema', rows: 9, className: 'code', spellcheck: false });
-  #wrong = el('p', { id: 'shape-wrong', className: 'wrong', role: 'alert' });
-  #value = el('div', { id: 'shape-value', className: 'value', tabIndex: 0, role: 'region', ariaLabel: 'The answer' });
-  #said = el('p', { id: 'shape-said', className: 'hint' });
-  #ask = el('button', { id: 'shape-ask', type: 'submit', className: 'primary' }, 'Answer');
+  #schema = el('textarea.code', { id: 'shape-schema', rows: 9, spellcheck: false });
+  #wrong = el('p.wrong', { id: 'shape-wrong', role: 'alert' });
+  #value = el('div.value', { id: 'shape-value', tabIndex: 0, role: 'region', ariaLabel: 'The answer' });
+  #said = el('p.hint', { id: 'shape-said' });
+  #ask = el('button.primary', { id: 'shape-ask', type: 'submit' }, 'Answer');
   /** @type {AbortController | null} */
   #running = null;
-  /** @type {{ model: Model, options: Options }} */
-  #with;
+  /** @type {Model | null} */ #model = null;
 
-  /** @param {Model} model @param {Options} options */
-  constructor(model, options) {
-    this.#with = { model, options };
+  constructor() {
     const form = el(
-      'form',
+      'form.stack',
       {
-        className: 'stack',
         noValidate: true,
         onsubmit: (/** @type {Event} */ event) => {
           event.preventDefault();
@@ -117,29 +112,24 @@ class Shape {
         },
       },
       el(
-        'div',
-        { className: 'moods', role: 'group', ariaLabel: 'Examples' },
+        'div.moods',
+        { role: 'group', ariaLabel: 'Examples' },
         ...EXAMPLES.map((example) => action(example.name, () => this.#take(example))),
       ),
-      el('label', {}, 'Question ', this.#question),
-      el('label', {}, 'JSON schema ', this.#schema),
+      el('label', 'Question ', this.#question),
+      el('label', 'JSON schema ', this.#schema),
       this.#wrong,
       el(
-        'div',
-        { className: 'form-end' },
+        'div.form-end',
         action('Close', () => this.dialog.close()),
         this.#ask,
       ),
     );
     this.dialog = el(
-      'dialog',
-      { id: 'shape', className: 'shortcuts shape', ariaLabel: 'Answer in a shape' },
-      el('h2', {}, 'Answer in a shape'),
-      el(
-        'p',
-        { className: 'hint' },
-        'What the model may write is held to a JSON schema, so the answer always fits it.',
-      ),
+      'dialog.shortcuts.shape',
+      { id: 'shape', ariaLabel: 'Answer in a shape' },
+      el('h2', 'Answer in a shape'),
+      el('p.hint', 'What the model may write is held to a JSON schema, so the answer always fits it.'),
       form,
       this.#value,
       this.#said,
@@ -150,9 +140,8 @@ class Shape {
     document.body.append(this.dialog);
   }
 
-  /** @param {Model} model @param {Options} options */
-  open(model, options) {
-    this.#with = { model, options };
+  open() {
+    this.#model = state.model;
     this.dialog.showModal();
     this.#question.focus();
   }
@@ -188,10 +177,10 @@ class Shape {
 
   /** @param {any} schema @param {AbortSignal} signal */
   async #draw(schema, signal) {
-    const { model, options } = this.#with;
+    const model = /** @type {Model} */ (this.#model);
     const content = this.#question.value;
     const prompt = model.info.chatTemplate ? [{ role: /** @type {const} */ ('user'), content }] : content;
-    const out = model.generate(prompt, { ...options, format: { schema }, signal });
+    const out = model.generate(prompt, { ...actions.sampling(), format: { schema }, signal });
     let tokens = 0;
     let forced = 0;
     for await (const step of out.steps()) {
@@ -201,24 +190,18 @@ class Shape {
     }
     const { finishReason, value } = await out.result();
     if (finishReason === 'stop') this.#value.replaceChildren(drawn(value));
-    this.#said.textContent = `${tokens} tokens, ${forced} of them without asking the model${ENDS[finishReason] ?? ''}.`;
-    this.#said.scrollIntoView({ block: 'nearest' }); // on low windows it is below what is seen
+    const end = ENDS[finishReason] ?? '';
+    this.#said.textContent = `${count(tokens)} tokens, ${count(forced)} of them without asking the model${end}.`;
+    this.#said.scrollIntoView({ block: 'nearest' }); // in low windows it is out of sight
     announce('The answer is there.');
   }
 }
 
-/** What is told of an answer that is not whole. @type {Record<string, string>} */
+/** Why an answer is not whole. @type {Record<string, string>} */
 const ENDS = {
   length: '; cut off at the most tokens that the settings allow',
   aborted: '; stopped',
   context: '; the context is full',
 };
 
-/** @type {Shape | null} */
-let shape = null;
-
-/** @param {Model} model @param {Options} options */
-export function openShape(model, options) {
-  shape ??= new Shape(model, options);
-  shape.open(model, options);
-}
+export const shape = new Shape();

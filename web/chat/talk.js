@@ -1,33 +1,33 @@
 /**
- * talk: the package’s chat behind a conversation: goes on where it stands, and elsewhere begins anew, where the engine
- * keeps what both have in common. While nothing is asked, what the engine has of it is kept in the store of models:
- * after a reload it goes on from there, and nothing is evaluated again. Knows the tree and the package; no page.
+ * talk: the package's chat behind a conversation. It continues the chat where it can, and else begins another one; the
+ * engine reuses their common prefix. While nothing is asked, the chat's state is saved, so that nothing is evaluated
+ * again after a reload.
  * @module
  */
 import { codeOf } from '../shell/errors.js';
+import { update } from '../shell/store.js';
 import { spoken } from '../history/tree.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** @typedef {import('../../js/options.js').ChatMessage} ChatMessage */
-/** @typedef {import('../history/archive.js').Head} Head */
-/** @typedef {import('../history/tree.js').Said} Said */
-/** @typedef {import('../history/tree.js').Tree} Tree */
+/** @import { Model } from '../../js/index.js' */
+/** @import { ChatMessage } from '../../js/options.js' */
+/** @import { Head } from '../history/archive.js' */
+/** @import { Said, Tree } from '../history/tree.js' */
 
 /** What is asked. begin: what the answer begins with; before: the leaf that was shown.
  * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, before: string | null }} Asked */
 
-/** How long nothing is asked until a conversation is kept, in milliseconds. */
+/** A chat is saved when nothing was asked for so long, in milliseconds. */
 const KEEP_AFTER = 1000;
 const NAME = 'page ';
 
-/** What a model is told, from the first message that it is still told to `until`.
- * @param {Tree} tree @param {Head | null} head @param {string | null} until @returns {ChatMessage[]} */
+/** Returns the messages of the prompt up to `until`. @param {Tree} tree @param {Head | null} head
+ * @param {string | null} until @returns {ChatMessage[]} */
 export function messagesOf(tree, head, until) {
   const messages = /** @type {ChatMessage[]} */ (tree.messages(until, head?.from));
   return head?.system ? [{ role: 'system', content: head.system }, ...messages] : messages;
 }
 
-/** The same for a model that knows no chat and goes on with one text. @param {ChatMessage[]} messages */
+/** Returns them as one text, for a model without a chat template. @param {ChatMessage[]} messages */
 function textOf(messages) {
   const said = messages.filter(({ role }) => role !== 'system');
   return said.map(({ role, content }, i) => (i && role === 'user' ? '\n' : '') + content).join('');
@@ -39,22 +39,22 @@ function same(a, b) {
 }
 
 export class Talk {
-  /** @type {Model | null} */ #model = null;
+  /** @type {Model | null} */ model = null;
   /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
-  /** The last answer, and its question, that the chat holds. */
+  /** The last answer and question in the chat. */
   #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
-  /** The conversation whose kept state was looked for. */
+  /** The conversation whose saved state was looked for. */
   #restored = '';
-  /** The conversation that is to be kept. */
+  /** The conversation that is to be saved. */
   #waiting = '';
   #timer = 0;
   /** @type {AbortController | null} */ #saving = null;
   /** @type {Promise<void>} */ #kept = Promise.resolve();
-  #isKept;
+  #library;
 
-  /** @param {(id: string) => Promise<boolean>} isKept   whether the archive has this conversation */
-  constructor(isKept) {
-    this.#isKept = isKept;
+  /** @param {import('../history/library.js').Library} library */
+  constructor(library) {
+    this.#library = library;
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && this.#keepNow());
   }
 
@@ -62,48 +62,43 @@ export class Talk {
   use(model) {
     this.#saving?.abort();
     this.leave(false);
-    this.#model = model;
+    this.model = model;
   }
 
-  /** Another conversation is opened. @param {boolean} [keep]   this one, if there is news of it */
+  /** Another conversation is opened. @param {boolean} [keep]   saves this one, if it has changed */
   leave(keep = true) {
     if (keep) this.#keepNow();
-    this.#forget();
+    this.forget();
     this.#restored = '';
   }
 
-  /** What is asked next is told from its first message on. */
-  #forget() {
+  /** The next request begins another chat. */
+  forget() {
     clearTimeout(this.#timer);
     this.#chat = null;
     this.#waiting = '';
     this.#held = { answer: null, question: null };
   }
 
-  /** The model is told less from now on. */
-  shorten() {
-    this.#forget();
-  }
-
-  /** How many tokens of context the messages take; 0 without a model. @param {ChatMessage[]} messages */
+  /** Returns the tokens of context that messages take; 0 without a model. @param {ChatMessage[]} messages */
   async count(messages) {
-    if (!this.#model || !messages.length) return 0;
-    return this.#model.countTokens(this.prompt(messages));
+    if (!this.model || !messages.length) return 0;
+    return this.model.countTokens(this.prompt(messages));
   }
 
-  /** What the model is told by messages: themselves, or one text. @param {ChatMessage[]} messages */
+  /** Returns the prompt of messages. @param {ChatMessage[]} messages */
   prompt(messages) {
-    return this.#model?.info.chatTemplate ? messages : textOf(messages);
+    return this.model?.info.chatTemplate ? messages : textOf(messages);
   }
 
-  /** An answer; in an object, since whoever awaits an answer gets its end.
-   * @param {Asked} asked @param {object} options */
+  /** Returns a generation; in an object, because awaiting a generation awaits its end. @param {Asked} asked
+   * @param {object} options */
   async ask(asked, options) {
-    const model = /** @type {Model} */ (this.#model);
+    const model = /** @type {Model} */ (this.model);
     const { tree, head, question, begin } = asked;
     clearTimeout(this.#timer);
     this.#saving?.abort();
-    const said = messagesOf(tree, head, question.id); // which has no answer on its own path
+    const said = messagesOf(tree, head, question.id); // without the question
     const user = { role: /** @type {const} */ ('user'), content: spoken(question) };
     if (!model.info.chatTemplate) return { out: model.generate(textOf([...said, user]) + (begin ?? ''), options) };
     if (!this.#chat) await this.#restore(asked);
@@ -122,7 +117,7 @@ export class Talk {
     return { out: this.#chat.send(user.content, options) };
   }
 
-  /** The chat has this answer now.
+  /** The chat holds this answer now.
    * @param {string} id   of the conversation @param {Said} question @param {Said} said */
   answered(id, question, said) {
     this.#held = { answer: said.id, question: question.id };
@@ -131,13 +126,18 @@ export class Talk {
     this.#timer = window.setTimeout(() => this.#keepNow(), KEEP_AFTER);
   }
 
+  #isKept(/** @type {string} */ id) {
+    const { archive } = this.#library;
+    return archive.kept && archive.has(id);
+  }
+
   #keepNow() {
     clearTimeout(this.#timer);
     if (this.#waiting) this.#kept = this.#keep(this.#waiting);
     this.#waiting = '';
   }
 
-  /** When what there is has been kept: the model may go then. */
+  /** Resolves when the chat is saved: then the model may go. */
   async settled() {
     this.#keepNow();
     await this.#kept;
@@ -145,20 +145,20 @@ export class Talk {
 
   /** @param {string} id */
   async #keep(id) {
-    const [model, chat] = [this.#model, this.#chat];
+    const [model, chat] = [this.model, this.#chat];
     const { signal } = (this.#saving = new AbortController());
     try {
       if (!model || !chat || !(await this.#isKept(id))) return;
       await model.stateCache.put(NAME + id, await chat.save({ signal }), { signal });
-      document.body.dataset.kept = id; // for tests
+      update({ saved: id });
     } catch {
-      // No store, no room, or asked for an answer meanwhile: then it is evaluated once more.
+      // No store, no room, or another answer was asked for: then it is evaluated once more.
     }
   }
 
-  /** Takes up what was kept of a conversation, if it is of what is shown. @param {Asked} asked */
+  /** Restores the saved state of a conversation, if it is that of what is shown. @param {Asked} asked */
   async #restore({ tree, head, question, before }) {
-    const model = /** @type {Model} */ (this.#model);
+    const model = /** @type {Model} */ (this.model);
     if (this.#restored === head.id) return;
     this.#restored = head.id;
     try {
@@ -169,17 +169,18 @@ export class Talk {
       const answer = [before, answeredBefore(tree, question)]
         .map((id) => tree.get(id))
         .find((one) => one?.role === 'assistant' && same(chat.messages, messagesOf(tree, head, one.id)));
-      if (!answer) return; // of another version: the engine keeps what both have in common
+      if (!answer) return; // of another version: the engine reuses the common prefix
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {
-      if (codeOf(error) === 'worker-failed') throw error; // else it goes by the messages
+      if (codeOf(error) === 'worker-failed') throw error; // else the messages will do
     }
   }
 
-  /** What was kept of conversations that are no more goes. */
+  /** Deletes the saved states of conversations that were deleted. */
   async sweep() {
-    const states = this.#model?.stateCache;
+    if (!this.#library.archive.kept) return;
+    const states = this.model?.stateCache;
     try {
       for (const { name } of (await states?.list()) ?? []) {
         if (name.startsWith(NAME) && !(await this.#isKept(name.slice(NAME.length)))) await states?.delete(name);
@@ -190,7 +191,7 @@ export class Talk {
   }
 }
 
-/** The last answer before a question; those that nobody answered are not part of the conversation.
+/** Returns the last answer before a question, past questions without an answer.
  * @param {Tree} tree @param {Said} question */
 function answeredBefore(tree, question) {
   let parent = tree.get(question.parent);

@@ -1,43 +1,37 @@
 /**
- * transcript: the conversation as elements: what the user said (text, never HTML) and answers, each with what can
- * be done about it. Shows rows; which ones, and what a button does, is the conversation's affair.
+ * transcript: the messages of a conversation as elements, each with its buttons. Which messages, and what a button
+ * does, is up to the conversation. The user's text is never HTML.
  * @module
  */
 import { action, announce, copy, el } from '../shell/dom.js';
 import { errorBox } from '../shell/errors.js';
 import { count } from '../shell/format.js';
+import { actions } from '../shell/store.js';
 import { MarkdownView } from '../rendering/markdown.js';
 
-/** Longer answers are announced by their beginning only. */
+/** Only the beginning of a longer answer is announced. */
 const ANNOUNCED = 600;
 
-/** @typedef {import('../history/tree.js').Said} Said */
+/** @import { Said, Attached } from '../history/tree.js' */
+/** @import { Follow } from './follow.js' */
 
-/** A thing said, which of its versions it is, whether it ends the conversation, and whether nobody answered it. untold:
- * the model is told neither it nor, where it says `before`, what is above; long: more than one turn is told.
+/** A message, which of its versions it is, whether it is the last one, and whether it has no answer. untold: it is not
+ * part of the prompt, or (`before`) nothing above it is; long: more than one turn is part of the prompt.
  * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean, untold?: '' | 'all' | 'before',
  *   long?: boolean }} Row */
 
-/**
- * What can be asked for, at any row.
- * @typedef {object} On
- * @property {(said: Said, step: number) => void} version   the one before or behind it
- * @property {(said: Said) => void} retry                   another answer
- * @property {(said: Said) => void} edit                    ask differently
- * @property {(said: Said) => void} branch                  go on from here, in a conversation of its own
- * @property {(said: Said) => void} goOn                    with an answer that was cut
- * @property {(said: Said) => void} shorten                 go on without the oldest turns
- * @property {() => void} anew                              a new conversation
- */
+/** What the buttons of a row do. version: shows the version before or after it; branch: continues in a conversation of
+ * its own; goOn: continues an answer that was cut; shorten: continues without the oldest turns.
+ * @typedef {Record<'retry' | 'edit' | 'branch' | 'goOn' | 'shorten', (said: Said) => void> &
+ *   { version: (said: Said, step: number) => void }} On */
 
 /** @typedef {{ key: string, elements: HTMLElement[] }} Shown */
 
-/** One answer: waiting, streaming, then finished with its numbers, or failed. */
 export class Answer {
-  element = el('article', { className: 'from-model', ariaLabel: 'Answer' });
+  element = el('article.from-model', { ariaLabel: 'Answer' });
   /** @type {MarkdownView | null} */ #view = null;
-  #stats = el('span', { className: 'stats' });
-  /** @type {() => void} */ #changed;
+  #stats = el('span.stats');
+  #changed;
 
   /** @param {() => void} changed   called when the element has changed its size */
   constructor(changed) {
@@ -49,10 +43,10 @@ export class Answer {
     return this.#view?.text ?? '';
   }
 
-  /** Nothing to show yet but what is going on. @param {string} what */
+  /** Shows what is going on before there is text. @param {string} what */
   waiting(what) {
     this.#view = null;
-    this.element.replaceChildren(el('p', { className: 'waiting' }, what));
+    this.element.replaceChildren(el('p.waiting', what));
     this.#changed();
   }
 
@@ -65,8 +59,8 @@ export class Answer {
     if (this.#view) return this.#view;
     const body = el('div', { dir: 'auto' });
     this.#view = new MarkdownView(body, this.#changed);
-    this.element.replaceChildren(body, el('div', { className: 'answer-foot' }, this.#stats));
-    this.#changed(); // it is lower now: who scrolls it up is the browser, and not a reader
+    this.element.replaceChildren(body, el('div.answer-foot', this.#stats));
+    this.#changed(); // it is lower now, so the browser scrolls up, not the reader
     return this.#view;
   }
 
@@ -76,7 +70,7 @@ export class Answer {
     this.#changed();
   }
 
-  /** As it was kept: nothing streams, nothing is announced. @param {Said} said @param {HTMLElement[]} buttons */
+  /** Shows a saved answer: nothing streams, nothing is announced. @param {Said} said @param {HTMLElement[]} buttons */
   restore(said, buttons) {
     this.#open().add(said.text);
     this.#open().finish();
@@ -104,20 +98,12 @@ export class Answer {
 
   /** @param {string} stats @param {string} hint @param {HTMLElement[]} buttons */
   #foot(stats, hint, buttons) {
-    const copyButton = action('Copy', () => this.#copy(copyButton), 'quiet small');
+    const copyButton = action('Copy', () => void copy(copyButton, this.text), 'quiet small');
     copyButton.hidden = !this.text;
     this.stats(stats);
     this.#stats.title = hint;
     this.element.querySelector('.answer-foot')?.replaceChildren(copyButton, ...buttons, this.#stats);
     this.#changed();
-  }
-
-  /** @param {HTMLButtonElement} button */
-  async #copy(button) {
-    button.textContent = (await copy(this.text)) ? 'Copied' : 'Could not copy';
-    setTimeout(() => {
-      button.textContent = 'Copy';
-    }, 1500);
   }
 }
 
@@ -128,11 +114,11 @@ const keyOf = ({ said, at, of, last, forgotten = false, untold = '' }) => {
 
 export class Transcript {
   /** @type {HTMLElement} */ #log;
-  /** @type {import('./follow.js').Follow} */ #follow;
+  /** @type {Follow} */ #follow;
   /** @type {Shown[]} */ #shown = [];
-  /** @type {On} */ on = { version() {}, retry() {}, edit() {}, branch() {}, goOn() {}, shorten() {}, anew() {} };
+  on = /** @type {On} */ ({});
 
-  /** @param {HTMLElement} log @param {import('./follow.js').Follow} follow */
+  /** @param {HTMLElement} log @param {Follow} follow */
   constructor(log, follow) {
     this.#log = log;
     this.#follow = follow;
@@ -140,7 +126,7 @@ export class Transcript {
     /** @type {HTMLDetailsElement[]} */
     let shut = [];
     addEventListener('beforeprint', () => {
-      // paper cannot be opened
+      // on paper nothing can be opened
       shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
       for (const one of shut) one.open = true;
     });
@@ -152,11 +138,11 @@ export class Transcript {
   /** @param {(Node | string)[]} welcome   what an empty conversation shows */
   clear(welcome) {
     this.#shown = [];
-    this.#log.replaceChildren(el('div', { className: 'empty' }, ...welcome));
+    this.#log.replaceChildren(el('div.empty', ...welcome));
     this.#follow.toStart();
   }
 
-  /** Exactly these rows; those that are there already stay as they are. @param {Row[]} rows */
+  /** Shows exactly these rows; the ones that are there already stay as they are. @param {Row[]} rows */
   show(rows) {
     this.#log.querySelector('.empty')?.remove();
     let same = 0;
@@ -171,7 +157,7 @@ export class Transcript {
     this.#follow.toEnd();
   }
 
-  /** The place of an answer that is about to come, behind what is shown. @param {Said} said */
+  /** Adds the place of an answer that is about to come. @param {Said} said */
   running(said) {
     const answer = new Answer(() => this.#follow.update());
     this.#log.append(answer.element);
@@ -180,7 +166,7 @@ export class Transcript {
     return answer;
   }
 
-  /** It has come to its end: its buttons, and its row. @param {Answer} answer @param {Row} row */
+  /** The answer has ended: shows its buttons. @param {Answer} answer @param {Row} row */
   settled(answer, row) {
     answer.finish(row.said, this.#buttons(row));
     this.#shown[this.#shown.length - 1].key = keyOf(row);
@@ -193,7 +179,7 @@ export class Transcript {
     return answer.element;
   }
 
-  /** Only the last answer can be asked for again: the others would take with them what follows. @param {Row} row */
+  /** Only the last answer can be retried: the others would take with them what follows. @param {Row} row */
   #buttons(row) {
     const buttons = [];
     const { state, full } = row.said;
@@ -203,7 +189,7 @@ export class Transcript {
     if (row.last && full) {
       const shorter = action('Continue without the oldest turns', () => this.on.shorten(row.said), 'small go-on');
       buttons.push(
-        action('New chat', () => this.on.anew(), 'small'),
+        action('New chat', () => void actions.open(null), 'small'),
         ...(row.long ? [shorter] : []),
       );
     }
@@ -218,48 +204,47 @@ export class Transcript {
   #question(row) {
     const { said } = row;
     const question = el(
-      'div',
-      { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' },
+      'div.from-user',
+      { dir: 'auto', ariaLabel: 'You', role: 'article' },
       said.text,
       ...(said.files ?? []).map(folded),
     );
     if (row.forgotten) question.classList.add('forgotten');
-    const edit = action('Edit', () => this.on.edit(said), 'quiet small later');
-    edit.setAttribute('aria-label', 'Edit this message');
-    const foot = el('div', { className: 'question-foot' }, edit);
+    const edit = action('Edit', () => this.on.edit(said), 'quiet small later', 'Edit this message');
+    const foot = el('div.question-foot', edit);
     if (row.of > 1) foot.prepend(this.#versions(row, 'message'));
     const elements = [question, foot];
     if (row.untold === 'before') {
-      elements.unshift(el('p', { className: 'told-from' }, 'The model is no longer told what is above.'));
+      elements.unshift(el('p.told-from', 'The model is no longer told what is above.'));
     }
     if (row.last) elements.push(this.#unanswered(said));
     return elements;
   }
 
-  /** The page was closed, or the model gone, before an answer began. @param {Said} said */
+  /** @param {Said} said */
   #unanswered(said) {
     const retry = action('Answer this', () => this.on.retry(said), 'quiet small retry');
-    return el('div', { className: 'answer-foot' }, retry);
+    return el('div.answer-foot', retry);
   }
 
   /** @param {Row} row @param {string} what */
   #versions({ said, at, of }, what) {
     const step = (/** @type {string} */ sign, /** @type {number} */ by, /** @type {string} */ name) => {
-      const button = action(sign, () => this.on.version(said, by), 'quiet small');
-      button.setAttribute('aria-label', `${name} version of this ${what}`);
+      const label = `${name} version of this ${what}`;
+      const button = action(sign, () => this.on.version(said, by), 'quiet small', label);
       button.disabled = at + by < 0 || at + by >= of;
       return button;
     };
     return el(
-      'span',
-      { className: 'versions', role: 'group', ariaLabel: `Versions of this ${what}` },
+      'span.versions',
+      { role: 'group', ariaLabel: `Versions of this ${what}` },
       step('‹', -1, 'Previous'),
-      el('span', {}, `${at + 1}/${of}`),
+      el('span', `${at + 1}/${of}`),
       step('›', 1, 'Next'),
     );
   }
 
-  /** A place in it, after its versions were stepped through. @param {string} id @param {string} selector */
+  /** Puts the focus on a control of a message. @param {string} id @param {string} selector */
   focus(id, selector) {
     const found = this.#shown.find(({ key }) => key.startsWith(`${id},`));
     const target = found?.elements.map((one) => one.querySelector(selector)).find(Boolean);
@@ -267,18 +252,14 @@ export class Transcript {
   }
 }
 
-/** A file of a message, shut. @param {import('../history/tree.js').Attached} file */
+/** @param {Attached} file */
 function folded({ name, text }) {
-  const head = el('summary', {}, name, el('span', { className: 'hint' }, ` ${count(text.length)} characters`));
-  return el('details', { className: 'attached' }, head, el('pre', { tabIndex: 0 }, text));
+  const head = el('summary', name, el('span.hint', ` ${count(text.length)} characters`));
+  return el('details.attached', head, el('pre', { tabIndex: 0 }, text));
 }
 
 /** @param {EventTarget | null} target */
-async function copyCode(target) {
+function copyCode(target) {
   if (!(target instanceof HTMLButtonElement) || !target.classList.contains('copy-code')) return;
-  const code = target.closest('.code')?.querySelector('pre')?.textContent ?? '';
-  target.textContent = (await copy(code)) ? 'Copied' : 'Could not copy';
-  setTimeout(() => {
-    target.textContent = 'Copy';
-  }, 1500);
+  void copy(target, target.closest('.code')?.querySelector('pre')?.textContent ?? '');
 }

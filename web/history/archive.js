@@ -1,38 +1,36 @@
 /**
- * archive: the conversations of this browser, in IndexedDB: a head for each (name, dates, settings), read for lists;
- * its words, an index for searches; and a body (all that was said), read when it is opened. Nothing is held in memory
- * but what was asked for. Where there is no IndexedDB, or when nothing is to be kept, the same in memory, until the
- * page goes.
+ * archive: the conversations of this browser in IndexedDB. Each has a head (name, dates, settings) for lists, an index
+ * of its words for searches, and a body with its messages. Without IndexedDB, or if nothing is to be kept, they are in
+ * memory.
  * @module
  */
 import { BY_SENSE, merged, spoken, wordsOf } from './tree.js';
 
-/** @typedef {import('./tree.js').Kept} Kept */
+/** @import { Kept, News } from './tree.js' */
+/** @import { Draft } from '../shell/store.js' */
 
 /**
  * @typedef {object} Head
  * @property {string} id
  * @property {string} title
- * @property {boolean} [named]    by the person: stays as it is
+ * @property {boolean} [named]    by the reader
  * @property {0 | 1} pinned
- * @property {number} created     milliseconds since 1970
+ * @property {number} created
  * @property {number} updated
  * @property {string} [system]
  * @property {Record<string, unknown>} [settings]
- * @property {ModelNote} [model]  who answered last
- * @property {string} [from]      the first message that the model is still told
+ * @property {ModelNote} [model]  that answered last
+ * @property {string} [from]      the first message of the prompt
  */
 
-/** Enough to load it again, if it did not come from a file that was chosen.
+/** Enough to load a model again, unless it came from a file.
  * @typedef {{ label: string, kind?: string, source?: string | { repo: string, file: string, revision?: string },
  *   bytes?: number }} ModelNote */
-
-/** @typedef {{ text: string, files: import('./tree.js').Attached[] }} Draft */
 
 const NAME = 'gemma-wasm';
 const VERSION = 1;
 const STORES = ['heads', 'words', 'bodies', 'drafts'];
-/** Of so many letters the beginning of a word will do: of fewer, half of all words would be found. */
+/** A shorter word is not searched as a prefix: it would find half of all words. */
 const BEGINNING = 3;
 
 /** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
@@ -46,7 +44,7 @@ function done(request) {
 /** @param {IDBTransaction} transaction @returns {Promise<void>} */
 function committed(transaction) {
   return new Promise((resolve, reject) => {
-    // Not left to its last request's end: a page that is being left does not see that any more.
+    // At once: a page that is being left does not see the end of its last request.
     transaction.commit();
     transaction.oncomplete = () => resolve();
     transaction.onerror = transaction.onabort = () => reject(transaction.error);
@@ -67,7 +65,7 @@ async function openDatabase() {
   return database;
 }
 
-/** The archive of this browser; in memory where there is none. @returns {Promise<Archive>} */
+/** @returns {Promise<Archive>} */
 export async function openArchive() {
   try {
     return new StoredArchive(await openDatabase());
@@ -78,13 +76,13 @@ export async function openArchive() {
 
 /** @typedef {StoredArchive | MemoryArchive} Archive */
 
-/** How many heads a list shows at once. */
+/** Rows of a list. */
 export const PAGE = 60;
 
 class StoredArchive {
   kept = true;
   #database;
-  /** Between tabs: ids of conversations that have changed. */
+  /** Tells other tabs the ids of conversations that have changed. */
   #channel = new BroadcastChannel(NAME);
 
   /** @param {IDBDatabase} database */
@@ -118,7 +116,7 @@ class StoredArchive {
     });
   }
 
-  /** Conversations in which every word of the question stands, or a word that begins so.
+  /** Finds conversations that have every word of the question, or a longer one.
    * @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit = PAGE) {
     const words = wordsOf([question]);
@@ -141,7 +139,7 @@ class StoredArchive {
     return (await Promise.all(ids.map((id) => done(store.get(id))))).filter(Boolean);
   }
 
-  /** @param {string} id @returns {Promise<{ head: Head, body: Kept } | null>} */
+  /** @param {string} id @returns {Promise<Whole | null>} */
   async get(id) {
     const transaction = this.#database.transaction(['heads', 'bodies']);
     const [head, body] = await Promise.all([
@@ -151,18 +149,17 @@ class StoredArchive {
     return head && body ? { head, body: body.kept } : null;
   }
 
-  /** All parts, or none. Gives what is there now. @param {Head} head @param {Kept} body
-   * @param {object} [how]
-   * @param {boolean} [how.found]   whether it is to be found by its words as they are now, which costs more
-   * @param {import('./tree.js').News} [how.news]   where another tab may have gone on too; none: this alone counts
-   * @returns {Promise<{ head: Head, body: Kept }>} */
+  /** Saves a conversation; returns what is saved now. found: updates its words, which costs more; news: merges what
+   * another tab has saved; none: replaces it.
+   * @param {Head} head @param {Kept} body @param {{ found?: boolean, news?: News }} [how]
+   * @returns {Promise<Whole>} */
   async put(head, body, { found = true, news } = {}) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
     const heads = transaction.objectStore('heads');
     const bodies = transaction.objectStore('bodies');
     const old = news && (await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]));
     const there = old?.[0] && old[1] && { head: old[0], body: old[1].kept };
-    // One that another tab has deleted is there again when something is said, not when an answer ends.
+    // A conversation that another tab has deleted comes back with a new message, not with the end of an answer.
     const asked = body.said.some(({ id, role }) => role === 'user' && news?.own.includes(id));
     if (news && !there && !asked) return { head, body };
     const now = news && there ? together(there, { head, body }, news) : { head, body };
@@ -179,7 +176,7 @@ class StoredArchive {
     return (await done(this.#read('heads').count(id))) > 0;
   }
 
-  /** Change what is known about one: its name, whether it is pinned. @param {string} id @param {Partial<Head>} news */
+  /** Changes its name or pin. @param {string} id @param {Partial<Head>} news */
   async change(id, news) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
     const heads = transaction.objectStore('heads');
@@ -200,13 +197,7 @@ class StoredArchive {
     this.#channel.postMessage(id);
   }
 
-  async clear() {
-    const transaction = this.#database.transaction(STORES, 'readwrite');
-    for (const store of STORES) transaction.objectStore(store).clear();
-    await committed(transaction);
-  }
-
-  /** What was being written. @param {string} id @returns {Promise<Draft | undefined>} */
+  /** @param {string} id @returns {Promise<Draft | undefined>} */
   async draft(id) {
     return done(this.#read('drafts').get(id));
   }
@@ -219,11 +210,7 @@ class StoredArchive {
     await committed(transaction);
   }
 
-  async count() {
-    return done(this.#read('heads').count());
-  }
-
-  /** Everything, one after the other: for export. @returns {AsyncGenerator<{ head: Head, body: Kept }>} */
+  /** @returns {AsyncGenerator<Whole>} */
   async *all() {
     for (const id of await done(this.#read('heads').getAllKeys())) {
       const one = await this.get(String(id));
@@ -237,16 +224,17 @@ export class MemoryArchive {
   /** @type {Map<string, { head: Head, body: Kept, words: string[] }>} */ #all = new Map();
   /** @type {Map<string, Draft>} */ #drafts = new Map();
 
-  /** @param {number} [limit] @returns {Promise<Head[]>} */
-  async list(limit = PAGE) {
-    return inOrder([...this.#all.values()].map(({ head }) => head)).slice(0, limit);
+  /** @param {number} [limit] */
+  list(limit) {
+    return this.search('', limit);
   }
 
   /** @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit = PAGE) {
     const asked = wordsOf([question]);
     const fits = (/** @type {string[]} */ words) => asked.every((word) => words.some((w) => w.startsWith(word)));
-    return inOrder([...this.#all.values()].filter(({ words }) => fits(words)).map(({ head }) => head)).slice(0, limit);
+    const found = [...this.#all.values()].filter(({ words }) => fits(words)).map(({ head }) => head);
+    return found.sort((a, b) => b.pinned - a.pinned || b.updated - a.updated).slice(0, limit);
   }
 
   /** @param {string} id */
@@ -257,7 +245,7 @@ export class MemoryArchive {
 
   heard() {}
 
-  /** No other tab has it. @param {Head} head @param {Kept} body */
+  /** @param {Head} head @param {Kept} body */
   async put(head, body) {
     this.#all.set(head.id, structuredClone({ head, body, words: wordsIn(head, body) }));
     return { head, body };
@@ -273,11 +261,6 @@ export class MemoryArchive {
   async remove(id) {
     this.#all.delete(id);
     this.#drafts.delete(id);
-  }
-
-  async clear() {
-    this.#all.clear();
-    this.#drafts.clear();
   }
 
   /** @param {string} id */
@@ -296,32 +279,23 @@ export class MemoryArchive {
     else this.#drafts.delete(id);
   }
 
-  async count() {
-    return this.#all.size;
-  }
-
-  /** @returns {AsyncGenerator<{ head: Head, body: Kept }>} */
+  /** @returns {AsyncGenerator<Whole>} */
   async *all() {
-    for (const id of this.#all.keys()) yield/** @type {{ head: Head, body: Kept }} */ (await this.get(id));
+    for (const id of this.#all.keys()) yield/** @type {Whole} */ (await this.get(id));
   }
 }
 
 /** @typedef {{ head: Head, body: Kept }} Whole */
 
-/** The name and the pin are the list's, and change through it alone.
- * @param {Whole} there @param {Whole} here @param {import('./tree.js').News} news @returns {Whole} */
+/** Merges two copies. The name and the pin change through the list alone.
+ * @param {Whole} there @param {Whole} here @param {News} news @returns {Whole} */
 function together(there, here, news) {
   const { title, named, pinned, updated } = there.head;
   const head = { ...here.head, title, pinned, updated: Math.max(updated, here.head.updated), ...(named && { named }) };
   return { head, body: merged(there.body, here.body, news) };
 }
 
-/** What it can be found by. @param {Head} head @param {Kept} body */
+/** @param {Head} head @param {Kept} body */
 function wordsIn(head, body) {
   return wordsOf([head.title, ...body.said.map(spoken)]);
-}
-
-/** @param {Head[]} heads */
-function inOrder(heads) {
-  return heads.sort((a, b) => b.pinned - a.pinned || b.updated - a.updated);
 }

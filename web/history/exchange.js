@@ -1,14 +1,14 @@
 /**
- * exchange: conversations as files: JSON that can be read in again, whole and with all its versions, and Markdown for
- * people. What is read in comes from outside: it is checked, and gets an id of its own.
+ * exchange: conversations as files: JSON, with all versions, which can be imported again; and Markdown for people. An
+ * imported file is untrusted: it is checked, and its conversations get new ids.
  * @module
  */
 import { PageError } from '../shell/errors.js';
-import { Tree, newId, spoken, titleOf } from './tree.js';
+import { titleOf } from '../shell/format.js';
+import { Tree, newId, spoken } from './tree.js';
 
-/** @typedef {import('./archive.js').Head} Head */
-/** @typedef {import('./tree.js').Kept} Kept */
-/** @typedef {import('./tree.js').Said} Said */
+/** @import { Head } from './archive.js' */
+/** @import { Kept, Said, Attached } from './tree.js' */
 
 const FORMAT = 'gemma-wasm conversations';
 
@@ -18,7 +18,7 @@ export function toJson(conversations) {
   return JSON.stringify({ format: FORMAT, version: 1, conversations: plain }, null, 1);
 }
 
-/** The path that is shown. @param {{ head: Head, body: Kept }} conversation */
+/** Writes the path that is shown. @param {{ head: Head, body: Kept }} conversation */
 export function toMarkdown({ head, body }) {
   const parts = [
     `# ${head.title}`,
@@ -57,7 +57,7 @@ function conversation(given, at) {
   return { head: headOf(given, said), body: { said, leaf: last } };
 }
 
-/** Each stands after one that came before it: no circles. @param {Said[]} said */
+/** Returns whether each message follows an earlier one: no circles. @param {Said[]} said */
 function grows(said) {
   const before = new Set();
   return said.every(({ id, parent }) => {
@@ -80,7 +80,7 @@ function oneSaid(one) {
   return { id, parent, role, text, state: known, ...attached(files), ...strings({ stats, hint, model }) };
 }
 
-/** @param {any} files @returns {{ files?: import('./tree.js').Attached[] }} */
+/** @param {any} files @returns {{ files?: Attached[] }} */
 function attached(files) {
   if (!Array.isArray(files) || !files.length) return {};
   if (files.some((file) => typeof file?.name !== 'string' || typeof file.text !== 'string')) {

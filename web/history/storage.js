@@ -1,7 +1,6 @@
 /**
- * storage: small choices (theme, sampling settings) kept in localStorage, which never holds keys, prompts or answers;
- * and, in the tab's own sessionStorage, what it was left with, until the archive has that. Where they are forbidden the
- * page works without.
+ * storage: small choices (theme, sampling settings) in localStorage, which never holds keys, prompts or answers; and in
+ * sessionStorage what the tab was left with, until the archive has it. Where they are forbidden the page works without.
  * @module
  */
 
@@ -31,9 +30,11 @@ export function remember(key, value) {
   }
 }
 
-/** What was said, and what was being written, when the tab was left. IndexedDB takes what it is given then or does not;
- * this takes it at once.
- * @typedef {{ id?: string, draft?: import('./archive.js').Draft, head?: import('./archive.js').Head,
+/** Conversations are not to be kept. */
+export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
+
+/** What was said and being written when the tab was left: IndexedDB may not finish then, sessionStorage does.
+ * @typedef {{ id?: string, draft?: import('../shell/store.js').Draft, head?: import('./archive.js').Head,
  *   body?: import('./tree.js').Kept, news?: import('./tree.js').News }} Left */
 const LEFT = `${PREFIX}left`;
 
@@ -43,7 +44,7 @@ export function leaveBehind(left) {
     if (left) sessionStorage.setItem(LEFT, JSON.stringify(left));
     else sessionStorage.removeItem(LEFT);
   } catch {
-    // Forbidden, or larger than it takes: the archive has all but the last second.
+    // Forbidden or too large: the archive has all but the last second.
   }
 }
 

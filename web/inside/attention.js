@@ -1,5 +1,5 @@
 /**
- * attention: where the model looks: for a token, a layer and a head, the weights of all tokens before.
+ * attention: the weights of all tokens before a token, for a layer and a head.
  * @module
  */
 import { el } from '../shell/dom.js';
@@ -7,10 +7,10 @@ import { plural } from '../shell/format.js';
 import { largest, percent, range, spoken, windowOf } from './numbers.js';
 import { Strip, hint, paragraph, select } from './parts.js';
 
-/** @typedef {import('./subject.js').Look} Look */
-/** @typedef {import('../../js/protocol.js').InsideLayer} InsideLayer */
+/** @import { Look } from './subject.js' */
+/** @import { InsideLayer } from '../../js/protocol.js' */
 
-/** One token's weights: of all layers and heads. @typedef {{ at: number, layers: InsideLayer[] }} Seen */
+/** A token's weights. @typedef {{ at: number, layers: InsideLayer[] }} Seen */
 
 /** @param {Look} look */
 export async function showAttention(look) {
@@ -26,8 +26,8 @@ export async function showAttention(look) {
   const window = windowOf((await model.inspect()).metadata);
   /** @type {Seen | null} */
   let seen = null;
-  const place = el('div', { className: 'others' });
-  const sentence = el('p', { className: 'said' });
+  const place = el('div.others');
+  const sentence = el('p.said');
   const strip = new Strip('Tokens: choose the one that looks', tokens, (next) => {
     choices.token = next;
     look.run(async (during) => {
@@ -53,7 +53,7 @@ export async function showAttention(look) {
   shade();
 }
 
-/** What stands behind a token has no say, but where models look both ways.
+/** Only bidirectional models read what follows a token.
  * @param {Look} look @param {number} at @param {AbortSignal} signal @returns {Promise<Seen>} */
 async function weightsOf({ model, subject: { ids } }, at, signal) {
   const read = model.info.embedding ? ids : ids.slice(0, at + 1);
@@ -67,8 +67,7 @@ function pickers({ choices }, { layers, heads }, shade) {
   choices.head = Math.min(choices.head, heads - 1);
   const numbers = (/** @type {number} */ n) => range(0, n).map((i) => /** @type {[number, string]} */ ([i, `${i}`]));
   return el(
-    'div',
-    { className: 'controls' },
+    'div.controls',
     select('Layer', numbers(layers), choices.layer, (value) => {
       choices.layer = Number(value);
       shade();
@@ -84,7 +83,7 @@ function pickers({ choices }, { layers, heads }, shade) {
 function shadeStrip(strip, { model, subject: { tokens }, choices }, { at, layers }, window) {
   const { kind, attention = {} } = layers[choices.layer];
   const weights = attention[choices.head];
-  const back = model.info.embedding ? Math.floor(window / 2) : window - 1; // of those that look both ways half
+  const back = model.info.embedding ? Math.floor(window / 2) : window - 1; // half of a bidirectional window
   const [top] = largest(weights, 1);
   const begins = kind === 'local' && window ? Math.max(0, at - back) : 0;
   for (let i = strip.first; i < tokens.length; i++) {
@@ -96,7 +95,7 @@ function shadeStrip(strip, { model, subject: { tokens }, choices }, { at, layers
   }
   const most = largest(weights, 5).map((i) => `${spoken(tokens[i].text)} ${percent(weights[i])}`);
   return [
-    el('strong', {}, `Layer ${choices.layer}, head ${choices.head}: `),
+    el('strong', `Layer ${choices.layer}, head ${choices.head}: `),
     el('span', { className: `kind ${kind}` }, kind),
     ` ${reach(kind, window, begins)} From ${spoken(tokens[at].text)} it looks most at ${most.join(', ')}.`,
     hint(

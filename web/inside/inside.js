@@ -1,11 +1,13 @@
 /**
- * inside: the drawer of the look inside: what is looked at, five views of it, one request at a time. It never disturbs
- * an answer: while one is made it waits, and what it had asked for is aborted.
+ * inside: the panel of the look inside: a text and five views of it, one request at a time. An answer that begins
+ * aborts the request; the look waits until the answer has ended.
  * @module
  */
 /// <reference path="../css.d.ts" />
 import { action, el, sheetOf } from '../shell/dom.js';
 import { codeOf, errorBox } from '../shell/errors.js';
+import { titleOf } from '../shell/format.js';
+import { state, update } from '../shell/store.js';
 import { showAttention } from './attention.js';
 import { showLayers } from './layers.js';
 import { hint, select, stepped } from './parts.js';
@@ -14,14 +16,10 @@ import { ofAnswer, ofText } from './subject.js';
 import { showTokens } from './tokens.js';
 import { showWalk } from './walk.js';
 import { showWords } from './words.js';
-import { titleOf } from '../history/tree.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** @typedef {import('./subject.js').Subject} Subject */
+/** @import { Model } from '../../js/index.js' */
+/** @import { Subject, Look, Choices } from './subject.js' */
 
-/** @typedef {import('./subject.js').Host} Host */
-/** @typedef {import('./subject.js').Look} Look */
-/** @typedef {import('./subject.js').Choices} Choices */
 /** @typedef {{ name: string, show: (look: Look) => Promise<void>, words: boolean }} View   words: needs a next word */
 /** @type {Record<string, View>} */
 const VIEWS = {
@@ -32,62 +30,58 @@ const VIEWS = {
   tokens: { name: 'Tokens', show: showTokens, words: false },
 };
 
-/** What is looked at, beside the ids of answers. */
+/** What is looked at, if not the answer of an id. */
 const LAST = 'last';
 const OWN = 'own';
-/** What the keyboard comes to first, in a view. */
+/** The first control of a view. */
 const TABBED = '[tabindex="0"], button, select, textarea';
-/** Longer work is told of. */
+/** Longer work is announced. */
 const TOLD_AFTER = 600;
 const SAMPLE = 'The cat sat on the mat and looked at the';
 
-/** Of a new subject. @returns {Choices} */
+/** @returns {Choices} */
 const fresh = () => ({ word: -1, span: 8, end: 0, token: -1, layer: -1, head: 0, walk: -1, step: 0, text: undefined });
 
 export class Inside {
   style = sheetOf(css);
   #place;
-  #host;
-  #close;
+  #conversation;
   #view = 'words';
   #wanted = LAST;
   #own = SAMPLE;
   /** @type {{ key: string, model: Model, subject: Subject } | null} */ #kept = null;
   #choices = fresh();
   /** @type {AbortController | null} */ #running = null;
-  #about = el('div', { className: 'about' });
-  #tabs = el('div', { className: 'tabs', role: 'tablist', ariaLabel: 'Views' });
-  #note = el('p', { className: 'note', role: 'status' });
-  #panel = el('div', { id: 'inside-panel', className: 'inside-panel', role: 'tabpanel' });
+  #about = el('div.about');
+  #tabs = el('div.tabs', { role: 'tablist', ariaLabel: 'Views' });
+  #note = el('p.note', { role: 'status' });
+  #panel = el('div.inside-panel', { id: 'inside-panel', role: 'tabpanel' });
 
-  /** @param {HTMLElement} place @param {Host} host @param {() => void} close */
-  constructor(place, host, close) {
+  /** @param {HTMLElement} place @param {import('../chat/conversation.js').Conversation} conversation */
+  constructor(place, conversation) {
     this.#place = place;
-    this.#host = host;
-    this.#close = close;
+    this.#conversation = conversation;
     this.#tabs.addEventListener('keydown', (event) => this.#key(event));
   }
 
   open() {
-    const close = action('Close', this.#close, 'quiet');
-    const head = el('div', { className: 'settings-head' }, el('h2', {}, 'Look inside'), close);
+    const close = action('Close', () => update({ panel: '' }), 'quiet');
+    const head = el('div.settings-head', el('h2', 'Look inside'), close);
     this.#place.replaceChildren(head, this.#about, this.#tabs, this.#note, this.#panel);
     this.#showTabs();
     this.changed();
     /** @type {HTMLElement} */ (this.#tabs.querySelector('[tabindex="0"]')).focus();
   }
 
-  /** Nothing is asked for any more, nothing is held, nothing stands there. */
   close() {
     this.#stop();
     this.#kept = null;
     for (const one of [this.#place, this.#about, this.#tabs, this.#panel]) one.replaceChildren();
   }
 
-  /** The conversation or the model is another one, or an answer has begun or ended. */
   changed() {
     this.#stop();
-    if (this.#host.busy()) return this.#wait();
+    if (state.busy) return this.#wait();
     const active = document.activeElement;
     const inPanel = this.#panel.contains(active);
     const writes = active instanceof HTMLTextAreaElement && this.#about.contains(active);
@@ -112,7 +106,7 @@ export class Inside {
         const chosen = id === this.#view;
         const tab = action(name, () => this.#choose(id));
         Object.assign(tab, { id: `inside-${id}`, role: 'tab', tabIndex: chosen ? 0 : -1 });
-        tab.setAttribute('aria-selected', String(chosen));
+        tab.ariaSelected = String(chosen);
         tab.setAttribute('aria-controls', this.#panel.id);
         return tab;
       }),
@@ -139,9 +133,9 @@ export class Inside {
     this.#show();
   }
 
-  /** What can be looked at: the answers, latest first, and a text of one's own. */
+  /** Lists the answers, latest first, and a text of one's own. */
   #showAbout() {
-    const answers = this.#host.answers();
+    const { answers } = this.#conversation;
     const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);
     if (!known) this.#wanted = LAST;
     if (!answers.length) this.#wanted = OWN;
@@ -167,7 +161,7 @@ export class Inside {
 
   #ownField() {
     const field = el('textarea', { rows: 2, dir: 'auto', value: this.#own });
-    field.setAttribute('aria-label', 'Text to look into');
+    field.ariaLabel = 'Text to look into';
     field.addEventListener('input', () => {
       this.#own = field.value;
       this.#show();
@@ -179,7 +173,7 @@ export class Inside {
   #show(focus) {
     const { show, words } = VIEWS[this.#view];
     this.#run(async (signal) => {
-      const model = this.#host.model();
+      const { model } = state;
       if (!model) return;
       if (words && model.info.embedding)
         return this.#say('This model makes vectors of texts: it has no next word to show.');
@@ -190,7 +184,7 @@ export class Inside {
         subject,
         panel: this.#panel,
         signal,
-        host: this.#host,
+        conversation: this.#conversation,
         choices: this.#choices,
         run: (task) => void this.#run(task),
         again: (place) => this.#show(place),
@@ -205,7 +199,7 @@ export class Inside {
 
   /** @param {Model} model @param {AbortSignal} signal */
   async #subject(model, signal) {
-    const answers = this.#host.answers();
+    const { answers } = this.#conversation;
     const answer =
       this.#wanted === OWN ? null : (answers.find(({ said }) => said.id === this.#wanted) ?? answers.at(-1));
     const key = answer ? `${answer.said.id} ${answer.said.text}` : `${OWN} ${this.#own}`;
@@ -217,13 +211,13 @@ export class Inside {
     return subject;
   }
 
-  /** One thing at a time, and none while an answer is made. @param {(signal: AbortSignal) => Promise<void>} task
+  /** Runs one task at a time, and none while an answer runs. @param {(signal: AbortSignal) => Promise<void>} task
    * @param {string} [focus] */
   async #run(task, focus) {
     this.#stop();
-    if (this.#host.busy()) return this.#wait();
+    if (state.busy) return this.#wait();
     const running = (this.#running = new AbortController());
-    this.#panel.setAttribute('aria-busy', 'true');
+    this.#panel.ariaBusy = 'true';
     const timer = setTimeout(() => {
       if (this.#running === running) this.#note.textContent = 'The model is at work on it …';
     }, TOLD_AFTER);
@@ -240,7 +234,7 @@ export class Inside {
     if (target instanceof HTMLElement) target.focus();
   }
 
-  /** A model that is gone is told of by the page. @param {unknown} error */
+  /** @param {unknown} error   the page itself shows that a model is gone */
   #failed(error) {
     if (['disposed', 'aborted'].includes(codeOf(error))) return;
     this.#panel.replaceChildren(errorBox(error));

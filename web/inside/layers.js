@@ -1,12 +1,12 @@
 /**
- * layers: the logit lens: at each token, what each layer would have said if it had been the last.
+ * layers: the logit lens: what each layer would predict at each token, if it were the last.
  * @module
  */
 import { action, el } from '../shell/dom.js';
 import { percent, range, shown, spoken } from './numbers.js';
 import { bars, hint, paragraph, quoted, select, stepped } from './parts.js';
 
-/** @typedef {import('./subject.js').Look} Look */
+/** @import { Look } from './subject.js' */
 /** @typedef {import('../../js/protocol.js').Inside} Seen */
 
 const LENS = 5;
@@ -23,8 +23,8 @@ export async function showLayers(look) {
   } = look;
   const span = Math.min(choices.span, tokens.length);
   const end = Math.min(tokens.length, Math.max(span, choices.end || tokens.length));
-  const place = el('div', { className: 'grid-place', tabIndex: -1 });
-  const details = el('div', { className: 'others' });
+  const place = el('div.grid-place', { tabIndex: -1 });
+  const details = el('div.others');
   panel.replaceChildren(
     paragraph(
       'What would come next, if the model stopped at this layer? The last layer, on top, is what it says. ' +
@@ -43,7 +43,7 @@ export async function showLayers(look) {
   show(seen.layers.length - 1, span - 1);
 }
 
-/** Which tokens are shown. @param {Look} look @param {number} span @param {number} end */
+/** @param {Look} look @param {number} span @param {number} end */
 function controls({ subject: { tokens }, choices, again }, span, end) {
   const move = (/** @type {number} */ by) => () => {
     choices.end = Math.min(tokens.length, Math.max(span, end + by));
@@ -54,15 +54,14 @@ function controls({ subject: { tokens }, choices, again }, span, end) {
   earlier.disabled = end <= span;
   later.disabled = end >= tokens.length;
   return el(
-    'div',
-    { className: 'controls' },
+    'div.controls',
     select('Show', SPANS, choices.span, (value) => {
       choices.span = Number(value);
       again('select');
     }),
     earlier,
     later,
-    el('span', { className: 'hint' }, `tokens ${end - span + 1} to ${end} of ${tokens.length}`),
+    el('span.hint', `tokens ${end - span + 1} to ${end} of ${tokens.length}`),
   );
 }
 
@@ -82,13 +81,8 @@ function grid({ tokens, positions, layers }, show) {
       ...lens.map((likely, column) => cell(likely[0], { layer, column, position: positions[column] })),
     ),
   );
-  const table = el(
-    'table',
-    { className: 'lens', role: 'grid' },
-    el('thead', {}, head),
-    el('tbody', {}, ...rows.reverse()),
-  );
-  table.setAttribute('aria-label', 'What each layer would say next, by token');
+  const table = el('table.lens', { role: 'grid' }, el('thead', head), el('tbody', ...rows.reverse()));
+  table.ariaLabel = 'What each layer would say next, by token';
   moves(table, show);
   return table;
 }
@@ -110,7 +104,7 @@ function cell({ id, text, probability }, place) {
   return found;
 }
 
-/** One cell has the focus; arrows lead on. Pointing at one shows it too.
+/** Arrow keys move the focus between cells. Pointing at a cell shows it too.
  * @param {HTMLTableElement} table @param {(layer: number, column: number) => void} show */
 function moves(table, show) {
   const rows = [...table.tBodies[0].rows].map((row) => /** @type {HTMLElement[]} */ ([...row.querySelectorAll('td')]));
@@ -143,7 +137,7 @@ function cellDetails({ tokens, positions, layers }, at, column) {
   const { lens = [], kind } = layers[at];
   const { text } = tokens[positions[column]];
   const rows = lens[column].map(({ id, text: other, probability }) => ({ id, text: other, share: probability }));
-  const title = el('h3', {}, `Layer ${at} (${kind}), after `, quoted(text));
+  const title = el('h3', `Layer ${at} (${kind}), after `, quoted(text));
   return [
     title,
     bars(`What layer ${at} would say`, rows),

@@ -1,6 +1,5 @@
 /**
- * numbers: what the look inside reckons from the model's numbers, and how numbers and tokens are written. Pure:
- * knows no page and no model.
+ * numbers: pure functions of the look inside: from logits to chances, and how numbers and tokens are written.
  * @module
  */
 
@@ -9,10 +8,11 @@
 /** probability: of the model; chance: to be drawn, after the settings. @typedef {{ id: number, logit: number,
  *   probability: number, chance: number }} Candidate */
 
-/** Less likely ones are not looked at: there are hundreds of thousands. */
+/** Less likely tokens, hundreds of thousands, are left out. */
 const LEAST = 1e-7;
 
-/** From scores to the draw, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept: how many are left.
+/** Computes the chances to be drawn, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept: how many
+ * tokens are left.
  * @param {ArrayLike<number>} logits @param {Sampling} sampling @returns {{ candidates: Candidate[], kept: number }} */
 export function chances(logits, { temperature, topK, topP }) {
   const likely = softmax(logits);
@@ -41,7 +41,7 @@ function softmax(logits) {
   return found.sort((a, b) => b.logit - a.logit || a.id - b.id);
 }
 
-/** The likeliest that together reach `share` of what there is. @template {{ probability: number }} T
+/** Returns the likeliest that together reach `share` of the total. @template {{ probability: number }} T
  * @param {T[]} sorted @param {number} share @returns {T[]} */
 function nucleus(sorted, share) {
   const total = sum(sorted.map(({ probability }) => probability));
@@ -53,28 +53,28 @@ function nucleus(sorted, share) {
 /** @param {number[]} numbers */
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-/** Below which probability a word counts as unsure: a little, quite, very. */
+/** A less likely word counts as a little, quite, very unsure. */
 export const UNSURE = [0.25, 0.1, 0.03];
 
-/** 0: the model expected it; 3: hardly. @param {number} probability */
+/** Returns 0 for an expected word, up to 3. @param {number} probability */
 export function unsure(probability) {
   return UNSURE.filter((limit) => probability < limit).length;
 }
 
-/** The places of the largest, largest first. @param {ArrayLike<number>} numbers @param {number} count */
+/** Returns the indices of the largest, largest first. @param {ArrayLike<number>} numbers @param {number} count */
 export function largest(numbers, count) {
   const places = Array.from({ length: numbers.length }, (_, i) => i).filter((i) => numbers[i] > 0);
   return places.sort((a, b) => numbers[b] - numbers[a] || a - b).slice(0, count);
 }
 
-/** How far local layers look, as the file says; 0: it says nothing.
+/** Returns the sliding window of the file; 0: it has none.
  * @param {{ key: string, value?: unknown }[]} metadata */
 export function windowOf(metadata) {
   const found = metadata.find(({ key }) => key.endsWith('.attention.sliding_window'));
   return typeof found?.value === 'number' || typeof found?.value === 'bigint' ? Number(found.value) : 0;
 }
 
-/** Whole numbers from `first` up to and without `end`. @param {number} first @param {number} end */
+/** Returns the integers from `first` to before `end`. @param {number} first @param {number} end */
 export function range(first, end) {
   return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }
@@ -86,13 +86,13 @@ export function percent(share) {
   return `${Number((100 * share).toFixed(digits))}\u00a0%`;
 }
 
-/** A token where it stands alone: blanks can be seen. @param {string} text */
+/** Makes the blanks of a token visible. @param {string} text */
 export function shown(text) {
   const edges = text.replace(/^ +| +$/g, (blanks) => '·'.repeat(blanks.length));
   return edges.replace(/\n/g, '⏎').replace(/\t/g, '⇥') || '(nothing)';
 }
 
-/** A token read aloud. @param {string} text */
+/** Writes a token for screen readers. @param {string} text */
 export function spoken(text) {
   const core = text.trim();
   if (core) return `“${core}”`;

@@ -1,43 +1,43 @@
 /**
- * parts: what several views of the look inside are built of: a text as tokens to choose from, bars, pictures.
+ * parts: shared parts of the views: a text as tokens to choose from, bars, pictures.
  * @module
  */
 import { el } from '../shell/dom.js';
 import { percent, shown, spoken } from './numbers.js';
 
-/** @typedef {import('./numbers.js').Token} Token */
+/** @import { Token } from './numbers.js' */
 
 /** Texts are shown by their end. */
 const MOST_SHOWN = 600;
 
-/** Steps that keys make in a row of things. @param {string} key @param {number} at @param {number} count */
+/** Returns where a key leads in a row. @param {string} key @param {number} at @param {number} count */
 export function stepped(key, at, count) {
   /** @type {Record<string, number>} */
   const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: count - 1 };
   return key in to ? Math.min(count - 1, Math.max(0, to[key])) : at;
 }
 
-/** A text as its tokens, one of which is chosen: by click and by arrow keys. */
+/** A text as tokens, one of which is chosen by click or arrow keys. */
 export class Strip {
-  element = el('div', { className: 'strip', role: 'listbox', dir: 'auto' });
+  element = el('div.strip', { role: 'listbox', dir: 'auto' });
   /** @type {HTMLElement[]} */ #options;
   #first;
   #tokens;
   #at = -1;
   #on;
 
-  /** @param {string} label @param {Token[]} tokens @param {(at: number) => void} on   chosen, by its place
-   * @param {number} [from]   tokens before it are left out */
+  /** @param {string} label @param {Token[]} tokens @param {(at: number) => void} on   chosen
+   * @param {number} [from]   the first one that is shown */
   constructor(label, tokens, on, from = 0) {
     this.#tokens = tokens;
     this.#first = Math.max(from, tokens.length - MOST_SHOWN);
     this.#on = on;
-    this.element.setAttribute('aria-label', label);
+    this.element.ariaLabel = label;
     this.#options = tokens.slice(this.#first).map(({ id, text }, i) => {
       const at = this.#first + i;
       const option = el('span', { role: 'option', tabIndex: -1, onclick: () => this.choose(at, true) }, flowing(text));
       Object.assign(option.dataset, { at, id });
-      option.setAttribute('aria-selected', 'false');
+      option.ariaSelected = 'false';
       return option;
     });
     this.element.append(...this.#options);
@@ -58,12 +58,12 @@ export class Strip {
     this.choose(this.#first + next, true);
   }
 
-  /** @param {number} at @param {boolean} [asked]   by hand: the focus goes there, and it is told */
+  /** @param {number} at @param {boolean} [asked]   by the reader: it gets the focus */
   choose(at, asked = false) {
     const option = this.#options[at - this.#first];
     if (!option) return;
     for (const one of this.#options) {
-      one.setAttribute('aria-selected', String(one === option));
+      one.ariaSelected = String(one === option);
       one.tabIndex = one === option ? 0 : -1;
     }
     this.#at = at;
@@ -89,10 +89,10 @@ export class Strip {
   }
 }
 
-/** Where a text goes on: a line's end can be seen, and ends the line. @param {string} text */
+/** Shows the ends of lines. @param {string} text */
 const flowing = (text) => text.replace(/\n/g, '⏎\n');
 
-/** Small shares would not be seen in proportion. @param {number} share */
+/** Small shares would be invisible in proportion. @param {number} share */
 export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, share)))).toFixed(1)}%`;
 
 /** @typedef {{ id: number, text: string, share: number, value?: string, note?: string, chosen?: boolean,
@@ -102,26 +102,25 @@ export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, s
 export function bars(label, rows) {
   const most = Math.max(1e-9, ...rows.map(({ share }) => share));
   const list = el(
-    'ol',
-    { className: 'bars' },
+    'ol.bars',
     ...rows.map((row) => {
-      const bar = el('span', { className: 'bar-line', ariaHidden: 'true' });
+      const bar = el('span.bar-line', { ariaHidden: 'true' });
       bar.style.setProperty('--share', `${((100 * row.share) / most).toFixed(1)}%`);
-      const name = el('span', { className: 'piece', dir: 'auto' }, shown(row.text));
+      const name = el('span.piece', { dir: 'auto' }, shown(row.text));
       const item = el(
         'li',
         { className: row.chosen ? 'chosen' : '' },
         name,
         bar,
-        el('span', { className: 'share' }, row.value ?? percent(row.share)),
+        el('span.share', row.value ?? percent(row.share)),
       );
-      if (row.note) item.append(el('span', { className: 'hint' }, row.note));
+      if (row.note) item.append(el('span.hint', row.note));
       if (row.button) item.append(row.button);
       Object.assign(item.dataset, { id: row.id, p: row.share });
       return item;
     }),
   );
-  list.setAttribute('aria-label', label);
+  list.ariaLabel = label;
   return list;
 }
 
@@ -134,29 +133,24 @@ export function select(label, options, chosen, on) {
     ...options.map(([value, text]) => el('option', { value: String(value) }, text)),
   );
   field.value = String(chosen);
-  return el('label', { className: 'pick' }, label, field);
+  return el('label.pick', label, field);
 }
 
 /** @param {...(Node | string)} parts */
-export const paragraph = (...parts) => el('p', {}, ...parts);
+export const paragraph = (...parts) => el('p', ...parts);
 /** @param {...(Node | string)} parts */
-export const hint = (...parts) => el('p', { className: 'hint' }, ...parts);
-/** A token with its id, in a list. @param {Token} token */
+export const hint = (...parts) => el('p.hint', ...parts);
+/** @param {Token} token */
 export function piece({ id, text }) {
-  const item = el(
-    'li',
-    {},
-    el('span', { className: 'piece', dir: 'auto' }, shown(text)),
-    el('span', { className: 'id' }, `${id}`),
-  );
+  const item = el('li', el('span.piece', { dir: 'auto' }, shown(text)), el('span.id', `${id}`));
   item.dataset.id = String(id);
   return item;
 }
 
-/** A token within a sentence. @param {string} text */
-export const quoted = (text) => el('code', { className: 'piece', dir: 'auto' }, shown(text));
+/** @param {string} text */
+export const quoted = (text) => el('code.piece', { dir: 'auto' }, shown(text));
 
-/** An element of a picture. @param {string} tag @param {Record<string, string | number>} attributes
+/** @param {string} tag @param {Record<string, string | number>} attributes
  * @param {...Node} children @returns {SVGElement} */
 export function svg(tag, attributes, ...children) {
   const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -165,7 +159,7 @@ export function svg(tag, attributes, ...children) {
   return /** @type {SVGElement} */ (node);
 }
 
-/** A picture, and what it shows in words. @param {number} width @param {number} height @param {string} words
+/** @param {number} width @param {number} height @param {string} words
  * @param {...Node} children */
 export function picture(width, height, words, ...children) {
   const whole = { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': words, class: 'picture' };

@@ -1,32 +1,19 @@
 /**
- * subject: what is looked at, as the model reads it: an answer behind all that was said before it, or a text of
- * one's own.
+ * subject: what is looked at, as the model reads it: an answer behind its prompt, or a text of one's own.
  * @module
  */
 import { PageError } from '../shell/errors.js';
 import { count } from '../shell/format.js';
 import { range } from './numbers.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** @typedef {import('../../js/protocol.js').GenerateResult} GenerateResult */
-/** @typedef {import('../history/tree.js').Said} Said */
-/** @typedef {import('./numbers.js').Token} Token */
+/** @import { Model } from '../../js/index.js' */
+/** @import { Said } from '../history/tree.js' */
+/** @import { Token } from './numbers.js' */
+/** @import { Conversation } from '../chat/conversation.js' */
 /** @typedef {Conversation['answers'][number]} ShownAnswer */
-/** @typedef {import('../chat/conversation.js').Conversation} Conversation */
 
-/** All that the model reads, as tokens; start: where the answer begins, of a text of one's own its second token.
+/** start: the first token of the answer, or the second one of a text of one's own.
  * @typedef {{ tokens: Token[], ids: number[], start: number, said: Said | null }} Subject */
-
-/**
- * What the page gives to the drawer.
- * @typedef {object} Host
- * @property {() => Model | null} model
- * @property {() => Conversation['answers']} answers   answers on screen
- * @property {() => string} message                    the last message
- * @property {() => boolean} busy                      an answer is being made
- * @property {() => import('./numbers.js').Sampling} options   of the next draw
- * @property {Conversation['continueFrom']} continueFrom
- */
 
 /** Selections in the views; -1: none yet.
  * @typedef {{ word: number, span: number, end: number, token: number, layer: number, head: number, walk: number,
@@ -39,13 +26,13 @@ import { range } from './numbers.js';
  * @property {Subject} subject
  * @property {HTMLElement} panel
  * @property {AbortSignal} signal   aborts when another view is chosen
- * @property {Host} host
+ * @property {Conversation} conversation
  * @property {Choices} choices
  * @property {(task: (signal: AbortSignal) => Promise<void>) => void} run   aborts the running task first
  * @property {(focus?: string) => void} again   renders the view again and focuses the element that `focus` selects
  */
 
-/** An answer. Its own tokens, if it was made here; else those that its text has.
+/** Returns an answer with the tokens that were generated, or else those of its text.
  * @param {Model} model @param {ShownAnswer} answer @param {AbortSignal} signal @returns {Promise<Subject>} */
 export async function ofAnswer(model, { said, told, made }, signal) {
   const before = await model.inside(told, { layers: [], signal });
@@ -58,7 +45,7 @@ export async function ofAnswer(model, { said, told, made }, signal) {
   return fitting(model, { tokens, ids, start: before.tokens.length, said });
 }
 
-/** The text of tokens that stand behind others. @param {Model} model @param {number[]} before @param {number[]} ids
+/** Returns the text of tokens that follow others. @param {Model} model @param {number[]} before @param {number[]} ids
  * @param {AbortSignal} [signal] */
 export async function textBehind(model, before, ids, signal) {
   const lists = [before, [...before, ...ids]];
@@ -82,7 +69,7 @@ function fitting({ info }, subject) {
   );
 }
 
-/** What the model would have said at each token from `first` on, before it came.
+/** Returns the likely tokens at each position from `first` on.
  * @param {Model} model @param {Subject} subject @param {number} first @param {number} lens
  * @param {AbortSignal} signal */
 export async function expected(model, { ids }, first, lens, signal) {

@@ -1,30 +1,29 @@
 /**
- * tokens: any text as tokens with their ids, and what the answers cost: where the time went.
+ * tokens: any text as tokens with their ids, and the time that the answers took.
  * @module
  */
 import { el } from '../shell/dom.js';
 import { count, plural, rate, shortTime } from '../shell/format.js';
 import { hint, piece } from './parts.js';
 
-/** @typedef {import('./subject.js').Look} Look */
-/** @typedef {import('../../js/protocol.js').GenerateResult} GenerateResult */
+/** @import { Look } from './subject.js' */
+/** @import { GenerateResult } from '../../js/protocol.js' */
 
-/** More would only be in the way. */
 const MOST = 1000;
 
 /** @param {Look} look */
 export async function showTokens(look) {
-  const { panel, choices, host, signal } = look;
-  const field = el('textarea', { rows: 2, dir: 'auto', value: choices.text ?? host.message() });
-  const list = el('ol', { className: 'pieces' });
-  const total = el('p', { className: 'said' });
-  list.setAttribute('aria-label', 'Tokens with their ids');
+  const { panel, choices, conversation, signal } = look;
+  const field = el('textarea', { rows: 2, dir: 'auto', value: choices.text ?? conversation.message.text });
+  const list = el('ol.pieces');
+  const total = el('p.said');
+  list.ariaLabel = 'Tokens with their ids';
   const update = async (/** @type {AbortSignal} */ during) => showPieces(look, field.value, { list, total }, during);
   field.addEventListener('input', () => {
     choices.text = field.value;
     look.run(update);
   });
-  panel.replaceChildren(el('label', {}, 'Text', field), total, list, ...cost(look));
+  panel.replaceChildren(el('label', 'Text', field), total, list, ...cost(look));
   await update(signal);
 }
 
@@ -42,15 +41,15 @@ async function showPieces({ model }, text, { list, total }, signal) {
 }
 
 /** @param {Look} look */
-function cost({ host, model }) {
-  const made = host.answers().flatMap((answer) => (answer.made ? [answer.made] : []));
-  const title = el('h3', {}, 'What the answers cost');
+function cost({ conversation, model }) {
+  const made = conversation.answers.flatMap((answer) => (answer.made ? [answer.made] : []));
+  const title = el('h3', 'What the answers cost');
   if (!made.length) return [title, hint('No answer was made here yet since this model was loaded.')];
   const names = ['Answer', 'Read', 'Written', 'Reading', 'Writing', 'Context'];
-  const head = el('thead', {}, el('tr', {}, ...names.map((name) => el('th', { scope: 'col' }, name))));
+  const head = el('thead', el('tr', ...names.map((name) => el('th', { scope: 'col' }, name))));
   const rows = made.map((one, i) => costRow(one, i + 1, model.info.contextLength));
-  const table = el('table', { className: 'cost' }, head, el('tbody', {}, ...rows));
-  const place = el('div', { className: 'grid-place', tabIndex: 0, role: 'region', ariaLabel: 'Costs' }, table);
+  const table = el('table.cost', head, el('tbody', ...rows));
+  const place = el('div.grid-place', { tabIndex: 0, role: 'region', ariaLabel: 'Costs' }, table);
   return [
     title,
     timeBar(/** @type {GenerateResult} */ (made.at(-1))),
@@ -72,13 +71,13 @@ function costRow({ usage, timings }, n, context) {
     timed(timings.decodeMs, timings.decodeTokensPerSecond),
     `${count(used)} of ${count(context)}`,
   ];
-  return el('tr', {}, el('th', { scope: 'row' }, `${n}`), ...cells.map((text) => el('td', {}, text)));
+  return el('tr', el('th', { scope: 'row' }, `${n}`), ...cells.map((text) => el('td', text)));
 }
 
 /** @param {number} ms @param {number} speed */
 const timed = (ms, speed) => `${shortTime(ms)}${speed > 0 ? `, ${rate(speed)}` : ''}`;
 
-/** Where the time of the last answer went. @param {GenerateResult} result */
+/** @param {GenerateResult} result */
 function timeBar({ timings: { firstTokenMs, prefillMs, decodeMs } }) {
   const parts = /** @type {[string, number][]} */ ([
     ['Preparing', Math.max(0, firstTokenMs - prefillMs)],
@@ -86,8 +85,8 @@ function timeBar({ timings: { firstTokenMs, prefillMs, decodeMs } }) {
     ['Writing', decodeMs],
   ]);
   return el(
-    'ul',
-    { className: 'times', ariaLabel: 'Time of the last answer' },
+    'ul.times',
+    { ariaLabel: 'Time of the last answer' },
     ...parts.map(([name, ms]) => {
       const part = el('li', { className: name.toLowerCase() }, `${name} ${shortTime(ms)}`);
       part.style.setProperty('--grow', String(Math.max(1, ms)));

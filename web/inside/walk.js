@@ -1,22 +1,23 @@
 /**
- * walk: one token on its way through the model, step by step, in words and with the model's own numbers.
+ * walk: one token on its way through the model, step by step, in words and with the model's numbers.
  * @module
  */
 import { action, el } from '../shell/dom.js';
 import { count, plural } from '../shell/format.js';
+import { actions } from '../shell/store.js';
 import { chances, largest, percent, shown, spoken } from './numbers.js';
 import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } from './parts.js';
 
-/** @typedef {import('./subject.js').Look} Look */
-/** @typedef {import('../../js/protocol.js').InsideLayer} InsideLayer */
-/** @typedef {import('./numbers.js').Token} Token */
+/** @import { Look } from './subject.js' */
+/** @import { InsideLayer } from '../../js/protocol.js' */
+/** @import { Token } from './numbers.js' */
 
-/** What the walk shows: the tokens that were read, all layers' view of the last of them, the scores behind it, and the
- * token that came, if one did.
- * @typedef {{ tokens: Token[], layers: InsideLayer[], logits: Float32Array, came: Token | null, look: Look }} Seen */
+/** The tokens that were read, all layers at the last of them, its logits, and the token that came, if one did.
+ * @typedef {{ tokens: Token[], layers: InsideLayer[], logits: Float32Array, came: Token | null,
+ *   info: import('../../js/index.js').Model['info'] }} Seen */
 /** @typedef {{ title: string, show: (seen: Seen) => Node[] }} Step */
 
-/** Likely tokens that are known at each layer, and shown there; tokens in pictures. */
+/** Likely tokens at each layer, those that are shown, and tokens in pictures. */
 const LENS = 8;
 const SHOWN = 3;
 const LAST = 24;
@@ -33,11 +34,10 @@ export async function showWalk(look) {
   } = look;
   const at = choices.walk >= 0 && choices.walk < tokens.length ? choices.walk : tokens.length - 2;
   const end = Math.max(0, at);
-  const walk = el('div', { className: 'walk' });
+  const walk = el('div.walk');
   panel.replaceChildren(
     el(
-      'div',
-      { className: 'controls' },
+      'div.controls',
       whichToken(look, end, (next) => {
         choices.walk = next;
         again('select');
@@ -50,10 +50,10 @@ export async function showWalk(look) {
   const logits = await model.logits(read, { signal });
   const { id, text } = tokens[end + 1] ?? {};
   const came = id === undefined ? null : { id, text };
-  new Walk(walk, { tokens: seen.tokens, layers: seen.layers, logits, came, look }).show(choices.step);
+  new Walk(walk, { ...seen, logits, came, info: model.info }, choices).show(choices.step);
 }
 
-/** The token that is to be explained: how the model came to it. @param {Look} look @param {number} at
+/** Chooses the token that is explained. @param {Look} look @param {number} at
  * @param {(at: number) => void} on */
 function whichToken({ subject: { tokens } }, at, on) {
   const from = Math.max(0, tokens.length - 200);
@@ -67,13 +67,15 @@ function whichToken({ subject: { tokens } }, at, on) {
 class Walk {
   #place;
   #seen;
+  #choices;
   /** @type {Step[]} */ #steps;
   #at = 0;
 
-  /** @param {HTMLElement} place @param {Seen} seen */
-  constructor(place, seen) {
+  /** @param {HTMLElement} place @param {Seen} seen @param {Look['choices']} choices */
+  constructor(place, seen, choices) {
     this.#place = place;
     this.#seen = seen;
+    this.#choices = choices;
     const layers = seen.layers.map((layer) => ({
       title: `Layer ${layer.layer} (0 to ${seen.layers.length - 1})`,
       show: () => layerStep(seen, layer),
@@ -110,7 +112,7 @@ class Walk {
   /** @param {number} at */
   show(at) {
     this.#at = Math.min(at, this.#steps.length - 1);
-    this.#seen.look.choices.step = this.#at;
+    this.#choices.step = this.#at;
     const { title, show } = this.#steps[this.#at];
     const back = action('‹ Back', () => this.#go(-1), 'small step-back');
     const next = action('Next ›', () => this.#go(1), 'small step-next');
@@ -118,16 +120,13 @@ class Walk {
     next.disabled = this.#at === this.#steps.length - 1;
     const place = `Step ${this.#at + 1} of ${this.#steps.length}`;
     const body = el(
-      'div',
-      { className: 'step', ariaLive: 'polite' },
-      el('h3', {}, title, ' ', el('span', { className: 'hint' }, place)),
+      'div.step',
+      { ariaLive: 'polite' },
+      el('h3', title, ' ', el('span.hint', place)),
       ...show(this.#seen),
     );
     body.dataset.step = String(this.#at);
-    this.#place.replaceChildren(
-      body,
-      el('div', { className: 'controls' }, back, next, el('span', { className: 'hint' }, '← and → lead on')),
-    );
+    this.#place.replaceChildren(body, el('div.controls', back, next, el('span.hint', '← and → lead on')));
   }
 }
 
@@ -147,13 +146,13 @@ function textStep({ tokens, came }) {
 }
 
 /** @param {Seen} seen */
-function tokensStep({ tokens, look: { model } }) {
+function tokensStep({ tokens, info }) {
   const label = 'The last tokens with their ids';
-  const list = el('ol', { className: 'pieces', ariaLabel: label }, ...tokens.slice(-12).map(piece));
+  const list = el('ol.pieces', { ariaLabel: label }, ...tokens.slice(-12).map(piece));
   return [
     paragraph(
       `The model knows no letters. The text is cut into tokens, pieces from a fixed list of ${count(
-        model.info.vocabSize,
+        info.vocabSize,
       )}, and each becomes its number in that list, like an index into an array. ` +
         `What was read here is ${plural(tokens.length, 'token')}; these are the last:`,
     ),
@@ -162,13 +161,7 @@ function tokensStep({ tokens, look: { model } }) {
 }
 
 /** @param {Seen} seen */
-function embeddingStep({
-  tokens,
-  layers,
-  look: {
-    model: { info },
-  },
-}) {
+function embeddingStep({ tokens, layers, info }) {
   const last = tokens[tokens.length - 1];
   const place = info.architecture === 'gpt2' ? ' A second table, by the place in the text, is added to it.' : '';
   return [
@@ -186,7 +179,7 @@ function embeddingStep({
   ];
 }
 
-/** Before the layer, behind its attention, at its end. @param {InsideLayer} layer */
+/** Returns the norms before the layer, behind its attention, and at its end. @param {InsideLayer} layer */
 function normsOf({ norms = new Float32Array(3) }) {
   return [norms[0], norms[1], norms[2]];
 }
@@ -195,15 +188,7 @@ function normsOf({ norms = new Float32Array(3) }) {
 const figure = (n) => (Math.abs(n) >= 100 ? count(n) : n.toPrecision(3));
 
 /** @param {Seen} seen @param {InsideLayer} layer */
-function layerStep(
-  {
-    tokens,
-    look: {
-      model: { info },
-    },
-  },
-  layer,
-) {
+function layerStep({ tokens, info }, layer) {
   const [before, behind, end] = normsOf(layer);
   const heads = Object.values(layer.attention ?? {});
   const first = (layer.lens?.[0] ?? []).slice(0, SHOWN);
@@ -214,14 +199,14 @@ function layerStep(
       : 'This layer is global: it sees all tokens before.';
   return [
     paragraph(
-      el('strong', {}, 'Attention '),
+      el('strong', 'Attention '),
       'looks up what other tokens have to say. Each of ' +
         `${plural(info.heads, 'head')} gives weights to the tokens so far, which add up to 1, and brings over a mix of ` +
         `what they hold. ${sight}`,
     ),
     headsPicture(tokens, heads),
     paragraph(
-      el('strong', {}, 'Feed-forward '),
+      el('strong', 'Feed-forward '),
       'then works on this token alone: two products with learned matrices and ' +
         'a bend between, so that it can turn what was gathered into something new. Most of what a model knows is said ' +
         'to lie here.',
@@ -254,11 +239,9 @@ function headsPicture(tokens, heads) {
   const words = `Attention of ${plural(heads.length, 'head')} to the last ${plural(wide, 'token')}`;
   return el(
     'figure',
-    {},
     picture(14 * LAST, 14 * heads.length, words, ...cells),
     el(
-      'figcaption',
-      { className: 'hint' },
+      'figcaption.hint',
       `Rows: heads; columns: the last ${plural(wide, 'token')}. Most weight gives ${said.slice(0, 8).join(', ')}.`,
     ),
   );
@@ -287,31 +270,22 @@ function allStep({ layers }) {
   const opinion = layers
     .map(({ layer, lens = [] }) => {
       const [first] = lens[0] ?? [];
-      return first && el('li', {}, `layer ${layer}: `, quoted(first.text), ` ${percent(first.probability)}`);
+      return first && el('li', `layer ${layer}: `, quoted(first.text), ` ${percent(first.probability)}`);
     })
     .filter((item) => item !== undefined);
   return [
     paragraph(
       `All ${layers.length} layers have added to the list now. Its length after each, from the embedding to the end:`,
     ),
-    el(
-      'figure',
-      {},
-      line,
-      el('figcaption', { className: 'hint' }, `From ${figure(lengths[0])} to ${figure(lengths[lengths.length - 1])}.`),
-    ),
+    el('figure', line, el('figcaption.hint', `From ${figure(lengths[0])} to ${figure(lengths[lengths.length - 1])}.`)),
     paragraph('And how its opinion of the next token grew:'),
-    el('ol', { className: 'opinions' }, ...opinion),
+    el('ol.opinions', ...opinion),
   ];
 }
 
 /** @param {Seen} seen */
 function scoresStep(seen) {
-  const {
-    look: {
-      model: { info },
-    },
-  } = seen;
+  const { info } = seen;
   const { rows, least } = scored(seen);
   return [
     paragraph(
@@ -326,10 +300,10 @@ function scoresStep(seen) {
   ];
 }
 
-/** The first candidates: those that the last layer's lens has too; least: where bars of scores begin.
+/** Returns the first candidates, with their texts from the last layer's lens. least: where bars of scores begin.
  * @param {Seen} seen */
-function scored({ logits, layers, look }) {
-  const { candidates, kept } = chances(logits, look.host.options());
+function scored({ logits, layers }) {
+  const { candidates, kept } = chances(logits, actions.sampling());
   const texts = new Map((layers.at(-1)?.lens?.[0] ?? []).map(({ id, text }) => [id, text]));
   const rows = candidates.slice(0, LENS).map((one) => ({ ...one, text: texts.get(one.id) ?? '' }));
   return { rows, kept, least: Math.min(...rows.map(({ logit }) => logit)) - 1 };
@@ -337,19 +311,15 @@ function scored({ logits, layers, look }) {
 
 /** @param {Seen} seen */
 function drawStep(seen) {
-  const {
-    came,
-    look: { host },
-  } = seen;
+  const { came } = seen;
   const { rows, kept } = scored(seen);
-  const options = host.options();
   const bent = rows.map((row) => ({
     ...row,
     share: row.chance,
     chosen: row.id === came?.id,
     note: `${percent(row.probability)} before`,
   }));
-  const { temperature, topK, topP } = options;
+  const { temperature, topK, topP } = actions.sampling();
   const how =
     temperature === 0
       ? 'Temperature is 0: the highest score is taken, without a draw.'

@@ -1,5 +1,5 @@
 /**
- * words: how sure the model was of each word, what else it might have said there, and a way to go on from that.
+ * words: how sure the model was of each word, what else was likely, and a way to continue from there.
  * @module
  */
 import { action, el } from '../shell/dom.js';
@@ -7,15 +7,14 @@ import { UNSURE, percent, spoken, unsure } from './numbers.js';
 import { Strip, bars, hint, paragraph } from './parts.js';
 import { expected, textBehind } from './subject.js';
 
-/** @typedef {import('./subject.js').Look} Look */
+/** @import { Look } from './subject.js' */
 /** @typedef {{ id: number, text: string, probability: number }} Likely */
 
-/** Others that are known of each token, and those that are shown. */
+/** Alternatives that are read, and shown. */
 const LENS = 16;
 const SHOWN = 8;
-/** Of a long answer the end. */
 const MOST = 400;
-/** A token that is a part of a character: no text ends there. */
+/** A token that is a part of a character. */
 const HALF = /\ufffd/;
 
 /** @param {Look} look */
@@ -24,7 +23,7 @@ export async function showWords(look) {
   const { tokens } = subject;
   const first = Math.max(subject.start, tokens.length - MOST);
   if (first >= tokens.length) return void panel.replaceChildren(hint('There is no word behind another yet.'));
-  const others = el('div', { className: 'others' });
+  const others = el('div.others');
   /** @type {Likely[][]} */
   let seen = [];
   const choose = (/** @type {number} */ at) => {
@@ -45,7 +44,7 @@ export async function showWords(look) {
   choose(at);
 }
 
-/** Of the token that came; atMost: it is not among the likeliest. @param {Likely[]} likely @param {number} id */
+/** atMost: the token is not among the likeliest. @param {Likely[]} likely @param {number} id */
 function probabilityOf(likely, id) {
   const own = likely.find((one) => one.id === id);
   return own
@@ -65,7 +64,7 @@ function summary(found) {
   return `Of ${found.length} tokens ${most}, and ${few}.`;
 }
 
-/** Where the model was least sure. @param {{ probability: number }[]} found */
+/** Returns where the model was least sure. @param {{ probability: number }[]} found */
 function least(found) {
   return found.reduce((best, { probability }, i) => (probability < found[best].probability ? i : best), 0);
 }
@@ -91,21 +90,16 @@ function alternatives(look, at, likely) {
     ? []
     : [hint(`${spoken(own.text)} itself was drawn with ${words(probabilityOf(likely, own.id)).name}.`)];
   const place = `in place of ${spoken(own.text)}`;
-  const title = el('h3', {}, said ? `Continue from here, ${place}, with …` : `What might have come ${place}`);
+  const title = el('h3', said ? `Continue from here, ${place}, with …` : `What might have come ${place}`);
   return [title, bars(`What might have come ${place}`, rows), ...rest];
 }
 
 /** @param {Look} look @param {number} at @param {import('./numbers.js').Token} other */
-function continueButton({ host, model, subject }, at, other) {
+function continueButton({ conversation, model, subject }, at, other) {
   const { said, ids, start } = subject;
-  const button = action(
-    'Continue',
-    async () => {
-      const begin = await textBehind(model, ids.slice(0, start), [...ids.slice(start, at), other.id]).catch(() => '');
-      if (said && begin) host.continueFrom(said, begin);
-    },
-    'small quiet',
-  );
-  button.setAttribute('aria-label', `Continue from here with ${spoken(other.text)}`);
-  return button;
+  const go = async () => {
+    const begin = await textBehind(model, ids.slice(0, start), [...ids.slice(start, at), other.id]).catch(() => '');
+    if (said && begin) conversation.continueFrom(said, begin);
+  };
+  return action('Continue', () => void go(), 'small quiet', `Continue from here with ${spoken(other.text)}`);
 }

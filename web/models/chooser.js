@@ -1,19 +1,22 @@
 /**
- * chooser: the models as a part of the page: over the conversation, which stays in its place (a dialog; on phones a
- * sheet), or in its stead while there is none. What a choice does is app.js's affair.
+ * chooser: the models as a part of the page: over the conversation, which stays in place (a dialog; on phones a sheet),
+ * or instead of it while there is none. Also shows what went wrong with a choice.
  * @module
  */
-import { box, button, byId } from '../shell/dom.js';
+import { box, button, byId, onClick } from '../shell/dom.js';
+import { errorBox } from '../shell/errors.js';
+import { update } from '../shell/store.js';
 
 export class Chooser {
   #dialog = byId('chooser', HTMLDialogElement);
   #models = box('models');
 
-  /** @param {() => void} leave   somebody leaves without a choice */
+  /** @param {() => void} leave   called when the reader leaves without a choice */
   constructor(leave) {
-    button('back').addEventListener('click', leave);
+    onClick('back', leave);
+    this.#dialog.addEventListener('close', () => update({ models: this.#dialog.open }));
     this.#dialog.addEventListener('cancel', (event) => {
-      // Escape, or Back on a phone; that of the file field too
+      // Escape, or Back on a phone. A file field in the dialog sends this event too.
       if (event.target === this.#dialog) leave();
     });
     this.#dialog.addEventListener('mousedown', (event) => {
@@ -23,34 +26,39 @@ export class Chooser {
     });
   }
 
-  get open() {
-    return this.#dialog.open;
-  }
-
-  /** Over what is there. */
+  /** Shows the models over what is there. */
   show() {
-    const opens = !this.open;
+    const opens = !this.#dialog.open;
     if (opens) {
       this.#dialog.append(this.#models);
       this.#dialog.showModal();
+      update({ models: true });
     }
     if (opens || !this.#dialog.contains(document.activeElement)) button('back').focus();
   }
 
   /** The focus goes back to where it was, unless that is gone. */
   close() {
-    if (!this.open) return;
+    if (!this.#dialog.open) return;
     this.#dialog.close();
+    update({ models: false });
     const at = document.activeElement;
     if (at === document.body) box('main').focus();
     if (!(at instanceof HTMLTextAreaElement)) return;
-    at.blur(); // Chromium gives it back without a caret
+    at.blur(); // Chromium gives the focus back without a caret
     at.focus();
   }
 
-  /** In place of a conversation. */
+  /** Shows the models in place of a conversation. */
   welcome() {
     this.close();
     box('picker').append(this.#models);
   }
+}
+
+/** @param {unknown} error   null for none @param {Parameters<typeof errorBox>[1]} [more]   its model, remedies */
+export function showTrouble(error, more) {
+  const place = box('picker-error');
+  place.replaceChildren(...(error ? [errorBox(error, more)] : []));
+  if (error) place.scrollIntoView({ block: 'nearest' });
 }

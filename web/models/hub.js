@@ -1,11 +1,12 @@
 /**
- * hub: the GGUF files of a repository on Hugging Face, with their sizes and whether this device can be expected to hold
- * them. Asked for at a click only.
+ * hub: lists the GGUF files of a repository on Hugging Face, with their sizes and whether this device is likely to hold
+ * them. Asks for the list at a click only.
  * @module
  */
 import { action, announce, box, button, el, input } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
+import { showTrouble } from './chooser.js';
 import { memoryLimit } from './preflight.js';
 import { modelRow } from './rows.js';
 
@@ -14,7 +15,7 @@ import { modelRow } from './rows.js';
 /** Beside its weights a model needs a context. */
 const BESIDE = 1.1;
 
-/** Parts of a split model are one, under the name of the first.
+/** The parts of a split model are one row, under the name of the first.
  * @param {{ type: string, path: string, size: number }[]} tree @returns {HubFile[]} */
 function modelsIn(tree) {
   /** @type {Map<string, number>} */
@@ -41,26 +42,30 @@ async function filesOf(repo, revision) {
   );
 }
 
-/** @param {(file: HubFile) => void} choose @param {(error: unknown) => void} complain */
-export function setUpHub(choose, complain) {
+/** Returns the repository that was entered. @param {string} advice   if it is none */
+export function repository(advice) {
+  const [repo, revision] = ['hub-repo', 'hub-revision'].map((id) => input(id).value.trim());
+  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) throw new PageError('The repository is not complete.', advice);
+  return { repo, revision };
+}
+
+/** @param {(file: HubFile) => void} choose */
+export function setUpHub(choose) {
   const list = box('hub-files');
   const show = button('hub-list');
   const clear = () => list.replaceChildren();
   for (const id of ['hub-repo', 'hub-revision']) input(id).addEventListener('input', clear);
   show.addEventListener('click', async () => {
-    const [repo, revision] = ['hub-repo', 'hub-revision'].map((id) => input(id).value.trim());
     clear();
     show.disabled = true;
     try {
-      if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
-        throw new PageError('The repository is not complete.', 'It has the form owner/name.');
-      }
+      const { repo, revision } = repository('It has the form owner/name.');
       const files = await filesOf(repo, revision || 'main');
       list.replaceChildren(...files.map((file) => row(file, choose)));
-      if (!files.length) list.replaceChildren(el('li', {}, 'There are no GGUF files in it.'));
+      if (!files.length) list.replaceChildren(el('li', 'There are no GGUF files in it.'));
       announce(`${files.length} files`);
     } catch (error) {
-      complain(error);
+      showTrouble(error);
     } finally {
       show.disabled = false;
     }

@@ -15,16 +15,16 @@ function title(phase) {
   return phase === 'fetch' ? 'Downloading the model' : 'Loading the model';
 }
 
-/** The rate of the first moments says little, and nobody waits longer than this. */
+/** Before that the rate says little; a longer rest is not shown. */
 const WARM_UP_MS = 1000;
 const LONGEST = 24 * 3600;
 
 export class LoadingView {
   #begun = performance.now();
   #tenth = 0;
-  /** Bytes that had come when the last try failed. */
+  /** Bytes when the last request failed. */
   #troubleAt = Infinity;
-  /** Size known beforehand, for servers that do not tell. */
+  /** For servers that do not tell the size. */
   #expected;
 
   /** @param {string} label @param {number} [expected]   bytes */
@@ -49,18 +49,18 @@ export class LoadingView {
     button('loading-pause').textContent = 'Pause';
   }
 
-  /** The header is being read. */
   checking() {
     box('loading-title').textContent = title('check');
   }
 
-  /** What its header says. @param {string[]} facts */
+  /** @param {string[]} facts */
   needs(facts) {
     box('loading-needs').textContent = facts.join(' · ');
     announce(facts.join(', '));
   }
 
-  /** A failure that has passed is no news. @param {number} loaded @param {Progress['notice']} notice */
+  /** Hides the notice of a failure once more bytes have come. @param {number} loaded
+   * @param {Progress['notice']} notice */
   #tell(loaded, notice) {
     const place = box('loading-notice');
     if (notice) {
@@ -80,8 +80,8 @@ export class LoadingView {
     const here = phase === 'fetch' && fromCache ? `, ${bytes(fromCache)} of them were here already` : '';
     box('loading-bytes').textContent = (all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded)) + here;
     // While a request is retried the last rate says nothing about the next bytes.
-    const retried = this.#troubleAt < Infinity && loaded <= this.#troubleAt;
-    const flows = !retried && performance.now() - this.#begun > WARM_UP_MS;
+    const stalls = this.#troubleAt < Infinity && loaded <= this.#troubleAt;
+    const flows = !stalls && performance.now() - this.#begun > WARM_UP_MS;
     const known = flows && bytesPerSecond;
     box('loading-rate').textContent = known ? `${bytes(bytesPerSecond)}/s` : '';
     const left = known && all ? (all - loaded) / bytesPerSecond : 0;

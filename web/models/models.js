@@ -1,20 +1,21 @@
 /**
- * models: the model that is loaded, and the one that was before: loads a choice with the progress shown, lets the old
- * one go only when the new one's header has been read and fits, and knows how to get back what was there. The
- * storyteller is small: it stays to talk to until another model is here.
+ * models: loads a model with the progress shown. The model before is let go only when the header of the new one has
+ * been read and fits. The storyteller is small: it stays to talk to until another model is here.
  * @module
  */
 import { GemmaError, loadModel } from '../../js/index.js';
-import { button } from '../shell/dom.js';
+import { button, onClick } from '../shell/dom.js';
+import { state, update } from '../shell/store.js';
 import { LoadingView } from './loading.js';
 import { isDownload, mustAnswer, preflight } from './preflight.js';
 import { addressOf } from './presets.js';
 import { storyteller } from './storyteller.js';
 import { modelsHere } from './stored.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** @typedef {import('./presets.js').Choice} Choice */
-/** @typedef {import('../history/archive.js').ModelNote} ModelNote */
+/** @import { Model } from '../../js/index.js' */
+/** @import { Choice } from '../shell/store.js' */
+/** @import { ModelNote } from '../history/archive.js' */
+/** @typedef {{ contextLength?: number, threads?: number }} Options */
 
 /** Only the options that were given. @param {Record<string, unknown>} options */
 function defined(options) {
@@ -22,34 +23,18 @@ function defined(options) {
 }
 
 export class Models {
-  /** @type {Model | null} */ model = null;
-  /** The one that is loaded, or was. @type {Choice | null} */ choice = null;
+  #conversation;
   /** @type {AbortController | null} */ #loading = null;
   /** The load that runs, or the last one: two at once would take the memory of both. @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** When what was let go is gone. @type {Promise<void>} */ #going = Promise.resolve();
-  /** What is loading, or was last. @type {Choice | null} */ #coming = null;
+  /** Resolves when the model that was let go is gone. @type {Promise<void>} */ #going = Promise.resolve();
   /** Ends a pause: whether to go on. @type {((on: boolean) => void) | null} */ #resume = null;
   #pausing = false;
-  #on;
-  /** A load runs while the model that is there can be talked to. */
-  behind = false;
 
-  /** leave: before a model is let go; idle: when nobody waits for an answer of it.
-   * @param {{ leave: (dead: boolean) => Promise<void>, idle: () => Promise<void> }} on */
-  constructor(on) {
-    this.#on = on;
-    button('loading-pause').addEventListener('click', () => this.#pause());
-  }
-
-  get loading() {
-    return this.#loading !== null;
-  }
-
-  /** What has become of the model at an address. @param {string} address @returns {import('./rows.js').State} */
-  stateOf(address) {
-    if (this.loading && this.#coming && addressOf(this.#coming.source) === address) return 'coming';
-    return this.model && this.choice && addressOf(this.choice.source) === address ? 'in use' : '';
+  /** @param {import('../chat/conversation.js').Conversation} conversation */
+  constructor(conversation) {
+    this.#conversation = conversation;
+    onClick('loading-pause', () => this.#pause());
   }
 
   cancel() {
@@ -63,35 +48,35 @@ export class Models {
     this.#loading?.abort();
   }
 
-  /** A load that is still running is cancelled, and gone before this one begins.
-   * @param {Choice} choice @param {{ contextLength?: number, threads?: number }} form @returns {Promise<Model>} */
+  /** Loads a model once the load before it is cancelled and gone.
+   * @param {Choice} choice @param {Options} form @returns {Promise<Model>} */
   load(choice, form) {
     this.cancel();
-    this.behind = this.model !== null && this.choice?.kind === 'storyteller' && isDownload(choice);
-    const next = this.#last.then(() => this.#load(choice, form));
+    const coming = { ...choice };
+    update({ coming, behind: state.model !== null && state.choice?.kind === 'storyteller' && isDownload(choice) });
+    const next = this.#last.then(() => this.#load(coming, form));
     this.#last = next.catch(() => {});
     return next;
   }
 
-  /** @param {Choice} choice @param {{ contextLength?: number, threads?: number }} form */
+  /** @param {Choice} choice @param {Options} form */
   async #load(choice, form) {
+    if (state.coming !== choice) throw new GemmaError('aborted', 'Another load has taken its place.');
     const options = defined({ ...form, contextLength: choice.contextLength ?? form.contextLength });
     const view = new LoadingView(choice.label, choice.bytes);
     button('loading-pause').hidden = !isDownload(choice);
-    this.#coming = choice;
     try {
-      const loaded = await this.#unlessPaused(view, (signal) => this.#ready(choice, options, view, signal));
-      this.behind = false;
+      const model = await this.#unlessPaused(view, (signal) => this.#ready(choice, options, view, signal));
       await this.release();
-      this.model = loaded;
-      this.choice = choice;
-      return loaded;
+      update({ model, choice, behind: false });
+      return model;
     } finally {
       this.#loading = null;
+      if (state.coming === choice) update({ coming: null });
     }
   }
 
-  /** What was paused begins anew, with what is here already. @template T @param {LoadingView} view
+  /** What was paused begins again, with the bytes that are here already. @template T @param {LoadingView} view
    * @param {(signal: AbortSignal) => Promise<T>} work @returns {Promise<T>} */
   async #unlessPaused(view, work) {
     for (;;) {
@@ -114,22 +99,22 @@ export class Models {
 
   /** @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #fetch(choice, options, view, signal) {
-    if (this.model || isDownload(choice)) {
-      // a model that would be lost, or bytes: worth a look at the header
+    if (state.model || isDownload(choice)) {
+      // A model that would be lost, or bytes, are worth a look at the header.
       view.checking();
       view.needs(await preflight(choice, options, signal));
     }
-    if (!this.behind) await this.release();
+    if (!state.behind) await this.release();
     return loadModel(choice.source, {
       ...options,
       ...defined({ token: choice.token, sha256: choice.sha256 }),
-      cache: choice.kind !== 'storyteller', // its host is the page's own: it costs little to fetch again
+      cache: choice.kind !== 'storyteller', // it comes from the page's own host: cheap to fetch again
       signal,
       onProgress: (progress) => view.update(progress),
     });
   }
 
-  /** Loaded, and no answer of the model before runs any more.
+  /** Returns the loaded model when no answer of the model before runs any more.
    * @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #ready(choice, options, view, signal) {
     const loaded = await this.#fetch(choice, options, view, signal);
@@ -142,24 +127,26 @@ export class Models {
     const cancelled = new Promise((resolve) => {
       signal.addEventListener('abort', resolve);
     });
-    if (this.behind && !signal.aborted) await Promise.race([this.#on.idle(), cancelled]);
+    if (state.behind && !signal.aborted) await Promise.race([this.#conversation.idle(), cancelled]);
     if (!signal.aborted) return loaded;
     await loaded.dispose();
     throw new GemmaError('aborted', 'the load was cancelled');
   }
 
-  /** Let go of the loaded model, if there is one. @param {boolean} [dead]   it answers no more */
+  /** Lets the loaded model go, if there is one. @param {boolean} [dead]   its worker has failed */
   release(dead = false) {
-    const old = this.model;
-    this.model = null;
+    const old = state.model;
+    update({ model: null });
     if (old) this.#going = this.#let(old, dead);
     return this.#going;
   }
 
   /** @param {Model} old @param {boolean} dead */
   async #let(old, dead) {
-    await this.#on.leave(dead);
-    await old.dispose().catch(() => {}); // it may have died already
+    if (state.panel !== 'settings') update({ panel: '' });
+    if (!dead) await this.#conversation.settle();
+    this.#conversation.use(null);
+    await old.dispose().catch(() => {}); // it may have failed already
   }
 }
 
@@ -169,7 +156,7 @@ export function noteOf({ label, kind, source, bytes }) {
   return { label, ...defined({ kind: file ? 'file' : kind, bytes, source: file ? undefined : source }) };
 }
 
-/** The choice that a note stands for, null where the file would have to be chosen again; here: it needs no download.
+/** The choice that a note stands for; null if the file would have to be chosen again. here: it needs no download.
  * @param {ModelNote | undefined} note @returns {Promise<{ choice: Choice, here: boolean } | null>} */
 export async function choiceOfNote(note) {
   if (!note || note.kind === 'file') return null;

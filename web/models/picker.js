@@ -3,76 +3,57 @@
  * @module
  */
 import { isModel, refuse, textsOf } from '../chat/attachments.js';
-import { action, box, button, byId, el, input, underDialog } from '../shell/dom.js';
-import { PageError, errorBox } from '../shell/errors.js';
+import { action, box, byId, el, input, onClick, onSubmit, takeFiles, underDialog } from '../shell/dom.js';
+import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
-import { setUpHub } from './hub.js';
+import { actions, state, update } from '../shell/store.js';
+import { showTrouble } from './chooser.js';
+import { repository, setUpHub } from './hub.js';
 import { memoryLimit } from './preflight.js';
 import { PRESETS, addressOf, choiceOfPreset, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
-import { askToken, hideToken } from './token.js';
+import { storyteller } from './storyteller.js';
+import { askToken } from './token.js';
 
-/** @typedef {import('./presets.js').Choice} Choice */
+/** @import { Choice } from '../shell/store.js' */
+/** @import { Preset } from './presets.js' */
 
 /** @param {string} id */
 const text = (id) => input(id).value.trim();
 
-/**
- * Connect the picker's controls.
- * @param {(choice: Choice) => void} choose
- * @param {(texts: import('../history/tree.js').Attached[]) => void} attach   texts that were dropped on a conversation
- */
-export function setUpPicker(choose, attach) {
-  const attempt = guarded(choose);
-  showPresets(attempt);
-  byId('hub-form', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
-    attempt(hubChoice);
-  });
-  byId('web-form', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
-    attempt(webChoice);
-  });
+export function setUpPicker() {
+  showPresets();
+  onSubmit('hub-form', () => attempt(hubChoice));
+  onSubmit('web-form', () => attempt(webChoice));
   for (const id of ['hub-repo', 'hub-file']) input(id).addEventListener('input', showHubSize);
-  setUpHub(
-    ({ file, bytes: size }) =>
-      attempt(() => {
-        input('hub-file').value = file;
-        return { bytes: size, ...hubChoice() };
-      }),
-    showPickerError,
+  setUpHub(({ file, bytes: size }) =>
+    attempt(() => {
+      input('hub-file').value = file;
+      return { bytes: size, ...hubChoice() };
+    }),
   );
-  setUpFiles((files) => attempt(() => fileChoice(files)), attach);
+  onClick('choose', () => input('file').click());
+  input('file').addEventListener('change', () => takeModel(takeFiles(input('file'))));
+  setUpDrop();
 }
 
-/** What was entered may be wrong: say so instead of loading. @param {(choice: Choice) => void} choose */
-function guarded(choose) {
-  /** @param {() => Choice} make */
-  return (make) => {
-    try {
-      const choice = make();
-      hideToken();
-      showPickerError(null);
-      choose(choice);
-    } catch (error) {
-      showPickerError(error);
-    }
-  };
+/** Loads a choice, or shows what is wrong with what was entered. @param {() => Choice} make */
+function attempt(make) {
+  try {
+    const choice = make();
+    update({ gated: null });
+    showTrouble(null);
+    actions.choose(choice);
+  } catch (error) {
+    showTrouble(error);
+  }
 }
 
-/** @param {unknown} error   null for none @param {Parameters<typeof errorBox>[1]} [more]   its model, what may help */
-export function showPickerError(error, more) {
-  const place = box('picker-error');
-  place.replaceChildren(...(error ? [errorBox(error, more)] : []));
-  if (error) place.scrollIntoView({ block: 'nearest' });
-}
-
-/** @param {(make: () => Choice) => void} attempt */
-function showPresets(attempt) {
+function showPresets() {
   const best = recommended(memoryLimit());
-  const row = (/** @type {import('./presets.js').Preset} */ preset) => {
+  const row = (/** @type {Preset} */ preset) => {
     const ask = () => {
-      showPickerError(null); // what failed before is another matter
+      showTrouble(null); // what failed before is another matter
       askToken(choiceOfPreset(preset));
     };
     const start = preset.gated
@@ -89,20 +70,20 @@ function showPresets(attempt) {
       address: addressOf(preset),
     });
   };
-  const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
-  const fold = el('details', { className: 'fold' }, el('summary', {}, 'More files'), more);
+  const more = el('ul.presets', ...PRESETS.filter((p) => p.more).map(row));
+  const fold = el('details.fold', el('summary', 'More files'), more);
   box('presets').replaceChildren(...PRESETS.filter((p) => !p.more).map(row));
   box('presets').after(fold);
 }
 
-/** The model that comes with the page is the first of the list.
- * @param {Choice} choice @param {(choice: Choice) => void} choose */
-export function offerStoryteller(choice, choose) {
-  const start = action('Start', () => choose(choice));
+/** The model that comes with the page is the first of the list. */
+export function offerStoryteller() {
+  const choice = storyteller();
+  if (!choice) return;
   const row = modelRow({
     name: `Tiny ${choice.label.toLowerCase()}`,
     size: choice.bytes ? bytes(choice.bytes) : '',
-    buttons: [start],
+    buttons: [action('Start', () => actions.choose(choice))],
     lines: ['Tells children’s stories, and knows nothing else. Comes with this page.'],
     address: addressOf(choice.source),
   });
@@ -110,7 +91,7 @@ export function offerStoryteller(choice, choose) {
   box('presets').prepend(row);
 }
 
-/** @param {import('./presets.js').Preset} preset */
+/** @param {Preset} preset */
 function sizeOf(preset) {
   return (preset.about ? '≈\u00a0' : '') + bytes(preset.bytes);
 }
@@ -122,13 +103,8 @@ function showHubSize() {
 
 /** @returns {Choice} */
 function hubChoice() {
-  const [repo, file, revision] = ['hub-repo', 'hub-file', 'hub-revision'].map(text);
-  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
-    throw new PageError(
-      'The repository is not complete.',
-      'It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.',
-    );
-  }
+  const { repo, revision } = repository('It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.');
+  const file = text('hub-file');
   if (!file) {
     throw new PageError('The file name is missing.', 'Give the name of the .gguf file as the repository lists it.');
   }
@@ -178,39 +154,34 @@ function fileChoice(files) {
   return { source: parts.length === 1 ? parts[0] : parts, label: parts[0].name, bytes: total };
 }
 
-/** @param {(files: File[]) => void} take @param {(texts: import('../history/tree.js').Attached[]) => void} attach */
-function setUpFiles(take, attach) {
-  const chooser = input('file');
-  button('choose').addEventListener('click', () => chooser.click());
-  chooser.addEventListener('change', () => {
-    const files = [...(chooser.files ?? [])];
-    chooser.value = '';
-    if (files.length) take(files);
-  });
-  setUpDrop(async (files) => {
-    if (!takesTexts()) return take(files);
-    const texts = await textsOf(files);
-    const models = await Promise.all(files.map(isModel));
-    if (texts) attach(texts);
-    else if (models.includes(true)) take(files);
-    else refuse();
-  });
+/** @param {File[]} files */
+function takeModel(files) {
+  if (files.length) attempt(() => fileChoice(files));
 }
 
 /** Whether a dropped text would go with the next message. */
-const takesTexts = () => document.body.dataset.state === 'ready' && !underDialog();
+const takesTexts = () => state.phase === 'ready' && !underDialog();
 
-/** Files may be dropped anywhere, but not while another model is on its way.
- * @param {(files: File[]) => void} take */
-function setUpDrop(take) {
+/** @param {File[]} files */
+async function takeDropped(files) {
+  if (!takesTexts()) return takeModel(files);
+  const texts = await textsOf(files);
+  const models = await Promise.all(files.map(isModel));
+  if (texts) actions.ask({ text: '', files: texts });
+  else if (models.includes(true)) takeModel(files);
+  else refuse();
+}
+
+/** Files may be dropped anywhere, but not while another model is on its way. */
+function setUpDrop() {
   const veil = box('drop-veil');
-  const open = () => /^(picking|ready|reading)$/.test(document.body.dataset.state ?? '');
+  const open = () => /^(picking|ready|reading)$/.test(state.phase);
   const carriesFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
   addEventListener('dragover', (event) => {
     if (!carriesFiles(event)) return;
     event.preventDefault(); // else the browser would leave the page for the file
     veil.hidden = !open();
-    (document.querySelector('dialog[open]') ?? document.body).append(veil); // what is beneath one is not seen
+    (document.querySelector('dialog[open]') ?? document.body).append(veil); // nothing beneath a dialog is seen
     veil.textContent = takesTexts()
       ? 'Drop a GGUF file to load it, or a text to ask about it'
       : 'Drop the GGUF file to load it';
@@ -223,11 +194,11 @@ function setUpDrop(take) {
     event.preventDefault();
     veil.hidden = true;
     const files = [...(event.dataTransfer?.files ?? [])];
-    if (files.length && open()) take(files);
+    if (files.length && open()) void takeDropped(files);
   });
 }
 
-/** Load options of the form; impossible values are left to the package to refuse. */
+/** Returns the load options of the form; the package refuses impossible values. */
 export function loadOptions() {
   const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
     const control = input(id);
@@ -238,7 +209,7 @@ export function loadOptions() {
 }
 
 /**
- * Fill in what a link carries: ?model=ADDRESS or ?repo=…&file=…, &context=N, &threads=N.
+ * Fills in what a link carries: ?model=ADDRESS or ?repo=…&file=…, &context=N, &threads=N.
  * @param {URLSearchParams} query
  * @returns {boolean} whether the link asks to load at once (&load=1)
  */
@@ -262,8 +233,8 @@ export function fillFromLink(query) {
   return query.get('load') === '1' && (query.has('model') || query.has('file'));
 }
 
-/** What a link asks for, pressed as its button; of another host only when the person says so: a link may come from
- * anybody. @param {URLSearchParams} query */
+/** Loads what a link asks for; from another host only when the reader agrees, because a link may come from anybody.
+ * @param {URLSearchParams} query */
 export function submitLink(query) {
   const submit = () => byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();
   const address = query.get('model') ?? 'https://huggingface.co/';
@@ -282,10 +253,10 @@ export function submitLink(query) {
   const place = box('picker-error');
   place.replaceChildren(
     el(
-      'div',
-      { className: 'asked', role: 'group', ariaLabel: 'What a link asks for' },
-      el('strong', {}, `A link asks to load a model from ${host}`),
-      el('p', {}, what),
+      'div.asked',
+      { role: 'group', ariaLabel: 'What a link asks for' },
+      el('strong', `A link asks to load a model from ${host}`),
+      el('p', what),
       yes,
       action('Not now', close),
     ),

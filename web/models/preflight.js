@@ -1,6 +1,6 @@
 /**
- * preflight: what a model needs, told before its weights are fetched: its header says how large the
- * file and the memory will be. If it does not fit, what would.
+ * preflight: reads from a model's header how large the file and the memory will be, before its weights are fetched. If
+ * it does not fit, offers what would.
  * @module
  */
 import { GemmaError, inspectModel } from '../../js/index.js';
@@ -9,18 +9,17 @@ import { bytes, count } from '../shell/format.js';
 import { PRESETS, addressOf, choiceOfPreset } from './presets.js';
 import { room, storedBytes } from './stored.js';
 
-/** @typedef {import('./presets.js').Choice} Choice */
+/** @import { Choice } from '../shell/store.js' */
 /** @typedef {{ contextLength?: number, threads?: number }} Options */
 /** @typedef {{ label: string, choice: Choice }} Remedy */
 
-/** WebAssembly addresses this much. */
 const ADDRESSABLE = 2 ** 32;
-/** Of a computer's memory one tab should not take more. */
+/** A tab should not take more of the memory. */
 const SHARE = 0.8;
 const SHORTEST = 512;
 const EVEN = 1024;
 
-/** What this browser can be expected to give, in bytes. Chromium tells how much memory there is. */
+/** Returns what this browser is likely to give, in bytes. Only Chromium tells how much memory there is. */
 export function memoryLimit() {
   const { deviceMemory } = /** @type {{ deviceMemory?: number }} */ (navigator);
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
@@ -36,11 +35,8 @@ export function mustAnswer({ embedding }) {
   if (embedding) throw new GemmaError('embedding-model', 'This model makes vectors of texts and cannot answer.');
 }
 
-/**
- * Reads the header.
- * @param {Choice} choice @param {Options} options @param {AbortSignal} signal
- * @returns {Promise<string[]>} what there is to say; throws an Unfit when it does not fit
- */
+/** Returns facts from the header; throws Unfit if the model does not fit.
+ * @param {Choice} choice @param {Options} options @param {AbortSignal} signal @returns {Promise<string[]>} */
 export async function preflight(choice, options, signal) {
   const { source, token, sha256 } = choice;
   const wanted = { ...options, signal, ...(token && { token }), ...(sha256 && { sha256 }) };
@@ -59,14 +55,13 @@ export async function preflight(choice, options, signal) {
   const { stored: here = 0, total = 0 } = (await storedBytes(addressOf(source))) ?? {};
   const left = Math.max(0, info.fileBytes - here);
   const { usage: counted, quota } = await room();
-  const usage = Math.max(0, counted - (total - here)); // browsers count a file that has begun as large as it will be
+  const usage = Math.max(0, counted - (total - here)); // browsers count a begun file at its full size
   const facts = [`${bytes(left)} to download`, `${bytes(memory)} of memory`];
   if (here) facts.splice(1, 0, `${bytes(here)} are here already`);
   if (quota && left > quota - usage) facts.push(`too large to keep: the browser has room for ${bytes(quota - usage)}`);
   return facts;
 }
 
-/** A model that this browser cannot be expected to hold. */
 export class Unfit extends PageError {
   /** @param {number} memory @param {Remedy[]} remedies */
   constructor(memory, remedies) {
@@ -81,7 +76,7 @@ export class Unfit extends PageError {
 /** @typedef {{ kv: number, total: number }} Memory */
 
 /**
- * A shorter context, if that is enough; smaller files; or to try all the same.
+ * Offers a shorter context, if that is enough; smaller files; or to try all the same.
  * @param {Choice} choice @param {{ contextLength: number, memory: Memory, fileBytes: number }} info
  * @param {(contextLength: number) => Promise<Memory>} need
  */
@@ -103,8 +98,8 @@ async function remedies(choice, { contextLength, memory, fileBytes }, need) {
 }
 
 /**
- * The longest context that fits, among powers of two; null if none does. From EVEN on, where the sliding
- * windows are full, the cache grows evenly, so that two figures tell all others.
+ * Returns the longest context that fits, a power of two; null: none does. From EVEN on, where the sliding windows are
+ * full, the cache grows evenly, so that two figures tell all others.
  * @param {number} most @param {Memory} atMost @param {(contextLength: number) => Promise<Memory>} need
  */
 async function longestContext(most, atMost, need) {
@@ -119,13 +114,13 @@ async function longestContext(most, atMost, need) {
   return null;
 }
 
-/** The two largest that are clearly smaller. @param {number} limit */
+/** Returns the two largest that are clearly smaller. @param {number} limit */
 function smallerFiles(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
   return fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);
 }
 
-/** After the browser has refused the memory: smaller files. @param {Choice} choice @returns {Remedy[]} */
+/** Offers less after the browser has refused the memory. @param {Choice} choice @returns {Remedy[]} */
 export function afterRefusal(choice) {
   const limit = Math.min(choice.bytes ?? ADDRESSABLE, memoryLimit());
   const files = smallerFiles(limit).map((preset) => ({

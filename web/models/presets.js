@@ -1,34 +1,23 @@
 /**
- * presets: the public Gemma 3 files that the page offers. Sizes and hashes are those of the
- * published files; where only the order of size is known, `about` is set and the hash is left out.
+ * presets: the public Gemma 3 files that the page offers, with the sizes and hashes of the published files. `about`:
+ * the size is approximate, and the hash unknown.
  * @module
- */
-
-/**
- * A model to load.
- * @typedef {object} Choice
- * @property {string | File | File[] | { repo: string, file: string, revision?: string }} source
- * @property {string} label
- * @property {number} [bytes]
- * @property {string} [sha256]
- * @property {string} [token]   for Hugging Face
- * @property {number} [contextLength]   instead of the one in the form
- * @property {boolean} [anyway]   although it seems not to fit
- * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this device
  */
 
 /**
  * @typedef {object} Preset
  * @property {string} name
- * @property {string} note       what it is good for, in a few words
+ * @property {string} note
  * @property {string} repo
  * @property {string} file
  * @property {number} bytes
- * @property {boolean} [about]   the size is approximate
+ * @property {boolean} [about]
  * @property {string} [sha256]
  * @property {boolean} [gated]   needs an accepted licence and an access token
  * @property {boolean} [more]    shown only on demand
  */
+
+/** @import { Choice } from '../shell/store.js' */
 
 /** @type {Preset[]} */
 export const PRESETS = [
@@ -95,7 +84,7 @@ export const PRESETS = [
   },
 ];
 
-/** The parts of a file's address on Hugging Face, null for another address.
+/** Splits the address of a file on Hugging Face; null: it is another address.
  * @param {string} url @returns {{ repo: string, file: string, revision?: string } | null} */
 export function hubAddress(url) {
   const match = /^https:\/\/huggingface\.co\/([\w.-]+\/[\w.-]+)\/resolve\/([^/]+)\/([^?#]+)/.exec(url);
@@ -108,20 +97,20 @@ export function hubAddress(url) {
   }
 }
 
-/** The address of a source, '' for files. @param {Choice['source']} source */
+/** Returns the address of a source; '' for files. @param {Choice['source']} source */
 export function addressOf(source) {
   if (typeof source === 'string') return source;
   if (!('repo' in source)) return '';
   return `https://huggingface.co/${source.repo}/resolve/${source.revision ?? 'main'}/${source.file}`;
 }
 
-/** The largest that a tab here can be expected to hold well. @param {number} limit   bytes */
+/** Returns the largest that a tab is likely to hold well. @param {number} limit   bytes */
 export function recommended(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && !preset.more && preset.bytes * 1.5 < limit);
   return fitting.sort((a, b) => b.bytes - a.bytes)[0];
 }
 
-/** What is known about a file that someone typed by hand. @param {string} repo @param {string} file */
+/** @param {string} repo @param {string} file */
 export function presetOf(repo, file) {
   return PRESETS.find((p) => p.repo === repo && p.file === file);
 }

@@ -1,14 +1,14 @@
 /**
- * rows: one model in a list of models: its name, a line or two about it, its size, what can be done.
+ * rows: a model in a list of models: its name, a line or two about it, its size, its buttons.
  * @module
  */
 import { el } from '../shell/dom.js';
 
-/** here: this device has it, in another list. @typedef {'' | 'in use' | 'coming' | 'here'} State */
+/** here: it is in the list of this device. @typedef {'' | 'in use' | 'coming' | 'here'} State */
 
-/** As it is named to screen readers: together with the model. @param {HTMLButtonElement} button */
+/** Names a button to screen readers together with its model. @param {HTMLButtonElement} button */
 function say(button) {
-  button.setAttribute('aria-label', `${button.textContent} ${button.dataset.what}`);
+  button.ariaLabel = `${button.textContent} ${button.dataset.what}`;
 }
 
 /**
@@ -30,21 +30,19 @@ export function modelRow({ name, lines, size, buttons, tag = '', address = '' })
   start.classList.add('start');
   const row = el(
     'li',
-    {},
     el(
-      'span',
-      { className: 'what' },
-      el('span', { className: 'name' }, name, ...(tag ? [el('span', { className: 'tag' }, tag)] : [])),
-      ...lines.filter(Boolean).map((line) => el('span', { className: 'from' }, line)),
+      'span.what',
+      el('span.name', name, ...(tag ? [el('span.tag', tag)] : [])),
+      ...lines.filter(Boolean).map((line) => el('span.from', line)),
     ),
-    el('span', { className: 'size' }, size),
+    el('span.size', size),
     ...buttons,
   );
   row.dataset.address = address;
   return row;
 }
 
-/** Each row says what has become of its model; one that is seen elsewhere goes.
+/** Marks each row with the state of its model, and hides one that is shown elsewhere.
  * @param {(address: string, row: HTMLElement) => State} stateOf */
 export function markRows(stateOf) {
   for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('#models [data-address]'))) {
@@ -52,7 +50,7 @@ export function markRows(stateOf) {
     const start = /** @type {HTMLButtonElement} */ (row.querySelector('.start'));
     row.hidden = /^(coming|here)$/.test(state);
     row.querySelector('.in-use')?.remove();
-    if (state === 'in use') row.querySelector('.name')?.append(el('span', { className: 'tag in-use' }, state));
+    if (state === 'in use') row.querySelector('.name')?.append(el('span.tag.in-use', state));
     start.textContent = (state === 'in use' ? 'Start again' : start.dataset.text) ?? '';
     say(start);
   }

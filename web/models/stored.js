@@ -1,48 +1,43 @@
 /**
- * stored: the models that this browser keeps: a list with sizes, started, continued or deleted with a
- * click, and how much room there is. Knows the package's cache; what a load does is app.js's affair.
+ * stored: the models that this browser keeps: a list with sizes, to start, continue or delete, and how much room there
+ * is.
  * @module
  */
 import { modelCache } from '../../js/index.js';
-import { action, announce, box, button } from '../shell/dom.js';
+import { action, announce, box, button, onClick } from '../shell/dom.js';
 import { bytes } from '../shell/format.js';
-import { hubAddress, presetOf } from './presets.js';
+import { actions, state, update } from '../shell/store.js';
+import { addressOf, hubAddress, presetOf } from './presets.js';
 import { markRows, modelRow } from './rows.js';
 
 /** @typedef {Awaited<ReturnType<typeof modelCache.list>>[number]} Entry */
-/** @typedef {import('./presets.js').Choice} Choice */
+/** @import { Choice } from '../shell/store.js' */
 
-/** A model as people see it: one file, or all parts of a split one.
+/** One file, or all parts of a split model.
  * @typedef {{ label: string, from: string, url: string, keys: string[], stored: number, total: number,
  *   complete: boolean }} StoredModel */
 
-/** How long a click on "Delete" waits for the second one. */
+/** A click on "Delete" waits so long for the second one. */
 const DOUBT_MS = 5000;
 
-/** @type {(choice: Choice) => void} */
-let choose = () => {};
-
-/** What the page does with a model. @type {(address: string) => import('./rows.js').State} */
-let stateOf = () => '';
-
-/** @param {(choice: Choice) => void} start @param {typeof stateOf} state */
-export function setUpStored(start, state) {
-  choose = start;
-  stateOf = state;
-  const all = button('stored-clear');
-  twice(
-    all,
-    () => 'Delete all of them?',
-    async () => {
-      await modelCache.clear();
-      announce('All stored models are deleted.');
-      await showStored();
-    },
-  );
-  button('stored-keep').addEventListener('click', () => void keep());
+export function setUpStored() {
+  twice(button('stored-clear'), 'Delete all of them?', async () => {
+    await modelCache.clear();
+    announce('All stored models are deleted.');
+    await showStored();
+  });
+  onClick('stored-keep', () => void keep());
 }
 
-/** Parts of a split model are one row. @param {Entry[]} entries @returns {StoredModel[]} */
+/** Returns what the page does with the model at an address. @param {string} address
+ * @returns {import('./rows.js').State} */
+function stateOf(address) {
+  const { coming, model, choice } = state;
+  if (coming && addressOf(coming.source) === address) return 'coming';
+  return model && choice && addressOf(choice.source) === address ? 'in use' : '';
+}
+
+/** The parts of a split model are one row. @param {Entry[]} entries @returns {StoredModel[]} */
 function models(entries) {
   /** @type {Map<string, StoredModel>} */
   const found = new Map();
@@ -84,17 +79,17 @@ function safeDecode(text) {
   }
 }
 
-/** What is stored, latest use first; nothing where the browser gives no storage. */
+/** Returns the stored models, latest use first; none where the browser has no storage. */
 export async function storedModels() {
   return models(await modelCache.list().catch(() => []));
 }
 
-/** What is stored, as it would be loaded. */
+/** Returns the stored models as they would be loaded. */
 export async function modelsHere() {
   return (await storedModels()).map((model) => ({ choice: choiceOf(model), complete: model.complete }));
 }
 
-/** Bytes that are here already of the model at this address. @param {string} url */
+/** Returns the stored model of an address; null: there is none. @param {string} url */
 export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
 }
@@ -117,13 +112,13 @@ export async function showStored() {
 function row(model) {
   const { label, from, url, stored, total, complete } = model;
   const state = complete ? '' : `${bytes(stored)} of ${bytes(total)} are here already.`;
-  const start = action(complete ? 'Start' : 'Continue', () => choose(choiceOf(model)), complete ? 'primary' : '');
-  const remove = action('Delete', () => {}, 'quiet');
-  twice(
-    remove,
-    () => 'Delete it?',
-    () => removeModel(model),
+  const start = action(
+    complete ? 'Start' : 'Continue',
+    () => actions.choose(choiceOf(model)),
+    complete ? 'primary' : '',
   );
+  const remove = action('Delete', () => {}, 'quiet');
+  twice(remove, 'Delete it?', () => removeModel(model));
   return modelRow({ name: label, lines: [from, state], size: bytes(total), buttons: [start, remove], address: url });
 }
 
@@ -149,8 +144,8 @@ async function removeModel({ label, keys }) {
   next?.focus();
 }
 
-/** A button that acts at its second click, since a download is slow to come back.
- * @param {HTMLButtonElement} control @param {() => string} question @param {() => Promise<void>} act */
+/** Makes a button act at its second click, because a download is slow to come back.
+ * @param {HTMLButtonElement} control @param {string} question @param {() => Promise<void>} act */
 function twice(control, question, act) {
   const text = control.textContent ?? '';
   let timer = 0;
@@ -165,15 +160,14 @@ function twice(control, question, act) {
       reset();
       return void act().catch(notDeleted).then(showRoom);
     }
-    control.textContent = question();
+    control.textContent = question;
     control.classList.add('danger');
-    announce(`${question()} Press again to delete.`);
+    announce(`${question} Press again to delete.`);
     timer = window.setTimeout(reset, DOUBT_MS);
   });
   control.addEventListener('blur', reset);
 }
 
-/** Another tab may be reading or fetching it. */
 async function notDeleted() {
   await showStored();
   const said =
@@ -182,37 +176,35 @@ async function notDeleted() {
   announce(said);
 }
 
-/** Private windows of some browsers offer what they do not give. */
-let refused = false;
-
-/** What to say of a model that was not kept although there is room for it, by what the browser says; '' otherwise.
+/** Returns what to say of a model that was not kept although the browser claims to have room; '' otherwise. Private
+ * windows of some browsers offer more than they store.
  * @param {{ code: string, message: string }[]} notices @param {number} need   bytes */
 export async function refusal(notices, need) {
   if (!notices.some(({ code, message }) => code === 'not-cached' && /\b(room|free)\b/.test(message))) return '';
   const { usage, quota } = await room();
   if (quota - usage < need) return '';
-  refused = true;
+  update({ refused: true });
   return 'This model is not kept for the next time: the browser takes less than it offers, as in private windows.';
 }
 
-/** How much of its storage the browser still has, and whether it may clear it by itself. */
+/** Shows how much of the offered storage is used. */
 async function showRoom() {
   const { quota, persisted } = await room();
-  // Not the browser's own figure: it counts a file that has only begun as large as it will be.
+  // The browser's own figure counts a file that has only begun at its full size.
   const used = (await storedModels()).reduce((sum, { stored }) => sum + stored, 0);
   box('stored-room').textContent =
-    quota && !refused ? `This page uses ${bytes(used)} of the ${bytes(quota)} that the browser offers it.` : '';
+    quota && !state.refused ? `This page uses ${bytes(used)} of the ${bytes(quota)} that the browser offers it.` : '';
   button('stored-keep').hidden = persisted;
 }
 
-/** Zeros where the browser does not tell. */
+/** Returns zeros where the browser does not tell. */
 export async function room() {
   const unknown = /** @type {Awaited<ReturnType<typeof modelCache.estimate>>} */ ({});
   const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => unknown);
   return { usage, quota, persisted };
 }
 
-/** On a click only: some browsers ask the person. */
+/** At a click only: some browsers ask the reader. */
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   button('stored-keep').hidden = kept;

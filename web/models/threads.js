@@ -4,7 +4,7 @@
  */
 import { probe } from '../../js/index.js';
 import { box } from '../shell/dom.js';
-import { isolatedNextTime } from '../offline/offline.js';
+import { state } from '../shell/store.js';
 
 const NOT_ISOLATED =
   'Running on one thread, so slower than it could be: the server of this page ' +
@@ -15,15 +15,15 @@ const NEXT_TIME =
   'Running on one thread, so slower than it could be. From the next time on that you open this page ' +
   'it has all that this device offers.';
 
-const notIsolated = () => (isolatedNextTime() ? NEXT_TIME : NOT_ISOLATED);
+const notIsolated = () => (state.isolatedNext ? NEXT_TIME : NOT_ISOLATED);
 
-/** What can be known before a model is loaded; '' if threads are to be expected. */
+/** Returns what is known before a model is loaded; '' if threads are to be expected. */
 export function reasonBeforeLoad() {
   return globalThis.crossOriginIsolated ? '' : notIsolated();
 }
 
 /**
- * Why a loaded model runs on one thread, '' if it has more or if one was asked for.
+ * Returns why a loaded model runs on one thread, '' if it has more or if one was asked for.
  * @param {{ threads: number, isolated: boolean, reason: string }} info
  * @param {number} [asked]
  */
@@ -36,7 +36,7 @@ export function reasonForOneThread({ threads, isolated, reason }, asked) {
     : `Running on one thread, so slower than it could be: ${reason}.`;
 }
 
-/** How many there can be, beside the field. */
+/** Shows how many threads there can be. */
 export function showThreadsHint() {
   const { isolated, threads } = probe();
   box('threads-hint').textContent = isolated ? `this device offers ${threads}` : 'one, for want of shared memory';

@@ -1,61 +1,56 @@
 /**
- * token: asks for a Hugging Face access token when a model needs one. The token lives in its field and
- * in the options of the one load that it is for; it is never stored and never part of an address.
+ * token: asks for a Hugging Face access token when a model needs one. The token is in its field and in the options of
+ * one load; it is never stored and never part of an address.
  * @module
  */
-import { box, byId, input } from '../shell/dom.js';
+import { box, byId, input, onSubmit } from '../shell/dom.js';
 import { PageError, statusOf } from '../shell/errors.js';
+import { actions, state, update, watch } from '../shell/store.js';
+import { showTrouble } from './chooser.js';
 import { hubAddress } from './presets.js';
 
-/** @typedef {import('./presets.js').Choice} Choice */
+/** @import { Choice } from '../shell/store.js' */
 
-/** @type {Choice | null} */
-let waiting = null;
-
-/**
- * @param {(choice: Choice) => void} choose
- * @param {(error: unknown) => void} complain
- */
-export function setUpToken(choose, complain) {
-  byId('token-form', HTMLFormElement).addEventListener('submit', (event) => {
-    event.preventDefault();
+export function setUpToken() {
+  onSubmit('token-form', () => {
     const token = input('token').value.trim();
     if (!/^[!-~]+$/.test(token)) {
-      complain(new PageError('This is not an access token.', 'It is one long word that begins with hf_.'));
+      showTrouble(new PageError('This is not an access token.', 'It is one long word that begins with hf_.'));
       return input('token').focus();
     }
-    const choice = waiting;
-    hideToken();
-    if (choice) choose({ ...choice, token });
+    const choice = state.gated;
+    update({ gated: null });
+    if (choice) actions.choose({ ...choice, token });
   });
-  byId('token-form', HTMLFormElement).addEventListener('reset', hideToken);
+  box('token-form').addEventListener('reset', () => update({ gated: null }));
+  watch(['gated'], show);
 }
 
-/** Repository and file on Hugging Face, null for models from elsewhere. @param {Choice['source']} source */
+/** Returns repository and file on Hugging Face; null for models from elsewhere. @param {Choice['source']} source */
 function repository(source) {
   if (typeof source === 'string') return hubAddress(source);
   return 'repo' in source ? source : null;
 }
 
-/** Whether a load failed for want of a token that could be given. @param {unknown} error @param {Choice} choice */
+/** Returns whether a load failed because a token is needed that could be given. @param {unknown} error
+ * @param {Choice} choice */
 export function needsToken(error, choice) {
   return [401, 403].includes(statusOf(error)) && repository(choice.source) !== null;
 }
 
-/** @param {Choice} choice   what to load with it */
+/** @param {Choice} choice   what to load with the token */
 export function askToken(choice) {
-  const from = repository(choice.source);
-  if (!from) return;
-  waiting = { ...choice, token: undefined };
-  byId('token-page', HTMLAnchorElement).href = `https://huggingface.co/${from.repo}`;
-  box('token-page').textContent = from.repo;
-  box('token-form').hidden = false;
-  box('token-form').scrollIntoView({ block: 'nearest' });
-  input('token').focus();
+  if (repository(choice.source)) update({ gated: { ...choice, token: undefined } });
 }
 
-export function hideToken() {
-  waiting = null;
+function show() {
+  const { gated } = state;
+  const from = gated && repository(gated.source);
+  box('token-form').hidden = !from;
   input('token').value = '';
-  box('token-form').hidden = true;
+  if (!from) return;
+  byId('token-page', HTMLAnchorElement).href = `https://huggingface.co/${from.repo}`;
+  box('token-page').textContent = from.repo;
+  box('token-form').scrollIntoView({ block: 'nearest' });
+  input('token').focus();
 }

@@ -1,26 +1,23 @@
 /**
- * offline: the page's side of its service worker (sw.js), where whoever built the page put one: tools/build/site.js
- * leaves a <meta name="offline"> behind. Without one, and in browsers and windows that have none, the page works as it
- * is.
+ * offline: the page's side of its service worker (sw.js), if the page was built with one: tools/build/site.js then adds
+ * a <meta name="offline">. Without one the page works as it is.
  * @module
  */
 import { reloadOnce } from '../../js/platform/isolation.js';
 import { action, box, el } from '../shell/dom.js';
+import { state, update } from '../shell/store.js';
 import { cacheOf } from './versions.js';
 
-/** A first visit waits for the page's files, which it needs anyway, no longer than this. */
+/** A first visit waits so long for the page's files, in milliseconds. */
 const LONGEST_MS = 4000;
-/** How often a page that stays open asks for a new version. */
+/** A page that stays open asks so often for a new version. */
 const ASK_EVERY_MS = 3600_000;
 
-/** Whether the service worker will answer when this page is opened again, as it did not this time. */
-let comes = false;
-
-/** @returns {ServiceWorkerContainer | undefined} none where the page is not to be trusted, or private */
+/** @returns {ServiceWorkerContainer | undefined} none in insecure contexts and some private windows */
 const container = () => navigator.serviceWorker;
 
-/** Before anything is loaded: what is fetched from then on is kept, and with the service worker's headers the page has
- * threads. For that it is loaded once more, the first time: nothing is lost as yet. */
+/** Runs before anything is loaded: what is fetched from then on is kept. The service worker's headers give the page
+ * threads; for that the first visit reloads the page, while there is nothing to lose. */
 export async function setUpOffline() {
   const meta = document.querySelector('meta[name="offline"]');
   const workers = container();
@@ -37,17 +34,17 @@ export async function setUpOffline() {
   await new Promise((held) => {
     void navigator.locks.request(cacheOf(home, version), { mode: 'shared' }, () => {
       held(true);
-      return new Promise(() => {}); // as long as this page is open
+      return new Promise(() => {}); // held while this page is open
     });
   });
   askForNews(registration);
-  comes = !workers.controller && (!first || (await taken(workers, registration)));
-  const untouched = document.body.dataset.state === 'opening';
+  update({ isolatedNext: !workers.controller && (!first || (await taken(workers, registration))) });
+  const untouched = state.phase === 'opening';
   if (untouched && workers.controller && !globalThis.crossOriginIsolated) await reloadOnce();
   registration.active?.postMessage('open');
 }
 
-/** Until the service worker has its files and answers for this page, or long enough; gives false if it cannot.
+/** Waits until the service worker has its files and controls this page, or long enough; false: it has failed.
  * @param {ServiceWorkerContainer} workers @param {ServiceWorkerRegistration} registration
  * @returns {Promise<boolean>} */
 function taken(workers, { installing, waiting, active }) {
@@ -74,7 +71,7 @@ function askForNews(registration) {
   });
 }
 
-/** The style hides it while an answer or a download runs. */
+/** The style sheet hides the offer while an answer or a download runs. */
 function offerReload() {
   const place = box('update');
   const later = action(
@@ -85,12 +82,9 @@ function offerReload() {
     'quiet small',
   );
   place.replaceChildren(
-    el('span', {}, 'A new version is here.'),
+    el('span', 'A new version is here.'),
     action('Reload', () => location.reload(), 'small'),
     later,
   );
   place.hidden = false;
 }
-
-/** Whether the next visit to this page will be isolated though this one is not. */
-export const isolatedNextTime = () => comes;

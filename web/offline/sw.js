@@ -1,15 +1,13 @@
 /**
- * sw: the page's service worker. It stores the files of one version of the page and answers with them, so that the page
- * opens without a network. It also adds the headers of cross-origin isolation, which some hosts cannot send. It handles
- * no other requests: no model except the storyteller, and no other host.
+ * sw: the page's service worker. It stores the files of one version of the page, so that the page opens without a
+ * network, and adds the headers of cross-origin isolation, which some hosts cannot send. It handles no other requests.
  *
- * A host, a proxy or a captive portal can answer a request for a script or a wasm module with a web page and status
- * 200. So every file is compared with the SHA-256 digest that tools/build/site.js recorded: before it is stored, and
- * again when it is read, because storage can be damaged and earlier versions of this worker stored files unchecked.
+ * A proxy or captive portal can answer a request for a script with a web page and status 200. So every file is compared
+ * with the SHA-256 digest that tools/build/site.js recorded, before it is stored and when it is read: storage can be
+ * damaged, and earlier versions stored files unchecked.
  *
- * A new version is installed beside the old one, and activated only when all the files that it needs are stored. Tabs
- * of the old version still get their files. Files are named by their content, so a file that two versions share is
- * fetched once.
+ * A new version is installed beside the old one, and activated when all the files that it needs are stored. Tabs of the
+ * old version still get their files. Files are named by their content, so that versions share them.
  * @module
  */
 import { features } from '../../js/platform/features.js';
@@ -39,7 +37,7 @@ const digests = { [PAGE]: site.page, ...site.needed, ...site.later, ...site.onUs
 /** @param {string} name */
 const addressOf = (name) => HOME + name;
 
-/** The engine of this browser, with threads and without: first the one that is likelier. */
+/** Returns the engine of this browser, with threads and without, the likelier first. */
 function engine() {
   const build = features().relaxed ? 'relaxed' : 'simd128';
   const several = navigator.hardwareConcurrency > 1;
@@ -47,11 +45,11 @@ function engine() {
   return both.sort((a, b) => (Number(a.includes('-threads-')) - Number(b.includes('-threads-'))) * (several ? -1 : 1));
 }
 
-/** What a search in texts scans vectors with, in every browser: who never searched may want to without a network. */
+/** The module that scans the vectors of the search, which may first be used without a network. */
 const scan = () => onUse.filter((name) => /\/gemma-simd128-(?!threads)/.test(name));
 
-/** Returns a response with a file's bytes and media type; undefined if the bytes are not those of this version's
- * file. A name that this version does not have belongs to a tab of another version, whose digests are not known here.
+/** Returns a response with a file's bytes and media type; undefined: they are not those of this version. A name that
+ * this version does not have belongs to a tab of another version, whose digests are unknown.
  * @param {string} name @param {Response} response */
 async function verified(name, response) {
   if (!Object.hasOwn(digests, name)) return response;
@@ -76,8 +74,8 @@ async function kept(name) {
   return undefined;
 }
 
-/** Fetches a file; undefined if the host sends other bytes. The browser's HTTP cache may hold a wrong answer for a
- * year, so the second request bypasses it. @param {string} name */
+/** Fetches a file; undefined if the host sends other bytes. The second request bypasses the browser's HTTP cache, which
+ * may hold a wrong answer for a year. @param {string} name */
 async function fetched(name) {
   for (const cache of /** @type {RequestCache[]} */ ([name === PAGE ? 'no-cache' : 'default', 'reload'])) {
     const right = await verified(name, await fetch(addressOf(name), { cache }));
@@ -146,7 +144,7 @@ async function asset(event, name) {
   return isolated(right);
 }
 
-/** Versions go that no tab has open. One that does not hold its lock yet may have any. */
+/** Deletes versions that no tab has open. A tab that does not hold its lock yet may have any version. */
 async function tidy() {
   const { installing, waiting } = scope.registration;
   const { held = [] } = await navigator.locks.query();
@@ -158,7 +156,7 @@ async function tidy() {
   }
 }
 
-/** The open tabs of this page hear which version they would get now. */
+/** Tells the open tabs which version they would get now. */
 async function takeOver() {
   await scope.clients.claim();
   for (const client of await scope.clients.matchAll({ type: 'window' })) client.postMessage({ version });

@@ -1,11 +1,9 @@
 /**
- * markdown: an answer's text as elements, cheap while it grows.
- * What a model writes is untrusted: raw HTML is shown as text, images become links (nothing is
- * fetched because an answer says so), and DOMPurify has the last word on tags and addresses.
- * Code gets its colours, and TeX is drawn, by libraries that are loaded when an answer first has some,
- * and only in blocks that are settled.
- * Blocks that later text cannot change any more are rendered once and left alone; only the last
- * one is rendered again as it grows. The end result equals one rendering of the whole text.
+ * markdown: an answer's text as elements, cheap while it grows. Blocks that later text cannot change are rendered once;
+ * only the last one is rendered again. The result equals one rendering of the whole text.
+ *
+ * What a model writes is untrusted: raw HTML is shown as text, images become links, so that nothing is fetched, and
+ * DOMPurify decides about tags and addresses. Libraries for code and TeX are loaded when settled blocks need them.
  * @module
  */
 import { Marked } from 'marked';
@@ -13,7 +11,7 @@ import DOMPurify from 'dompurify';
 import { el } from '../shell/dom.js';
 import { texIn } from './tex.js';
 
-/** @typedef {import('marked').Token} Token */
+/** @import { Token } from 'marked' */
 
 /** @param {string} text */
 function escape(text) {
@@ -31,36 +29,11 @@ const marked = new Marked({
 
 marked.use(texIn(escape));
 
+const TAGS = 'a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul';
 const ALLOWED = {
-  ALLOWED_TAGS: [
-    'a',
-    'blockquote',
-    'br',
-    'code',
-    'del',
-    'em',
-    'h1',
-    'h2',
-    'h3',
-    'h4',
-    'h5',
-    'h6',
-    'hr',
-    'li',
-    'ol',
-    'p',
-    'pre',
-    'strong',
-    'table',
-    'tbody',
-    'td',
-    'th',
-    'thead',
-    'tr',
-    'ul',
-  ],
+  ALLOWED_TAGS: TAGS.split(' '),
   ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
-  ADD_URI_SAFE_ATTR: ['align', 'start'], // no addresses: not for the next line to judge
+  ADD_URI_SAFE_ATTR: ['align', 'start'], // not addresses, so exempt from the next line
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   ALLOW_ARIA_ATTR: false,
   ALLOW_DATA_ATTR: false,
@@ -158,11 +131,8 @@ function parsed(text) {
   }
 }
 
-/**
- * Cut a growing text into blocks that are settled and the rest that may still change.
- * @param {string} text
- * @returns {{ settled: Token[], open: Token[], rest: string }}
- */
+/** Cuts a growing text into blocks that are settled and the rest that may still change.
+ * @param {string} text @returns {{ settled: Token[], open: Token[], rest: string }} */
 export function settle(text) {
   const tokens = parsed(text);
   if (!tokens) return { settled: [], open: [plain(text)], rest: text };
@@ -172,7 +142,7 @@ export function settle(text) {
   while (last > 0 && tokens[last].type === 'space') last--;
   const settled = tokens.slice(0, Math.max(last, 0));
   const before = settled.map(({ raw }) => raw).join('');
-  // The rest is cut out of the text: the parser's raw of a block that may still grow is not always what was written.
+  // The rest is cut out of the text: the parser's `raw` is not always what was written.
   if (!text.startsWith(before)) return { settled: [], open: tokens, rest: text };
   return { settled, open: tokens.slice(settled.length), rest: text.slice(before.length) };
 }
@@ -191,14 +161,14 @@ function sanitised(html) {
   }
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
   for (const table of fragment.querySelectorAll('table')) addScroll(table);
-  // Each in its own direction: answers mix them. What has one is not asked for that of what it stands in.
+  // Each block has its own direction, because answers mix them. Blocks within list items and quotes follow those.
   for (const block of fragment.querySelectorAll('p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, .wide-table')) {
     if (!block.parentElement?.closest('li, blockquote')) block.setAttribute('dir', 'auto');
   }
   return fragment;
 }
 
-/** What was settled: colours for its code, its maths drawn; it stays as it is where a library does not come.
+/** Colours code and draws maths; both stay as they are if a library cannot be loaded.
  * @param {DocumentFragment} fragment @param {() => void} changed */
 async function adorned(fragment, changed) {
   const codes = [...fragment.querySelectorAll('pre code')];
@@ -220,33 +190,32 @@ async function adorned(fragment, changed) {
   changed();
 }
 
-/** Tables that are too wide scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
+/** Wide tables scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
 function addScroll(table) {
-  const frame = el('div', { className: 'wide-table', tabIndex: 0, role: 'group', ariaLabel: 'Table' });
+  const frame = el('div.wide-table', { tabIndex: 0, role: 'group', ariaLabel: 'Table' });
   table.replaceWith(frame);
   frame.append(table);
 }
 
-/** A head over the code: its language as the model named it, and a button that copies it.
- * @param {HTMLPreElement} pre */
+/** Adds the language and a button that copies the code. @param {HTMLPreElement} pre */
 function addCopy(pre) {
   const code = pre.querySelector('code');
   const language = /^language-(\S{1,20})$/.exec(code?.className ?? '')?.[1] ?? '';
   code?.removeAttribute('class');
   const look = { type: 'button', className: 'quiet small copy-code', ariaLabel: 'Copy this code' };
   const button = el('button', look, 'Copy');
-  const head = el('div', { className: 'code-head' }, el('span', {}, language), button);
-  const frame = el('div', { className: 'code' }, head);
+  const head = el('div.code-head', el('span', language), button);
+  const frame = el('div.code', head);
   pre.tabIndex = 0; // long lines scroll sideways: reachable by keyboard
   pre.replaceWith(frame);
   frame.append(pre);
 }
 
-/** One answer being written into one element. */
+/** An answer that is written into an element. */
 export class MarkdownView {
-  /** @type {HTMLElement} */ #root;
-  /** @type {HTMLElement} */ #tail;
-  /** @type {() => void} */ #changed;
+  #root;
+  #tail;
+  #changed;
   #rest = ''; // text of the blocks that may still change
   #html = ''; // of the settled blocks
   #frame = 0;
@@ -262,15 +231,14 @@ export class MarkdownView {
   constructor(root, changed = () => {}) {
     this.#root = root;
     this.#changed = changed;
-    this.#tail = document.createElement('div');
-    this.#tail.className = 'md-part';
+    this.#tail = el('div.md-part');
     root.classList.add('md');
     root.replaceChildren(this.#tail);
   }
 
   /** @param {string} piece */
   add(piece) {
-    // The parser knows \n alone; a \r that ends a piece may be half of a line's end.
+    // The parser knows \n alone. A \r at the end of a piece may be half of a line break.
     const lines = `${this.#held}${piece}`.replace(/\r\n|\r(?!\n|$)/g, '\n');
     this.#held = lines.endsWith('\r') ? '\r' : '';
     const whole = lines.slice(0, lines.length - this.#held.length);
@@ -319,7 +287,7 @@ export class MarkdownView {
     this.#render();
   }
 
-  /** The text is complete. Links whose address came later than their use are mended here. */
+  /** The text is complete. Links whose address came after their use are repaired here. */
   finish() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;

@@ -1,14 +1,12 @@
 /**
- * maths: TeX as MathML, which browsers draw themselves. Loaded when an answer has some.
- * What a model writes is untrusted: the library takes no command that leads elsewhere, and DOMPurify has the last
- * word.
+ * maths: TeX as MathML. Loaded when an answer has some. What a model writes is untrusted: the library trusts no
+ * commands, and DOMPurify cleans its output.
  * @module
  */
 /*! temml: Copyright (c) 2020 Ron Kok. MIT license */
 import DOMPurify from 'dompurify';
 import temml from 'temml';
 
-/** No more is drawn than a person would read. */
 const LIMITS = { maxExpand: 200, maxSize: /** @type {[number, number]} */ ([20, 20]) };
 const ALLOWED = { USE_PROFILES: { mathMl: true }, FORBID_ATTR: ['style', 'href', 'src'], ALLOW_DATA_ATTR: false };
 
@@ -16,7 +14,7 @@ const ALLOWED = { USE_PROFILES: { mathMl: true }, FORBID_ATTR: ['style', 'href',
 export function toMathML(tex, displayMode) {
   try {
     const markup = temml.renderToString(tex, { ...LIMITS, displayMode, throwOnError: true, trust: false });
-    // The page's policy forbids styles in markup, also of what is thrown away next.
+    // The page's policy forbids styles in markup, even before DOMPurify removes them.
     const plain = markup.replace(/ style="[^"]*"/g, '');
     return DOMPurify.sanitize(plain, { ...ALLOWED, RETURN_DOM_FRAGMENT: true });
   } catch {

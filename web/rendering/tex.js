@@ -1,10 +1,10 @@
 /**
- * tex: where maths stands in Markdown: $…$ and \(…\) in a line, $$…$$ and \[…\] on lines of its own. A sum of money is
- * none. What stands there is kept as code, until it is drawn (maths.js).
+ * tex: finds maths in Markdown: $…$ and \(…\) in a line, $$…$$ and \[…\] on lines of its own, but no sums of money.
+ * It is code until it is drawn (maths.js).
  * @module
  */
 
-/** No blank line in it, so that a block can be told as soon as its paragraph ends. */
+/** Without blank lines, so that a block is known when its paragraph ends. */
 const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
 const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`);
 const IN_LINE = new RegExp(`^${DISPLAY.source}`);

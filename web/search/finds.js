@@ -1,14 +1,14 @@
 /**
- * finds: the question and what is found: the nearest passages while it is typed, which of them to ask about.
+ * finds: the field of the search and the nearest passages while it is typed, which can be asked about.
  * @module
  */
 import { action, announce, el } from '../shell/dom.js';
 import { errorBox } from '../shell/errors.js';
 import { plural } from '../shell/format.js';
 
-/** @typedef {import('../../examples/search/texts.js').Found} Found */
+/** @import { Found } from '../../examples/search/texts.js' */
 
-/** So many are chosen at first. */
+/** So many passages are chosen at first. */
 const CHOSEN = 3;
 
 /** @param {Found} found */
@@ -17,27 +17,27 @@ const nameOf = ({ title, at }) => `${title}, passage ${at + 1}`;
 export class Finds {
   #nearest;
   #field = el('input', { type: 'search', dir: 'auto', autocomplete: 'off', disabled: true });
-  #hits = el('ol', { className: 'hits', ariaLabel: 'Nearest passages' });
+  #hits = el('ol.hits', { ariaLabel: 'Nearest passages' });
   #askable = true;
   #ask;
-  #some = el('span', { className: 'hint' });
+  #some = el('span.hint');
   #asking;
   /** @type {AbortController | null} */ #asked = null;
   /** @type {Found[]} */ #found = [];
-  element = el('div', { className: 'finds' });
+  element = el('div.finds');
 
   /** @param {(question: string, signal: AbortSignal) => Promise<Found[]>} nearest
-   * @param {(draft: import('../history/archive.js').Draft) => void} ask */
+   * @param {(draft: import('../shell/store.js').Draft) => void} ask */
   constructor(nearest, ask) {
     this.#nearest = nearest;
-    this.#field.setAttribute('aria-label', 'Search in your texts');
+    this.#field.ariaLabel = 'Search in your texts';
     this.#field.addEventListener('input', () => void this.#search());
     this.#ask = action(
       'Ask about these',
       () => ask({ text: this.#field.value.trim(), files: this.#chosen() }),
       'primary',
     );
-    this.#asking = el('div', { className: 'ask' }, this.#ask, this.#some);
+    this.#asking = el('div.ask', this.#ask, this.#some);
     this.element.append(this.#field, this.#asking, this.#hits);
     this.#show([]);
   }
@@ -46,7 +46,7 @@ export class Finds {
     this.#field.focus();
   }
 
-  /** askable: there is somebody to ask. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
+  /** askable: a model can answer. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
   enable({ empty, on, askable }) {
     this.#field.disabled = !on;
     this.#field.placeholder = empty ? 'Nothing to search in yet' : 'What are you looking for?';
@@ -64,7 +64,6 @@ export class Finds {
     if (!this.#field.disabled && this.#field.value) void this.#search();
   }
 
-  /** What was typed before is not waited for. */
   async #search() {
     this.stop();
     const question = this.#field.value.trim();
@@ -74,7 +73,7 @@ export class Finds {
       const found = await this.#nearest(question, signal);
       if (!signal.aborted) this.#show(found);
     } catch (error) {
-      if (!signal.aborted) this.#hits.replaceChildren(el('li', {}, errorBox(error)));
+      if (!signal.aborted) this.#hits.replaceChildren(el('li', errorBox(error)));
     }
   }
 
@@ -90,14 +89,8 @@ export class Finds {
   /** @param {Found} found @param {boolean} checked */
   #hit(found, checked) {
     const choose = el('input', { type: 'checkbox', checked, onchange: () => this.#count() });
-    const name = el('label', { className: 'check', dir: 'auto' }, choose, nameOf(found));
-    return el(
-      'li',
-      {},
-      name,
-      el('p', { dir: 'auto' }, found.text),
-      el('span', { className: 'hint' }, `nearness ${found.score.toFixed(2)}`),
-    );
+    const name = el('label.check', { dir: 'auto' }, choose, nameOf(found));
+    return el('li', name, el('p', { dir: 'auto' }, found.text), el('span.hint', `nearness ${found.score.toFixed(2)}`));
   }
 
   /** @returns {import('../history/tree.js').Attached[]} */

@@ -1,26 +1,25 @@
 /**
- * maker: the model whose vectors a search compares: one that was made for it (EmbeddingGemma), if it is on this
- * device or the person gets it; else the one that answers.
+ * maker: the model whose vectors a search compares: EmbeddingGemma, if it is on this device or the reader gets it; else
+ * the model that answers.
  * @module
  */
 import { loadModel } from '../../js/index.js';
 import { PageError } from '../shell/errors.js';
 import { modelsHere } from '../models/stored.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** own: only the search has it. key: whose vectors they are, as a name of files.
+/** @import { Model } from '../../js/index.js' */
+/** own: only the search uses it; key: names the files of its vectors.
  * @typedef {{ model: Model, label: string, own: boolean, key: string }} Maker */
 
-/** A model that is to be loaded. @typedef {{ source: any, label: string }} Wanted */
+/** @typedef {{ source: any, label: string }} Wanted */
 
-/** Only about as large: `size` is for people. */
 export const EMBEDDER = {
   source: { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' },
   label: 'EmbeddingGemma',
   size: '0.3\u00a0GB',
 };
 
-/** One that is on this device, by its name. @returns {Promise<Wanted | null>} */
+/** Finds an embedding model on this device by its name. @returns {Promise<Wanted | null>} */
 export async function embedderHere() {
   const all = (await modelsHere()).filter(({ complete }) => complete);
   const found = all.find(({ choice }) => /embed/i.test(JSON.stringify(choice.source)))?.choice;

@@ -1,32 +1,21 @@
 /**
- * search: the drawer of the search: texts that a person gives, the passages nearest to what is typed, and a way to ask
- * about them. What takes long goes on when the drawer is closed.
+ * search: the panel of the search: the reader's texts, the passages nearest to what is typed, and a way to ask about
+ * them. Long work continues when the panel is closed.
  * @module
  */
 /// <reference path="../css.d.ts" />
 import { textsOf } from '../chat/attachments.js';
 import { action, announce, box, el, sheetOf } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
-import { bytes, plural } from '../shell/format.js';
+import { bytes, plural, titleOf } from '../shell/format.js';
+import { actions, state, update } from '../shell/store.js';
 import { Finds } from './finds.js';
 import { EMBEDDER, embedderHere, loadMaker, makerOf } from './maker.js';
 import { Collection } from './texts.js';
 import { Work } from './work.js';
 import css from './search.css';
-import { titleOf } from '../history/tree.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** @typedef {import('./maker.js').Maker} Maker */
-/** @typedef {import('./maker.js').Wanted} Wanted */
-
-/**
- * What the page tells it.
- * @typedef {object} Host
- * @property {() => Model | null} model     that answers
- * @property {() => string} label           its name
- * @property {() => boolean} busy           an answer is being made
- * @property {(draft: import('../history/archive.js').Draft) => void} ask   puts it into the message
- */
+/** @import { Maker, Wanted } from './maker.js' */
 
 const NARROW = '(max-width: 47rem)';
 const PRIVATE = 'Texts, model and search stay on this device.';
@@ -34,29 +23,25 @@ const PRIVATE = 'Texts, model and search stay on this device.';
 export class Search {
   style = sheetOf(css);
   #place;
-  #host;
-  #close;
   #texts = new Collection();
   #finds = new Finds(
     (question, signal) => this.#nearest(question, signal),
     (draft) => this.#ask(draft),
   );
   #work = new Work((cancelled) => this.#ended(cancelled));
-  /** Only the search has it. @type {Maker | null} */ #own = null;
-  /** What is here, and whose vectors it has, is not known yet. */
+  /** A model for the search alone. @type {Maker | null} */ #own = null;
+  /** The texts and their model are not known yet. */
   #opening = true;
-  #list = el('ul', { className: 'texts', ariaLabel: 'Your texts' });
+  #list = el('ul.texts', { ariaLabel: 'Your texts' });
   #others = el('div');
   #maker = el('div');
   #add = action('Add text files…', () => this.#files.click());
   #files = el('input', { type: 'file', multiple: true, hidden: true, tabIndex: -1, ariaLabel: 'Texts to search in' });
   #file = el('input', { type: 'file', accept: '.gguf', hidden: true, tabIndex: -1, ariaLabel: 'Model for the search' });
 
-  /** @param {HTMLElement} place @param {Host} host @param {() => void} close */
-  constructor(place, host, close) {
+  /** @param {HTMLElement} place */
+  constructor(place) {
     this.#place = place;
-    this.#host = host;
-    this.#close = close;
     this.#build();
     this.#takeDrops();
   }
@@ -71,30 +56,28 @@ export class Search {
       if (file) this.#get({ source: file, label: file.name });
       this.#file.value = '';
     };
-    const close = action('Close', this.#close, 'quiet');
+    const close = action('Close', () => update({ panel: '' }), 'quiet');
     this.#place.replaceChildren(
-      el('div', { className: 'settings-head' }, el('h2', {}, 'Search in your texts'), close),
+      el('div.settings-head', el('h2', 'Search in your texts'), close),
       this.#finds.element,
       this.#work.element,
       this.#others,
-      el('h3', {}, 'Your texts'),
+      el('h3', 'Your texts'),
       this.#list,
-      el('div', { className: 'add' }, this.#add, el('span', { className: 'hint' }, 'or drop text or Markdown here')),
+      el('div.add', this.#add, el('span.hint', 'or drop text or Markdown here')),
       this.#pasting(),
-      el('h3', {}, 'Who reads them'),
+      el('h3', 'Who reads them'),
       this.#maker,
       this.#files,
       this.#file,
     );
   }
 
-  /** For those who have a text, and no file. */
   #pasting() {
     const field = el('textarea', { rows: 4, dir: 'auto', ariaLabel: 'Text to search in' });
-    const summary = el('summary', {}, 'Paste a text');
+    const summary = el('summary', 'Paste a text');
     const fold = el(
-      'details',
-      { className: 'fold' },
+      'details.fold',
       summary,
       field,
       action('Add it', () => {
@@ -107,7 +90,7 @@ export class Search {
     return fold;
   }
 
-  /** Files that are dropped here; else the page takes them. */
+  /** Files that are dropped here do not reach the page. */
   #takeDrops() {
     /** @param {(event: DragEvent) => void} f @returns {(event: DragEvent) => void} */
     const ours = (f) => (event) => {
@@ -148,7 +131,7 @@ export class Search {
       });
   }
 
-  /** What is under way goes on; then a model that nobody else has goes. */
+  /** After the work under way, lets the search's own model go. */
   close() {
     this.#finds.stop();
     void this.#work.last.then(async () => {
@@ -159,7 +142,6 @@ export class Search {
     });
   }
 
-  /** The model is another one, or an answer has begun or ended. */
   changed() {
     this.#show();
     this.#finds.again();
@@ -171,11 +153,11 @@ export class Search {
     if (cancelled) this.#add.focus();
   }
 
-  /** Whose vectors are compared. @returns {Maker | null} */
+  /** @returns {Maker | null} */
   get #reader() {
-    const model = this.#host.model();
+    const { model, choice } = state;
     if (this.#own || this.#opening) return this.#own;
-    return model && makerOf(model, this.#host.label(), false);
+    return model && makerOf(model, choice?.label ?? '', false);
   }
 
   /** @param {Wanted} wanted @param {AbortSignal} signal */
@@ -224,7 +206,7 @@ export class Search {
     };
   }
 
-  /** Beside those of another model it cannot stand: they are read too.
+  /** Texts that another model has read are read again.
    * @param {import('../history/tree.js').Attached} file @param {AbortSignal} signal */
   async #read(file, signal) {
     const reader = this.#reader;
@@ -239,15 +221,15 @@ export class Search {
   async #nearest(question, signal) {
     const reader = this.#reader;
     if (!reader || !this.#texts.size || !this.#texts.fits(reader)) return [];
-    const waits = !reader.own && this.#host.busy();
+    const waits = !reader.own && state.busy;
     if (this.#work.idle) this.#work.say(waits ? 'The model is answering. The search goes on when it has ended.' : '');
     return waits ? [] : this.#texts.nearest(reader, question, signal);
   }
 
-  /** @param {import('../history/archive.js').Draft} draft */
+  /** @param {import('../shell/store.js').Draft} draft */
   #ask(draft) {
-    if (matchMedia(NARROW).matches) this.#close();
-    this.#host.ask(draft);
+    if (matchMedia(NARROW).matches) update({ panel: '' });
+    actions.ask(draft);
   }
 
   #show() {
@@ -255,59 +237,51 @@ export class Search {
     const reader = this.#reader;
     const fits = reader !== null && this.#texts.fits(reader);
     const empty = !texts.length;
-    const askable = !this.#host.model()?.info.embedding;
+    const askable = !state.model?.info.embedding;
     this.#list.replaceChildren(...texts.map((one) => this.#row(one)));
     this.#list.hidden = empty;
     this.#finds.enable({ empty, on: !empty && fits, askable });
     const stay = this.#texts.kept ? ' The texts are here at your next visit too.' : ' The texts go with this tab.';
     this.#others.replaceChildren(...(reader && !fits ? [this.#again(reader)] : []));
-    this.#maker.replaceChildren(...(reader ? this.#about(reader) : []), el('p', { className: 'hint' }, PRIVATE, stay));
+    this.#maker.replaceChildren(...(reader ? this.#about(reader) : []), el('p.hint', PRIVATE, stay));
   }
 
   /** @param {{ name: string, passages: number }} text */
   #row({ name, passages }) {
-    const remove = action(
-      'Delete',
-      () =>
-        void this.#work.do(async () => {
-          await this.#texts.delete(name);
-          announce(`${name} is deleted.`);
-          this.#add.focus();
-        }),
-      'quiet small',
-    );
-    remove.setAttribute('aria-label', `Delete ${name}`);
+    const remove = async () => {
+      await this.#texts.delete(name);
+      announce(`${name} is deleted.`);
+      this.#add.focus();
+    };
     return el(
       'li',
-      {},
-      el('span', { className: 'name', dir: 'auto' }, name),
-      el('span', { className: 'hint' }, plural(passages, 'passage')),
-      remove,
+      el('span.name', { dir: 'auto' }, name),
+      el('span.hint', plural(passages, 'passage')),
+      action('Delete', () => void this.#work.do(remove), 'quiet small', `Delete ${name}`),
     );
   }
 
-  /** Vectors of another model are here. @param {Maker} reader */
+  /** The vectors are another model's. @param {Maker} reader */
   #again(reader) {
     const again = action(
       `Read them anew with ${reader.label}`,
       () => void this.#work.do((signal) => this.#texts.readAnew(reader, this.#reading(signal))),
     );
     const said = `${this.#texts.by?.label} has read these texts. What two models make of texts cannot be compared.`;
-    return el('div', { className: 'notice' }, el('p', {}, said), again);
+    return el('div.notice', el('p', said), again);
   }
 
-  /** What it is worth. @param {Maker} reader */
+  /** @param {Maker} reader */
   #about({ label, own }) {
-    if (own) return [el('p', {}, `${label}. It was made to find texts by their meaning.`)];
+    if (own) return [el('p', `${label}. It was made to find texts by their meaning.`)];
     const get = action(`Download ${EMBEDDER.label} (${EMBEDDER.size})`, () => this.#get(EMBEDDER));
     const worth =
       `${label}, which answers here too. It was made to write, not to compare texts: often what it finds ` +
       'is not what you mean. EmbeddingGemma was made for this.';
     return [
-      el('p', {}, worth),
+      el('p', worth),
       el(
         'p',
-        {},
         get,
         ' ',
         action('Choose its file…', () => this.#file.click(), 'link'),

@@ -1,18 +1,17 @@
 /**
- * texts: the texts that a person searches in, with their vectors, kept in this browser: by one model at a time,
- * since vectors of two cannot be compared. With “Keep nothing” they are gone with the tab.
+ * texts: the reader's texts with their vectors, kept in this browser: of one model at a time, since vectors of two
+ * models cannot be compared. With “Keep nothing” they are gone with the tab.
  * @module
  */
 import { Texts, vectorsBy } from '../../examples/search/texts.js';
 import { deleteIndex, openIndex } from '../../js/search.js';
-import { keepsNothing } from '../history/library.js';
-import { recall, remember } from '../history/storage.js';
+import { keepsNothing, recall, remember } from '../history/storage.js';
 import { action } from '../shell/dom.js';
 import { fail, resolve } from '../shell/notices.js';
 
-/** @typedef {import('./maker.js').Maker} Maker */
-/** @typedef {import('../../examples/search/texts.js').Found} Found */
-/** Whose vectors these are. @typedef {{ name: string, label: string, dimensions: number }} By */
+/** @import { Maker } from './maker.js' */
+/** @import { Found } from '../../examples/search/texts.js' */
+/** The model of the vectors. @typedef {{ name: string, label: string, dimensions: number }} By */
 /** @typedef {{ signal: AbortSignal, onProgress: (name: string, done: number, total: number) => void }} Reading */
 
 const KEPT = 'search';
@@ -26,12 +25,11 @@ function keptBy() {
 export class Collection {
   /** @type {Texts | null} */ #texts = null;
   /** @type {By | null} */ by = null;
-  /** Whether they are there at the next visit. */
+  /** They are there at the next visit. */
   kept = true;
-  /** What the person wanted when it was opened. */
+  /** They were to be kept when they were opened. */
   #wanted = true;
 
-  /** What is kept, or what this tab has. */
   async open() {
     const wanted = !keepsNothing();
     if (this.#texts && this.#wanted === wanted) return;
@@ -40,7 +38,7 @@ export class Collection {
     this.#texts = this.by && (await this.#index(this.by));
   }
 
-  /** In memory, where the browser keeps nothing for this page. @param {By} by */
+  /** In memory if the browser has no storage. @param {By} by */
   async #index({ name, dimensions }) {
     if (this.#wanted) {
       try {
@@ -75,7 +73,7 @@ export class Collection {
     const by = { name: key, label, dimensions: vectors.dimensions };
     const texts = await this.#index(by);
     texts.by = vectors;
-    // What a reading left that never came to its end; not what another tab has just begun.
+    // What an aborted reading left; not what another tab has just begun.
     if (texts.size && keptBy()?.name !== key) await texts.clear();
     return { by, texts };
   }
@@ -87,22 +85,20 @@ export class Collection {
     if (this.#wanted) remember(KEPT, by);
   }
 
-  /** How many passages there are. */
   get size() {
     return this.#texts?.size ?? 0;
   }
 
-  /** By name, with how many passages they have. */
   list() {
     return [...(this.#texts?.all() ?? [])].map(([name, { length }]) => ({ name, passages: length }));
   }
 
-  /** Whether its vectors can be compared with those that are here. @param {Maker} maker */
+  /** Returns whether a model's vectors can be compared with those that are here. @param {Maker} maker */
   fits({ key }) {
     return !this.size || this.by?.name === key;
   }
 
-  /** All of a text, or nothing.
+  /** Adds a whole text, or nothing.
    * @param {Maker} maker @param {import('../history/tree.js').Attached} file @param {Reading} reading */
   async add(maker, { name, text }, { signal, onProgress }) {
     if (this.by?.name !== maker.key) this.#take(await this.#begin(maker));
@@ -117,7 +113,7 @@ export class Collection {
     return texts;
   }
 
-  /** What another one had read. @param {Maker} maker @param {Reading} reading */
+  /** Reads all texts with another model. @param {Maker} maker @param {Reading} reading */
   async readAnew(maker, { signal, onProgress }) {
     const old = this.#texts;
     const made = await this.#begin(maker);

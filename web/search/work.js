@@ -1,28 +1,27 @@
 /**
- * work: long work of the search, one after the other: how far it is, what went wrong, and a button that ends all
- * of it.
+ * work: the long work of the search, one task after the other: progress, errors, and a button that cancels all.
  * @module
  */
 import { action, announce, el } from '../shell/dom.js';
 import { codeOf, errorBox } from '../shell/errors.js';
 
-/** Of a model that is gone the page tells; of what was cancelled the person knows. */
+/** The page shows that a model is gone; the reader knows what was cancelled. */
 const QUIET = ['disposed', 'aborted'];
 
 export class Work {
-  #note = el('p', { className: 'note', role: 'status' });
+  #note = el('p.note', { role: 'status' });
   #bar = el('progress', { ariaLabel: 'Progress' });
   #stop = action('Cancel', () => this.#cancel(), 'small');
-  #progress = el('div', { className: 'work', hidden: true }, this.#bar, this.#stop);
+  #progress = el('div.work', { hidden: true }, this.#bar, this.#stop);
   #wrong = el('div');
   #ended;
   #pending = 0;
   #abort = new AbortController();
-  /** When all that was begun is over. @type {Promise<unknown>} */
+  /** Resolves when all tasks are over. @type {Promise<unknown>} */
   last = Promise.resolve();
-  element = el('div', {}, this.#note, this.#progress, this.#wrong);
+  element = el('div', this.#note, this.#progress, this.#wrong);
 
-  /** @param {(cancelled: boolean) => void} ended   nothing is left to do */
+  /** @param {(cancelled: boolean) => void} ended   called when no task is left */
   constructor(ended) {
     this.#ended = ended;
   }
@@ -31,7 +30,7 @@ export class Work {
     return this.#pending === 0;
   }
 
-  /** After what is being done. @param {(signal: AbortSignal) => Promise<unknown>} f */
+  /** Runs a task after those before it. @param {(signal: AbortSignal) => Promise<unknown>} f */
   do(f) {
     const { signal } = this.#abort;
     if (this.idle) this.#wrong.replaceChildren();
@@ -65,7 +64,7 @@ export class Work {
     this.#note.textContent = text;
   }
 
-  /** How far something is. @param {string} text @param {number} done @param {number} [total]   0: nobody knows */
+  /** @param {string} text @param {number} done @param {number} [total]   0: unknown */
   show(text, done, total = 0) {
     this.say(text);
     this.#progress.hidden = false;

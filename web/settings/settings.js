@@ -2,60 +2,53 @@
  * settings: the sampling settings and the system prompt: read from the form, checked, remembered.
  * @module
  */
-import { box, button, byId, el, input } from '../shell/dom.js';
+import { box, button, byId, el, input, onClick } from '../shell/dom.js';
+import { bytes, count, parameters } from '../shell/format.js';
+import { actions, state, update, watch } from '../shell/store.js';
 import { recall, remember } from '../history/storage.js';
 
 /** Google's recommendation for Gemma 3: temperature 1, top-k 64, top-p 0.95. */
 const GEMMA = { temperature: 1, topK: 64, topP: 0.95, maxTokens: 1024, seed: '' };
-/** Of the loaded model. */
-let defaults = GEMMA;
 
 /** @typedef {keyof typeof GEMMA} Name */
 const NAMES = /** @type {Name[]} */ (Object.keys(GEMMA));
 
+/** @returns {typeof GEMMA} */
+const defaults = () => ({ ...GEMMA, ...state.recommended });
 /** @param {Name} name */
 const field = (name) => input(`opt-${name}`);
 const system = () => byId('opt-system', HTMLTextAreaElement);
 
-/** What is wrong stands under the field. @param {HTMLInputElement} control */
+/** Shows what is wrong under the field. @param {HTMLInputElement} control */
 function check(control) {
   const good = control.checkValidity();
-  control.setAttribute('aria-invalid', String(!good));
+  control.ariaInvalid = String(!good);
   const said =
-    control.parentElement?.querySelector('.wrong') ??
-    el('span', { className: 'wrong', id: `${control.id}-wrong`, role: 'alert' });
+    control.parentElement?.querySelector('.wrong') ?? el('span.wrong', { id: `${control.id}-wrong`, role: 'alert' });
   said.textContent = good ? '' : control.validationMessage;
   if (!said.isConnected) control.after(said);
   control.setAttribute('aria-describedby', said.id);
   return good;
 }
 
-/** @param {Record<string, unknown>} values */
+/** @param {Record<string, unknown>} values   the defaults for the others, and for impossible ones */
 function fill(values) {
   for (const name of NAMES) {
-    const value = values[name] ?? defaults[name];
-    field(name).value = String(value);
-    if (!check(field(name))) field(name).value = String(defaults[name]);
+    const fallback = String(defaults()[name]);
+    field(name).value = String(values[name] ?? fallback);
+    if (!check(field(name))) field(name).value = fallback;
     check(field(name));
   }
+  read();
 }
 
-/** What differs from the defaults. */
-function chosen() {
-  const differs = NAMES.filter((name) => field(name).value !== String(defaults[name]));
-  return Object.fromEntries(differs.map((name) => [name, field(name).value]));
+/** Takes what differs from the defaults and is possible from the form. */
+function read() {
+  const differs = NAMES.filter((name) => field(name).value !== String(defaults()[name]) && field(name).checkValidity());
+  update({ settings: Object.fromEntries(differs.map((name) => [name, field(name).value])) });
 }
 
-/** @type {() => void} */
-let changed = () => {};
-
-const save = () => {
-  remember('settings', chosen());
-  showMood();
-  changed();
-};
-
-/** Ways to draw, by name; balanced are the model's own. @type {Record<string, Partial<typeof GEMMA>>} */
+/** Ways to draw; balanced is what the model recommends. @type {Record<string, Partial<typeof GEMMA>>} */
 const MOODS = {
   exact: { temperature: 0 },
   balanced: {},
@@ -63,116 +56,78 @@ const MOODS = {
 };
 const MOVED = /** @type {const} */ (['temperature', 'topK', 'topP']);
 
-/** @param {string} mood */
-const valuesOf = (mood) => ({ ...defaults, ...MOODS[mood] });
-
-/** Which of them the fields show, if one. */
+/** Marks the mood that the fields show, if one. */
 function showMood() {
-  for (const mood of Object.keys(MOODS)) {
-    const values = valuesOf(mood);
-    const same = MOVED.every((name) => field(name).value === String(values[name]));
-    button(`mood-${mood}`).setAttribute('aria-pressed', String(same));
+  for (const [mood, values] of Object.entries(MOODS)) {
+    const all = { ...defaults(), ...values };
+    const same = MOVED.every((name) => field(name).value === String(all[name]));
+    button(`mood-${mood}`).ariaPressed = String(same);
   }
 }
 
-function setUpMoods() {
-  for (const mood of Object.keys(MOODS)) {
-    button(`mood-${mood}`).addEventListener('click', () => {
-      const values = valuesOf(mood);
-      for (const name of MOVED) field(name).value = String(values[name]);
+/** Takes the settings of a conversation. A new one has those that were chosen last, and no system prompt.
+ * @param {{ settings?: Record<string, unknown>, system?: string } | null} head */
+export function takeSettings(head) {
+  fill(head?.settings ?? recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
+  const prompt = system();
+  if (head || prompt.readOnly) prompt.value = head?.system ?? ''; // one that was typed for a new chat stays
+  prompt.readOnly = head !== null;
+  update({ system: prompt.value });
+}
+
+/** @param {() => void} changed   called when the reader has changed a setting */
+export function setUpSettings(changed) {
+  const save = () => {
+    read();
+    remember('settings', state.settings);
+    changed();
+  };
+  watch(['settings', 'recommended'], showMood);
+  watch(['recommended'], () => fill(state.settings)); // what was chosen stays
+  watch(['model'], showInfo);
+  takeSettings(null);
+  actions.sampling = sampling;
+  for (const [mood, values] of Object.entries(MOODS)) {
+    onClick(`mood-${mood}`, () => {
+      const all = { ...defaults(), ...values };
+      for (const name of MOVED) field(name).value = String(all[name]);
       for (const name of MOVED) check(field(name));
       save();
     });
   }
-}
-
-/** What a conversation keeps. */
-export const conversationSettings = chosen;
-
-/** What a conversation had; a new one has what was chosen last, and no system prompt.
- * @param {{ settings?: Record<string, unknown>, system?: string } | null} head */
-export function takeSettings(head) {
-  fill(head?.settings ?? recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
-  if (head || system().readOnly) system().value = head?.system ?? ''; // one that was typed for a new chat stays
-  system().readOnly = head !== null;
-  showMood();
-}
-
-/** A model may do best with other settings than Gemma; those that a person has changed stay.
- * @param {Partial<typeof GEMMA>} better */
-export function setDefaults(better) {
-  const kept = chosen();
-  defaults = { ...GEMMA, ...better };
-  fill(kept);
-  showMood();
-}
-
-/** @param {() => void} onChange */
-export function setUpSettings(onChange) {
-  changed = onChange;
-  setUpMoods();
-  showMood();
-  fill(recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
   const form = byId('settings-form', HTMLFormElement);
   form.addEventListener('submit', (event) => event.preventDefault());
-  form.addEventListener('input', (event) => {
-    if (event.target instanceof HTMLInputElement && check(event.target)) save();
+  form.addEventListener('input', ({ target }) => {
+    if (target === system()) update({ system: system().value });
+    if (target instanceof HTMLInputElement && check(target)) save();
+    else read();
   });
-  button('settings-reset').addEventListener('click', () => {
+  onClick('settings-reset', () => {
     fill({});
     save();
   });
-  setUpPanel();
 }
 
-/** Settings open beside the conversation, on small screens in its place. @param {boolean} open */
-export function showSettings(open) {
-  const panel = box('settings');
-  const had = panel.contains(document.activeElement);
-  panel.hidden = !open;
-  document.body.dataset.settings = open ? 'open' : 'closed';
-  button('settings-toggle').setAttribute('aria-expanded', String(open));
-  if (open) button('settings-close').focus();
-  else if (had) button('settings-toggle').focus();
+function sampling() {
+  const values = { ...defaults(), ...state.settings };
+  const number = (/** @type {Name} */ name) => Number(values[name] === '' ? defaults()[name] : values[name]);
+  const [temperature, topK, topP, maxTokens] = NAMES.map(number);
+  return { temperature, topK, topP, maxTokens, ...(values.seed !== '' && { seed: number('seed') }) };
 }
 
-function setUpPanel() {
-  button('settings-toggle').addEventListener('click', () => showSettings(box('settings').hidden));
-  button('settings-close').addEventListener('click', () => showSettings(false));
-  box('settings').addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape') return;
-    event.stopPropagation();
-    showSettings(false);
-  });
-}
-
-/**
- * The options of the next answer. A field with an impossible value is taken as its default, and
- * stays marked in the form.
- * @returns {{ temperature: number, topK: number, topP: number, maxTokens: number, seed?: number }}
- */
-export function samplingOptions() {
-  /** @param {Name} name */
-  const read = (name) => {
-    const control = field(name);
-    return control.value !== '' && control.checkValidity() ? Number(control.value) : Number(defaults[name]);
+function showInfo() {
+  if (!state.model) return;
+  const { info } = state.model;
+  const { weights, kv, scratch, total } = info.memory;
+  const rows = {
+    Architecture: info.architecture,
+    Weights: `${info.quantisation}, ${parameters(info.parameters)} parameters`,
+    Memory: bytes(total),
+    '– weights': bytes(weights),
+    '– context': bytes(kv),
+    '– scratch': bytes(scratch),
+    Context: `${count(info.contextLength)} tokens`,
+    Engine: `${info.variant}, ${info.threads === 1 ? '1 thread' : `${info.threads} threads`}`,
   };
-  const options = {
-    temperature: read('temperature'),
-    topK: read('topK'),
-    topP: read('topP'),
-    maxTokens: read('maxTokens'),
-  };
-  const seed = field('seed');
-  return seed.value !== '' && seed.checkValidity() ? { ...options, seed: Number(seed.value) } : options;
-}
-
-/** @returns {string} the system prompt for the next chat, '' for none */
-export function systemPrompt() {
-  return system().value.trim();
-}
-
-/** Facts about the loaded model. @param {[string, string][]} rows */
-export function showInfo(rows) {
-  box('info').replaceChildren(...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+  box('info').replaceChildren(...Object.entries(rows).flatMap(([name, value]) => [el('dt', name), el('dd', value)]));
 }

@@ -1,32 +1,39 @@
 /**
  * shortcuts: Alt+Shift and a letter for what is done often, and the list of them. A letter alone is never a shortcut:
- * it is the beginning of a message (WCAG 2.1.4), so it moves the focus to the message field.
+ * it begins a message (WCAG 2.1.4), so it moves the focus to the message field.
  * @module
  */
-import { box, button, byId, underDialog } from '../shell/dom.js';
+import { box, button, byId, el, onClick, underDialog } from '../shell/dom.js';
+import { actions, state } from '../shell/store.js';
 
-/** @param {{ newChat: () => void, models: () => void }} on */
-export function setUpShortcuts({ newChat, models }) {
+export function setUpShortcuts() {
   const list = byId('shortcuts', HTMLDialogElement);
-  button('shortcuts-open').addEventListener('click', () => list.showModal());
-  button('shortcuts-close').addEventListener('click', () => list.close());
-  /** By the key's place: with Alt some systems write another letter. @type {Record<string, () => void>} */
+  const show = () => list.showModal();
+  const click = (/** @type {string} */ id) => () => button(id).click();
+  onClick('shortcuts-open', show);
+  onClick('shortcuts-close', () => list.close());
+  /** By the letter. @type {Record<string, [name: string, act: () => void]>} */
   const keys = {
-    KeyK: () => list.showModal(),
-    KeyN: newChat,
-    KeyM: models,
-    KeyS: () => button('settings-toggle').click(),
-    KeyI: () => button('look-toggle').click(),
-    KeyF: () => button('search-toggle').click(),
-    KeyL: () => button('library-toggle').click(),
+    N: ['New chat', () => void actions.open(null)],
+    L: ['Conversations', click('library-toggle')],
+    M: ['Models', actions.changeModel],
+    S: ['Settings', click('settings-toggle')],
+    I: ['Look inside the model', click('look-toggle')],
+    F: ['Search in your texts', click('search-toggle')],
+    K: ['This list', show],
   };
+  for (const [letter, [name]] of Object.entries(keys)) {
+    const [alt, shift, key] = ['Alt', 'Shift', letter].map((text) => el('kbd', text));
+    list.querySelector('dl')?.append(el('dt', alt, ' ', shift, ' ', key), el('dd', name));
+  }
   addEventListener('keydown', (event) => {
     const { code, key, altKey, shiftKey, ctrlKey, metaKey, target } = event;
-    const talking = /^(ready|reading)$/.test(document.body.dataset.state ?? '');
+    const talking = /^(ready|reading)$/.test(state.phase);
     if (!talking || ctrlKey || metaKey || underDialog()) return;
-    if (altKey && shiftKey && keys[code]) {
+    const known = keys[code.replace('Key', '')]; // the place of the key: with Alt some systems write another letter
+    if (altKey && shiftKey && known) {
       event.preventDefault();
-      keys[code]();
+      known[1]();
     } else if (!altKey && target === document.body && key.length === 1 && key !== ' ') {
       box('input').focus(); // the letter goes there, too
     }

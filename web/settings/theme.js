@@ -1,6 +1,5 @@
 /**
- * theme: automatic, light or dark, by the button of the header or in the settings, where phones have it alone; the
- * choice outlives the visit where storage is allowed.
+ * theme: automatic, light or dark, by the button of the header or, on phones, in the settings.
  * @module
  */
 import { box, button } from '../shell/dom.js';
@@ -14,8 +13,8 @@ function show(theme) {
   else document.documentElement.dataset.theme = theme;
   const toggle = button('theme');
   toggle.title = `Colours: ${theme}`;
-  toggle.setAttribute('aria-label', `Colours: ${theme}. Change`);
-  for (const one of choices()) one.setAttribute('aria-pressed', String(one.value === theme));
+  toggle.ariaLabel = `Colours: ${theme}. Change`;
+  for (const one of choices()) one.ariaPressed = String(one.value === theme);
 }
 
 const choices = () => box('colours').querySelectorAll('button');

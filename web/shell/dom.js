@@ -1,10 +1,10 @@
 /**
- * dom: finding and making elements. Text always goes in as text.
+ * dom: finds and creates elements.
  * @module
  */
 
 /**
- * The element with this id, checked to be of the wanted class.
+ * Returns the element with this id, checked to be of a class.
  * @template {Element} T
  * @param {string} id
  * @param {new (...args: any[]) => T} type
@@ -24,60 +24,90 @@ export const input = (id) => byId(id, HTMLInputElement);
 export const box = (id) => byId(id, HTMLElement);
 
 /**
- * A new element: properties, then children (strings become text).
+ * Creates an element.
  * @template {keyof HTMLElementTagNameMap} K
- * @param {K} tag
- * @param {Record<string, unknown>} [props]
- * @param {...(Node | string)} children
+ * @param {K | `${K}.${string}`} kind   the tag, and its classes behind dots
+ * @param {...(Record<string, unknown> | Node | string)} rest   properties, if any, and children; strings become text
  * @returns {HTMLElementTagNameMap[K]}
  */
-export function el(tag, props = {}, ...children) {
-  const node = Object.assign(document.createElement(tag), props);
-  node.append(...children);
+export function el(kind, ...rest) {
+  const [tag, ...classes] = kind.split('.');
+  const node = document.createElement(/** @type {K} */ (tag));
+  if (classes.length) node.className = classes.join(' ');
+  const [first] = rest;
+  if (typeof first === 'object' && !(first instanceof Node)) Object.assign(node, rest.shift());
+  node.append(.../** @type {(Node | string)[]} */ (rest));
   return node;
 }
 
-/** Say something to screen readers: they hear nothing from behind a dialog. @param {string} text */
+/** Announces to screen readers, which hear nothing from behind a dialog. @param {string} text */
 export function announce(text) {
   (document.querySelector('dialog[open] .said') ?? box('status')).textContent = text;
 }
 
-/** Whether a dialog lies over the page: keys are its own then. */
+/** Whether a dialog is open: it has the keys. */
 export const underDialog = () => document.querySelector('dialog[open]') !== null;
 
-/**
- * A button that does something and is named by its text.
- * @param {string} text
- * @param {() => void} onclick
- * @param {string} [className]
- */
-export function action(text, onclick, className = '') {
-  return el('button', { type: 'button', className, onclick }, text);
+/** Creates a button. @param {string} text @param {() => void} onclick @param {string} [className]
+ * @param {string | null} [ariaLabel]   if the text does not name it */
+export function action(text, onclick, className = '', ariaLabel = null) {
+  return el('button', { type: 'button', className, onclick, ariaLabel }, text);
 }
 
-/** Rules of a part that is loaded when it is opened, as the page's policy allows them. @param {string} css */
+/** @param {string} id @param {() => void} act */
+export const onClick = (id, act) => box(id).addEventListener('click', () => act());
+
+/** Handles Escape within a place, and there alone. @param {HTMLElement} place @param {() => void} act */
+export function onEscape(place, act) {
+  place.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || event.isComposing) return;
+    event.stopPropagation();
+    act();
+  });
+}
+
+/** Handles a form that is submitted, which leads to no other page. @param {string} id @param {() => void} act */
+export function onSubmit(id, act) {
+  box(id).addEventListener('submit', (event) => {
+    event.preventDefault();
+    act();
+  });
+}
+
+/** Returns the files that were chosen in a field, and empties it. @param {HTMLInputElement} field */
+export function takeFiles(field) {
+  const files = [...(field.files ?? [])];
+  field.value = '';
+  return files;
+}
+
+/** The page's policy allows no other styles than sheets. @param {string} css */
 export function sheetOf(css) {
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(css);
   return sheet;
 }
 
-/** On a touch screen the keyboard comes up with the focus of a field, and covers things. */
+/** On a touch screen a keyboard comes up with the focus of a field. */
 export const hasTouch = () => matchMedia('(pointer: coarse)').matches;
 
-/** Copy text; says whether it worked. @param {string} text */
-export async function copy(text) {
+/** Copies text, and says on the button whether that worked. @param {HTMLElement} button @param {string} text */
+export async function copy(button, text) {
+  let done = true;
   try {
     await navigator.clipboard.writeText(text);
-    return true;
   } catch {
-    return copyBySelection(text);
+    done = copyBySelection(text);
   }
+  button.textContent = done ? 'Copied' : 'Could not copy';
+  setTimeout(() => {
+    button.textContent = 'Copy';
+  }, 1500);
 }
 
-/** For pages that are not a secure context, where there is no clipboard object. @param {string} text */
+/** Insecure contexts have no clipboard object. @param {string} text */
 function copyBySelection(text) {
-  const area = el('textarea', { value: text, className: 'hidden-text' });
+  const area = el('textarea.hidden-text', { value: text });
   const focused = document.activeElement;
   document.body.append(area);
   area.select();

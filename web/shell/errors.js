@@ -1,11 +1,10 @@
 /**
- * errors: from the stable codes of GemmaError to a sentence and what to do about it. The raw
- * details stay one click away.
+ * errors: a sentence and advice for each code of GemmaError. The raw details are one click away.
  * @module
  */
 import { el } from './dom.js';
 
-/** A request that was refused by the page itself. */
+/** An error of the page itself. */
 export class PageError extends Error {
   /** @param {string} title @param {string} advice */
   constructor(title, advice) {
@@ -15,8 +14,7 @@ export class PageError extends Error {
   }
 }
 
-const DAMAGED =
-  'Download the file again, or take it from another source. ' + 'If it fails again, the file itself is wrong.';
+const DAMAGED = 'Download the file again, or take it from another source. If it fails again, the file itself is wrong.';
 const NOT_OURS = 'Pick a text model of the Gemma, Llama, Qwen3 or GPT-2 family, for example one from the list.';
 
 /** @type {Record<string, [title: string, advice: string]>} */
@@ -43,7 +41,7 @@ const WORDS = {
   'tensor-range': ['The file contradicts itself: a tensor lies outside it.', DAMAGED],
   'missing-tensor': [
     'A part of the model is missing from the file.',
-    'If the model comes in several files, choose all of them together. Otherwise take another ' + 'conversion.',
+    'If the model comes in several files, choose all of them together. Otherwise take another conversion.',
   ],
   duplicate: ['The file is damaged: something is in it twice.', DAMAGED],
   'missing-tokenizer': ['The file holds no vocabulary.', 'It is not a complete model. Take another conversion of it.'],
@@ -85,7 +83,7 @@ const WORDS = {
   ],
   'engine-missing': [
     'The engine could not be loaded.',
-    'Reload the page. If you host this page yourself, check that the .wasm and .js files lie ' + 'beside it.',
+    'Reload the page. If you host this page yourself, check that the .wasm and .js files lie beside it.',
   ],
   'network-error': [
     'The server could not be reached.',
@@ -118,11 +116,11 @@ const WORDS = {
   disposed: ['The model is no longer loaded.', 'Load it again.'],
   'worker-failed': [
     'The engine stopped working.',
-    'It may have run out of memory. Load the model again, with a shorter context or a smaller ' + 'model.',
+    'It may have run out of memory. Load the model again, with a shorter context or a smaller model.',
   ],
 };
 
-/** What the status of an HTTP answer means to a reader. @type {Record<number, [string, string]>} */
+/** By the status of an HTTP response. @type {Record<number, [string, string]>} */
 const HTTP = {
   401: [
     'The server wants to know who you are.',
@@ -131,7 +129,7 @@ const HTTP = {
   ],
   403: [
     'You are not allowed to read this file.',
-    'Accept the model’s licence on its Hugging Face page and give an access token of the same ' + 'account.',
+    'Accept the model’s licence on its Hugging Face page and give an access token of the same account.',
   ],
   404: [
     'There is no such file on the server.',
@@ -145,7 +143,7 @@ export function codeOf(error) {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** The status with which a server refused, 0 if none did. @param {any} error */
+/** Returns the HTTP status of an error; 0: it has none. @param {any} error */
 export function statusOf(error) {
   if (codeOf(error) !== 'http-error') return 0;
   return Number(/\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? 0);
@@ -176,7 +174,7 @@ export function explain(error) {
   return { title, advice };
 }
 
-/** Everything that helps to report it. @param {unknown} error */
+/** @param {unknown} error */
 function rawDetails(error) {
   if (!(error instanceof Error)) return String(error);
   const code = codeOf(error);
@@ -185,23 +183,20 @@ function rawDetails(error) {
   return lines.join('\n');
 }
 
-/**
- * An error as an element: title, advice, details behind a disclosure, buttons if some help.
- * @param {unknown} error
- * @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what it happened to
- */
+/** Shows an error. @param {unknown} error
+ * @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
 export function errorBox(error, { about = '', buttons = [] } = {}) {
   const { title, advice } = explain(error);
   const place = el(
-    'div',
-    { className: 'error', role: 'alert' },
-    ...(about ? [el('p', { className: 'about' }, about)] : []),
-    el('strong', {}, title),
-    el('p', {}, advice),
+    'div.error',
+    { role: 'alert' },
+    ...(about ? [el('p.about', about)] : []),
+    el('strong', title),
+    el('p', advice),
   );
   if (!(error instanceof PageError)) {
-    const raw = el('pre', {}, rawDetails(error));
-    place.append(el('details', {}, el('summary', {}, 'Details'), raw));
+    const raw = el('pre', rawDetails(error));
+    place.append(el('details', el('summary', 'Details'), raw));
   }
   place.append(...buttons);
   return place;

@@ -1,11 +1,11 @@
 /**
- * format: numbers as people read them.
+ * format: numbers for people.
  * @module
  */
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
-/** Bytes in decimal units: 806 MB, 1.07 GB. @param {number} n */
+/** 806 MB, 1.07 GB. @param {number} n */
 export function bytes(n) {
   let unit = 0;
   while (n >= 999.5 && unit < UNITS.length - 1) {
@@ -16,12 +16,12 @@ export function bytes(n) {
   return `${n.toFixed(digits)}\u00a0${UNITS[unit]}`;
 }
 
-/** A whole number with separators. @param {number} n */
+/** 1,024. @param {number} n */
 export function count(n) {
   return Math.round(n).toLocaleString('en');
 }
 
-/** Time left or spent, coarse: 5 s, 1 min 20 s, 2 h 5 min. @param {number} seconds */
+/** 5 s, 1 min 20 s, 2 h 5 min. @param {number} seconds */
 export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s}\u00a0s`;
@@ -30,13 +30,13 @@ export function duration(seconds) {
   return `${Math.floor(s / 3600)}\u00a0h ${Math.round((s % 3600) / 60)}\u00a0min`;
 }
 
-/** A short time: 40 ms, 1.4 s. @param {number} ms */
+/** 40 ms, 1.4 s. @param {number} ms */
 export function shortTime(ms) {
   if (ms < 950) return `${Math.round(ms)}\u00a0ms`;
   return ms < 9950 ? `${(ms / 1000).toFixed(1)}\u00a0s` : duration(ms / 1000);
 }
 
-/** Tokens per second. @param {number} n */
+/** @param {number} n */
 export function rate(n) {
   return `${n >= 99.95 ? Math.round(n) : n.toFixed(1)}\u00a0tokens/s`;
 }
@@ -46,9 +46,20 @@ export function plural(n, one) {
   return `${count(n)}\u00a0${one}${n === 1 ? '' : 's'}`;
 }
 
-/** Parameters of a model: 1.0 B, 268 M. @param {number} n */
+/** 1.0 billion, 268 million. @param {number} n */
 export function parameters(n) {
   if (n >= 0.95e9) return `${(n / 1e9).toFixed(1)}\u00a0billion`;
   if (n >= 1e6) return `${Math.round(n / 1e6)}\u00a0million`;
   return count(n);
+}
+
+/** Characters of a title. */
+const TITLE = 60;
+
+/** Returns the beginning of a text as a title. @param {string} text */
+export function titleOf(text) {
+  const line = text.trim().replace(/\s+/g, ' ');
+  if (line.length <= TITLE) return line || 'Empty message';
+  const cut = line.slice(0, TITLE);
+  return `${cut.slice(0, cut.lastIndexOf(' ') > TITLE / 2 ? cut.lastIndexOf(' ') : TITLE)}…`;
 }

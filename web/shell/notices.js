@@ -1,21 +1,21 @@
 /**
- * notices: things to know that stop nothing: each says itself once and can be put away.
+ * notices: things to know that stop nothing. Each can be closed.
  * @module
  */
 import { action, box, el } from './dom.js';
 
-/** Where failures of the conversation are shown: an ARIA alert, so that no later announcement replaces them. */
+/** The place of failures: an ARIA alert, so that no later announcement replaces them. */
 const FAILURES = 'failures';
 
-/** What the package has to tell. @typedef {{ code: string, message: string }} Notice */
+/** @typedef {{ code: string, message: string }} Notice */
 
-/** The package's words as a sentence. @param {string} message */
+/** Makes a message of the package a sentence. @param {string} message */
 export function sentence(message) {
   return `${message[0]?.toUpperCase() ?? ''}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`;
 }
 
-/** Notices that still matter once a model is loaded. @param {Notice[]} notices
- * @param {string} refusal   in place of why it is not kept, if it is known better */
+/** Returns the notices that matter once a model is loaded. @param {Notice[]} notices
+ * @param {string} refusal   instead of "not-cached", if the reason is known */
 export function lasting(notices, refusal) {
   const others = notices.filter(({ code }) => code !== 'retry' && !(refusal && code === 'not-cached'));
   return [...others.map(({ message }) => sentence(message)), refusal];
@@ -35,9 +35,9 @@ function noticeOf(text, ...remedies) {
       box('input').focus(); // nothing happens where the field is hidden
     },
     'quiet small',
+    'Close this notice',
   );
-  close.setAttribute('aria-label', 'Close this notice');
-  const note = el('p', { className: 'notice' }, el('span', {}, text), ...remedies, close);
+  const note = el('p.notice', el('span', text), ...remedies, close);
   return note;
 }
 
@@ -51,7 +51,7 @@ export function fail(kind, text, ...remedies) {
   else box(FAILURES).append(note);
 }
 
-/** Removes a failure that is over. @param {string} kind */
+/** @param {string} kind */
 export function resolve(kind) {
   shown(kind)?.remove();
 }

@@ -1,52 +1,53 @@
 /**
- * route: what the address says is open: a conversation or none yet, and whether the models lie over it. So that Back
- * and Forward lead through what was seen, and not out of the page; Back closes the models, on phones too.
+ * route: the address names what is open: the conversation, and whether the models lie over it. Back and Forward lead
+ * through what was seen, and Back closes the models.
  * @module
  */
+import { state } from './store.js';
 
 /** @typedef {{ id: string | null, models: boolean }} Place */
 
-/** @returns {Place} */
-export function place() {
-  const [, id, models] = /^#(?:\/c\/([\w-]{1,64}))?(\/models)?$/.exec(location.hash) ?? [];
-  return { id: id ?? null, models: Boolean(models) };
+class Route {
+  /** Changes of the address that wait until history.back() is done; null: none is under way.
+   * @type {(() => void)[] | null} */
+  #waiting = null;
+
+  /** What the address names. @returns {Place} */
+  get place() {
+    const [, id, models] = /^#(?:\/c\/([\w-]{1,64}))?(\/models)?$/.exec(location.hash) ?? [];
+    return { id: id ?? null, models: Boolean(models) };
+  }
+
+  /** Shows the open conversation in the address.
+   * @param {{ instead?: boolean } & Partial<Place>} [how]   instead: without a step to come back to */
+  show({ instead = false, id = state.id, models = state.models } = {}) {
+    if (this.#waiting) return void this.#waiting.push(() => this.show({ instead, id, models }));
+    const hash = (id ? `/c/${id}` : '') + (models ? '/models' : '');
+    const next = location.pathname + location.search + (hash && `#${hash}`);
+    if (next === location.pathname + location.search + location.hash) return;
+    if (instead) history.replaceState(history.state, '', next);
+    else history.pushState({ over: models }, '', next);
+  }
+
+  /** The models are closed. If opening them was a step, takes it back, so that Back does not open them again. */
+  leave() {
+    if (this.#waiting) return void this.#waiting.push(() => this.leave());
+    if (!this.place.models) return;
+    if (!history.state?.over) return this.show({ instead: true });
+    const { id } = state;
+    this.#waiting = [() => this.show({ id })]; // another conversation may have been opened behind them
+    history.back();
+  }
+
+  /** @param {(to: Place) => void} go   after Back, Forward or a link */
+  follow(go) {
+    addEventListener('popstate', () => {
+      const waiting = this.#waiting;
+      this.#waiting = null;
+      if (!waiting) return go(this.place);
+      for (const one of waiting) one();
+    });
+  }
 }
 
-/** @param {Place} to */
-function address({ id, models }) {
-  const hash = (id ? `/c/${id}` : '') + (models ? '/models' : '');
-  return location.pathname + location.search + (hash && `#${hash}`);
-}
-
-/** While the page itself takes a step back, which takes its time: what is to be done then.
- * @type {(() => void)[] | null} */
-let leaving = null;
-
-/** The address follows what is shown. @param {Place} to @param {boolean} [instead]   no step to come back to */
-export function shows(to, instead = false) {
-  if (leaving) return void leaving.push(() => shows(to, instead));
-  const next = address(to);
-  if (next === location.pathname + location.search + location.hash) return;
-  if (instead) history.replaceState(history.state, '', next);
-  else history.pushState({ over: to.models }, '', next);
-}
-
-/** The models are closed: where opening them was a step, that is taken back, so that Back does not open them again.
- * @param {Place} to */
-export function leaves(to) {
-  if (leaving) return void leaving.push(() => leaves(to));
-  if (!place().models) return;
-  if (!history.state?.over) return shows(to, true);
-  leaving = [() => shows(to)]; // something else may have been opened behind them
-  history.back();
-}
-
-/** @param {(to: Place) => void} go   somebody went Back or Forward, or followed a link */
-export function onRoute(go) {
-  addEventListener('popstate', () => {
-    const waiting = leaving;
-    leaving = null;
-    if (!waiting) return go(place());
-    for (const one of waiting) one();
-  });
-}
+export const route = new Route();

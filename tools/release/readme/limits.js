@@ -40,7 +40,7 @@ const LIMITS = {
       '',
       'bad-count',
     ],
-    ['characters in all texts of one call', 'js/link/connection.js', 'MOST_CHARACTERS', '', 'bad-option'],
+    ['characters in all texts of one call', 'js/rpc/connection.js', 'MOST_CHARACTERS', '', 'bad-option'],
     [
       'tokens of one text (in a prompt, or to embed or score: `context-exceeded`)',
       'js/engine/vocabulary.js',
@@ -73,7 +73,7 @@ const LIMITS = {
     ['all that `stateCache` keeps, unless `stateBytes` says otherwise', 'js/engine/host.js', 'STATE_BYTES', 'bytes'],
     ['what was said, as JSON', 'js/saved.js', 'MOST_JSON', 'bytes', 'bad-saved'],
     ['a name', 'js/states.js', 'MOST_NAME', 'characters', 'bad-option'],
-    ['one call of the store', 'js/download/states.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
+    ['one call of the store', 'js/download/chat-cache.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
   ],
   Downloads: [
     ['silence of a connection, then it is asked anew', 'js/download/http.js', 'stallMs', 'ms'],

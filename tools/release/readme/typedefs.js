@@ -31,8 +31,10 @@ export function properties(file, name) {
       return { name: show(tag.name), type: show(tag.typeExpression?.type), optional: tag.isBracketed };
     });
   }
-  if (found && ts.isTypeLiteralNode(found.type)) {
-    return found.type.members.filter(ts.isPropertySignature).map((member) => {
+  // What is intersected with a list of properties only narrows them.
+  const literal = found && ts.isIntersectionTypeNode(found.type) ? found.type.types[0] : found?.type;
+  if (literal && ts.isTypeLiteralNode(literal)) {
+    return literal.members.filter(ts.isPropertySignature).map((member) => {
       return { name: show(member.name), type: show(member.type), optional: Boolean(member.questionToken) };
     });
   }

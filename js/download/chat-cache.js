@@ -1,0 +1,259 @@
+/* chat-cache: saved chats (chat.save()) in the store of models. Each is a file with checksums and a journal like a
+ * model's copy (entry.js). The file's name:
+ *   c-NAME-ENGINE-TIME.state     NAME: hash of the chat's name; ENGINE: hash of the model, its KV cache's type and
+ *                                layout; TIME: when it was begun, so that no two tabs write one file
+ * A chat's previous file is removed when the new one is whole. All files together have a limit; the least recently used
+ * are removed first. */
+/** @import { Store } from '../protocol.js' */
+/** @import { Journal } from './entries.js' */
+import { GemmaError, failure } from '../errors.js';
+import { checksum } from './checksum.js';
+import { emptyJournal, isState, isWhole, readJournal } from './entries.js';
+import { Entry } from './entry.js';
+import { within } from './cached-file.js';
+
+const AT_ONCE = 1 << 22;
+/** Time for each operation of the store. */
+const PATIENCE_MS = 8000;
+/** Hexadecimal digits of a hash. */
+const DIGITS = 16;
+/** An unfinished file of this age is left over from a process that was killed. */
+const ABANDONED_MS = 600_000;
+/** Bytes of a saved chat's head, and the offset of the length of its messages (js/saved.js). */
+const HEAD = 16;
+const LENGTH_AT = 8;
+const DEPS = { sum: checksum, readOnly: false };
+
+/** fits: it is of this model, type of KV cache and layout, so nothing needs to be evaluated again.
+ * @typedef {{ name: string, bytes: number, lastUsed: Date, fits: boolean }} StateEntry */
+/** journal: null if none was written yet.
+ * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
+/** engine: 16 hexadecimal digits; hash: of a text; limit: bytes.
+ * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} ChatCacheDeps */
+/** Throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
+
+/** Returns the length of the part with the messages. @param {Uint8Array} bytes */
+function saidOf(bytes) {
+  if (bytes.length < HEAD) return Infinity;
+  return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
+}
+
+export class ChatCache {
+  #store;
+  #deps;
+  /** Operations run one after the other. @type {Promise<unknown>} */
+  #turn = Promise.resolve();
+  /** Whole files, which no longer change. @type {Map<string, Found>} */
+  #seen = new Map();
+
+  /** @param {Store} store @param {ChatCacheDeps} deps */
+  constructor(store, deps) {
+    this.#store = patient(store);
+    this.#deps = deps;
+  }
+
+  /** Lists the chats, latest use first. @returns {Promise<StateEntry[]>} */
+  list() {
+    return this.#inTurn(async () =>
+      (await this.#whole()).map(({ file, journal: { url, total, used } }) => {
+        return { name: url, bytes: total, lastUsed: new Date(used), fits: file.startsWith(this.#mine(url)) };
+      }),
+    );
+  }
+
+  /** Returns the bytes saved under a name: of this engine, or else of another one, whose messages can be used. Corrupt
+   * bytes behind the messages are cut off. @param {string} name @param {Pause} pause
+   * @returns {Promise<Uint8Array | undefined>} */
+  get(name, pause) {
+    return this.#inTurn(async () => {
+      const [found, missed] = await this.#latest(name, pause);
+      // Another tab may have replaced the file meanwhile.
+      return missed ? (await this.#latest(name, pause))[0] : found;
+    });
+  }
+
+  /** Returns the bytes saved under a name, and whether there were files that could not be read.
+   * @param {string} name @param {Pause} pause @returns {Promise<[Uint8Array | undefined, boolean]>} */
+  async #latest(name, pause) {
+    const named = (await this.#whole(this.#prefix(name))).filter(({ journal }) => journal.url === name);
+    const own = named.filter(({ file }) => file.startsWith(this.#mine(name)));
+    for (const found of new Set([...own, ...named])) {
+      const bytes = await this.#read(found, pause).catch(unlessOurs(() => undefined));
+      if (bytes) return [bytes, false];
+    }
+    return [undefined, named.length > 0];
+  }
+
+  /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
+  put(name, bytes, pause) {
+    const { limit } = this.#deps;
+    const { length } = bytes;
+    return this.#inTurn(async () => {
+      if (length > limit) {
+        throw new GemmaError('cache-failed', 'a conversation to keep', {
+          expected: `${limit} bytes at most (the option stateBytes)`,
+          got: `${length}`,
+        });
+      }
+      const others = (/** @type {Found} */ { file }) => !file.startsWith(this.#mine(name));
+      const before = await this.#all('', this.#seen);
+      if (before.some(isAbandoned) || (await this.#missing(before.filter(others), length)) > 0) {
+        await this.#makeRoom((await this.#all()).filter(others), length);
+      }
+      await this.#write(name, bytes, pause);
+      for (const found of before) if (!others(found)) await this.#remove(found.file);
+    });
+  }
+
+  /** Removes the files of a name, or all files, of every engine. @param {string} [name] @returns {Promise<void>} */
+  remove(name) {
+    return this.#inTurn(async () => {
+      const start = name === undefined ? '' : this.#prefix(name);
+      for (const { file } of await this.#all()) if (file.startsWith(start)) await this.#store.remove(file);
+    });
+  }
+
+  /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+  #inTurn(f) {
+    const ended = this.#turn.then(f).catch((cause) => {
+      throw cause instanceof GemmaError ? cause : failure('cache-failed', 'the stored conversations', cause);
+    });
+    this.#turn = ended.catch(() => {});
+    return ended;
+  }
+
+  /** @param {string} name */
+  #prefix(name) {
+    return `c-${this.#deps.hash(name).slice(0, DIGITS)}-`;
+  }
+
+  /** @param {string} name */
+  #mine(name) {
+    return `${this.#prefix(name)}${this.#deps.engine}-`;
+  }
+
+  /** Finds files, latest use first. @param {string} [start] of their names
+   * @param {Map<string, Found>} [seen] files that need not be read again @returns {Promise<Found[]>} */
+  async #all(start = '', seen = new Map()) {
+    const store = this.#store;
+    const names = (await store.list()).filter(isState);
+    /** @type {Found[]} */
+    const found = [];
+    for (const file of names) if (file.startsWith(start)) found.push(seen.get(file) ?? (await this.#look(file)));
+    for (const file of this.#seen.keys()) if (!names.includes(file)) this.#seen.delete(file);
+    return found.sort((a, b) => lastUse(b) - lastUse(a));
+  }
+
+  /** @param {string} file @returns {Promise<Found>} */
+  async #look(file) {
+    const size = await this.#store.size(file);
+    const journal = await readJournal(this.#store, file, size).catch(() => null);
+    const found = { file, journal, size };
+    if (journal && isWhole(journal)) this.#seen.set(file, found);
+    return found;
+  }
+
+  /** @param {string} [start] of their names */
+  async #whole(start) {
+    const whole = (await this.#all(start)).filter(({ journal }) => journal && isWhole(journal));
+    return /** @type {(Found & { journal: Journal })[]} */ (whole);
+  }
+
+  /** @param {Found & { journal: Journal }} found @param {Pause} pause */
+  async #read({ file, journal }, pause) {
+    const entry = new Entry(this.#store, file, journal, DEPS);
+    const bytes = new Uint8Array(journal.total);
+    try {
+      let at = 0;
+      let right = 1;
+      for (; at < bytes.length && right; at += right) {
+        right = await entry.read(at, bytes.subarray(at, at + AT_ONCE));
+        await pause();
+      }
+      if (at < saidOf(bytes.subarray(0, at))) return undefined;
+      // Saves the time of use, which may fail.
+      await entry.save().catch(() => {});
+      return bytes.subarray(0, at);
+    } finally {
+      await entry.leave();
+    }
+  }
+
+  /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause */
+  async #write(name, bytes, pause) {
+    const { length: total } = bytes;
+    const lane = /** @type {import('./lanes.js').Range} */ ({ start: 0, bytes });
+    const time = Date.now().toString(16);
+    const chance = crypto.getRandomValues(new Uint16Array(1))[0].toString(16);
+    const entry = new Entry(
+      this.#store,
+      `${this.#mine(name)}${time}-${chance}.state`,
+      { ...emptyJournal(total, AT_ONCE), url: name },
+      DEPS,
+    );
+    try {
+      for (let at = 0; at < total; at += AT_ONCE) {
+        await entry.put(lane, at, Math.min(at + AT_ONCE, total), { journalEvery: Infinity, same: true });
+        await pause();
+      }
+      await entry.close();
+      if (!(await entry.there())) throw new Error('the store has not what was written');
+    } catch (error) {
+      await entry.leave().catch(() => {});
+      await entry.remove().catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Returns the bytes to free. @param {Found[]} others @param {number} length of the new file */
+  async #missing(others, length) {
+    const { usage = 0, quota = Infinity } = (await this.#store.estimate?.()) ?? {};
+    const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#deps.limit;
+    return Math.max(over, length - Math.max(quota - usage, 0));
+  }
+
+  /** @param {Found[]} others @param {number} length of the new file */
+  async #makeRoom(others, length) {
+    let missing = await this.#missing(others, length);
+    for (const found of others.reverse()) {
+      if ((missing > 0 || isAbandoned(found)) && (await this.#remove(found.file))) missing -= found.size;
+    }
+  }
+
+  /** Returns false if another tab removed it first, or reads it. @param {string} file */
+  async #remove(file) {
+    return this.#store.remove(file).then(
+      () => true,
+      () => false,
+    );
+  }
+}
+
+/** Gives every call a time limit. @param {Store} store @returns {Store} */
+function patient(store) {
+  const calls = Object.entries(store).map(([name, call]) => [
+    name,
+    (/** @type {any[]} */ ...args) => {
+      return within(PATIENCE_MS, (async () => /** @type {Function} */ (call).apply(store, args))());
+    },
+  ]);
+  return Object.fromEntries(calls);
+}
+
+/** Returns the time in a file's name. @param {string} file */
+const begunAt = (file) => parseInt(file.split('-')[3], 16);
+
+/** @param {Found} found */
+const isAbandoned = ({ file, journal }) => {
+  return !(journal && isWhole(journal)) && Date.now() - begunAt(file) > ABANDONED_MS;
+};
+
+/** @param {Found} found */
+const lastUse = ({ file, journal }) => journal?.used ?? begunAt(file);
+
+/** Replaces errors of the store, but not ours, which mean an abort.
+ * @template T @param {() => T} instead @returns {(error: unknown) => T} */
+const unlessOurs = (instead) => (error) => {
+  if (error instanceof GemmaError) throw error;
+  return instead();
+};

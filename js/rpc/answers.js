@@ -1,0 +1,28 @@
+/* answers: the client's answers to the worker's questions: the next bytes of sources that the client holds, and the
+ * methods of a store of the caller's. */
+/** @import { Feeders } from '../download/feeder.js' */
+/** @import { Questions, Store } from '../protocol.js' */
+
+/** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
+
+/** @param {Feeders} feeders @param {Store} [store] @returns {Answering} */
+export function answersOf(feeders, store) {
+  return async (method, args) => {
+    if (method === 'pull') return feeders.next(args[0]);
+    try {
+      const own = /** @type {any} */ (store);
+      return await (method === 'read' ? read(own, ...args) : own?.[method]?.(...args));
+    } catch (error) {
+      // Stores can reject with anything, even undefined.
+      throw error instanceof Object ? error : new Error(`the store failed: ${error}`);
+    }
+  };
+}
+
+/** Reads into a new buffer: the worker's is not here. @param {Store} store @param {any[]} args */
+async function read(store, ...[name, at, most]) {
+  const into = new Uint8Array(most);
+  const count = await store.read(name, at, into);
+  if (!(count >= 0 && count <= most)) throw new Error(`the store says that it read ${count} of ${most} bytes`);
+  return into.subarray(0, count);
+}

@@ -1,0 +1,61 @@
+/* asking: the worker's questions to the client while it loads (protocol.js), and the client's store as seen from
+ * here. */
+/** @import { Answer, FromWorker, Questions, Store } from '../protocol.js' */
+import { unpackError } from '../protocol.js';
+
+export class Asking {
+  #post;
+  /** @type {Map<number, (answer: Answer) => void>} */
+  #asked = new Map();
+  #questions = 0;
+
+  /** @param {(message: FromWorker) => void} post */
+  constructor(post) {
+    this.#post = post;
+  }
+
+  /** @param {Answer} answer */
+  receive(answer) {
+    this.#asked.get(answer.question)?.(answer);
+  }
+
+  /** @template {keyof Questions} M @param {M} method @param {Questions[M]['args']} args
+   * @returns {Promise<Questions[M]['value']>} */
+  ask(method, ...args) {
+    return new Promise((resolve, reject) => {
+      const question = ++this.#questions;
+      this.#asked.set(question, ({ value, error }) => {
+        this.#asked.delete(question);
+        if (error) reject(error);
+        else resolve(/** @type {Questions[M]['value']} */ (value));
+      });
+      this.#post(/** @type {FromWorker} */ ({ kind: 'ask', question, method, args }));
+    });
+  }
+
+  /** Returns the next bytes of a part that the client holds, null at its end. @param {number} part */
+  pull(part) {
+    return this.ask('pull', part).catch((error) => {
+      throw unpackError(error);
+    });
+  }
+
+  /** Returns the client's store, for use on this side. @returns {Store} */
+  store() {
+    return {
+      list: () => this.ask('list'),
+      size: (name) => this.ask('size', name),
+      remove: (name) => this.ask('remove', name),
+      flush: (name) => this.ask('flush', name),
+      close: (name) => this.ask('close', name),
+      estimate: async () => (await this.ask('estimate')) ?? {},
+      write: (name, at, bytes) => this.ask('write', name, at, bytes.slice()),
+      read: async (name, at, into, wanted = () => true) => {
+        const bytes = await this.ask('read', name, at, into.length);
+        if (!wanted()) return 0;
+        into.set(bytes);
+        return bytes.length;
+      },
+    };
+  }
+}

@@ -1,0 +1,135 @@
+/* connection: the client's end of protocol.js: calls (rpc.js) over a port to a worker whose life is watched
+ * (heartbeat.js). */
+/** @import { Port } from '../platform/env.js' */
+/** @import { Answering } from './answers.js' */
+/** @import { CallHandle, CallOptions } from './rpc.js' */
+/** @import { Calls, Event, FromWorker, ModelInfo } from '../protocol.js' */
+/** @import { OpenOptions, SourceDescriptor, ToWorker } from '../protocol.js' */
+import { GemmaError, failure } from '../errors.js';
+import { unpackError } from '../protocol.js';
+import { Heartbeat } from './heartbeat.js';
+import { Rpc, refused } from './rpc.js';
+import { deferred } from './signals.js';
+
+/** A busy machine needs more than a moment to say goodbye. */
+const GOODBYE_MS = 1000;
+/** Characters that become tokens, or a prompt, within a beat on any platform; the worker does that in one go. */
+const BEAT_CHARACTERS = 50_000;
+/** In the arguments of one call. The ids of more would not fit into an array of V8, which aborts Node 20. */
+const MOST_CHARACTERS = 1 << 26;
+
+/** Returns the number of characters in a value. @param {any} value @returns {number} */
+export function charactersIn(value) {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || !value || ArrayBuffer.isView(value)) return 0;
+  let sum = 0;
+  for (const part of Array.isArray(value) ? value : Object.entries(value).flat()) sum += charactersIn(part);
+  return sum;
+}
+
+export class Connection {
+  #port;
+  #heartbeat;
+  #rpc;
+  #onDisposed = () => {};
+  /** @type {Promise<void> | null} */
+  #closing = null;
+  #lost = deferred();
+  /** Resolves with the reason when the worker dies or freezes. @type {Promise<GemmaError>} */
+  lost = this.#lost.promise;
+  broken = false;
+
+  /** loads: the worker first loads a model, and may be silent for long. @param {Port<ToWorker, FromWorker>} port
+   * @param {{ loads: boolean }} [kind] */
+  constructor(port, { loads } = { loads: true }) {
+    this.#port = port;
+    this.#heartbeat = new Heartbeat(port, (error) => this.#break(error), loads);
+    this.#rpc = new Rpc(port, this.#heartbeat);
+    port.onMessage((message) => this.#receive(message));
+    port.onFailure((cause) => this.#break(failure('worker-failed', 'the worker died', cause)));
+    port.keepAlive(false);
+  }
+
+  /** The first call. @param {SourceDescriptor[]} source @param {OpenOptions} options @param {Answering} answering
+   * @param {(event: Event) => void} onEvent @returns {Promise<ModelInfo>} */
+  open(source, options, answering, onEvent) {
+    this.#rpc.answering = answering;
+    return this.#rpc.send({ kind: 'open', source, options }, { onEvent }).answer;
+  }
+
+  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
+   * @returns {CallHandle} */
+  call(method, args, options) {
+    const length = charactersIn(args);
+    if (length > MOST_CHARACTERS) {
+      return refused(
+        new GemmaError(
+          'bad-option',
+          `Cannot take ${length} characters of text in one call; at most ${MOST_CHARACTERS}` +
+            ' are possible. Pass less text at once.',
+        ),
+      );
+    }
+    const message = /** @type {any} */ ({ kind: 'call', method, args });
+    return this.#rpc.send(message, options, Math.floor(length / BEAT_CHARACTERS));
+  }
+
+  /** Beats if a beat is due. */
+  tick() {
+    this.#heartbeat.tick();
+  }
+
+  /** Shuts the worker down in good order. @param {GemmaError} reason that all calls fail with */
+  close(reason) {
+    return (this.#closing ??= this.#close(reason));
+  }
+
+  /** @param {GemmaError} reason */
+  async #close(reason) {
+    if (this.#rpc.ended) return;
+    this.#port.keepAlive(true);
+    this.#rpc.abortAll(); // a worker thread ends only after its work
+    this.#end(reason);
+    const heard = await new Promise((resolve) => {
+      const timer = setTimeout(resolve, GOODBYE_MS, false);
+      this.#onDisposed = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+      this.#port.post({ kind: 'dispose' });
+    });
+    // Node 20 aborts the process when a worker is terminated while V8 compiles for it (node_platform.cc, ForIsolate).
+    if (heard) await this.#port.leave?.();
+    await this.#port.terminate();
+  }
+
+  /** Terminates the worker. @param {GemmaError} reason that all calls fail with */
+  kill(reason) {
+    if (this.#rpc.ended) return;
+    this.#end(reason);
+    void this.#port.terminate();
+  }
+
+  /** @param {GemmaError} reason */
+  #break(reason) {
+    if (this.#rpc.ended) return;
+    this.broken = true;
+    this.kill(reason);
+    this.#lost.resolve(reason);
+  }
+
+  /** @param {GemmaError} reason */
+  #end(reason) {
+    this.#heartbeat.stop();
+    this.#rpc.end(reason);
+  }
+
+  /** @param {FromWorker} message */
+  #receive(message) {
+    this.#heartbeat.heard();
+    if (message.kind === 'done') this.#heartbeat.loaded();
+    if (message.kind === 'fatal') this.#break(unpackError(message.error));
+    else if (message.kind === 'disposed') this.#onDisposed();
+    else this.#rpc.receive(message);
+  }
+}

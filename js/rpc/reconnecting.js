@@ -1,0 +1,107 @@
+/* reconnecting: the current connection of a model. If it breaks because the worker or one of its threads died, another
+ * worker can take its place; calls that have given nothing yet are repeated there, once. */
+/** @import { Calls } from '../protocol.js' */
+/** @import { Connection } from './connection.js' */
+/** @import { CallHandle, CallOptions } from './rpc.js' */
+import { GemmaError, abortError } from '../errors.js';
+import { deferred, unlessAborted } from './signals.js';
+
+/** What a model needs of its connection. @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>}
+ *   ModelConnection */
+
+export class ReconnectingConnection {
+  /** The newest, even if it is broken. @type {Connection} */
+  #connection;
+  #reopen;
+  #auto;
+  /** @type {Promise<void> | null} */
+  #restarting = null;
+  /** @type {GemmaError | null} */
+  #end = null;
+  #closing = new AbortController();
+  #lost = deferred();
+
+  /** reopen: starts another worker with the same model; undefined if its bytes can be read only once. auto: restarts
+   * happen by themselves.
+   * @param {Connection} connection @param {((signal: AbortSignal) => Promise<Connection>) | undefined} reopen
+   * @param {boolean} auto */
+  constructor(connection, reopen, auto) {
+    this.#connection = connection;
+    this.#reopen = reopen;
+    this.#auto = auto;
+    if (this.#auto) void this.#watch();
+  }
+
+  /** Resolves with the reason when the connection breaks. A restart renews it; if that is automatic, each loss does.
+   * @returns {Promise<GemmaError>} */
+  get lost() {
+    return this.#auto ? this.#lost.promise : this.#connection.lost;
+  }
+
+  /** Calls the worker, after a restart that is under way. If the worker dies, repeats the call with the next one,
+   * provided that restarts are automatic and `retry` agrees.
+   * @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
+   * @param {CallOptions & { retry?: () => boolean }} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
+  call(method, args, { retry = () => true, ...options } = {}) {
+    const { signal } = options;
+    /** @type {CallHandle | undefined} */
+    let sent;
+    const send = () => {
+      if (signal?.aborted) throw abortError(signal);
+      sent = this.#connection.call(method, args, options);
+      return sent.answer;
+    };
+    const answer = async () => {
+      if (this.#restarting) await unlessAborted(this.#restarting, signal);
+      if (this.#end) throw this.#end;
+      const connection = this.#connection;
+      try {
+        return await send();
+      } catch (error) {
+        const broke = connection.broken && /** @type {GemmaError} */ (error).code === 'worker-failed';
+        if (!broke || !this.#auto || this.#end || !retry()) throw error;
+        if (connection === this.#connection) await unlessAborted(this.restart(), signal);
+        return send();
+      }
+    };
+    return { answer: answer(), ack: (count) => sent?.ack(count) };
+  }
+
+  /** Ends the worker, if it lives, and has another one load the model. @returns {Promise<void>} */
+  restart() {
+    return (this.#restarting ??= this.#restart().finally(() => {
+      this.#restarting = null;
+    }));
+  }
+
+  async #restart() {
+    if (this.#end) throw this.#end;
+    if (!this.#reopen) {
+      throw new GemmaError('unsupported-source', 'the model cannot be loaded again', {
+        expected: 'a URL, a path or a Blob, or the option `restart` with bytes',
+        got: 'what can be read once',
+      });
+    }
+    this.#connection.broken = true;
+    this.#connection.kill(new GemmaError('worker-failed', 'the worker is started again'));
+    this.#connection = await this.#reopen(this.#closing.signal).catch((error) => {
+      throw this.#end ?? error;
+    });
+    if (this.#auto) void this.#watch();
+  }
+
+  async #watch() {
+    const error = await this.#connection.lost;
+    this.#lost.resolve(error);
+    this.#lost = deferred();
+    this.restart().catch(() => {});
+  }
+
+  /** @param {GemmaError} reason */
+  async close(reason) {
+    this.#end = reason;
+    this.#closing.abort();
+    await this.#restarting?.catch(() => {});
+    await this.#connection.close(reason);
+  }
+}

@@ -1,0 +1,127 @@
+/* rpc: calls over a port, as protocol.js has them: numbers calls, matches replies and events to them, and answers the
+ * questions of the other side. */
+/** @import { Answering } from './answers.js' */
+/** @import { Port } from '../platform/env.js' */
+/** @import { Heartbeat } from './heartbeat.js' */
+/** @import { Event, FromWorker, Question, ToWorker } from '../protocol.js' */
+import { GemmaError, failure } from '../errors.js';
+import { packError, unpackError } from '../protocol.js';
+import { deferred, onAbort } from './signals.js';
+
+/** abort: asks for an early reply; ack: reports steps that the consumer has taken.
+ * @typedef {{ answer: Promise<any>, abort: () => void, ack: (count: number) => void }} CallHandle */
+/** onEvent: receives progress and steps; transfer: buffers that are transferred with the arguments.
+ * @typedef {{ signal?: AbortSignal, onEvent?: (event: Event) => void, transfer?: ArrayBufferLike[] }} CallOptions */
+/** A message without its id. @template M @typedef {M extends { id: number } ? Omit<M, 'id'> : never} Numbered */
+/** @typedef {{ beats: number, resolve: (value: any) => void, reject: (error: GemmaError) => void,
+ *   onEvent?: (event: Event) => void }} Pending */
+
+/** A call that cannot be sent. @param {GemmaError} error @returns {CallHandle} */
+export const refused = (error) => ({ answer: Promise.reject(error), abort() {}, ack() {} });
+
+export class Rpc {
+  #port;
+  #heartbeat;
+  /** @type {Map<number, Pending>} */
+  #pending = new Map();
+  #lastId = 0;
+  /** Why no more calls are possible. @type {GemmaError | null} */
+  ended = null;
+  /** @type {Answering | undefined} */
+  answering;
+
+  /** @param {Pick<Port<ToWorker, any>, 'post'>} port
+   * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat told of each call and its `beats` */
+  constructor(port, heartbeat) {
+    this.#port = port;
+    this.#heartbeat = heartbeat;
+  }
+
+  /** @param {Numbered<ToWorker>} message @param {CallOptions} [options] @param {number} [beats]
+   * @returns {CallHandle} */
+  send(message, { signal, onEvent, transfer } = {}, beats = 0) {
+    if (this.ended) return refused(this.ended);
+    const id = ++this.#lastId;
+    const { promise: answer, resolve, reject } = deferred();
+    this.#pending.set(id, { beats, resolve, reject, onEvent });
+    this.#heartbeat.begin(beats);
+    this.#attempt(id, 'the worker cannot be given this', () =>
+      this.#port.post(/** @type {ToWorker} */ ({ ...message, id }), transfer),
+    );
+    const unsubscribe = onAbort(signal, () => this.#abort(id));
+    answer.then(unsubscribe, unsubscribe);
+    return {
+      answer,
+      abort: () => this.#abort(id),
+      ack: (count) => this.#pending.has(id) && this.#port.post({ kind: 'ack', id, count }),
+    };
+  }
+
+  /** @param {FromWorker} message */
+  receive(message) {
+    switch (message.kind) {
+      case 'done':
+        return this.#take(message.id)?.resolve(message.value);
+      case 'failed':
+        return this.#take(message.id)?.reject(unpackError(message.error));
+      case 'ask':
+        return void this.#answer(message);
+      case 'progress':
+      case 'steps':
+        return this.#attempt(message.id, 'a progress callback failed', () =>
+          this.#pending.get(message.id)?.onEvent?.(message),
+        );
+    }
+  }
+
+  abortAll() {
+    for (const id of this.#pending.keys()) this.#abort(id);
+  }
+
+  /** Rejects the calls that wait and all later ones. @param {GemmaError} reason */
+  end(reason) {
+    this.ended = reason;
+    for (const { reject } of this.#pending.values()) reject(reason);
+    this.#pending.clear();
+  }
+
+  /** @param {number} id */
+  #abort(id) {
+    if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
+  }
+
+  /** If f throws, aborts and rejects the call. @param {number} id @param {string} what @param {() => void} f */
+  #attempt(id, what, f) {
+    try {
+      f();
+    } catch (cause) {
+      this.#abort(id);
+      this.#take(id)?.reject(failure('bad-option', what, cause));
+    }
+  }
+
+  /** @param {number} id */
+  #take(id) {
+    const pending = this.#pending.get(id);
+    if (pending) this.#heartbeat.end(pending.beats);
+    this.#pending.delete(id);
+    return pending;
+  }
+
+  /** @param {Question} asked */
+  async #answer({ question, method, args }) {
+    /** @param {any} error */
+    const packed = (error) => ({ error: { ...packError(error), name: error.name, message: error.message } });
+    /** @type {{ value?: any, error?: any }} */
+    const answer = await Promise.resolve(this.answering?.(method, args)).then((value) => ({ value }), packed);
+    if (this.ended) return;
+    // The bytes of a stream are copies that can be transferred; a store may keep its buffers.
+    const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];
+    try {
+      this.#port.post({ kind: 'answer', question, ...answer }, transfer);
+    } catch (error) {
+      // A store of the caller's can return values that cannot be posted.
+      this.#port.post({ kind: 'answer', question, ...packed(error) });
+    }
+  }
+}

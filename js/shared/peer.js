@@ -1,0 +1,253 @@
+/* peer: one of the tabs that share a model. It is the owner of the engine, linked to the owner, or looking for one.
+ *
+ * Each tab waits for the owner's lock. The browser grants it to the next tab when the owner ends, however it ends. If
+ * the owner is alive but silent (its page hangs, a debugger holds it), another tab takes the lock over, and the old
+ * owner joins it when it wakes up. Unanswered calls are repeated with the new engine (pending-call.js). */
+/** @import { ModelInfo, Progress } from '../protocol.js' */
+/** @import { ChannelMessage } from './channel.js' */
+/** @import { Load } from './owner.js' */
+/** @import { Engine } from './relay.js' */
+import { GemmaError } from '../errors.js';
+import { onAbort } from '../rpc/signals.js';
+import { Router } from './router.js';
+import { Channel } from './channel.js';
+import { Link } from './link.js';
+import { Owner } from './owner.js';
+
+/** Interval of looking for the owner, and the number of attempts before it counts as hung: 4.5 s. */
+const SEARCH_MS = 250;
+const ATTEMPTS = 18;
+/** Time in which all tabs learn of a new owner. */
+const NEWS_MS = 1000;
+
+const gone = (what = 'the tab that ran the engine is gone, or gives no sign of life') => {
+  return new GemmaError('worker-failed', what);
+};
+
+export class Peer {
+  #id = crypto.randomUUID();
+  #channel;
+  #load;
+  #onProgress;
+  /** @readonly */
+  router = new Router(() => this.#elect());
+  /** @type {Owner | null} */
+  #owner = null;
+  /** @type {Link | null} */
+  #link = null;
+  /** Ends the term of an engine that runs here. */
+  #term = new AbortController();
+  #steppedDown = false;
+  #termEnded = Promise.resolve();
+  /** Ends waiting for the owner's lock. @type {AbortController | null} */
+  #queue = null;
+  /** @type {any} */
+  #search;
+  /** Why this tab left. @type {GemmaError | null} */
+  #left = null;
+  /** Waits for an engine.
+   * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
+  #waiting = [];
+
+  /** @param {string} key of the model @param {Load} load @param {(value: Progress) => void} onProgress */
+  constructor(key, load, onProgress) {
+    this.#channel = new Channel(key, (message) => this.#hear(message));
+    this.#load = load;
+    this.#onProgress = onProgress;
+  }
+
+  get owns() {
+    return this.#owner !== null;
+  }
+
+  /** @returns {Promise<ModelInfo>} */
+  async enter() {
+    await this.#channel.enter(this.#id);
+    return this.#engine();
+  }
+
+  /** Starts the engine again, wherever it runs. */
+  async restart() {
+    const again = this.#engine();
+    if (this.#owner) this.#term.abort();
+    else this.#link?.restart();
+    await again;
+  }
+
+  /** @param {GemmaError} reason that waiting calls fail with */
+  async leave(reason) {
+    if (this.#left) return;
+    this.#left = reason;
+    this.router.close(reason);
+    for (const { reject } of this.#waiting.splice(0)) reject(reason);
+    this.#stopLooking();
+    this.#term.abort();
+    await Promise.all([this.#link?.connection.close(reason), this.#termEnded]);
+    this.#channel.close();
+  }
+
+  /** Resolves when there is an engine. @returns {Promise<ModelInfo>} */
+  #engine() {
+    if (this.#left) throw this.#left;
+    const next = new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+    });
+    this.#elect();
+    return /** @type {Promise<ModelInfo>} */ (next);
+  }
+
+  /** @param {ModelInfo} info */
+  #ready(info) {
+    for (const { resolve } of this.#waiting.splice(0)) resolve(info);
+  }
+
+  /** Fails all that wait. The next call looks for an engine again. @param {unknown} error */
+  #fail(error) {
+    this.#stopLooking();
+    this.router.fail(error);
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+
+  /** Waits for the owner's lock, and meanwhile looks for an owner to join. */
+  #elect() {
+    if (this.#left || this.#queue || this.#owner) return;
+    this.#queue = new AbortController();
+    this.#channel.own(() => this.#own(), this.#queue.signal).catch(() => this.#stepDown());
+    this.#findOwner();
+  }
+
+  /** Asks for the owner until one answers. */
+  #findOwner() {
+    let attempts = 0;
+    clearInterval(this.#search);
+    const ask = () => {
+      if (attempts++ % ATTEMPTS === ATTEMPTS - 1) void this.#takeOver();
+      else this.#channel.post({ kind: 'who' });
+    };
+    this.#search = setInterval(ask, SEARCH_MS);
+    ask();
+  }
+
+  #stopLooking() {
+    clearInterval(this.#search);
+    this.#queue?.abort();
+    this.#queue = null;
+  }
+
+  /** @param {ChannelMessage} message */
+  #hear(message) {
+    if (this.#left) return;
+    if (message.kind === 'who') return this.#owner?.announce();
+    if (message.kind === 'join') {
+      if (this.#owner?.epoch === message.epoch) this.#owner.admit(message.id);
+    } else if (this.#queue && !this.#owner && (this.#link?.epoch ?? '') < message.epoch) {
+      void this.#join(message.epoch);
+    }
+  }
+
+  /** @param {string} epoch */
+  async #join(epoch) {
+    clearInterval(this.#search);
+    this.#unlink(gone(), false);
+    const link = (this.#link = new Link(this.#channel, epoch, this.#id));
+    void link.connection.lost.then((error) => this.#lost(link, error));
+    try {
+      const info = await link.open(this.#onProgress);
+      if (link !== this.#link) return;
+      this.router.connect(link.connection);
+      this.#ready(info);
+    } catch (error) {
+      // A loss is reported by `lost`; a refusal is the same for all tabs.
+      if (link !== this.#link || link.connection.broken) return;
+      this.#unlink(gone(), false);
+      this.#fail(error);
+    }
+  }
+
+  /** @param {GemmaError} error @param {boolean} died the engine itself, not only its tab */
+  #unlink(error, died) {
+    const link = this.#link;
+    if (!link) return;
+    this.#link = null;
+    this.router.disconnect(error, died);
+    link.connection.kill(error);
+  }
+
+  /** An owner that reported the loss starts another engine itself. @param {Link} link @param {GemmaError} error */
+  #lost(link, error) {
+    if (link !== this.#link) return;
+    this.#unlink(error, link.died);
+    this.#findOwner();
+    if (!link.told) void this.#takeOver();
+  }
+
+  /** Takes the lock from an owner that is silent. */
+  #takeOver() {
+    return this.#channel.takeOver(async () => {
+      if (this.#left || this.#owner || this.#link) return;
+      this.#stopLooking();
+      this.#channel.own(() => this.#own()).catch(() => this.#stepDown());
+      await new Promise((resolve) => {
+        setTimeout(resolve, NEWS_MS);
+      });
+    });
+  }
+
+  /** Another tab took the lock over. */
+  #stepDown() {
+    if (!this.#owner) return;
+    this.#steppedDown = true;
+    this.#term.abort();
+  }
+
+  /** Runs one engine after the other, until this tab leaves or loses the lock. */
+  async #own() {
+    clearInterval(this.#search);
+    this.#queue = null;
+    this.#unlink(gone(), false);
+    this.#steppedDown = false;
+    this.#termEnded = this.#serveTerm();
+    await this.#termEnded;
+    if (this.#steppedDown) this.#elect();
+  }
+
+  async #serveTerm() {
+    while (!this.#left && !this.#steppedDown) {
+      this.#term = new AbortController();
+      const owner = (this.#owner = new Owner(this.#channel, () => this.#term.abort()));
+      const engine = await this.#loaded(owner);
+      if (engine) await this.#serve(owner, engine);
+      else if (!this.#term.signal.aborted) return;
+    }
+  }
+
+  /** @param {Owner} owner */
+  async #loaded(owner) {
+    try {
+      return await owner.load(this.#load, this.#term.signal, this.#onProgress);
+    } catch (error) {
+      this.#owner = null;
+      const { aborted } = this.#term.signal;
+      owner.end(aborted ? gone() : error, aborted ? 'left' : 'refused');
+      if (!aborted) this.#fail(error);
+      return null;
+    }
+  }
+
+  /** @param {Owner} owner @param {Engine} engine */
+  async #serve(owner, { connection, info }) {
+    const { signal } = this.#term;
+    this.router.connect(connection);
+    this.#ready(info);
+    const over = new Promise((resolve) => {
+      onAbort(signal, () => resolve(undefined));
+    });
+    const died = signal.aborted ? undefined : await Promise.race([connection.lost, over]);
+    this.#owner = null;
+    const error = died ?? gone('the engine is started again, or runs elsewhere');
+    this.router.disconnect(error, died !== undefined);
+    owner.end(error, died ? 'died' : 'left');
+    if (this.#left) await connection.close(this.#left);
+    else connection.kill(error);
+  }
+}

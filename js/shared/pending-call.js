@@ -1,0 +1,148 @@
+/* pending-call: a call of this tab from its start to its reply, across engines. If an engine is lost, the call is
+ * repeated with the next one, and the steps that were already passed on are dropped from the new answer. The same ids
+ * and seed give the same bytes, but the steps are compared nevertheless: a chat template can contain the time. */
+/** @import { Connection } from '../rpc/connection.js' */
+/** @import { CallHandle } from '../rpc/rpc.js' */
+/** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
+import { GemmaError } from '../errors.js';
+import { deferred } from '../rpc/signals.js';
+
+/** The call as sent to one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
+/** @typedef {{ method: keyof Calls, args: any, onEvent?: (event: Event) => void }} Request */
+
+export class PendingCall {
+  #request;
+  #reply = deferred();
+  /** The newest. @type {Attempt | null} */
+  #attempt = null;
+  /** Steps passed on to the consumer. @type {Step[]} */
+  #given = [];
+  /** Of these, the number that the consumer has taken. */
+  #taken = 0;
+  /** Steps received from the current engine. */
+  #received = 0;
+  /** Steps of earlier engines that the consumer has not taken yet. */
+  #owed = 0;
+  #deaths = 0;
+  #aborted = false;
+  /** @readonly */
+  answer = this.#reply.promise;
+
+  /** @param {Request} request */
+  constructor(request) {
+    this.#request = request;
+  }
+
+  /** @param {Connection} connection */
+  send(connection) {
+    const { method, args } = this.#request;
+    this.#received = 0;
+    this.#owed = this.#given.length - this.#taken;
+    /** @type {Attempt} */
+    const attempt = { connection };
+    this.#attempt = attempt;
+    attempt.call = connection.call(method, args, { onEvent: (event) => this.#receive(attempt, event) });
+    attempt.call.answer.then(
+      (value) => attempt === this.#attempt && this.#done(attempt, value),
+      (error) => this.#failed(attempt, error),
+    );
+  }
+
+  /** The engine is lost: waits for the next one. Fails if a second engine died. died: the engine itself, not only its
+   * tab.
+   * @param {GemmaError} error @param {boolean} died */
+  lose(error, died) {
+    if (this.#attempt && died && ++this.#deaths > 1) return this.fail(error);
+    this.#attempt = null;
+    if (this.#aborted) this.#end();
+  }
+
+  abort() {
+    this.#aborted = true;
+    if (this.#attempt) this.#attempt.call?.abort();
+    else this.#end();
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    this.#attempt = null;
+    this.#reply.reject(error);
+  }
+
+  /** @param {number} count steps that the consumer has taken */
+  ack(count) {
+    const late = Math.min(count, this.#owed);
+    this.#taken += count;
+    this.#owed -= late;
+    if (count > late) this.#attempt?.call?.ack(count - late);
+  }
+
+  /** @param {Attempt} attempt @param {Event} event */
+  #receive(attempt, event) {
+    if (attempt !== this.#attempt) return;
+    if (event.kind === 'progress') return this.#request.onEvent?.(event);
+    const again = event.steps.slice(0, Math.max(this.#given.length - this.#received, 0));
+    const other = again.findIndex((step, i) => !same(step, this.#given[this.#received + i]));
+    if (other >= 0) return this.#differs(attempt, this.#given[this.#received + other], again[other]);
+    this.#received += event.steps.length;
+    if (again.length) attempt.call?.ack(again.length);
+    const steps = event.steps.slice(again.length);
+    if (!steps.length) return;
+    this.#given.push(...steps);
+    this.#request.onEvent?.({ ...event, steps });
+  }
+
+  /** @param {Attempt} attempt @param {Step} expected @param {Step} [got] */
+  #differs({ call }, expected, got) {
+    this.fail(
+      new GemmaError('worker-failed', 'the engine was lost, and the next one does not go on where it was', {
+        expected: `token ${expected.ids}`,
+        got: got ? `${got.ids}` : 'the end',
+      }),
+    );
+    call?.abort();
+  }
+
+  /** @param {Attempt} attempt @param {any} value */
+  #done(attempt, value) {
+    if (this.#given.length <= this.#received) return this.#reply.resolve(value);
+    if (value.finishReason !== 'aborted') return this.#differs(attempt, this.#given[this.#received]);
+    this.#reply.resolve({ ...value, ...this.#part(value.usage) });
+  }
+
+  /** If the connection broke, lose() decides. @param {Attempt} attempt @param {unknown} error */
+  #failed(attempt, error) {
+    if (attempt === this.#attempt && !attempt.connection.broken) this.fail(error);
+  }
+
+  /** Ends an aborted call while there is no engine. */
+  #end() {
+    if (!this.#given.length) return this.fail(new GemmaError('aborted', 'the call was aborted'));
+    const { seed } = /** @type {GenerateArgs} */ (this.#request.args);
+    const usage = { promptTokens: 0, reusedTokens: 0, completionTokens: 0 };
+    const timings = { firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0 };
+    /** @type {GenerateAnswer} */
+    const answer = { finishReason: 'aborted', seed, timings, ...this.#part(usage) };
+    this.#reply.resolve(answer);
+  }
+
+  /** Returns the answer as far as it was given. Unknown counts of the prompt stay 0.
+   * @param {GenerateAnswer['usage']} usage */
+  #part(usage) {
+    const tokens = this.#given.flatMap(({ ids }) => ids);
+    const { logprobs: asked } = /** @type {GenerateArgs} */ (this.#request.args);
+    const logprobs = this.#given.flatMap((step) => step.logprobs ?? []);
+    return {
+      text: this.#given.map(({ text }) => text).join(''),
+      tokens,
+      prefix: undefined,
+      usage: { ...usage, completionTokens: tokens.length },
+      ...(asked !== null && { logprobs }),
+    };
+  }
+}
+
+/** @param {Step} one @param {Step} other */
+function same(one, other) {
+  return one.text === other.text && `${one.ids}` === `${other.ids}`;
+}

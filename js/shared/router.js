@@ -1,0 +1,75 @@
+/* router: sends this tab's calls to the current engine, whichever tab runs it, and keeps them while there is none. */
+/** @import { Connection } from '../rpc/connection.js' */
+/** @import { CallHandle, CallOptions } from '../rpc/rpc.js' */
+/** @import { Calls } from '../protocol.js' */
+import { GemmaError, abortError } from '../errors.js';
+import { refused } from '../rpc/rpc.js';
+import { deferred, onAbort } from '../rpc/signals.js';
+import { PendingCall } from './pending-call.js';
+
+export class Router {
+  /** @type {Set<PendingCall>} */
+  #calls = new Set();
+  /** @type {Connection | null} */
+  #connection = null;
+  /** Why no more calls are possible. @type {GemmaError | null} */
+  #end = null;
+  #onNeed;
+  #lost = deferred();
+  /** onNeed: called when a call waits and there is no engine. @param {() => void} onNeed */
+  constructor(onNeed) {
+    this.#onNeed = onNeed;
+  }
+
+  /** Resolves with the reason when the current engine, or else the next one, is lost. @returns {Promise<GemmaError>} */
+  get lost() {
+    return this.#lost.promise;
+  }
+
+  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
+   * @returns {Pick<CallHandle, 'answer' | 'ack'>} */
+  call(method, args, { signal, onEvent } = {}) {
+    if (signal?.aborted) return refused(abortError(signal));
+    if (this.#end) return refused(this.#end);
+    const call = new PendingCall({ method, args, onEvent });
+    const unsubscribe = onAbort(signal, () => call.abort());
+    const settled = () => {
+      unsubscribe();
+      this.#calls.delete(call);
+    };
+    this.#calls.add(call);
+    call.answer.then(settled, settled);
+    if (this.#connection) call.send(this.#connection);
+    else this.#onNeed();
+    return { answer: call.answer, ack: (count) => call.ack(count) };
+  }
+
+  /** Sends the waiting calls to an engine, in order. @param {Connection} connection */
+  connect(connection) {
+    this.#connection = connection;
+    for (const call of this.#calls) call.send(connection);
+  }
+
+  /** Makes unanswered calls wait for the next engine. died: the engine itself, not only its tab.
+   * @param {GemmaError} error @param {boolean} died */
+  disconnect(error, died) {
+    if (this.#connection) {
+      this.#lost.resolve(error);
+      this.#lost = deferred();
+    }
+    this.#connection = null;
+    for (const call of this.#calls) call.lose(error, died);
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    this.#connection = null;
+    for (const call of this.#calls) call.fail(error);
+  }
+
+  /** @param {GemmaError} reason */
+  close(reason) {
+    this.#end = reason;
+    this.fail(reason);
+  }
+}

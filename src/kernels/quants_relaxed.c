@@ -1,0 +1,216 @@
+/* quants_relaxed: products of quantised weights with one row of activations, or a few rows one by one, by the relaxed
+ * dot product of bytes. Activations are int8, or int15 in two planes of int8. Tiles of rows go to tiles_relaxed.c. One
+ * row with IQ4 uses products of int16 where the engine does not take bytes of 8 bits (table_dots). Q4_0 and int8:
+ * q4_relaxed.c. */
+#include "kernels/kernels.h"
+
+#ifdef GW_HAVE_RELAXED
+
+#include "kernels/quants_relaxed.h"
+
+enum { STREAMS = 4 };
+
+/* One way to multiply one format; all but with_sign are compile-time constants. */
+typedef struct {
+    const format *f;
+    int planes;         /* of the activations */
+    bool whole;         /* the engine takes bytes of 8 bits */
+    bool with_sign;     /* and takes them as signed */
+    uint32_t run;       /* columns whose pairs of products are added in 16 bits (run_of); 0: all sums in 32 bits */
+} product;
+
+/* --- one row of activations --- */
+
+/* Four activations of sixteen, four times. */
+INLINE v128_t four_of(v128_t x, int i) {
+    return i == 0 ? LANE(x, 0) : i == 1 ? LANE(x, 1) : i == 2 ? LANE(x, 2) : LANE(x, 3);
+}
+
+/* dot + x times a column of quants */
+INLINE v128_t add_column(const product *m, v128_t x, v128_t c, v128_t dot, const table_masks *table) {
+    if (m->f->table) return DOT(x, SWIZZLE(table->values, c), dot);
+    if (m->f->bits < 8 || m->whole) return DOT(x, c, dot);
+    v128_t most = AND(RIGHT(c, 1), wasm_i8x16_splat(127));   /* 2 (c / 2) + c % 2: 7 bits each */
+    return DOT(x, AND(c, wasm_i8x16_splat(1)), DOT(x, most, DOT(x, most, dot)));
+}
+
+/* sum + products of sixteen activations with four columns of four */
+INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t sum, const constants *k) {
+    v128_t pairs = wasm_i32x4_splat(0);
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        if (!m->run) sum = add_column(m, four_of(x, i), c[i], sum, &k->table);
+        else pairs = i % m->run ? add_pairs(pairs, four_of(x, i), c[i]) : PAIRS(four_of(x, i), c[i]);
+        if (m->run && (i + 1) % m->run == 0) sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(pairs));
+    }
+    return sum;
+}
+
+/* Multiplies a block, for each of its scales. sum: of the activations that each scale covers. */
+INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot,
+                 const constants *k) {
+    v128_t part[2][2];   /* of each plane, of each half of the block */
+    UNROLL
+    for (int p = 0; p < m->planes; p++)
+        UNROLL
+        for (int h = 0; h < 2; h++) {
+            v128_t x = wasm_v128_load(q + p * GW_BLOCK + 16 * h);
+            bool begins = p == m->planes - 1 && h < (int)m->f->subs;
+            v128_t all = wasm_i32x4_splat(begins ? -offset_of(m->f, m->with_sign) * sum[h] : 0);
+            part[p][h] = add_columns(m, x, c + 4 * h, all, k);
+        }
+    UNROLL
+    for (uint32_t i = 0; i < m->f->subs; i++) {
+        UNROLL
+        for (int p = 0; p < m->planes; p++)
+            if (m->f->subs == 1) part[p][0] = wasm_i32x4_add(part[p][0], part[p][1]);
+        dot[i] = m->planes == 2 ? joined(part[0][i], part[1][i]) : part[0][i];
+    }
+}
+
+/* a times the first of each pair, plus b times the second, if a and b fit 16 bits. */
+INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
+    v128_t both = wasm_i16x8_shuffle(a, wasm_i32x4_shl(b, 16), 0, 9, 2, 11, 4, 13, 6, 15);
+    return wasm_i32x4_dot_i16x8(both, pair);
+}
+
+/* Two numbers of 16 bits in one of 32. */
+INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
+
+/* What a block's activations add beside their products: the sums that each scale covers, and their scale. */
+typedef struct { int32_t sum[2]; float scale; } block_acts;
+
+/* Adds one block's products to the total. */
+INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const header *h, uint32_t j,
+                        const block_acts *a, const constants *k) {
+    const format *f = m->f;
+    uint32_t at = scale_of(f, j);
+    v128_t all = dot[0], part = wasm_i32x4_splat(a->sum[0]);
+    if (f->subs == 2) {
+        pairs p = pairs_of(f, h, j, &k->scales);
+        bool fits = m->planes == 1 && f->bits < 4;
+        all = fits ? weighed_16(dot[0], dot[1], p.scale) : weighed(dot[0], dot[1], p.scale);
+        if (f->mins && fits) part = wasm_i32x4_dot_i16x8(wasm_i32x4_splat(two_of(a->sum[0], a->sum[1])), p.min);
+        else if (f->mins) part = weighed(part, wasm_i32x4_splat(a->sum[1]), p.min);
+    }
+    total = add_scaled(total, all, h->scale[at], wasm_f32x4_splat(a->scale));
+    if (f->mins && f->subs == 2) total = add_min(total, h->min[at], part, wasm_f32x4_splat(a->scale));
+    else if (f->mins)   /* one product for all rows */
+        total = add_product(total, h->min[at], wasm_f32x4_splat(a->scale * (float)a->sum[0]));
+    return total;
+}
+
+/* Multiplies n panels by the first row of a. each: a->stride, a constant where it is 1. */
+INLINE void streams(const product *m, const walk *to, const acts *a, size_t each) {
+    const format *f = m->f;
+    const walk own = *to, *s = &own;
+    const constants k = constants_of(f, m->with_sign);
+    const uint8_t *w = s->w;
+    const int8_t *q = a->q;
+    const float *scale = a->scale;
+    const int32_t *all = a->sum, *half = a->half;
+    v128_t total[STREAMS];
+    header first[STREAMS];
+    for (int i = 0; i < s->n; i++) total[i] = wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
+        UNROLL
+        for (int i = 0; i < s->n; i++) read_header(f, w + i * s->stride, first + i, &k.scales);
+        KEEP_LOOP
+        for (uint32_t j = 0; j < f->blocks; j++, q += each * m->planes * GW_BLOCK, scale += each, all += each) {
+            block_acts x = { .sum[0] = f->subs == 1 ? *all : *half };
+            if (f->subs == 2) x.sum[1] = *all - x.sum[0], half += each;
+            if (f->table && !m->whole) {
+                v128_t dot[STREAMS];
+                int16_t wide[GW_BLOCK];
+                join(m->planes, q, wide);
+                table_dots(quants_of(f, w, j), s->stride, s->n, wide, x.sum[0], dot, &k.table);
+                x.scale = *scale;
+                UNROLL
+                for (int i = 0; i < s->n; i++) total[i] = add_block(m, total[i], &dot[i], first + i, j, &x, &k);
+                continue;
+            }
+            x.scale = *scale;
+            UNROLL   /* rolled up, each load would jump between streams: prefetchers give up, two thirds are lost */
+            for (int i = 0; i < s->n; i++) {
+                v128_t dot[2], c[COLUMNS];
+                unpack_quants(f, m->with_sign, quants_of(f, w + i * s->stride, j), c, &k);
+                dots(m, c, q, x.sum, dot, &k);
+                total[i] = add_block(m, total[i], dot, first + i, j, &x, &k);
+            }
+        }
+    }
+    for (int i = 0; i < s->n; i++) wasm_v128_store(s->y + i * s->step, total[i]);
+}
+
+/* --- products --- */
+
+/* Multiplies the rows from t on by each panel, which stays in a cache for them. */
+INLINE void each_panel(const product *m, const job *j, int t) {
+    KEEP_LOOP
+    for (int p = 0; p < j->panels; p++)
+        KEEP_LOOP
+        for (int i = t; i < j->a->n; i++) {
+            acts row = *j->a;
+            const walk to = { j->w + p * j->panel, 0, 1, j->y + i * j->ldy + p * GW_PANEL, 0 };
+            row.q += i * m->planes * GW_BLOCK, row.scale += i, row.sum += i, row.half += i;
+            streams(m, &to, &row, j->a->stride);
+        }
+}
+
+/* Multiplies one row by several panels at once; of several rows as many as fit in tiles, the others by each panel. */
+INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
+    const format *f = m->f;
+    const acts *a = j->a;
+    bool wide = m->planes == 2;
+    bool shared = f->table && !m->whole;   /* activations that are joined once for all panels */
+    bool few = a->streams == 1 || m->run || (wide && f->bits != 8);
+    int each = a->n == 1 && (shared || !few) ? j->panels / STREAMS : 0, t = gw_in_tiles(a->n, wide), done = 0;
+    /* For several rows products of int16 are faster where DOT is slow: four instructions for sixteen products, where
+     * DOT with two planes, or two tables, takes ten instead of five. */
+    if ((wide || f->table) && adds_pairs()) {
+        const job all = *j;
+        done = t = a->n - a->n % TILE;
+        gw_relaxed_rows_16(several, &all, t);
+    }
+    for (int i = 0; i < each; i++) {
+        const walk to = walk_of(j, i, each, STREAMS);
+        streams(m, &to, a, 1);
+    }
+    for (int p = each * STREAMS; p < j->panels; p += PAIR) {
+        const job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p)), tiled = two;
+        several(&tiled, t - done, !f->table && m->with_sign);
+        each_panel(m, &two, t);
+    }
+}
+
+INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
+    bool by_pairs = !f->table && (planes == 1 || (f->bits == 4 && f->subs == 1 && !f->mins));
+    bits_taken how = f->table ? takes(127) : SEVEN;
+    if (f->table && how != SEVEN)   /* for both precisions: such an engine has an instruction for it */
+        rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
+    else if (by_pairs && adds_pairs())
+        rows(&(product){ .f = f, .planes = planes, .run = gw_min(run_of(f, planes == 2), COLUMNS / 2) }, j, several);
+    else rows(&(product){ .f = f, .planes = planes }, j, several);
+}
+
+#define DEFINE(name, suffix, bits)                                                                                  \
+    void gw_relaxed_matmul_##name##suffix(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) { \
+        acts a = ACTS(all, bits);                                                                                   \
+        job j = job_of(&format_##name, w, panels, &a, y, ldy);                                                      \
+        matmul(&format_##name, bits / 8, gw_relaxed_rows_##name, &j);                                               \
+    }
+#define DEFINE_BOTH(NAME, name, ...) DEFINE(name, , 8) DEFINE(name, _wide, 16)
+GW_FORMATS(DEFINE_BOTH)
+DEFINE(q4, _wide, 16)
+
+void gw_relaxed_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {
+    acts a = ACTS(all, 16);
+    job j = job_of(&format_q8, w, panels, &a, y, ldy);
+    bits_taken how = takes(64);
+    const product m = { .f = &format_q8, .planes = 2, .whole = true, .with_sign = how == SIGNED };
+    if (how != SEVEN) rows(&m, &j, gw_relaxed_rows_q8);
+    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0);   /* three products for one */
+}
+
+#endif

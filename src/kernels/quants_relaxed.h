@@ -1,0 +1,88 @@
+/* quants_relaxed.h: what products of quantised weights by the relaxed dot product share: one row of activations
+ * (quants_relaxed.c, q4_relaxed.c) and several (tiles_relaxed.c).
+ *
+ * The second operand of that product is only defined for 7 bits. Quants of up to 6 bits fit. Bytes of Q8_0 and values
+ * of IQ4 do not, so kernels ask the engine what it does with 8 bits (takes). Sums are exact, so results are the same.
+ */
+#ifndef GW_QUANTS_RELAXED_H
+#define GW_QUANTS_RELAXED_H
+
+#include "kernels/quants.h"
+
+/* Constants of a kernel, loaded once: masks for quants and scales, and the table. */
+typedef struct {
+    bit_masks bits;
+    scale_masks scales;
+    table_masks table;
+} constants;
+
+INLINE constants constants_of(const format *f, bool with_sign) {
+    constants k = { .scales = scale_masks_of() };
+    if (f->bits < 8 || !with_sign) k.bits = masks_of(f);
+    if (f->table) k.table = table_masks_of();
+    if (f->table && with_sign) k.table.values = wasm_v128_load(gw_iq4_values);
+    return k;
+}
+
+/* The quant that is worth 0. Signed bytes of Q8_0 count from 128 once they are flipped, table values begin at
+ * -TABLE_OFFSET, unless bytes are multiplied with their sign. */
+INLINE int offset_of(const format *f, bool with_sign) {
+    if (f->bits != 8 && !f->table) return (int)f->offset;
+    return with_sign ? 0 : f->table ? TABLE_OFFSET : 128;
+}
+
+INLINE void unpack_quants(const format *f, bool with_sign, const uint8_t *quants, v128_t *c, const constants *k) {
+    if (f->bits < 8) unpack(f, quants, c, &k->bits);
+    else
+        for (int g = 0; g < COLUMNS; g++)
+            c[g] = with_sign ? LOAD(quants, g) : wasm_v128_xor(LOAD(quants, g), k->bits.low);
+}
+
+/* How many columns' pairs of products fit 16 bits in one sum; at most the columns of one scale. A column's pair is at
+ * most 2 * 127 * 63 (int8 activations, 6 bits); in each plane of int15 ones, activations are at most 64. Powers of
+ * two. */
+INLINE uint32_t run_of(const format *f, bool wide) {
+    int pair = 2 * (wide ? 64 : 127) * ((1 << f->bits) - 1);
+    uint32_t run = COLUMNS / f->subs;
+    while ((int)run * pair > INT16_MAX) run /= 2;
+    return run;
+}
+
+INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4_shl(high, 7), low); }
+
+/* Joins the planes of a block's activations to int16, in the order 0 2 1 3. */
+INLINE void join(int planes, const int8_t *q, int16_t *out) {
+    UNROLL
+    for (int h = 0; h < 2; h++, q += 16, out += 16) {
+        v128_t x = wasm_v128_load(q), even = wasm_i16x8_shr(wasm_i16x8_shl(x, 8), 8), odd = wasm_i16x8_shr(x, 8);
+        if (planes == 2) {
+            v128_t low = wasm_v128_load(q + GW_BLOCK);
+            even = wasm_i16x8_add(wasm_i16x8_shl(even, 7), wasm_i16x8_shr(wasm_i16x8_shl(low, 8), 8));
+            odd = wasm_i16x8_add(wasm_i16x8_shl(odd, 7), wasm_i16x8_shr(low, 8));
+        }
+        wasm_v128_store(out, wasm_i32x4_shuffle(even, odd, 0, 4, 1, 5));
+        wasm_v128_store(out + 8, wasm_i32x4_shuffle(even, odd, 2, 6, 3, 7));
+    }
+}
+
+/* --- several rows of activations --- */
+
+enum { FEW = 8 };   /* rows that are too few for tiles */
+
+/* Returns how many of the n rows are processed in tiles. */
+INLINE int gw_in_tiles(int n, bool wide) { return n < FEW ? 0 : n - n % (wide ? TILE / 2 : TILE); }
+
+/* Multiplies at most PAIR panels by the first n rows of a job: whole tiles. with_sign: bytes of Q8_0 as they are. */
+typedef void gw_rows_kernel(const job *j, int n, bool with_sign);
+
+/* Multiplies all panels of a job by n rows, whole tiles of TILE, in products of int16. Joins activations to int16,
+ * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], in the order 0 2 1 3), and lets
+ * `several` multiply two panels by these. */
+void gw_relaxed_rows_16(gw_rows_kernel *several, const job *j, int n);
+enum { JOINED = 16, JOINED_ROWS = 64 };
+
+#define GW_X(NAME, name, ...) gw_rows_kernel gw_relaxed_rows_##name;
+GW_ALL_FORMATS(GW_X)
+#undef GW_X
+
+#endif

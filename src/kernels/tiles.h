@@ -1,0 +1,191 @@
+/* tiles: the skeleton that both SIMD builds share for several rows of activations. PAIR panels are unpacked chunk by
+ * chunk, and each chunk meets tiles of up to TILE rows. With two panels a splatted activation meets two vectors of
+ * weights: 27 instructions for 64 products of int16, where one panel takes 17 for 32. Included by the quantised kernels
+ * only; a build defines open_group, tile_part and its TILES. */
+#ifndef GW_TILES_H
+#define GW_TILES_H
+
+#include "kernels/quants.h"
+
+/* Blocks of a chunk, whole groups; vectors of one of its blocks: bytes, or int16. */
+#ifdef GW_HAVE_RELAXED
+enum { CHUNK = 40, VECTORS = COLUMNS };
+#else
+enum { CHUNK = 32, VECTORS = 2 * COLUMNS };
+#endif
+
+/* A block of two panels as int16: vector 2 g holds columns (4 g, 4 g + 2) of four rows side by side, vector 2 g + 1
+ * columns (4 g + 1, 4 g + 3). */
+typedef v128_t wide_block[2 * COLUMNS][PAIR];
+
+/* The scales and mins of a block of two panels; where it has two of each, the floats that its sub-scales count in. */
+typedef struct { v128_t scale[PAIR], min[PAIR], sub[2][PAIR], sub_min[2][PAIR]; } block_scales;
+
+/* A block of two panels, unpacked: its quants as bytes or int16, and its scales. */
+typedef struct {
+    v128_t column[VECTORS][PAIR];
+    block_scales scales;
+} open_block;
+typedef struct { open_block block[CHUNK]; } chunk;
+
+/* The sums of a tile, each of four rows of weights. */
+typedef v128_t sums[TILE][PAIR];
+
+#define EACH_SUM(rows, i, p)               \
+    for (int i = 0; i < (rows); i++)       \
+        for (int p = 0; p < PAIR; p++)
+
+/* The kind of a tile: compile-time constants. Formats with the same number of scales in a block share its code. */
+typedef struct {
+    uint32_t subs;      /* sub-scales in a block, 1 or 2 */
+    bool mins;
+    int rows;           /* of activations */
+    int planes, way;    /* relaxed build: planes of the activations; one of BY_… */
+} kind;
+
+/* Two panels and the chunk of them that begins at block b. next: floats from the first panel's results to the second's,
+ * or 0 if the last panel pairs with itself. */
+typedef struct {
+    const acts *a;
+    size_t b;
+    uint32_t blocks;
+    float *y;
+    size_t ldy, next;
+#ifdef GW_HAVE_RELAXED
+    int offset;                /* the quant that is worth 0 */
+    bool table;
+    uint32_t run;              /* see run_of */
+    bool with_sign;            /* quants stay signed bytes, which the engine multiplies */
+    const wide_block *wide;    /* [blocks]; BY_INT16 only */
+#endif
+} strip;
+
+/* A tile's rows in block j of a chunk: the first row, the number of its activations, and each row's sums of activations
+ * for each part. */
+typedef struct {
+    int t;
+    uint32_t j;
+    size_t at;
+    v128_t sum[TILE][2];
+} tile_rows;
+
+/* Unpacks a group of panel p into its blocks. */
+INLINE void open_group(const format *f, const strip *s, const uint8_t *group, open_block *out, int p);
+
+/* Multiplies part h of a block (the columns of one scale) by the rows of a tile. */
+INLINE void tile_part(const kind *k, const strip *s, const open_block *w, uint32_t h, const tile_rows *r, sums dot);
+
+INLINE void open_scales(const format *f, const header *h, uint32_t j, const scale_masks *m, block_scales *out, int p) {
+    uint32_t at = scale_of(f, j);
+    out->scale[p] = h->scale[at];
+    if (f->mins) out->min[p] = h->min[at];
+    if (f->subs == 1) return;
+    pairs sub = pairs_of(f, h, j, m);
+    out->sub[0][p] = first_of(sub.scale);
+    out->sub[1][p] = second_of(sub.scale);
+    if (!f->mins) return;
+    out->sub_min[0][p] = first_of(sub.min);
+    out->sub_min[1][p] = second_of(sub.min);
+}
+
+/* Widens four columns of quants to int16, less `offset`, as two columns of panel p. */
+INLINE void widen_quants(v128_t c, int offset, v128_t (*out)[PAIR], int p) {
+    v128_t from = wasm_i16x8_splat((int16_t)offset);
+    out[0][p] = wasm_i16x8_sub(even_of(c), from);
+    out[1][p] = wasm_i16x8_sub(odd_of(c), from);
+}
+
+/* Multiplies part h of a block by int16 activations from q on, in the order 0 2 1 3, rows side by side. */
+INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, const int16_t *q, sums dot) {
+    uint32_t each = 2 * COLUMNS / k->subs;
+    const v128_t *c = block[h * each], *end = c + each * PAIR;
+    q += 2 * each * h;
+    EACH_SUM(k->rows, i, p) dot[i][p] = wasm_i32x4_splat(0);
+    KEEP_LOOP
+    for (; c != end; c += PAIR, q += 2)
+        EACH_SUM(k->rows, i, p)
+            dot[i][p] = add_dot(dot[i][p], c[p], SPLAT(q + i * GW_BLOCK));
+}
+
+/* Adds the products of a block with a tile of rows to the totals. */
+INLINE void tile_block(const kind *k, const strip *s, const open_block *w, tile_rows *r, sums total) {
+    const acts *a = s->a;
+    sums dot[2];
+    for (int i = 0; i < k->rows; i++) sums_of(k->subs, a->sum + r->at + i, a->half + r->at + i, r->sum[i]);
+    for (uint32_t h = 0; h < k->subs; h++) {
+        tile_part(k, s, w, h, r, dot[h]);
+        if (k->subs == 2) EACH_SUM(k->rows, i, p) dot[h][i][p] = wasm_i32x4_mul(dot[h][i][p], w->scales.sub[h][p]);
+    }
+    EACH_SUM(k->rows, i, p) {
+        v128_t by = SPLAT(a->scale + r->at + i), part = r->sum[i][0];
+        v128_t all = k->subs == 2 ? wasm_i32x4_add(dot[0][i][p], dot[1][i][p]) : dot[0][i][p];
+        total[i][p] = add_scaled(total[i][p], all, w->scales.scale[p], by);
+        if (!k->mins) continue;
+        if (k->subs == 2)
+            part = wasm_i32x4_add(wasm_i32x4_mul(r->sum[i][0], w->scales.sub_min[0][p]),
+                                  wasm_i32x4_mul(r->sum[i][1], w->scales.sub_min[1][p]));
+        total[i][p] = add_min(total[i][p], w->scales.min[p], part, by);
+    }
+}
+
+/* Multiplies a chunk by the rows of one tile, from t on. */
+INLINE void tile(const kind *k, const strip *s, const chunk *c, int t) {
+    float *y = s->y + t * s->ldy;
+    tile_rows rows = { .t = t, .at = s->b * s->a->stride + t };
+    sums total;
+    EACH_SUM(k->rows, i, p)
+        total[i][p] = s->b ? wasm_v128_load(y + i * s->ldy + p * s->next) : wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (; rows.j < s->blocks; rows.j++, rows.at += s->a->stride) tile_block(k, s, c->block + rows.j, &rows, total);
+    EACH_SUM(k->rows, i, p) wasm_v128_store(y + i * s->ldy + p * s->next, total[i][p]);
+}
+
+/* Multiplies a chunk by n rows. */
+typedef void tiler(const strip *s, const chunk *c, int n);
+
+INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, int n) {
+    const acts a = *strip_->a;   /* copies, so that stores to y cannot change them */
+    strip s = *strip_;
+    kind k = *given;
+    int t = 0;
+    s.a = &a;
+    for (; t + k.rows <= n; t += k.rows) tile(&k, &s, c, t);
+#ifndef GW_HAVE_RELAXED   /* that build passes whole tiles */
+    UNROLL
+    for (k.rows = TILE - 1; k.rows > 0; k.rows--)
+        if (n - t == k.rows) tile(&k, &s, c, t);
+#endif
+}
+
+/* Stamps a tiler of one kind. */
+#define TILER(name, run, ...)                                       \
+    OUTLINE void name(const strip *s, const chunk *c, int n) {      \
+        const kind k = { __VA_ARGS__ };                             \
+        run(&k, s, c, n);                                           \
+    }
+
+/* Stamps the tilers of a way to multiply: name[sub-scales - 1][mins]. */
+#define TILES(name, run, ...)                                                   \
+    TILER(name##_1, run, .subs = 1, __VA_ARGS__)                                \
+    TILER(name##_1_mins, run, .subs = 1, .mins = true, __VA_ARGS__)             \
+    TILER(name##_2, run, .subs = 2, __VA_ARGS__)                                \
+    TILER(name##_2_mins, run, .subs = 2, .mins = true, __VA_ARGS__)             \
+    static tiler *const name[2][2] = { { name##_1, name##_1_mins }, { name##_2, name##_2_mins } };
+
+/* Multiplies one or two panels by n rows, from block s->b up to block `end`. */
+INLINE void strip_rows(const format *f, const job *j, strip *s, size_t end, int n, tiler *tiles) {
+    chunk c;
+    size_t panel = j->panels > 1 ? j->panel : 0;
+    const uint8_t *w = j->w + s->b / f->blocks * f->bytes;
+    const strip constants = *s;   /* a copy that stays in registers */
+    s->a = j->a, s->y = j->y, s->ldy = j->ldy, s->next = j->panels > 1 ? GW_PANEL : 0;
+    for (; s->b < end; s->b += CHUNK) {
+        s->blocks = (uint32_t)gw_min(CHUNK, end - s->b);
+        for (uint32_t i = 0; i < s->blocks; i += f->blocks, w += f->bytes)
+            KEEP_LOOP
+            for (int p = 0; p < PAIR; p++) open_group(f, &constants, w + p * panel, c.block + i, p);
+        tiles(s, &c, n);
+    }
+}
+
+#endif

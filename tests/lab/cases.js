@@ -1,0 +1,159 @@
+/* cases: everything that the lab breaks on purpose, or watches for long, and how it is started (run.js).
+ *   sides    where it runs
+ *   inject   what is broken: server, store, client, data at rest (inject.js), process (place.js), input, nothing
+ *   rules    what must hold, by their names in rules.js
+ *   count    of runs, unless `unit` says of what
+ *   module   whose run() it is, if not the one of its name; options: of that
+ *   table    the document, the table and the cells that name a row, for --write */
+
+/** What a case is asked. first: number of the first run; kind: a pattern of names of kinds.
+ * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string }} Run */
+/** @typedef {{ counts: Record<string, any>, broken?: string[], rows?: unknown[][], table?: Case['table'] }} Result */
+/** @typedef {{ module?: string, sides: string[], inject: string, rules: string, count: number, unit?: string,
+ *   options?: object, kind?: string, table?: [page: string, name: string, keys: number] }} Case */
+
+const BROWSERS = ['chromium', 'firefox'];
+const PAGES = [...BROWSERS, 'webkit'];
+const HERE = ['node', ...BROWSERS];
+const LOADS = 'server, store, client, data at rest';
+
+/** @type {Record<string, Case>} */
+export const CASES = {
+  faults: {
+    sides: ['node', ...PAGES],
+    inject: LOADS,
+    rules: 'time coded copy next',
+    count: 2000,
+  },
+  // With the package's own tuning: how long callers wait, and how long they are told nothing.
+  waits: {
+    module: 'faults',
+    sides: ['node'],
+    inject: LOADS,
+    rules: 'time coded copy next',
+    count: 50,
+    kind: 'silent|never answers|later|late$|slowly',
+    options: { usual: true },
+  },
+  kills: {
+    sides: HERE,
+    inject: 'process',
+    rules: 'copy next',
+    count: 100,
+    table: ['reports/lost.md', 'kills', 2],
+  },
+  // Downloads of 720 MB, of which little is to be fetched twice.
+  'kills-large': {
+    module: 'kills',
+    sides: HERE,
+    inject: 'process',
+    rules: 'copy next',
+    count: 5,
+    options: { large: true },
+    table: ['reports/lost.md', 'kills', 2],
+  },
+  deaths: {
+    sides: PAGES,
+    inject: 'process',
+    rules: 'time coded next',
+    count: 100,
+    table: ['reports/lost.md', 'deaths', 1],
+  },
+  tabs: {
+    sides: BROWSERS,
+    inject: 'process',
+    rules: 'coded next',
+    count: 20,
+    unit: 'handovers among 2, 4 and 8 tabs each',
+    table: ['shared.md', 'tabs', 2],
+  },
+  copies: {
+    sides: HERE,
+    inject: 'client',
+    rules: 'time coded copy next',
+    count: 500,
+    table: ['reports/faults.md', 'copies', 2],
+  },
+  bits: {
+    module: 'flipping',
+    sides: ['node'],
+    inject: 'data at rest',
+    rules: 'coded copy next',
+    count: 10_000,
+    unit: 'bits of a stored model',
+    options: { copies: true },
+  },
+  flips: {
+    module: 'flipping',
+    sides: ['node'],
+    inject: 'data at rest',
+    rules: 'coded',
+    count: 5000,
+    unit: 'bits each of index files, saved chats and journals',
+  },
+  soak: {
+    sides: HERE,
+    inject: 'nothing',
+    rules: 'coded copy memory',
+    count: 120,
+    unit: 'minutes',
+    table: ['reports/faults.md', 'soak', 1],
+  },
+  aborts: {
+    sides: HERE,
+    inject: 'client',
+    rules: 'coded next',
+    count: 50,
+    unit: 'moments',
+    table: ['limits.md', 'aborts', 3],
+  },
+  visitor: {
+    sides: PAGES,
+    inject: 'process',
+    rules: 'next',
+    count: 20,
+    unit: 'reloads, and a quarter as many kills',
+    table: ['page.md', 'visitor', 1],
+  },
+  many: {
+    sides: BROWSERS,
+    inject: 'nothing',
+    rules: '',
+    count: 500,
+    unit: 'conversations',
+    table: ['page.md', 'many', 1],
+  },
+  handles: {
+    sides: ['chromium'],
+    inject: 'nothing',
+    rules: '',
+    count: 6000,
+    unit: 'calls',
+    table: ['limits.md', 'handles', 1],
+  },
+  formats: {
+    module: 'hostile-formats',
+    sides: ['node'],
+    inject: 'input',
+    rules: 'time coded next memory',
+    count: 20_000,
+    unit: 'formats with each vocabulary',
+  },
+  schemas: {
+    module: '../js/answers',
+    sides: ['node'],
+    inject: 'input',
+    rules: 'coded',
+    count: 200,
+    unit: 'schemas, ten answers of each model',
+    options: { bounded: true },
+  },
+  answers: {
+    module: '../js/answers',
+    sides: ['node'],
+    inject: 'input',
+    rules: 'coded',
+    count: 2000,
+    unit: 'answers under schemas without bounds',
+  },
+};

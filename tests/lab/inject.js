@@ -1,0 +1,208 @@
+/* inject: everything that the lab breaks, as data and small functions, the same in Node and in pages. KINDS has a row for
+ * each kind of fault:
+ *   server   what a server answers instead (tests/js/faulty-server.js); `garbage`: it is no model; `other`: it is another
+ *            model, which may be loaded
+ *   store    a method of the store that fails in some way (WAYS)
+ *   rest     what happens to a stored copy between two loads
+ *   client   what the caller does while the load runs
+ * Processes are broken by HARM (a worker), and in place.js (a tab, a process of Node). */
+
+/** @typedef {import('../js/faulty-server.js').Fault} Fault */
+/** @typedef {{ name: string, server?: (facts: Facts) => Fault, store?: { method: string, way: string },
+ *   rest?: (copy: Uint8Array, facts: Facts) => Uint8Array | null, client?: string, garbage?: boolean, other?: boolean }} Kind */
+/** other: another model of the same size.
+ * @typedef {{ bytes: Uint8Array, other: Uint8Array, random: (n?: number) => number }} Facts */
+
+const textBytes = (/** @type {string} */ text) => new TextEncoder().encode(text);
+export const sleep = (/** @type {number} */ ms) =>
+  new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+const PORTAL = textBytes('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
+const NO_VERSION = { ETag: '', 'Last-Modified': '' };
+const STATUSES = [400, 401, 402, 403, 404, 407, 408, 410, 416, 418, 425, 429, 451, 500, 502, 503, 504, 511, 204, 304];
+/** Bytes of a stored copy's journal, its last ones. */
+export const JOURNAL_BYTES = 16384;
+const somewhere = (/** @type {Facts} */ { bytes, random }) => random(bytes.length);
+const joined = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) => Uint8Array.from([...a, ...b]);
+
+/** @type {Record<string, (facts: Facts) => Fault>} */
+const ANSWERS = {
+  'asks to come later, after a second': () => ({ status: 503, headers: { 'Retry-After': '1' } }),
+  'asks to come later, after a day': () => ({ status: 429, headers: { 'Retry-After': '86400' } }),
+  'redirects to itself': () => ({ status: 302, headers: { Location: '/model.gguf' } }),
+  'redirects to where nothing is': () => ({ status: 302, headers: { Location: 'http://127.0.0.1:9/x' } }),
+  'redirects without saying where': () => ({ status: 302 }),
+  'ends the connection at once': () => ({ killAt: 0 }),
+  'ends the connection in the middle': (facts) => ({ killAt: facts.random(60_000) }),
+  'is silent from the start': () => ({ wait: 60_000 }),
+  'is silent in the middle': (facts) => ({ stallAt: facts.random(60_000) }),
+  'answers late': () => ({ wait: 200 }),
+  'sends slowly': () => ({ slow: 5 }),
+  'knows no ranges': () => ({ noRanges: true }),
+  'sends another range than it was asked for': () => ({ shift: 1000 }),
+  'packs the answer': () => ({ gzip: true }),
+  'promises more bytes than it sends': () => ({ lie: 5000 }),
+  'says nothing of the range': () => ({ headers: { 'Content-Range': '' } }),
+  'says nonsense of the range': () => ({ headers: { 'Content-Range': 'bytes x-y/z' } }),
+  'names another size': (facts) => ({ headers: { 'Content-Range': `bytes 0-9/${somewhere(facts)}` } }),
+  'names no version': () => ({ headers: NO_VERSION }),
+  'names a date only': () => ({ headers: { ETag: '' } }),
+  'names a weak version': () => ({ etag: 'W/"one"' }),
+  'names the version of a packed answer': () => ({ etag: '"one-gzip"' }),
+  'names a version that is long': () => ({ etag: `"${'v'.repeat(5000)}"` }),
+  'names a version beyond ASCII': () => ({ etag: '"\u00fc\u00df"' }),
+  'answers nonsense': () => ({ raw: 'I am not a server\r\n\r\n' }),
+  'ends its answer within the head': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Le' }),
+  'sends chunks that are none': () => ({ raw: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nGGUF' }),
+  'names a negative length': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nGGUF' }),
+};
+
+/** No models. @type {Record<string, (facts: Facts) => Fault>} */
+const GARBAGE = {
+  "gives a portal's page": () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
+  "gives a portal's page, without a version": () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
+  'gives nothing': () => ({ bytes: new Uint8Array(0), etag: '"nothing"', noRanges: true }),
+  'gives a page that begins like a model': ({ bytes }) => ({
+    bytes: joined(bytes.subarray(0, 4), PORTAL),
+    etag: '"x"',
+  }),
+  'gives a model that was cut off': (facts) => ({ bytes: facts.bytes.subarray(0, somewhere(facts)), etag: '"cut"' }),
+  'gives zeros of the same size': ({ bytes }) => ({ bytes: new Uint8Array(bytes.length), etag: '"zeros"' }),
+};
+
+const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
+/** How methods of the store fail, and which ones.
+ * @type {Record<string, [methods: string[], (call: Function, args: any[]) => unknown]>} */
+const WAYS = {
+  throws: [
+    METHODS,
+    () => {
+      throw new Error('EIO');
+    },
+  ],
+  'rejects with nothing': [METHODS, () => Promise.reject()],
+  'never answers': [METHODS, () => new Promise(() => {})],
+  'gives a part': [['read'], (call, [name, at, into]) => call(name, at, into.subarray(0, Math.ceil(into.length / 3)))],
+  'gives nothing': [['read'], () => 0],
+  'gives no number': [['read'], () => NaN],
+  'gives other bytes': [
+    ['read'],
+    async (call, [name, at, into]) => {
+      const count = await call(name, at, into);
+      into[count >> 1] ^= 8;
+      return count;
+    },
+  ],
+  'writes nothing': [['write'], () => {}],
+  'writes a half': [['write'], (call, [name, at, bytes]) => call(name, at, bytes.subarray(0, bytes.length >> 1))],
+  'has no room': [
+    ['write'],
+    () => {
+      throw new DOMException('no', 'QuotaExceededError');
+    },
+  ],
+  'takes long': [['flush'], (call, args) => sleep(100).then(() => call(...args))],
+};
+
+/** The method that fails, how, at which of its calls, and whether it fails from then on.
+ * @typedef {{ method: string, way: string, moment: number, lasting: boolean }} StoreFault */
+/** Returns a store of which one method fails. @param {any} store @param {StoreFault} [fault] */
+export function faultyStore(store, fault) {
+  if (!fault) return store;
+  const { method, way, moment, lasting } = fault;
+  const call = store[method].bind(store);
+  let calls = 0;
+  const active = (/** @type {number} */ n) => (lasting ? n >= moment : n === moment);
+  return {
+    ...store,
+    [method]: (/** @type {any[]} */ ...args) => (active(calls++) ? WAYS[way][1](call, args) : call(...args)),
+  };
+}
+
+/** @param {Uint8Array} copy @param {number} at @param {number} count */
+const zeros = (copy, at, count) => new Uint8Array(copy).fill(0, at, Math.min(at + count, copy.length));
+/** Returns a copy with one bit flipped. @param {Uint8Array} bytes @param {number} bit */
+export function flipped(bytes, bit) {
+  const copy = new Uint8Array(bytes);
+  copy[Math.floor(bit / 8)] ^= 1 << (bit & 7);
+  return copy;
+}
+
+/** @type {Record<string, (copy: Uint8Array, facts: Facts) => Uint8Array | null>} */
+const AT_REST = {
+  'a bit was flipped': (copy, { bytes, random }) => flipped(copy, random(8 * bytes.length)),
+  'a sector is zeros': (copy, facts) => zeros(copy, somewhere(facts) & ~511, 512),
+  'a tenth is zeros': (copy, facts) => zeros(copy, somewhere(facts), facts.bytes.length / 10),
+  'two sectors are swapped': (copy, facts) => {
+    const broken = new Uint8Array(copy);
+    const [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
+    broken.set(copy.subarray(b, b + 512), a);
+    broken.set(copy.subarray(a, a + 512), b);
+    return broken;
+  },
+  'the checksums are zeros': (copy, { bytes }) => zeros(copy, bytes.length, copy.length - JOURNAL_BYTES - bytes.length),
+  'a checksum was flipped': (copy, { bytes, random }) =>
+    flipped(copy, 8 * (bytes.length + random(copy.length - JOURNAL_BYTES - bytes.length)) + 4),
+  'a quarter of the journal is zeros': (copy, { random }) =>
+    zeros(copy, copy.length - (JOURNAL_BYTES / 4) * (1 + random(4)), JOURNAL_BYTES / 4),
+  'the journal is zeros': (copy) => zeros(copy, copy.length - JOURNAL_BYTES, JOURNAL_BYTES),
+  'it was cut off': (copy, { random }) => copy.subarray(0, random(copy.length)),
+  'it grew': (copy) => joined(copy, textBytes('more')),
+  'it is empty': () => new Uint8Array(0),
+  'it is gone': () => null,
+};
+
+const CLIENT = [
+  'aborts',
+  'aborts and loads again at once',
+  'loads it twice at once',
+  'inspects it meanwhile',
+  'lists and measures meanwhile',
+  'clears the cache meanwhile',
+];
+
+/** @type {Kind[]} */
+export const KINDS = [
+  ...STATUSES.map((status) => ({ name: `server: status ${status}`, server: () => ({ status }) })),
+  ...Object.entries(ANSWERS).map(([name, server]) => ({ name: `server: ${name}`, server })),
+  ...Object.entries(GARBAGE).map(([name, server]) => ({ name: `server: ${name}`, server, garbage: true })),
+  { name: 'server: has another model', server: ({ other }) => ({ bytes: other, etag: '"two"' }), other: true },
+  ...Object.entries(WAYS).flatMap(([way, [methods]]) =>
+    methods.map((method) => ({ name: `store: ${method} ${way}`, store: { method, way } })),
+  ),
+  ...Object.entries(AT_REST).map(([name, rest]) => ({ name: `at rest: ${name}`, rest })),
+  ...CLIENT.map((client) => ({ name: `client: ${client}`, client })),
+];
+
+/** What the caller does while a load runs. @param {{ load: (options?: object) => Promise<any>,
+ *   inspect: () => Promise<unknown>, cache: any }} member @param {string} what @param {number} moment */
+export async function disturbed({ load, inspect, cache }, what, moment) {
+  const control = new AbortController();
+  const first = load({ signal: control.signal });
+  first.catch(() => {});
+  await sleep(moment * 15);
+  if (what.startsWith('aborts')) control.abort();
+  if (what === 'aborts and loads again at once' || what === 'loads it twice at once') {
+    const second = load();
+    await first.catch(() => {});
+    return second;
+  }
+  for (let i = 0; i < 5; i++) {
+    if (what.startsWith('inspects')) await inspect();
+    if (what.startsWith('lists')) await Promise.all([cache.list(), cache.estimate()]);
+    if (what.startsWith('clears')) await cache.clear();
+  }
+  return first;
+}
+
+/** In front of a worker's script: what a worker does to itself when a message says so. The bytes are a wasm module whose
+ * only function is `unreachable`. */
+export const HARM = `addEventListener('message', ({ data }) => ({
+  exit: () => close(),
+  freeze: () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0),
+  throw: () => { throw new Error('thrown on purpose'); },
+  trap: () => new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96,
+    0, 0, 3, 2, 1, 0, 7, 5, 1, 1, 102, 0, 0, 10, 5, 1, 3, 0, 0, 11]))).exports.f(),
+})[data?.harm]?.());
+`;

@@ -1,0 +1,55 @@
+/* member-node: a member (member.js) in this process, each of whose runs has a folder of its own; or in a process of its
+ * own, `node member-node.js ADDRESS TUNING FOLDER`, which is asked by messages. */
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isMain } from '../../tools/support/proc.js';
+import { openStore } from '../../js/download/store-node.js';
+import * as api from '../../js/index.node.js';
+import { environment } from '../../js/platform/env.js';
+import { faultyStore } from './inject.js';
+import { memberOf } from './member.js';
+import { readThrough } from './reading.js';
+
+/** @param {string} address of the model @param {string} root folder that its folders are made in */
+export function nodeMember(address, root) {
+  let folder = root;
+  const files = {
+    async all() {
+      await mkdir(folder, { recursive: true });
+      const all = new Map();
+      for (const name of await readdir(folder)) all.set(name, await readFile(join(folder, name)));
+      return all;
+    },
+    async put(/** @type {Map<string, Uint8Array>} */ wanted) {
+      // What did not end in time may go on in the folder of its run.
+      folder = await mkdtemp(join(root, 'run-'));
+      for (const [name, data] of wanted) await writeFile(join(folder, name), data);
+    },
+    async end(/** @type {boolean} */ inTime) {
+      if (inTime) await rm(folder, { recursive: true, force: true });
+    },
+  };
+  return memberOf({
+    api,
+    environment,
+    address,
+    files,
+    cacheOf: (fault) => api.openCache(fault ? faultyStore(openStore(folder), fault) : folder),
+    read: readThrough,
+  });
+}
+
+if (isMain(import.meta.url)) {
+  const [, , address, tuning, folder] = process.argv;
+  environment.tuning = JSON.parse(tuning);
+  const member = /** @type {any} */ (nodeMember(address, folder));
+  process.on('message', async (/** @type {any} */ [method, ...args]) => {
+    process.send?.(
+      await member[method](...args).then(
+        (/** @type {unknown} */ value) => ({ value }),
+        (/** @type {any} */ error) => ({ error: String(error?.stack) }),
+      ),
+    );
+  });
+  process.send?.('ready');
+}

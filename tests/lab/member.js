@@ -1,0 +1,150 @@
+/* member: what a tab or a process does when the lab asks: the same code in both. member-page.js and member-node.js say
+ * where files lie and how the store is made to fail. Arguments and results are JSON. */
+import { randoms } from '../support/random.js';
+import { abortions } from './aborting.js';
+import { KINDS, disturbed, sleep } from './inject.js';
+import { expectations, round } from './soaking.js';
+import { ROUNDS, conversation, next } from './talking.js';
+
+/** @import { Kind, StoreFault } from './inject.js' */
+
+export const IDS = [2, 300, 310, 305];
+
+/** is: the index of a known model, -1 for any other one. @typedef {{ is: number } | { code?: string, stack?: string }} Outcome */
+/** wait, after: milliseconds before it begins, and until it is aborted.
+ * @typedef {{ what: 'load' | 'abort' | 'inspect' | 'list' | 'delete' | 'save' | 'restore', wait?: number, after?: number,
+ *   rounds?: number }} Step */
+/** @typedef {{ logits?: string, kept?: string, code?: string, message?: string, saved?: any }} Done */
+
+/**
+ * @param {object} around
+ * @param {any} around.api            the package
+ * @param {any} around.environment
+ * @param {string} around.address     of the model
+ * @param {{ all: () => Promise<Map<string, Uint8Array>>, put: (files: Map<string, Uint8Array>) => Promise<void>,
+ *   end?: (inTime: boolean) => Promise<void> }} around.files     of the cache
+ * @param {(fault?: StoreFault) => any} around.cacheOf
+ * @param {(url: string, options: any) => Promise<Uint8Array>} [around.read]     the bytes of a model, without an engine
+ */
+export function memberOf({ api, environment, address, files, cacheOf, read }) {
+  /** @type {{ bytes: Uint8Array, logits: string }[]} */
+  const known = [];
+  /** @type {Record<string, Map<string, Uint8Array>>} */
+  const copies = { empty: new Map() };
+  /** @type {any} */
+  let opened;
+
+  const load = async (/** @type {any} */ source, /** @type {object} */ options = {}) => {
+    const model = await api.loadModel(source, { threads: 1, contextLength: 64, ...options });
+    try {
+      return { logits: String(await model.logits(IDS)), kept: model.info.cache };
+    } finally {
+      await model.dispose();
+    }
+  };
+  const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
+    a.length === b.length && a.every((byte, i) => byte === b[i]);
+  /** @param {Promise<any>} loading @returns {Promise<Outcome>} */
+  const outcome = (loading) =>
+    loading.then(
+      (got) => ({
+        is: known.findIndex(({ bytes, logits }) => (got.logits ? got.logits === logits : same(got, bytes))),
+      }),
+      (error) => ({ code: error?.code, stack: String(error?.stack ?? error) }),
+    );
+
+  return {
+    tune: async (/** @type {object} */ tuning) => void (environment.tuning = tuning),
+    /** Remembers the model that the server has now. */
+    async know() {
+      const bytes = new Uint8Array(await (await fetch(address, { cache: 'no-store' })).arrayBuffer());
+      known.push({ bytes, ...(await load(bytes.slice())) });
+    },
+    /** Remembers the files of the cache. */
+    keep: async (/** @type {string} */ name) => void (copies[name] = await files.all()),
+    begin: (/** @type {string} */ from) => files.put(copies[from]),
+    end: async (/** @type {boolean} */ inTime) => files.end?.(inTime),
+    async damage(/** @type {string} */ kind, /** @type {number} */ seed) {
+      const { rest } = /** @type {Kind} */ (KINDS.find(({ name }) => name === kind));
+      const broken = new Map();
+      for (const [name, copy] of await files.all()) {
+        const left = rest?.(copy, { bytes: known[0].bytes, other: known[1].bytes, random: randoms(seed) });
+        if (left) broken.set(name, left);
+      }
+      await files.end?.(true);
+      await files.put(broken);
+    },
+    /** engine: or the bytes alone are read, where that can be done. @param {{ sha256?: string, engine?: boolean,
+     *   fault?: StoreFault, told?: () => void }} [options] */
+    async load({ sha256, fault, engine = true, told } = {}) {
+      const options = { cache: cacheOf(fault), ...(sha256 && { sha256 }) };
+      const proves = (/** @type {Uint8Array} */ got) => known.some(({ bytes }) => same(got, bytes));
+      const loading = outcome(
+        engine || !read
+          ? load(address, { ...options, ...(told && { onProgress: told }) })
+          : read(address, { ...options, proves }),
+      );
+      loading.finally(() => cacheOf());
+      return loading;
+    },
+    disturb(/** @type {string} */ what, /** @type {number} */ moment, /** @type {object} */ options) {
+      const cache = cacheOf();
+      const again = (/** @type {object | undefined} */ more) => load(address, { ...options, cache, ...more });
+      return outcome(
+        disturbed({ load: again, inspect: () => api.inspectModel(address, { cache }), cache }, what, moment),
+      );
+    },
+    /** What the cache has. */
+    async there() {
+      const list = (await cacheOf().list()).map((/** @type {any} */ { complete, stored }) => ({ complete, stored }));
+      return { list, names: [...(await files.all()).keys()] };
+    },
+    work: (/** @type {Step} */ step) => worked({ api, address, cache: cacheOf(), load }, step),
+    /** Opens the model for what follows; returns where it came from. @param {object} options */
+    async open(options) {
+      await opened?.dispose();
+      opened = await api.loadModel(address, { cache: cacheOf(), ...options });
+      return opened.info.cache;
+    },
+    expectations: () => expectations(opened),
+    round: (/** @type {any} */ talks, /** @type {number} */ n) => round(opened, talks, n),
+    abortions: (/** @type {string} */ what, /** @type {number} */ count, /** @type {number} */ seed) =>
+      abortions(opened, what, count, seed),
+  };
+}
+
+/** One call of those that may overlap with others' calls, or be killed. @param {any} member @param {Step} step
+ * @returns {Promise<Done>} */
+async function worked({ api, address, cache, load }, { what, wait = 0, after = 0, rounds = ROUNDS }) {
+  await sleep(wait);
+  try {
+    if (what === 'load') return await load(address, { cache });
+    if (what === 'abort') return await load(address, { cache, signal: AbortSignal.timeout(after) });
+    if (what === 'list') await cache.list();
+    if (what === 'inspect') await api.inspectModel(address, { cache });
+    if (what === 'delete') for (const { key } of await cache.list()) await cache.delete(key);
+    if (what !== 'save' && what !== 'restore') return {};
+    const model = await api.loadModel(address, { threads: 1, cache });
+    const saved = what === 'save' ? await saves(model, rounds) : await restored(model);
+    await model.dispose();
+    return { saved };
+  } catch (error) {
+    const { code, stack } = /** @type {any} */ (error);
+    return { code: code ?? 'none', message: String(stack) };
+  }
+}
+
+/** Saves conversations under one name, one after the other. @param {any} model @param {number} rounds */
+async function saves(model, rounds) {
+  for (let i = 0; i < rounds; i++) await model.stateCache.put('x', await (await conversation(model, i)).save());
+}
+
+/** Restores the saved conversation and continues it. @param {any} model */
+async function restored(model) {
+  const saved = await model.stateCache.get('x');
+  const { length: count } = await model.stateCache.list();
+  if (!saved) return { count };
+  const chat = model.chat({ saved });
+  const { tokens = null } = await chat.restored;
+  return { count, round: parseInt(chat.messages[0].content, 10), tokens, next: await next(chat) };
+}

@@ -1,0 +1,128 @@
+/* place: where the lab's members (member.js) are: processes of Node, or tabs of one profile of a browser
+ * (place-browser.js). They are asked, and killed. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { faultyServer } from '../js/faulty-server.js';
+import { nodeMember } from './member-node.js';
+
+/** @typedef {'node' | 'chromium' | 'firefox' | 'webkit'} Side */
+/** call: asks for one of its methods; run: calls a function in the page; kill: hard ends the process of a tab, too.
+ * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
+ *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
+ *   kill: (hard?: boolean) => Promise<unknown> }} Member */
+/** storing: whether there is a store; names: of the files of Node's store.
+ * @typedef {{ name: string, storing: boolean, member: () => Promise<Member>, names: () => string[],
+ *   close: () => Promise<unknown> }} Place */
+/** @typedef {Awaited<ReturnType<typeof faultyServer>>} Source */
+/** @typedef {{ source: Source, tuning: object, size: number, pages: () => Promise<{ url: string, close: () => Promise<void> }>,
+ *   close: () => Promise<void> }} Lab */
+/** usual: what holds for all answers; the rest is of the pages.
+ * @typedef {{ usual?: import('../js/faulty-server.js').Fault, tuning?: object }
+ *   & Parameters<typeof import('../e2e/built.js').serveBuilt>[0]} LabOptions */
+
+export const TUNING = {
+  segment: 1 << 18,
+  alone: Number.MAX_VALUE,
+  journal: 1 << 14,
+  backoffMs: 1,
+  longestMs: 500,
+  stallMs: 5000,
+};
+/** For small files that come in several ranges at once. */
+export const RANGES = { ...TUNING, alone: 20_000, least: 1 << 16, longestMs: 1500 };
+
+/** A server that fails as it is told, and pages beside its file, built when a browser first needs them.
+ * @param {Uint8Array} bytes @param {LabOptions} [options] @returns {Promise<Lab>} */
+export async function openLab(bytes, { usual, tuning = {}, ...options } = {}) {
+  /** @type {(() => unknown)[]} */
+  const ends = [];
+  const source = await faultyServer(
+    { after: (/** @type {() => unknown} */ f) => ends.push(f) },
+    bytes,
+    undefined,
+    usual,
+  );
+  /** @type {Promise<{ url: string, close: () => Promise<void> }> | undefined} */
+  let built;
+  return {
+    source,
+    tuning,
+    size: bytes.length,
+    pages: () =>
+      (built ??= import('./place-browser.js').then(({ buildPages }) => buildPages(source, { ...options, tuning }))),
+    async close() {
+      await (await built)?.close();
+      for (const end of ends) await end();
+    },
+  };
+}
+
+/** Starts a process of Node; it listens when this returns. @param {string} address @param {object} tuning
+ * @param {string} folder @returns {Promise<Member>} */
+async function child(address, tuning, folder) {
+  const one = fork(fileURLToPath(new URL('member-node.js', import.meta.url)), [
+    address,
+    JSON.stringify(tuning),
+    folder,
+  ]);
+  const ended = once(one, 'exit');
+  await once(one, 'message');
+  return {
+    pid: Number(one.pid),
+    call: (...asked) =>
+      new Promise((resolve, reject) => {
+        one.once('message', (/** @type {any} */ { value, error }) =>
+          error ? reject(new Error(error)) : resolve(value),
+        );
+        one.send(asked);
+      }),
+    run: () => Promise.reject(new Error('A process of Node is no page.')),
+    reload: async () => {},
+    kill() {
+      one.kill('SIGKILL');
+      return ended;
+    },
+  };
+}
+
+/** @param {string} address @param {string} folder @returns {Member} that lives in this process */
+function inside(address, folder) {
+  const member = /** @type {any} */ (nodeMember(address, folder));
+  const none = async () => {};
+  return {
+    pid: process.pid,
+    call: async (name, ...args) => member[name](...args),
+    run: none,
+    reload: none,
+    kill: none,
+  };
+}
+
+/** Opens a place. within: its member of Node is in this process.
+ * @param {Side} side @param {Lab} lab @param {{ shared?: import('puppeteer-core').Browser, within?: boolean }} [options]
+ * @returns {Promise<Place>} */
+export async function openPlace(side, lab, { shared, within = false } = {}) {
+  if (side !== 'node') return (await import('./place-browser.js')).openBrowser(side, (await lab.pages()).url, shared);
+  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-lab-'));
+  const { url } = lab.source;
+  /** @type {Member[]} */
+  const members = [];
+  return {
+    name: `Node ${process.versions.node.split('.')[0]}`,
+    storing: true,
+    async member() {
+      const one = within ? inside(url, folder) : await child(url, lab.tuning, folder);
+      members.push(one);
+      return one;
+    },
+    names: () => readdirSync(folder),
+    async close() {
+      for (const one of members) await one.kill();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,33 @@
+/* rules: what must hold, whatever is broken. */
+import { CODES } from '../../js/errors.js';
+
+/** Each case names the ones that it holds to (cases.js). */
+export const RULES = {
+  time: 'each call ends in time',
+  coded: 'it gives the right model or answer, or an error with a code',
+  copy: 'a whole copy stays',
+  next: 'the next load or call, with nothing broken, is right',
+  memory: 'memory stays within its bound',
+};
+
+/** Whether an error has a code of the package; a worker that failed on its own does not count. @param {any} error */
+export const isCoded = (error) => Object.hasOwn(CODES, error?.code) && error.code !== 'worker-failed';
+
+/** Returns what the work gives, or 'late'. @template T @param {Promise<T>} work @param {number} ms
+ * @returns {Promise<T | 'late'>} */
+export async function inTime(work, ms) {
+  /** @type {any} */
+  let timer;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, ms, 'late');
+  });
+  try {
+    return await Promise.race([late, work]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether a load came from a whole copy: nothing but its version was asked for.
+ * @param {{ kept?: string }} load @param {number} sent bytes of the server @param {number} [most] */
+export const isWhole = ({ kept }, sent, most = 2) => kept === 'cached' && sent <= most;

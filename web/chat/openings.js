@@ -1,0 +1,65 @@
+/**
+ * openings: opens a conversation: from the list, by its address, or a new one. The one that was asked for last counts.
+ * @module
+ */
+import { actions, latest, state, update } from '../shell/store.js';
+import { route } from '../shell/route.js';
+import { Tree } from '../history/tree.js';
+
+/** @import { Keeper } from './keeper.js' */
+
+export class Openings {
+  #latest = latest();
+  /** The conversation that is about to be open; undefined: none. @type {string | null | undefined} */
+  #next;
+  #conversation;
+  #keeper;
+  #composer;
+  #library;
+
+  /** @param {import('./conversation.js').Conversation} conversation @param {Keeper} keeper
+   * @param {ReturnType<import('./composer.js').setUpComposer>} composer
+   * @param {import('../history/library.js').Library} library */
+  constructor(conversation, keeper, composer, library) {
+    this.#conversation = conversation;
+    this.#keeper = keeper;
+    this.#composer = composer;
+    this.#library = library;
+    actions.open = (id) => {
+      if (state.panel === 'settings') update({ panel: '' });
+      return this.open(id);
+    };
+  }
+
+  /** The conversation that is open, or about to be. */
+  get id() {
+    return this.#next === undefined ? state.id : this.#next;
+  }
+
+  /** @param {string | null} id   of the archive; null: a new conversation
+   * @param {{ instead?: boolean, along?: boolean }} [how]   instead: no step to come back to; along: the message that is
+   *   being written goes along */
+  async open(id, { instead = false, along = false } = {}) {
+    const isLatest = this.#latest();
+    this.#next = id;
+    await this.#conversation.halt(); // the end of its answer is saved before anything is read
+    if (!isLatest()) return;
+    const one = id ? await this.#library.archive.get(id).catch(() => null) : null;
+    const written = await this.#keeper.draft(one?.head);
+    if (!isLatest()) return;
+    this.#next = undefined;
+    this.#keeper.flush();
+    const now = this.#composer.message;
+    if (along) this.#keeper.typed({ text: '', files: [] });
+    await this.#conversation.open(one && { head: one.head, tree: new Tree(one.body) });
+    // Set at the moment it is shown, so that what is typed from then on stays.
+    this.#composer.draft(along && (now.text || now.files.length) ? now : (this.#keeper.unwritten ?? written));
+    route.show({ instead: instead || (id !== null && !one) });
+    if (!/^(loading|opening)$/.test(state.phase)) {
+      actions.rest();
+      actions.focus();
+    }
+    this.#library.leave();
+    await this.#library.show();
+  }
+}

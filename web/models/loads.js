@@ -1,0 +1,251 @@
+/**
+ * loads: what the page shows while a model is chosen, loaded, refused or let go, and the way back from each.
+ * @module
+ */
+import { action, announce, box, button, el, hasTouch, onClick, underDialog } from '../shell/dom.js';
+import { codeOf } from '../shell/errors.js';
+import { bytes } from '../shell/format.js';
+import { lasting, showNotices } from '../shell/notices.js';
+import { route } from '../shell/route.js';
+import { actions, enter, latest, state, update, watch } from '../shell/store.js';
+import { recall, remember } from '../history/storage.js';
+import { Chooser, showTrouble } from './chooser.js';
+import { Models, choiceOfNote, noteOf } from './models.js';
+import { fillFromLink, loadOptions, submitLink } from './picker.js';
+import { Unfit, afterRefusal } from './preflight.js';
+import { refusal, showStored } from './stored.js';
+import { STORY_SETTINGS, mayFetch, storyteller } from './storyteller.js';
+import { reasonForOneThread } from './threads.js';
+import { askToken, needsToken } from './token.js';
+
+/** @import { Model } from '../../js/index.js' */
+/** @import { Choice } from '../shell/store.js' */
+/** @import { Openings } from '../chat/openings.js' */
+
+export class Loads {
+  #conversation;
+  #openings;
+  #models;
+  #latest = latest();
+  #chooser = new Chooser(() => this.leave());
+
+  /** @param {import('../chat/conversation.js').Conversation} conversation @param {Openings} openings */
+  constructor(conversation, openings) {
+    this.#conversation = conversation;
+    this.#openings = openings;
+    this.#models = new Models(conversation);
+    actions.choose = (choice) => this.#choose(choice);
+    actions.changeModel = () => this.#change();
+    actions.lose = (error) => void this.#unload(error);
+    actions.rest = () => this.#comeBack();
+    actions.focus = focusComposer;
+    watch(['phase', 'behind', 'leaf', 'models'], placeLoading);
+    watch(['phase'], () => state.phase === 'picking' && this.#chooser.welcome());
+    onClick('loading-cancel', () => this.#models.cancel());
+    onClick('unload', () => void this.#unload());
+    onClick('change-model', actions.changeModel);
+  }
+
+  /** Cancels a load that keeps the reader waiting; returns whether there was one. */
+  cancel() {
+    if (!state.coming || state.behind) return false;
+    this.#models.cancel();
+    return true;
+  }
+
+  /** Shows the models over what is open. */
+  #change() {
+    update({ panel: '' });
+    showTrouble(null);
+    this.show();
+  }
+
+  show() {
+    const back = button('back');
+    const bare = state.phase === 'picking';
+    const gone = state.model || state.coming ? null : state.choice;
+    back.hidden = bare && !gone;
+    back.textContent = gone ? `← Back to ${gone.label}` : 'Close';
+    if (!bare) this.#chooser.show();
+    route.show({ instead: bare });
+    void showStored();
+  }
+
+  #close() {
+    this.#chooser.close();
+    route.leave();
+  }
+
+  /** Without a choice: back to the model before, which is loaded again if it had to go. */
+  leave() {
+    this.#close();
+    if (!state.model && !state.coming && state.choice) this.#choose(state.choice);
+  }
+
+  #comeBack() {
+    if (!state.model && state.choice) this.#choose(state.choice);
+    else this.#rest();
+  }
+
+  /** Shows what there is while nothing loads: a model to talk to, a conversation to read, or the models. */
+  #rest() {
+    if (state.model) enter('ready');
+    else if (state.id) void this.#read();
+    else {
+      enter('picking');
+      this.show();
+    }
+  }
+
+  /** Shows the conversation and a way to get a model for it. */
+  async #read() {
+    enter('reading');
+    const note = this.#conversation.head?.model;
+    const known = await choiceOfNote(note);
+    if (state.phase !== 'reading') return;
+    const other = action(note ? 'Choose another model…' : 'Choose a model…', actions.changeModel);
+    const buttons = known ? [action(getText(known), () => this.#choose(known.choice), 'primary'), other] : [other];
+    const was = note ? `This conversation was with ${note.label}. ` : 'No model is loaded. ';
+    const ways = !note
+      ? 'Choose one to go on.'
+      : note.kind === 'file'
+        ? 'It came from a file: choose it again to go on.'
+        : 'Load it to go on.';
+    box('model-card').replaceChildren(el('p', was, ways), ...buttons);
+  }
+
+  /** Decides about the first model: the conversation's, the last one, the storyteller, or what a link asks for.
+   * @param {URLSearchParams} query @param {boolean} kept   there are models on this device */
+  async first(query, kept) {
+    const atOnce = fillFromLink(query);
+    if (state.phase !== 'opening') return;
+    const linked = ['model', 'repo', 'pick'].some((name) => query.has(name));
+    const note = this.#conversation.head?.model ?? recall('model', undefined);
+    const known = linked ? null : await choiceOfNote(note);
+    const story = storyteller();
+    if (known?.here) this.#choose(known.choice);
+    else if (state.id && !linked) void this.#read();
+    else if (!linked && story && mayFetch() && !kept) this.#choose(story);
+    else {
+      if (state.id) {
+        void this.#read();
+        this.show();
+      } else enter('picking');
+      if (atOnce) submitLink(query);
+      else if (!state.models) box('stored-list').querySelector('button')?.focus();
+    }
+    if (route.place.models) this.show();
+  }
+
+  /** @param {Choice} choice */
+  #choose(choice) {
+    const asked = state.phase !== 'opening';
+    if (state.models) this.#close();
+    update({ gated: null });
+    showTrouble(null);
+    void this.#load(choice, asked);
+  }
+
+  /** @param {Choice} choice @param {boolean} asked   by a click: the focus goes to Cancel */
+  async #load(choice, asked) {
+    const before = state.choice;
+    const isLatest = this.#latest();
+    try {
+      const loading = this.#models.load(choice, loadOptions());
+      if (state.behind) {
+        enter('ready');
+        focusComposer();
+      } else {
+        enter('loading');
+        if (asked) button('loading-cancel').focus();
+      }
+      await this.#begin(await loading, choice, before);
+    } catch (error) {
+      if (!isLatest()) return; // another load has taken its place
+      const stay = state.behind && codeOf(error) === 'aborted';
+      update({ behind: false });
+      if (!stay) return this.#failed(error, choice);
+      announce('Cancelled');
+      this.#rest();
+      if (state.models) this.show();
+      focusComposer();
+    }
+  }
+
+  /** Shows the models again, with remedies. @param {unknown} error @param {Choice} choice */
+  #failed(error, choice) {
+    // A host may serve the page without the model that comes with it.
+    const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
+    if (leftOut) document.getElementById('storyteller')?.remove();
+    const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
+    if (codeOf(error) === 'network-error') found.push({ label: 'Try again', choice });
+    const buttons = found.map((one) => action(one.label, () => this.#choose(one.choice)));
+    this.#return(leftOut ? null : error, { about: choice.label, buttons });
+    if (needsToken(error, choice)) askToken(choice);
+  }
+
+  /** @param {unknown} error   null for none @param {Parameters<typeof showTrouble>[1]} [more] */
+  #return(error, more) {
+    this.#rest();
+    if (state.phase === 'picking') box('main').focus();
+    else this.show();
+    const cancelled = codeOf(error) === 'aborted';
+    showTrouble(cancelled ? null : error, more);
+    if (cancelled) announce('Cancelled');
+  }
+
+  /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before */
+  async #begin(loaded, choice, before) {
+    const { info } = loaded;
+    const note = noteOf(choice);
+    const isStory = choice.kind === 'storyteller';
+    remember('model', note);
+    update({ recommended: isStory ? STORY_SETTINGS : {} });
+    const refused = await refusal(info.notices, info.fileBytes);
+    if (state.model !== loaded) return; // it was let go meanwhile
+    showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
+    enter('ready');
+    this.#conversation.use(loaded, note);
+    // A story is no beginning for another model: it stays in the list.
+    const told = this.#conversation.head?.model?.kind === 'storyteller';
+    if (before?.kind === 'storyteller' && !isStory && told) void this.#openings.open(null, { along: true });
+    else {
+      this.#conversation.adopt();
+      route.show({ instead: true });
+    }
+    if (state.models) this.show();
+    focusComposer();
+    announce('The model is ready.');
+  }
+
+  /** Lets the model go; what is being loaded still comes. @param {unknown} [error] */
+  async #unload(error = null) {
+    update({ panel: '' });
+    const released = this.#models.release(Boolean(error));
+    if (!error) update({ choice: null });
+    if (state.coming) enter('loading', { behind: false });
+    else this.#return(error);
+    await released;
+  }
+}
+
+/** A load is shown among the models while they are open, else with the conversation. */
+function placeLoading() {
+  const loading = box('loading');
+  const inChat = state.behind || (state.phase === 'loading' && state.leaf !== null);
+  const next = box(state.models ? 'picker-error' : inChat ? 'composer' : 'chat');
+  if (loading.nextElementSibling !== next) next.before(loading);
+}
+
+/** Puts the focus into the message field, unless the reader writes elsewhere or a touch keyboard would come up. */
+function focusComposer() {
+  const at = document.activeElement;
+  const writes = at?.matches('input, textarea, select') && at.checkVisibility();
+  if (!hasTouch() && !underDialog() && !writes) box('input').focus();
+}
+
+/** @param {{ choice: Choice, here: boolean }} known */
+function getText({ choice, here }) {
+  if (here) return `Start ${choice.label}`;
+  return `Download ${choice.label}${choice.bytes ? ` (${bytes(choice.bytes)})` : ''}`;
+}

@@ -1,0 +1,118 @@
+/**
+ * panels: what opens at the side of the page, on phones as a sheet from below: one at a time, each with its button. A
+ * panel is a chunk of its own that is fetched when it is first opened: until then the page does not carry it, and while
+ * it is closed nothing of it runs.
+ *
+ * To add one: a file that exports its Part, a row in the table below, and a button and an <aside> in index.html.
+ * @module
+ */
+import { action, box, button, onEscape } from './shell/dom.js';
+import { PageError, errorBox } from './shell/errors.js';
+import { state, update, watch } from './shell/store.js';
+
+/** style: its rules apply while it is open, so that they cost nothing while answers stream; changed: the conversation,
+ * or whether it is answering, has changed.
+ * @typedef {{ style?: CSSStyleSheet, open: () => void, close?: () => void, changed?: () => void }} Part */
+/** @import { Conversation } from './chat/conversation.js' */
+/** toggle: its button; title: in messages.
+ * @typedef {{ toggle: string, title: string,
+ *   load: (place: HTMLElement, conversation: Conversation) => Promise<Part> }} Row */
+
+/** By the id of its <aside>. @type {Record<string, Row>} */
+const PANELS = {
+  settings: {
+    toggle: 'settings-toggle',
+    title: 'Settings',
+    load: async () => ({ open: () => button('settings-close').focus() }),
+  },
+  inside: {
+    toggle: 'look-toggle',
+    title: 'The look inside',
+    load: async (place, conversation) => new (await import('./inside/inside.js')).Inside(place, conversation),
+  },
+  search: {
+    toggle: 'search-toggle',
+    title: 'The search',
+    load: async (place) => new (await import('./search/search.js')).Search(place),
+  },
+};
+
+/** @param {Conversation} conversation */
+export function setUpPanels(conversation) {
+  for (const [name, row] of Object.entries(PANELS)) new Panel(name, row, conversation);
+}
+
+const close = () => update({ panel: '' });
+
+class Panel {
+  #place;
+  #button;
+  #title;
+  #load;
+  /** @type {Promise<Part> | null} */ #loading = null;
+  /** @type {Part | null} */ #part = null;
+
+  /** @param {string} name @param {Row} row @param {Conversation} conversation */
+  constructor(name, { toggle, title, load }, conversation) {
+    this.#place = box(name);
+    this.#button = button(toggle);
+    this.#title = title;
+    this.#load = () => load(this.#place, conversation);
+    this.#button.addEventListener('click', () => update({ panel: this.#isOpen ? '' : name }));
+    onEscape(this.#place, close);
+    watch(['panel'], () => {
+      if (state.panel === name) void this.#open();
+      else if (this.#isOpen) this.#close();
+    });
+    watch(['busy', 'leaf', 'id'], () => this.#isOpen && this.#part?.changed?.());
+  }
+
+  get #isOpen() {
+    return !this.#place.hidden;
+  }
+
+  /** @param {boolean} now */
+  #show(now) {
+    this.#place.hidden = !now;
+    this.#button.ariaExpanded = String(now);
+  }
+
+  async #open() {
+    this.#show(true);
+    try {
+      this.#part = await (this.#loading ??= this.#load());
+    } catch {
+      this.#loading = null;
+      return this.#missing();
+    }
+    if (!this.#isOpen) return;
+    this.#dress(true);
+    this.#part.open();
+  }
+
+  /** @param {boolean} now */
+  #dress(now) {
+    const style = this.#part?.style;
+    const others = document.adoptedStyleSheets.filter((one) => one !== style);
+    document.adoptedStyleSheets = [...others, ...(now && style ? [style] : [])];
+  }
+
+  /** The part could not be fetched; the next try may work. */
+  #missing() {
+    const again = action('Close', close);
+    const error = new PageError(
+      `${this.#title} could not be loaded.`,
+      'Check your connection, close it and open it again.',
+    );
+    this.#place.replaceChildren(errorBox(error, { buttons: [again] }));
+    again.focus();
+  }
+
+  #close() {
+    const had = this.#place.contains(document.activeElement);
+    this.#show(false);
+    this.#part?.close?.();
+    this.#dress(false);
+    if (had) this.#button.focus();
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * store: the state of the page in one object, the order of its phases, and the actions that rooms ask each other for.
+ * Only update() and enter() change the state; what depends on it is told by watch(). The document's data attributes are
+ * written by app.js for the style sheet alone and never read back.
+ *
+ * No library: the HTML is static, and views mostly set a text, stream Markdown or move the focus, which no library
+ * shortens. lit-html would add 3.2 KB and signals-core 2.1 KB (compressed) to the first load, this file adds 0.4 KB.
+ * @module
+ */
+
+/** opening: deciding what to show; picking: nothing but the models; loading: no model to talk to meanwhile; ready: a
+ * model answers; reading: a conversation without a model.
+ * @typedef {'opening' | 'picking' | 'loading' | 'ready' | 'reading'} Phase */
+
+/** The phases that may follow each phase, besides itself. @type {Record<Phase, Phase[]>} */
+const NEXT = {
+  opening: ['picking', 'loading', 'reading'],
+  picking: ['loading', 'reading'],
+  loading: ['ready', 'picking', 'reading'],
+  ready: ['loading', 'picking', 'reading'],
+  reading: ['loading', 'picking'],
+};
+
+/**
+ * A model to load.
+ * @typedef {object} Choice
+ * @property {string | File | File[] | { repo: string, file: string, revision?: string }} source
+ * @property {string} label
+ * @property {number} [bytes]
+ * @property {string} [sha256]
+ * @property {string} [token]   for Hugging Face
+ * @property {number} [contextLength]   instead of the one in the form
+ * @property {boolean} [anyway]   load it although it seems too large
+ * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this device
+ */
+
+/**
+ * @typedef {object} State
+ * @property {Phase} phase
+ * @property {boolean} busy            an answer is being generated
+ * @property {string | null} id        the open conversation; null: a new one
+ * @property {string} title            its name
+ * @property {string | null} leaf      its last message; null: it is empty
+ * @property {number} used             tokens of context in use
+ * @property {string} saved            the conversation whose engine state was saved last
+ * @property {import('../../js/index.js').Model | null} model   the loaded model
+ * @property {Choice | null} choice    what it was loaded from, or the model before it
+ * @property {Choice | null} coming    the model that is being loaded
+ * @property {boolean} behind          it is being loaded while the storyteller answers
+ * @property {boolean} models          the models lie over the page
+ * @property {Choice | null} gated     the model that waits for an access token
+ * @property {boolean} refused         the browser stored less than it had offered
+ * @property {string} panel            the open side panel; '': none
+ * @property {boolean} library         the list of conversations is open
+ * @property {Record<string, string>} settings   that differ from the defaults
+ * @property {Record<string, number>} recommended   the model's own defaults
+ * @property {string} system           the system prompt
+ * @property {boolean} isolatedNext    the next visit will have threads, though this one has none
+ */
+
+/** @type {Readonly<State>} */
+export const state = {
+  phase: 'opening',
+  busy: false,
+  id: null,
+  title: '',
+  leaf: null,
+  used: 0,
+  saved: '',
+  model: null,
+  choice: null,
+  coming: null,
+  behind: false,
+  models: false,
+  gated: null,
+  refused: false,
+  panel: '',
+  library: false,
+  settings: {},
+  recommended: {},
+  system: '',
+  isolatedNext: false,
+};
+
+/** @type {{ names: (keyof State)[], show: () => void }[]} */
+const watchers = [];
+
+/** Calls a function whenever one of these values has changed.
+ * @param {(keyof State)[]} names @param {() => void} show */
+export function watch(names, show) {
+  watchers.push({ names, show });
+}
+
+/** @param {Partial<State>} news */
+export function update(news) {
+  const changed = /** @type {(keyof State)[]} */ (Object.keys(news)).filter((name) => news[name] !== state[name]);
+  Object.assign(state, news);
+  for (const { names, show } of watchers) if (names.some((name) => changed.includes(name))) show();
+}
+
+/** @param {Phase} phase @param {Partial<State>} [news]   what changes with it */
+export function enter(phase, news) {
+  if (phase !== state.phase && !NEXT[state.phase].includes(phase)) {
+    throw new Error(`page: ${phase} cannot follow ${state.phase}`);
+  }
+  update({ ...news, phase });
+}
+
+/** @typedef {{ temperature: number, topK: number, topP: number, maxTokens: number, seed?: number }} Sampling */
+/** @typedef {{ text: string, files: { name: string, text: string }[] }} Draft */
+
+/**
+ * Each is put here by the room that carries it out.
+ * @typedef {object} Actions
+ * @property {(choice: Choice) => void} choose     loads a model
+ * @property {() => void} changeModel              shows the models
+ * @property {(error: unknown) => void} lose       the model has failed for good
+ * @property {(id: string | null) => Promise<void>} open   opens a conversation; null: a new one
+ * @property {() => void} rest                     shows what there is after a conversation was opened
+ * @property {() => Sampling} sampling             returns the options of the next answer
+ * @property {(draft: Draft) => void} say          sends a message beside the one that is being written
+ * @property {(draft: Draft) => void} edit         puts an earlier message into the field
+ * @property {(draft: Draft) => void} ask          adds a question and texts to the message
+ * @property {() => void} focus                    puts the focus into the message field, unless the reader is elsewhere
+ */
+
+export const actions = /** @type {Actions} */ ({});
+
+/** Returns a function that numbers calls: each call returns whether it is still the latest. */
+export function latest() {
+  let calls = 0;
+  return () => {
+    const mine = ++calls;
+    return () => mine === calls;
+  };
+}
