@@ -1,5 +1,4 @@
 /* gemma-wasm/shared: the entry for pages whose tabs share one engine. Names the scripts of the workers, as index.js. */
-import { openStore } from './download/store-browser.js';
 import { browserEnvironment } from './platform/env-browser.js';
 import { environment } from './platform/env.js';
 
@@ -9,7 +8,8 @@ Object.assign(
     startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
     startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   }),
-  { openStore },
+  // Only pages that list or delete stored models need it here.
+  { openStore: async () => (await import('./download/store-browser.js')).openStore() },
 );
 
 export { SharedModel, loadModel } from './shared/load.js';

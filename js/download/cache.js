@@ -11,7 +11,7 @@ import { GemmaError, failure, show } from '../errors.js';
 export class ModelCache {
   /** @type {string | Store | undefined} */
   #where;
-  /** @type {Store | undefined} */
+  /** @type {Store | Promise<Store> | undefined} */
   #store;
 
   /** @internal @param {string | Store} [where] */
@@ -87,7 +87,9 @@ export class ModelCache {
   async #with(f) {
     try {
       this.#store ??= typeof this.#where === 'object' ? this.#where : environment.openStore(this.#where);
-      return await f(this.#store);
+      const opening = Promise.resolve(this.#store);
+      opening.catch(() => (this.#store = undefined)); // its script may come the next time
+      return await f(await opening);
     } catch (cause) {
       throw failure('cache-failed', 'the cache of models', cause);
     }

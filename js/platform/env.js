@@ -8,7 +8,7 @@
 /** @typedef {(where?: string) => Store} OpenStore */
 /** describe: what a string given as a source means; place: where files lie, given the option `assets`;
  * obstacle: why this scope cannot start an engine, '' if it can; memory: of the device, in bytes, as far as it tells.
- * @typedef {{ createWorker: (place: Place) => Port<ToWorker, FromWorker>, openStore: OpenStore,
+ * @typedef {{ createWorker: (place: Place) => Port<ToWorker, FromWorker>, openStore: (where?: string) => Store | Promise<Store>,
  *   place: (assets?: string) => Place, parallelism: () => number, obstacle: () => string,
  *   memory: () => number | undefined,
  *   tuning?: Partial<import('../protocol.js').Tuning>,
