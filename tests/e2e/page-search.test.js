@@ -202,8 +202,9 @@ for (const name of BROWSERS) {
       assert.deepEqual(left, []);
       await give(page, 'Texts to search in', file('notes.md', NOTES));
       await has(page, ['notes.md']);
-      await page.reload();
-      await page.waitForSelector('#search-toggle');
+      await page.goto(`${server.url}?pick`);
+      await until(page, PICKING);
+      await loadAddress(page, await modelAddress('tiny'));
       await open(page);
       await has(page, ['notes.md']);
       await tab.close();
