@@ -50,8 +50,8 @@ export class ChatTemplate {
     limit('characters of control tokens', names.join('').length);
     this.#tree = tree(names);
     this.#longest = names.reduce((most, { length }) => Math.max(most, length), 0);
-    const starts = [...this.#tree.keys()].map((c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
-    this.#starts = new RegExp(`[${starts.join('')}]`, 'gu');
+    const firsts = new Set(names.map((name) => `\\u{${name.codePointAt(0)?.toString(16)}}`));
+    this.#starts = new RegExp(`[${[...firsts].join('')}]`, 'gu');
     this.#program = guarded(() => compiled(source));
     if (!ASKS_FOR_DATE.test(source)) this.#builtins.strftime_now = strftime;
   }
@@ -137,10 +137,8 @@ export class ChatTemplate {
     /** @type {Tree | undefined} */
     let node = this.#tree;
     for (let end = at; node && end < text.length; ) {
-      const c = String.fromCodePoint(/** @type {number} */ (text.codePointAt(end)));
-      node = node.get(c);
-      end += c.length;
-      if (node?.has('')) found = end - at;
+      node = node.get(text.charCodeAt(end++));
+      if (node?.has(END)) found = end - at;
     }
     return found;
   }
@@ -161,7 +159,13 @@ export class ChatTemplate {
   #render(messages, tools) {
     const own = { ...this.#vocabulary.variables, ...this.#builtins, add_generation_prompt: true };
     const given = { messages, ...(tools && { tools }) };
-    const names = (/** @type {string} */ text) => !this.#found(text).next().done;
+    /** The same texts are asked about at many steps. @type {Map<string, boolean>} */
+    const known = new Map();
+    const names = (/** @type {string} */ text) => {
+      const found = known.get(text) ?? !this.#found(text).next().done;
+      known.set(text, found);
+      return found;
+    };
     return guarded(() => {
       const { parts, origin, compares } = traced(this.#program, { own, given, names });
       let from = 0;
@@ -310,18 +314,21 @@ function builtins() {
   };
 }
 
-/** By character; '' marks an end. @typedef {Map<string, any>} Tree */
-/** @param {Iterable<string>[]} pieces */
+/** Marks the end of a name in a tree. */
+const END = -1;
+/** By UTF-16 code unit. @typedef {Map<number, any>} Tree */
+/** @param {string[]} pieces */
 function tree(pieces) {
   /** @type {Tree} */
   const root = new Map();
   for (const piece of pieces) {
     let node = root;
-    for (const c of piece) {
-      if (!node.has(c)) node.set(c, new Map());
-      node = node.get(c);
+    for (let i = 0; i < piece.length; i++) {
+      const unit = piece.charCodeAt(i);
+      if (!node.has(unit)) node.set(unit, new Map());
+      node = node.get(unit);
     }
-    node.set('', node);
+    node.set(END, node);
   }
   return root;
 }
