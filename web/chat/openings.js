@@ -41,6 +41,7 @@ export class Openings {
    *   being written goes along */
   async open(id, { instead = false, along = false } = {}) {
     const isLatest = this.#latest();
+    const before = state.id;
     this.#next = id;
     await this.#conversation.halt(); // the end of its answer is saved before anything is read
     if (!isLatest()) return;
@@ -48,6 +49,8 @@ export class Openings {
     const written = await this.#keeper.draft(one?.head);
     if (!isLatest()) return;
     this.#next = undefined;
+    // A message that was sent meanwhile has begun the new conversation.
+    if (id === null && before === null && state.id !== null) return;
     this.#keeper.flush();
     const now = this.#composer.message;
     if (along) this.#keeper.typed({ text: '', files: [] });
