@@ -55,14 +55,19 @@ static int32_t named(const gw_vocabulary *v, const uint8_t *p, size_t len) {
     return id == GW_NO_PIECE ? gw_find_any(v, p, len) : id;
 }
 
+/* The bytes that a part of a merge writes, over itself; 0 or less: it writes none. */
+static int read_part(const gw_vocabulary *v, const uint8_t *text, size_t len, uint8_t *out) {
+    return v->spelling == GW_BYTE_LEVEL ? gw_alphabet_read(text, len, out) : (int)gw_read_spaces(text, len, out);
+}
+
 /* Reads "left right" over itself. False: it is not two pieces that make one. */
 static bool read_merge(const gw_vocabulary *v, uint8_t *text, gw_merge *m) {
     size_t len = strlen((char *)text);
     const uint8_t *gap = len ? memchr(text + 1, ' ', len - 1) : NULL;
     if (!gap) return false;
     size_t first = (size_t)(gap - text);
-    int a = gw_alphabet_read(text, first, text);
-    int b = a > 0 ? gw_alphabet_read(text + first + 1, len - first - 1, text + a) : 0;
+    int a = read_part(v, text, first, text);
+    int b = a > 0 ? read_part(v, text + first + 1, len - first - 1, text + a) : 0;
     if (b <= 0) return false;
     m->left = named(v, text, (size_t)a);
     m->right = named(v, text + a, (size_t)b);
@@ -109,7 +114,7 @@ static int make_tables(gw_bpe *b) {
 
 int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e) {
     b->split = gw_split_named(pre);
-    if (b->split == GW_SPLIT_UNKNOWN)
+    if (v->spelling == GW_BYTE_LEVEL && b->split == GW_SPLIT_UNKNOWN)
         return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.pre\n%s\n%.64s", GW_SPLIT_NAMES,
                        pre ? pre : "no such key");
     if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.merges\npairs of pieces\nnone");
@@ -129,12 +134,15 @@ size_t gw_bpe_bytes(const gw_bpe *b) { return b->block_size + b->in_merges.size;
 
 /* --- words ------------------------------------------------------------------------------------ */
 
-static int32_t look(const void *joiner, const gw_word *w, uint32_t i) {
-    const gw_bpe *b = joiner;
-    const gw_symbol *left = &w->symbols[i];
+int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right) {
     uint32_t slot;
-    int32_t merge = find(b, left->id, w->symbols[left->next].id, &slot);
+    int32_t merge = find(b, left, right, &slot);
     return merge == GW_NO_PIECE || b->merges[merge].made == GW_NO_PIECE ? GW_NO_PIECE : merge;
+}
+
+static int32_t look(const void *joiner, const gw_word *w, uint32_t i) {
+    const gw_symbol *left = &w->symbols[i];
+    return gw_bpe_find(joiner, left->id, w->symbols[left->next].id);
 }
 
 static uint32_t order(const void *joiner, int32_t join) {

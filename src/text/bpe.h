@@ -24,9 +24,13 @@ typedef struct {
 } gw_bpe;
 
 int gw_bpe_add_merge(gw_bpe *b, const char *text, size_t len);
+/* pre: how a byte-level text is cut; not read by others. */
 int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e);
 void gw_bpe_free(gw_bpe *b);
 size_t gw_bpe_bytes(const gw_bpe *b);
+
+/* The merge of a pair, or GW_NO_PIECE; what may not be made is none. */
+int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right);
 
 /* Ids of a text without verbatim pieces. What ends behind `limit` is left out. 0 or a code; *taken: bytes whose ids are
  * there. A byte that has no piece (none is missing in the families'

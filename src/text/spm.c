@@ -31,8 +31,9 @@ __attribute__((noinline)) static void note_pairs(gw_spm *s, const uint8_t *p, si
     s->max_normal = (uint32_t)gw_max(s->max_normal, len);
 }
 
-int gw_spm_make(gw_spm *s, const gw_vocabulary *v) {
+int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges) {
     uint32_t bits = 64;
+    s->merges = merges;
     while (bits < (size_t)v->n * 4) bits *= 2;
     s->pairs = gw_alloc(bits / 8);
     if (!s->pairs) return GW_E_NO_MEMORY;
@@ -75,6 +76,20 @@ static int32_t made(const void *joiner, int32_t join) {
     return join;
 }
 
+static int32_t look_merge(const void *joiner, const gw_word *w, uint32_t i) {
+    const gw_symbol *a = &w->symbols[i];
+    return gw_bpe_find(((const job *)joiner)->s->merges, a->id, w->symbols[a->next].id);
+}
+
+static uint32_t order_merge(const void *joiner, int32_t join) {
+    (void)joiner;
+    return (uint32_t)join;
+}
+
+static int32_t made_merge(const void *joiner, int32_t join) {
+    return ((const job *)joiner)->s->merges->merges[join].made;
+}
+
 /* One character that no merge took: its piece, or its bytes' pieces, or the unknown piece. */
 static int emit_char(const job *j, const uint8_t *p, size_t len) {
     const gw_vocabulary *v = j->v;
@@ -101,10 +116,12 @@ static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t 
     }
     uint32_t start = 0;
     for (uint32_t i = 0; i <= w.n; i++) {
-        gw_word_symbol(&w, i, start, GW_NO_PIECE);
-        if (i < w.n) start += (uint32_t)gw_char_len(w.text + start, len - start);
+        size_t n = i < w.n ? gw_char_len(w.text + start, len - start) : 0;
+        gw_word_symbol(&w, i, start, n && j->s->merges ? gw_find_normal(j->v, w.text + start, n) : GW_NO_PIECE);
+        start += (uint32_t)n;
     }
-    gw_join_all(&w, j, look, order, made);
+    if (j->s->merges) gw_join_all(&w, j, look_merge, order_merge, made_merge);
+    else gw_join_all(&w, j, look, order, made);
     for (uint32_t i = 0; i < w.n && !code; i = w.symbols[i].next) {
         const gw_symbol *a = &w.symbols[i];
         code = a->id != GW_NO_PIECE ? gw_ids_add(j->to, a->id)

@@ -51,15 +51,19 @@ void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id) { gw_vocabulary_mark
 
 int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e) {
     const char *model = kind->model ? kind->model : "no such key";
-    bool merges = !strcmp(model, "gpt2");
-    if (!merges && strcmp(model, "llama"))
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.model\nllama or gpt2\n%.64s", model);
-    int code = gw_vocabulary_finish(&t->v, merges ? GW_BYTE_LEVEL : GW_BY_SCORE, e);
+    static const char *const names[] = { [GW_BY_SCORE] = "llama", [GW_BYTE_LEVEL] = "gpt2", [GW_BY_MERGES] = "gemma4" };
+    int spelling = GW_BY_SCORE, last = GW_BY_MERGES;
+    while (spelling <= last && strcmp(model, names[spelling])) spelling++;
+    if (spelling > last)
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.model\nllama, gpt2 or gemma4\n%.64s", model);
+    int code = gw_vocabulary_finish(&t->v, (gw_spelling)spelling, e);
     if (code) return code;
-    t->space_prefix = kind->space_prefix && !merges;
+    bool merges = spelling != GW_BY_SCORE, bytes = spelling == GW_BYTE_LEVEL;
+    t->space_prefix = kind->space_prefix && !bytes;
     if (merges) code = gw_bpe_make(&t->bpe, &t->v, kind->pre, e);
     else gw_buffer_free(&t->bpe.in_merges);
-    if (!code && ((!merges && gw_spm_make(&t->spm, &t->v)) || gw_verbatim_make(&t->verbatim, &t->v)))
+    const gw_bpe *by = merges ? &t->bpe : NULL;
+    if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_verbatim_make(&t->verbatim, &t->v)))
         code = gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer's tables");
     if (code) t->v.n = 0;   /* unusable: every later call fails */
     return code;

@@ -1,5 +1,5 @@
-/* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE by score ("llama"), or
- * byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: it is fed pieces one by one, finished once, then
+/* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE by score ("llama") or by
+ * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: it is fed pieces one by one, finished once, then
  * immutable. Decoding is the exact inverse of encoding, for every text: nothing is normalised. So a U+2581 in a text,
  * which is how a vocabulary by score writes a blank, is one more unknown character and comes back as it was (Hugging
  * Face reads it as a blank, and then it is lost). */
@@ -24,7 +24,7 @@ void gw_tokenizer_free(gw_tokenizer *t);
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);
-/* One element of tokenizer.ggml.merges: "left right", best first. Only byte-level BPE reads them. */
+/* One element of tokenizer.ggml.merges: "left right", best first. By score they are not read. */
 int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* This id is a control token whatever its type says: files in use give turn tokens wrong types, and
  * then text of users could name them. Those of the families are known by name. Before
@@ -33,7 +33,7 @@ void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 
 /* What a file says of its tokenizer; read during finish only. */
 typedef struct {
-    const char *model;   /* tokenizer.ggml.model: "llama" (by score) or "gpt2" (byte-level BPE) */
+    const char *model;   /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
     const char *pre;     /* tokenizer.ggml.pre, NULL if absent: how BPE cuts words out of a text */
     bool space_prefix;   /* tokenizer.ggml.add_space_prefix, by score only: where a text begins, and behind each piece
                           * that was found verbatim, it is read as if a blank stood before it */

@@ -81,9 +81,8 @@ static int check_counts(const gw_vocabulary *v, gw_error *e) {
     return 0;
 }
 
-/* Copies, with " " for U+2581; to where it is, or before. Returns the new length. Not inline, for browsers optimise
- * only what is called often. */
-__attribute__((noinline)) static size_t read_spaces(const uint8_t *from, size_t len, uint8_t *to) {
+/* Not inline: browsers optimise only what is called often. */
+__attribute__((noinline)) size_t gw_read_spaces(const uint8_t *from, size_t len, uint8_t *to) {
     size_t n = 0;
     for (size_t i = 0; i < len; n++) {
         bool space = from[i] == 0xE2 && len - i >= 3 && from[i + 1] == 0x96 && from[i + 2] == 0x81;
@@ -115,8 +114,8 @@ static int read_texts(gw_vocabulary *v) {
         uint8_t *to = v->in_text.data + used;
         size_t len = ends[i] - begin;
         begin = ends[i];
-        used += v->spelling == GW_BY_SCORE ? read_spaces(from, len, to)
-                                           : read_bytes(from, len, to, v->in_types.data + i);
+        used += v->spelling == GW_BYTE_LEVEL ? read_bytes(from, len, to, v->in_types.data + i)
+                                             : gw_read_spaces(from, len, to);
         ends[i] = (uint32_t)used;
     }
     v->in_text.used = used;
@@ -200,7 +199,8 @@ static void make_control(gw_vocabulary *v, uint32_t id) {
 static const char *const own_control[] = {
     "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>", "<|endoftext|>", "<|im_start|>",
     "<|im_end|>", "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
-    "<|eom_id|>",
+    "<|eom_id|>", "<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|think|>", "<|tool>", "<tool|>", "<|tool_call>",
+    "<tool_call|>", "<|tool_response>", "<tool_response|>", "<|\"|>",
 };
 enum { OWN_CONTROL = sizeof own_control / sizeof *own_control };
 
@@ -236,8 +236,11 @@ static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     uint32_t at = h & v->slot_mask, reach = 0;
     for (; v->slots[at].id1 && reach <= MOST_REACH; at = (at + 1) & v->slot_mask, reach++) {
         uint32_t other = v->slots[at].id1 - 1;
-        if (v->slots[at].hash == h && (v->types[other] == GW_TOKEN_NORMAL) == normal
-            && same_text(v, other, p, len)) return true;
+        if (v->slots[at].hash != h || (v->types[other] == GW_TOKEN_NORMAL) != normal || !same_text(v, other, p, len))
+            continue;
+        /* Of two pieces that merges name by one text, Hugging Face and llama.cpp make the later one. */
+        if (normal && v->spelling == GW_BY_MERGES) v->slots[at].id1 = id + 1;
+        return true;
     }
     if (reach > MOST_REACH) return false;
     v->slots[at] = (gw_slot){ h, id + 1 };
@@ -257,7 +260,7 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     if (value < 0)
         return gw_fail(e, GW_E_BAD_TOKENIZER, "byte piece %u\n<0x00> to <0xFF>\n%.*s", id,
                        (int)gw_min(gw_piece_len(v, id), 32), v->text + gw_piece_begin(v, id));
-    if (v->spelling == GW_BY_SCORE && v->bytes[value] < 0) v->bytes[value] = (int32_t)id;
+    if (v->spelling != GW_BYTE_LEVEL && v->bytes[value] < 0) v->bytes[value] = (int32_t)id;
     return 0;
 }
 

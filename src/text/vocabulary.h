@@ -24,8 +24,9 @@ typedef struct {
     uint32_t hash, id1;
 } gw_slot;
 
-/* How pieces are written, and what a file must therefore have. */
-typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL } gw_spelling;
+/* How pieces are written, and what a file must therefore have. BY_SCORE: U+2581 for a blank, a score for each piece.
+ * BYTE_LEVEL: GPT-2's alphabet, and merges. BY_MERGES: as BY_SCORE, but merges instead of scores (Gemma 4). */
+typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL, GW_BY_MERGES } gw_spelling;
 
 typedef struct {
     /* While the pieces arrive; freed by finish. */
@@ -66,9 +67,12 @@ static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) {
     return v->ends[id] - gw_piece_begin(v, id);
 }
 
-/* Lowest id of that text, or -1: among the normal pieces (those that merging may make), or among all. */
+/* Lowest id of that text (BY_MERGES: highest of the normal ones), or -1: among the normal pieces (those that merging may make), or among all. */
 int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
 int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
+
+/* Copies a text with " " for U+2581, to where it is or before. Returns the new length. */
+size_t gw_read_spaces(const uint8_t *from, size_t len, uint8_t *to);
 
 /* Value of the byte piece "<0xNN>", -1 for any other text. */
 int gw_byte_value(const gw_vocabulary *v, uint32_t id);

@@ -313,6 +313,14 @@ export const MODELS = {
   },
   deep: { ...TINY, name: 'tiny, with a long context', type: 'Q8_0', context: 8192 },
   'gemma-vocab-tiny': { ...TINY, name: 'tiny, real vocabulary', type: 'Q8_0', vocab: 'gemma3', direct: true },
+  'gemma4-vocab-tiny': {
+    ...TINY,
+    name: 'tiny, real vocabulary, merges',
+    type: 'Q8_0',
+    vocab: 'gemma3',
+    tokenizer: 'gemma4',
+    direct: true,
+  },
   medium: {
     name: 'medium',
     seed: 5,

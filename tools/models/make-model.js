@@ -17,7 +17,7 @@
  *
  * @typedef {import('./gguf-write.js').TypeName} TypeName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
- * @typedef {{ model: string, pre: string, pieces: (string | Uint8Array)[], types: ArrayLike<number>,
+ * @typedef {{ model: string, pre?: string, pieces: (string | Uint8Array)[], types: ArrayLike<number>,
  *   scores?: ArrayLike<number>, merges?: string[], ids: Record<string, number>, addBos?: boolean, addEos?: boolean,
  *   addSpacePrefix?: boolean }} Vocabulary   ids by their names in the header: bos, eos, unknown, padding, eot
  *

@@ -84,6 +84,11 @@ export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
   return vocab(pieces, scores, types);
 }
 
+/** The merges of that file, best first: all ways to split each piece in two. @returns {[string, string][]} */
+export function gemma3Merges() {
+  return JSON.parse(readFileSync(gemma3TokenizerPath(), 'utf8')).model.merges;
+}
+
 /**
  * Uniform numbers in [0, 1) from a seed (a multiplicative mix of a counter; nothing secret).
  * @param {number} seed
