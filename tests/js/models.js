@@ -112,6 +112,20 @@ const FAMILIES = {
     ownOutput: true,
     ropeScaling: { factor: 8, low: 1, high: 4, context: 64 },
   },
+  gemma4: {
+    ...FAMILY,
+    architecture: 'gemma4',
+    layers: 8,
+    headDimLocal: 64,
+    kvHeads: 1,
+    ffn: [512, 512, 512, 512, 512, 1024, 1024, 1024],
+    window: 24,
+    pattern: [true, true, false, true, false, true, true, false],
+    sharedLayers: 3,
+    perLayer: 256,
+    turning: 16,
+    finalCap: 8,
+  },
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
 
@@ -240,6 +254,21 @@ export const MODELS = {
     layers: 6,
     pattern: 3,
     window: 24,
+  },
+  // Shaped like the larger ones: global layers have one kv head, whose keys are the values too.
+  'gemma4-values-f32': {
+    ...FAMILY,
+    architecture: 'gemma4',
+    name: 'gemma4 without attn_v',
+    type: 'F32',
+    layers: 6,
+    heads: 6,
+    headDimLocal: 64,
+    kvHeads: [3, 3, 1, 3, 3, 1],
+    window: 24,
+    pattern: [true, true, false, true, true, false],
+    keysAsValues: true,
+    turning: 16,
   },
   'llama2-f32': {
     ...FAMILY,

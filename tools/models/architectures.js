@@ -7,7 +7,7 @@
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./make-model.js').ModelSpec} ModelSpec
  * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  but for its type
- * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma-embedding' | 'gpt2' | 'llama' | 'qwen3'} ArchitectureName
+ * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'llama' | 'qwen3'} ArchitectureName
  *
  * @typedef {object} Architecture
  * @property {string} keys       of the header, in order; a key whose value the spec does not give is left out
@@ -52,6 +52,16 @@ export const ARCHITECTURES = {
     qkNorm: true,
     tokenizer: 'gemma',
     defaults: { eps: 1e-6, window: 32, ropeBase: 1e6 },
+  },
+  gemma4: {
+    keys:
+      `${GEMMA3} rope.dimension_count rope.dimension_count_swa attention.key_length_swa attention.value_length_swa ` +
+      'attention.shared_kv_layers embedding_length_per_layer_input final_logit_softcapping',
+    scaled: true,
+    postNorms: true,
+    qkNorm: true,
+    tokenizer: 'gemma4',
+    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, ropeBaseSwa: 1e4, finalCap: 30 },
   },
   'gemma-embedding': {
     keys: `${GEMMA3} dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out pooling_type`,
@@ -100,6 +110,11 @@ const KEYS = {
   'rope.freq_base': ['f32', 'ropeBase'],
   'rope.freq_base_swa': ['f32', 'ropeBaseSwa'],
   'rope.dimension_count': ['u32', 'headDim'],
+  'rope.dimension_count_swa': ['u32', 'headDimLocal'],
+  'attention.key_length_swa': ['u32', 'headDimLocal'],
+  'attention.value_length_swa': ['u32', 'headDimLocal'],
+  'attention.shared_kv_layers': ['u32', 'sharedLayers'],
+  embedding_length_per_layer_input: ['u32', 'perLayer'],
   attn_logit_softcapping: ['f32', 'attentionCap'],
   final_logit_softcapping: ['f32', 'finalCap'],
   pooling_type: ['u32', 'pooling'],
@@ -119,7 +134,7 @@ export function architectureKeys(s) {
     const [type, property] = KEYS[key];
     const value = s[property];
     const full = `${name}.${key}`;
-    if (Array.isArray(value)) list.push([full, 'array', 'bool', value]);
+    if (Array.isArray(value)) list.push([full, 'array', typeof value[0] === 'boolean' ? 'bool' : 'i32', value]);
     else if (value) list.push([full, type, value]);
   }
   return list;
@@ -128,8 +143,24 @@ export function architectureKeys(s) {
 /** @typedef {Required<Pick<ModelSpec, 'architecture' | 'dModel' | 'ffn' | 'heads' | 'kvHeads' | 'headDim' | 'context'>>
  *   & ModelSpec} FullSpec */
 
-/** Matrices and norms of a layer, in the converter's order. @param {FullSpec} s @returns {[string, number[]][]} */
-function layerShapes({ architecture, dModel, ffn, heads, kvHeads, headDim }) {
+/** What one layer has of its own: of Gemma 4 widths and heads differ between layers. @param {FullSpec} s @param {number} l */
+function layerOf(s, l) {
+  const local = Array.isArray(s.pattern) && s.pattern[l];
+  const of = (/** @type {number | number[]} */ value) => (Array.isArray(value) ? value[l] : value);
+  return {
+    headDim: local && s.headDimLocal ? s.headDimLocal : s.headDim,
+    kvHeads: of(s.kvHeads),
+    ffn: of(s.ffn),
+    shares: l >= (s.layers ?? 0) - (s.sharedLayers ?? 0),
+    keysAsValues: !!s.keysAsValues && !local,
+  };
+}
+
+/** Matrices and norms of a layer, in the converter's order. @param {FullSpec} s @param {number} l
+ * @returns {[string, number[]][]} */
+function layerShapes(s, l) {
+  const { architecture, dModel, heads, perLayer = 0 } = s;
+  const { headDim, kvHeads, ffn, shares, keysAsValues } = layerOf(s, l);
   const { fused, plain, postNorms, qkNorm } = ARCHITECTURES[architecture];
   const q = heads * headDim;
   const kv = kvHeads * headDim;
@@ -142,13 +173,17 @@ function layerShapes({ architecture, dModel, ffn, heads, kvHeads, headDim }) {
     [!!postNorms, 'post_attention_norm', [dModel]],
     [!!postNorms, 'post_ffw_norm', [dModel]],
     [true, 'ffn_norm', [dModel]],
-    [!!qkNorm, 'attn_k_norm', [headDim]],
-    [!fused, 'attn_k', [dModel, kv]],
+    [!!qkNorm && !shares, 'attn_k_norm', [headDim]],
+    [!fused && !shares, 'attn_k', [dModel, kv]],
     [true, 'attn_output', [q, dModel]],
     [!!qkNorm, 'attn_q_norm', [headDim]],
     [!fused, 'attn_q', [dModel, q]],
-    [!fused, 'attn_v', [dModel, kv]],
+    [!fused && !shares && !keysAsValues, 'attn_v', [dModel, kv]],
     [!!fused, 'attn_qkv', [dModel, q + 2 * kv]],
+    [architecture === 'gemma4', 'layer_output_scale', [1]],
+    [!!perLayer, 'inp_gate', [dModel, perLayer]],
+    [!!perLayer, 'proj', [perLayer, dModel]],
+    [!!perLayer, 'post_norm', [dModel]],
   ];
   return all.filter(([there]) => there).map(([, group, shape]) => [group, shape]);
 }
@@ -163,11 +198,15 @@ export function architectureTensors(s, vocabSize, sorted) {
   const { learned } = ARCHITECTURES[s.architecture];
   /** @type {[string, number[]][]} */
   const before = [['token_embd', [s.dModel, vocabSize]]];
-  const layers = layerShapes(s);
   /** @type {[string, number[]][]} */
   const behind = [['output_norm', [s.dModel]]];
   if (learned) before.push(['position_embd', [s.dModel, s.context]]);
-  if (s.ropeScaling) before.push(['rope_freqs', [s.headDim / 2]]);
+  if (s.ropeScaling || s.turning) before.push(['rope_freqs', [s.headDim / 2]]);
+  const perLayer = (s.perLayer ?? 0) * (s.layers ?? 0);
+  if (perLayer) {
+    before.push(['per_layer_token_embd', [perLayer, vocabSize]], ['per_layer_model_proj', [s.dModel, perLayer]]);
+    before.push(['per_layer_proj_norm', [s.perLayer ?? 0]]);
+  }
   if (s.dense) behind.push(['dense_2', [s.dModel, s.dense]], ['dense_3', [s.dense, s.dModel]]);
   if (s.ownOutput) behind.push(['output', [s.dModel, vocabSize]]);
   const byName = (/** @type {[string, number[]][]} */ list) => list.sort((a, b) => (a[0] < b[0] ? -1 : 1));
@@ -180,9 +219,8 @@ export function architectureTensors(s, vocabSize, sorted) {
       if (bias) parts.push({ prefix, group, suffix: 'bias', shape: [shape[shape.length - 1]] });
     }
   };
-  if (sorted) byName(layers);
   add('', sorted ? byName([...before, ...behind]) : before);
-  for (let l = 0; l < (s.layers ?? 0); l++) add(`blk.${l}.`, layers);
+  for (let l = 0; l < (s.layers ?? 0); l++) add(`blk.${l}.`, sorted ? byName(layerShapes(s, l)) : layerShapes(s, l));
   if (!sorted) add('', behind);
   return parts;
 }
@@ -213,6 +251,8 @@ export function sizeOf({ group, suffix, shape }, s) {
   const d = s.dModel;
   if (suffix === 'bias') return 0.3;
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
+  if (group === 'per_layer_token_embd') return 1 / Math.sqrt(s.perLayer ?? 1);
+  if (group === 'layer_output_scale') return 0.7;
   const short = s.loud ? 2 : 1; // loud rows shall not drown what the layers add
   const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // nor the best all press against the cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;

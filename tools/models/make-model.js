@@ -27,10 +27,11 @@
  * @property {number} [seed]
  * @property {number} [layers]
  * @property {number} [dModel]
- * @property {number} [ffn]
+ * @property {number | number[]} [ffn]  an array: of each layer (gemma4)
  * @property {number} [heads]
- * @property {number} [kvHeads]
- * @property {number} [headDim]
+ * @property {number | number[]} [kvHeads]  an array: of each layer (gemma4)
+ * @property {number} [headDim]  of global layers, where headDimLocal is given
+ * @property {number} [headDimLocal]  of layers with a window (gemma4)
  * @property {number} [window]      sliding window of local layers
  * @property {number} [context]
  * @property {number} [eps]
@@ -39,6 +40,10 @@
  * @property {number | boolean[]} [pattern]  every n-th layer is global, or whether each layer is local; the key is
  *   written only when given (default 6)
  * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  Llama 3's
+ * @property {number} [sharedLayers]  the last so many layers use keys and values of earlier ones (gemma4)
+ * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
+ * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)
+ * @property {number} [turning]  of a global head so many pairs turn, the others keep still (gemma4)
  * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
  * @property {number} [finalCap]      soft cap of logits (gemma2)
  * @property {boolean} [attentionBias]  biases beside q, k, v and the attention's output (llama)
@@ -295,8 +300,10 @@ function tensorsOf(s, vocabSize) {
   return architectureTensors(s, vocabSize, sorted).map((part) => {
     const { prefix, group, suffix, shape } = part;
     const plain = shape.length === 1 || group === 'position_embd';
+    const projects = group === 'per_layer_model_proj' && !['F32', 'F16', 'BF16'].includes(s.type);
     const chosen = suffix === 'weight' ? s.types[group] : undefined;
-    const typeName = chosen ?? (plain ? 'F32' : group === 'token_embd' || group === 'output' ? embedding : s.type);
+    const embeds = ['token_embd', 'output', 'per_layer_token_embd'].includes(group);
+    const typeName = chosen ?? (plain ? 'F32' : projects ? 'F16' : embeds ? embedding : s.type);
     return { ...part, name: `${prefix}${group}.${suffix}`, type: GGML_TYPES[typeName].id, typeName };
   });
 }
@@ -414,6 +421,8 @@ function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   const random = randomStream(s.seed, name);
   const size = sizeOf({ ...rest, group, suffix, shape }, s);
   const n = shape[0];
+  if (s.turning && group === 'rope_freqs')
+    return Float32Array.from({ length: n }, (_, i) => (i < /** @type {number} */ (s.turning) ? 1 : 1e30));
   if (s.ropeScaling && group === 'rope_freqs') return ropeFactors(s.headDim, s.ropeBase ?? 1e4, s.ropeScaling);
   if (suffix === 'bias') return bellFloats(random, n, size);
   const weights = normFloats(random, n, size);

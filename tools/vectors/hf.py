@@ -13,6 +13,9 @@ LAYER = {'attn_norm': 'input_layernorm', 'attn_q': 'self_attn.q_proj', 'attn_k':
          'ffn_up': 'mlp.up_proj', 'ffn_down': 'mlp.down_proj'}
 POST_NORMS = {'post_attention_norm': 'post_attention_layernorm', 'ffn_norm': 'pre_feedforward_layernorm',
               'post_ffw_norm': 'post_feedforward_layernorm'}
+PER_LAYER = {'inp_gate': 'per_layer_input_gate', 'proj': 'per_layer_projection', 'post_norm': 'post_per_layer_input_norm'}
+GEMMA4 = {'per_layer_token_embd': 'embed_tokens_per_layer', 'per_layer_model_proj': 'per_layer_model_projection',
+          'per_layer_proj_norm': 'per_layer_projection_norm'}
 GPT2_LAYER = {'attn_norm': 'ln_1', 'attn_qkv': 'attn.c_attn', 'attn_output': 'attn.c_proj', 'ffn_norm': 'ln_2',
               'ffn_up': 'mlp.c_fc', 'ffn_down': 'mlp.c_proj'}
 # Llama 3's factors as this class computes them by itself, from the numbers that models.js made the file's table of.
@@ -57,6 +60,23 @@ def gemma3(f):
         rope_parameters={'full_attention': plain_rope(f.base), 'sliding_attention': plain_rope(f.base_local)})
 
 
+def gemma4(f):
+    turning = int((f.w['rope_freqs.weight'] == 1).sum()) / (f.head_dim / 2)
+    kv = f.kv_heads if isinstance(f.kv_heads, list) else [f.kv_heads] * f.layers
+    ffn = f.ffn if isinstance(f.ffn, list) else [f.ffn] * f.layers
+    local = [l for l in range(f.layers) if not f.is_global(l)]
+    config = common(f) | dict(
+        intermediate_size=ffn[0], num_key_value_heads=kv[local[0]], head_dim=f.head_dim_local,
+        num_global_key_value_heads=kv[-1], global_head_dim=f.head_dim, attention_k_eq_v=not f.has(f.layers - 1, 'attn_v')
+        and not f.shared, num_kv_shared_layers=f.shared, use_double_wide_mlp=ffn[0] != ffn[-1],
+        hidden_size_per_layer_input=f.per_layer, vocab_size_per_layer_input=len(f.w['token_embd.weight']),
+        sliding_window=f.window, layer_types=layer_types(f), final_logit_softcapping=f.final_cap,
+        hidden_activation='gelu_pytorch_tanh',
+        rope_parameters={'full_attention': {'rope_type': 'proportional', 'partial_rotary_factor': turning,
+                                            'rope_theta': f.base}, 'sliding_attention': plain_rope(f.base_local)})
+    return transformers.Gemma4ForCausalLM, transformers.Gemma4TextConfig(**config)
+
+
 def gpt2(f):
     return transformers.GPT2LMHeadModel, transformers.GPT2Config(
         vocab_size=len(f.w['token_embd.weight']), n_positions=f.context, n_embd=f.d, n_layer=f.layers, n_head=f.heads,
@@ -74,7 +94,7 @@ def qwen3(f):
     return transformers.Qwen3ForCausalLM, transformers.Qwen3Config(**common(f), rope_parameters=plain_rope(f.base))
 
 
-MAKERS = {'gemma': gemma, 'gemma2': gemma2, 'gemma3': gemma3, 'gpt2': gpt2, 'llama': llama, 'qwen3': qwen3}
+MAKERS = {'gemma': gemma, 'gemma2': gemma2, 'gemma3': gemma3, 'gemma4': gemma4, 'gpt2': gpt2, 'llama': llama, 'qwen3': qwen3}
 
 
 def gpt2_state(f):
@@ -89,14 +109,19 @@ def gpt2_state(f):
 
 
 def state_of(f):
-    shift = 1.0 if f.architecture.startswith('gemma') else 0.0
-    names = LAYER | (POST_NORMS if f.has(0, 'post_ffw_norm') else {})
+    shift = 1.0 if f.architecture.startswith('gemma') and f.architecture != 'gemma4' else 0.0
+    names = LAYER | PER_LAYER | (POST_NORMS if f.has(0, 'post_ffw_norm') else {})
     state = {'model.embed_tokens.weight': f.w['token_embd.weight'], 'model.norm.weight': f.w['output_norm.weight'] - shift,
              'lm_head.weight': f.w.get('output.weight', f.w['token_embd.weight'])}
     for full, w in f.w.items():
         if not full.startswith('blk.'):
+            if full.split('.')[0] in GEMMA4:
+                state[f"model.{GEMMA4[full.split('.')[0]]}.weight"] = w
             continue
         _, l, group, part = full.split('.')
+        if group == 'layer_output_scale':
+            state[f'model.layers.{l}.layer_scalar'] = w
+            continue
         if f.recipe.get('rope') == 'pairs' and group in ('attn_q', 'attn_k'):
             w = unpermute(w, f.heads if group == 'attn_q' else f.kv_heads)
         state[f'model.layers.{l}.{names[group]}.{part}'] = w - shift if group.endswith('_norm') else w

@@ -30,16 +30,16 @@ LENGTHS = {'parity-f32': (1, 20, 110), 'parity-f16': (1, 20, 110), 'parity-bf16'
            'parity-q8_0': (1, 20, 110), 'parity-q4_0': (1, 20, 110), 'mqa-f32': (60,), 'mqa-q4_0': (60,),
            'mix-q4_k_m': (1, 24), 'mix-q5_k_m': (1, 24), 'mix-q3_k': (1, 24), 'mix-q2_k': (1, 24),
            'mix-iq4_xs': (1, 24), 'mix-k': (1, 24)}
-FAMILIES = ('gemma', 'gemma2', 'gpt2', 'llama', 'qwen3')
+FAMILIES = ('gemma', 'gemma2', 'gemma4', 'gpt2', 'llama', 'qwen3')
 LENGTHS |= {f'{family}-{kind}': (1, 70) if kind in ('f32', 'outliers') else (1, 28)
             for family in FAMILIES for kind in ('f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_k_m')}
-LENGTHS |= {'gemma3-outliers': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40)}
+LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40)}
 
 # What each architecture does: embeddings scaled by sqrt(width); positions by turning halves or pairs, or from a table;
 # period of global layers and the one among them; feed-forward.
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
-           'gpt2': {'act': 'gelu'}, 'llama': {'rope': 'pairs', 'act': 'silu'}, 'qwen3': {'rope': 'halves', 'act': 'silu'}}
+           'gemma4': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': {'rope': 'pairs', 'act': 'silu'}, 'qwen3': {'rope': 'halves', 'act': 'silu'}}
 
 
 class File:
@@ -68,6 +68,9 @@ class File:
         self.heads = key('attention.head_count')
         self.kv_heads = key('attention.head_count_kv', self.heads)
         self.head_dim = key('attention.key_length', self.d // self.heads)
+        self.head_dim_local = key('attention.key_length_swa', self.head_dim)
+        self.shared = key('attention.shared_kv_layers', 0)
+        self.per_layer = key('embedding_length_per_layer_input', 0)
         self.window = key('attention.sliding_window')
         self.eps = key('attention.layer_norm_rms_epsilon', key('attention.layer_norm_epsilon'))
         self.base = key('rope.freq_base', recipe.get('base', 10000.0))
@@ -79,7 +82,17 @@ class File:
         self.float = all(t.tensor_type.name in ('F32', 'F16', 'BF16') for t in reader.tensors)
 
     def is_global(self, layer):
+        if isinstance(self.pattern, list):
+            return not self.pattern[layer]
         return layer % self.pattern == self.pattern - 1
+
+    def head_dim_of(self, layer):
+        return self.head_dim if self.is_global(layer) else self.head_dim_local
+
+    def owner(self, layer):
+        """The layer whose keys and values this one uses: itself, or the last of its kind that has any."""
+        last = min(layer, self.layers - self.shared - 1)
+        return max(l for l in range(last + 1) if l == layer or self.is_global(l) == self.is_global(layer))
 
     def layer(self, layer, name):
         return self.w[f'blk.{layer}.{name}.weight']
@@ -122,6 +135,8 @@ def silu(x):
 
 def heads_of(f, l, x):
     """q, k, v of every position: [position, head, dim], normed and turned."""
+    if f.architecture == 'gemma4':
+        return gemma4_heads_of(f, l, x)
     n, width, kv = len(x), f.heads * f.head_dim, f.kv_heads * f.head_dim
     if f.has(l, 'attn_qkv'):
         q, k, v = np.split(f.linear(l, 'attn_qkv', x), [width, width + kv], axis=-1)
@@ -137,11 +152,30 @@ def heads_of(f, l, x):
     return q, k, v
 
 
-def attention(f, l, x):
+def gemma4_heads_of(f, l, x):
+    """Values are normed without a weight, and are keys before their norm where there is no attn_v; k and v are None in
+    layers that use those of another one. Only global layers have factors."""
+    n, dim = len(x), f.head_dim_of(l)
+    glob = f.is_global(l)
+    base, factors = (f.base, f.w.get('rope_freqs.weight', 1.0)) if glob else (f.base_local, 1.0)
+    q = f.norm(f'blk.{l}.attn_q_norm', f.linear(l, 'attn_q', x).reshape(n, -1, dim))
+    q = rope(q, base, factors, False)
+    if f.owner(l) != l:
+        return q, None, None
+    k = f.linear(l, 'attn_k', x).reshape(n, -1, dim)
+    v = f.linear(l, 'attn_v', x).reshape(n, -1, dim) if f.has(l, 'attn_v') else k
+    v = v / np.sqrt((v * v).mean(-1, keepdims=True) + f.eps)
+    return q, rope(f.norm(f'blk.{l}.attn_k_norm', k), base, factors, False), v
+
+
+def attention(f, l, x, kept):
     n = len(x)
     q, k, v = heads_of(f, l, x)
-    k, v = (np.repeat(t, f.heads // f.kv_heads, axis=1) for t in (k, v))
-    scores = np.einsum('ihd,jhd->hij', q, k) / np.sqrt(f.head_dim)
+    if k is None:
+        k, v = kept[f.owner(l)]
+    kept[l] = k, v
+    k, v = (np.repeat(t, f.heads // t.shape[1], axis=1) for t in (k, v))
+    scores = np.einsum('ihd,jhd->hij', q, k) / (1 if f.architecture == 'gemma4' else np.sqrt(f.head_dim))
     if f.attention_cap:
         scores = f.attention_cap * np.tanh(scores / f.attention_cap)
     distance = np.arange(n)[:, None] - np.arange(n)[None]
@@ -159,15 +193,30 @@ def feed_forward(f, l, x):
     return f.linear(l, 'ffn_down', act(f.linear(l, 'ffn_gate', x)) * f.linear(l, 'ffn_up', x))
 
 
+def per_layer_inputs(f, ids, x):
+    """[position, layer, width]: each layer's own embedding of a token, and what the embedding says of it."""
+    shape = len(ids), f.layers, f.per_layer
+    table = f.w['per_layer_token_embd.weight'][ids].reshape(shape) * np.sqrt(f.per_layer)
+    projected = (x @ f.w['per_layer_model_proj.weight'].T / np.sqrt(f.d)).reshape(shape)
+    return (f.norm('per_layer_proj_norm', projected) + table) / np.sqrt(2)
+
+
 def forward64(f, ids, trace=None):
     x = f.w['token_embd.weight'][ids] * (np.sqrt(f.d) if f.recipe.get('scaled') else 1.0)
     if 'position_embd.weight' in f.w:
         x = x + f.w['position_embd.weight'][:len(ids)]
+    inputs = per_layer_inputs(f, ids, x) if f.per_layer else None
+    kept = {}
     for l in range(f.layers):
-        a = attention(f, l, f.norm(f'blk.{l}.attn_norm', x))
+        a = attention(f, l, f.norm(f'blk.{l}.attn_norm', x), kept)
         x = x + (f.norm(f'blk.{l}.post_attention_norm', a) if f.has(l, 'post_attention_norm') else a)
         h = feed_forward(f, l, f.norm(f'blk.{l}.ffn_norm', x))
         x = x + (f.norm(f'blk.{l}.post_ffw_norm', h) if f.has(l, 'post_ffw_norm') else h)
+        if f.per_layer:
+            g = gelu_tanh(f.linear(l, 'inp_gate', x)) * inputs[:, l]
+            x = x + f.norm(f'blk.{l}.post_norm', f.linear(l, 'proj', g))
+        if f.has(l, 'layer_output_scale'):
+            x = x * f.layer(l, 'layer_output_scale')
         if trace:
             trace(l, x)
     logits = f.norm('output_norm', x) @ f.w.get('output.weight', f.w['token_embd.weight']).T
