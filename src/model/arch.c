@@ -8,6 +8,7 @@
 #define QK_NORMS (W(Q_NORM) | W(K_NORM))
 #define POST_NORMS (W(POST_ATTN_NORM) | W(POST_FFW_NORM))
 #define GATED (W(FFN_NORM) | W(GATE) | W(UP) | W(DOWN))
+#define PER_LAYER GW_PER_LAYER_EMBEDDINGS
 #define ENDS (W(EMBEDDING) | W(OUTPUT_NORM))
 
 static const gw_policy causal = { .generates = true, .texts = 16 };
@@ -30,6 +31,13 @@ static const gw_arch table[] = {
         .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS, .optional = W(OUTPUT),
         .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
         .rope_base_local = 1e4, .pattern = 6, .scales_embedding = true, .wide_queries = 62,
+    },
+    {   /* Gemma 4 (2026): transformers 5.23, models/gemma4/modeling_gemma4.py; norms are stored without 1 + */
+        .name = "gemma4", .policy = &causal,
+        .required = ENDS | W(ATTN_NORM) | W(Q) | W(K) | W(O) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE),
+        .optional = W(V) | W(OUTPUT) | W(ROPE_FACTORS) | PER_LAYER,
+        .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
+        .rope_base_local = 1e4, .pattern = 6, .scales_embedding = true, .unit_scale = true, .norms_values = true,
     },
     {   /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a mask; some files lack the dense layers */
         .name = "gemma-embedding", .policy = &bidirectional,
@@ -59,7 +67,7 @@ static const gw_arch table[] = {
 };
 enum { ARCHITECTURES = sizeof table / sizeof *table };
 
-const char gw_arch_list[] = "gemma, gemma2, gemma3, gemma-embedding, gpt2, llama or qwen3";
+const char gw_arch_list[] = "gemma, gemma2, gemma3, gemma4, gemma-embedding, gpt2, llama or qwen3";
 
 const gw_arch *gw_arch_of(const char *name) {
     for (int i = 0; i < ARCHITECTURES; i++)

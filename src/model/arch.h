@@ -20,6 +20,9 @@ typedef struct {
     gw_linear o;              /* [n_embd][n_head * head_dim] */
     gw_linear gate, up;       /* [n_ff][n_embd] */
     gw_linear down;           /* [n_embd][n_ff] */
+    gw_linear ple_gate, ple_out;   /* [n_ple][n_embd], [n_embd][n_ple] */
+    gw_norm ple_norm;         /* [n_embd] */
+    const float *scale;       /* [1] of the layer's whole output */
 } gw_layer;
 
 typedef struct {
@@ -28,6 +31,9 @@ typedef struct {
     gw_linear output;         /* [n_vocab][n_embd]; the embedding unless the file has one of its own */
     gw_norm output_norm;      /* [n_embd] */
     const float *rope_factors;   /* [head_dim / 2] divisors of the RoPE frequencies of global layers */
+    gw_matrix ple_table;      /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */
+    gw_linear ple_proj;       /* [n_layer * n_ple][n_embd] */
+    gw_norm ple_norm;         /* [n_ple] */
     gw_linear dense_2, dense_3;  /* [n_dense][n_embd], [n_embd][n_dense]: applied to a pooled text */
     gw_layer *layers;
 } gw_weights;
@@ -58,7 +64,11 @@ typedef struct {
     X(UP_BIAS, "ffn_up.bias", up.bias, FF, NONE)                                \
     X(DOWN, "ffn_down.weight", down.matrix, FF, EMBD)                           \
     X(DOWN_BIAS, "ffn_down.bias", down.bias, EMBD, NONE)                        \
-    X(POST_FFW_NORM, "post_ffw_norm.weight", post_ffw_norm.weight, EMBD, NONE)
+    X(POST_FFW_NORM, "post_ffw_norm.weight", post_ffw_norm.weight, EMBD, NONE)  \
+    X(PLE_GATE, "inp_gate.weight", ple_gate.matrix, EMBD, PLE)                  \
+    X(PLE_OUT, "proj.weight", ple_out.matrix, PLE, EMBD)                        \
+    X(PLE_POST_NORM, "post_norm.weight", ple_norm.weight, EMBD, NONE)           \
+    X(LAYER_SCALE, "layer_output_scale.weight", scale, ONE, NONE)
 #define GW_MODEL_WEIGHTS(X)                                                     \
     X(EMBEDDING, "token_embd.weight", embedding, EMBD, VOCAB)                   \
     X(POSITIONS, "position_embd.weight", positions, EMBD, CONTEXT)              \
@@ -66,6 +76,9 @@ typedef struct {
     X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)        \
     X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)       \
     X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)         \
+    X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, VOCAB)      \
+    X(PLE_PROJ, "per_layer_model_proj.weight", ple_proj.matrix, EMBD, ALL_PLE)  \
+    X(PLE_NORM, "per_layer_proj_norm.weight", ple_norm.weight, PLE, NONE)       \
     X(DENSE_2, "dense_2.weight", dense_2.matrix, EMBD, DENSE)                   \
     X(DENSE_3, "dense_3.weight", dense_3.matrix, DENSE, EMBD)
 
@@ -75,6 +88,9 @@ enum {
 #undef GW_X
     GW_WEIGHTS
 };
+/* A model with per-layer embeddings has all of these. */
+#define GW_PER_LAYER_EMBEDDINGS (1ull << GW_WEIGHT_PLE_GATE | 1ull << GW_WEIGHT_PLE_OUT | 1ull << GW_WEIGHT_PLE_POST_NORM \
+                                 | 1ull << GW_WEIGHT_PLE_TABLE | 1ull << GW_WEIGHT_PLE_PROJ | 1ull << GW_WEIGHT_PLE_NORM)
 _Static_assert(GW_WEIGHTS <= 64, "a set of weights is 64 bits");
 
 enum { GW_NORM_RMS, GW_NORM_LAYER };
@@ -104,6 +120,8 @@ typedef struct {
     uint32_t pattern, window;
     float attn_cap, logit_cap;   /* soft caps: c tanh(x / c); 0: none */
     bool scales_embedding;       /* by the square root of the width */
+    bool unit_scale;             /* attention scores are q k, without a scale */
+    bool norms_values;           /* RMS norm of each head's values, without a weight */
     bool space_prefix;           /* default of a tokenizer by score */
     uint32_t wide_queries;       /* with that many layers, queries are scaled by n_embd / n_head, not by head_dim */
     const char *pre;             /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
@@ -124,7 +142,7 @@ enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
 typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
     uint32_t window;          /* attention reaches the last `window` positions, the token's own included; 0: all */
-    uint32_t kv_owner;        /* the layer whose cache attention reads; so far always the layer itself */
+    uint32_t kv_owner;        /* the layer whose cache attention reads: this one or an earlier one */
     int rope;                 /* GW_ROPE_… */
 } gw_layer_shape;
 
@@ -133,6 +151,8 @@ typedef struct {
     const gw_arch *arch;
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
     uint32_t n_dense;                         /* rows of dense_2; 0: the file does not say */
+    uint32_t n_ple;                           /* width of a layer's own embedding of a token; 0: there are none */
+    uint32_t n_owners;                        /* layers below this one own their keys and values, later ones do not */
     uint32_t window, pattern;                 /* window: the largest of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
     gw_rope rope[GW_ROPES];

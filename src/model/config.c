@@ -2,6 +2,7 @@
 #include "model/config.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,15 +45,48 @@ static int read_size(const job *j, const char *key, uint32_t otherwise, double l
     return 0;
 }
 
+/* The same for each layer, where a file may have an array: into layer[l], a field of gw_layer_shape. */
+static int read_each(const job *j, const char *key, uint32_t otherwise, double most, size_t field) {
+    gw_config *c = j->c;
+    char room[KEY];
+    const gw_entry *e = find(j, key);
+    const double *listed = e && e->value.type == GW_GGUF_ARRAY ? gw_store_numbers(j->s, e) : NULL;
+    bool array = e && e->value.type == GW_GGUF_ARRAY;
+    uint32_t size;
+    if (array && (!listed || e->count != c->n_layer))
+        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\na number, or one per layer: %u\n%llu",
+                       whole_key(j, key, room), c->n_layer, (unsigned long long)e->count);
+    if (!array) {
+        int bad = read_size(j, key, otherwise, 1, most, &size);
+        if (bad) return bad;
+    }
+    for (uint32_t l = 0; l < c->n_layer; l++) {
+        double v = listed ? listed[l] : size;
+        if (!(v >= 1 && v <= most) || v != floor(v)) return bad_value(j, key, "whole numbers from 1", v);
+        *(uint32_t *)((char *)&c->layer[l] + field) = (uint32_t)v;
+    }
+    return 0;
+}
+#define EACH(field) offsetof(gw_layer_shape, field)
+
+/* 0 in a file without the key. */
+static int read_optional(const job *j, const char *key, double most, uint32_t *out) {
+    *out = 0;
+    return find(j, key) ? read_size(j, key, 1, 0, most, out) : 0;
+}
+
 static int read_sizes(const job *j) {
     gw_config *c = j->c;
+    uint32_t experts;
     int bad;
     if ((bad = read_size(j, "context_length", 0, 1, GW_MAX_CONTEXT, &c->n_ctx_train))) return bad;
     if ((bad = read_size(j, "embedding_length", 0, 8, 65536, &c->n_embd))) return bad;
     if ((bad = read_size(j, "block_count", 0, 1, GW_MAX_LAYERS, &c->n_layer))) return bad;
-    if ((bad = read_size(j, "feed_forward_length", 0, 8, 1 << 20, &c->layer->n_ff))) return bad;
+    if ((bad = read_each(j, "feed_forward_length", 0, 1 << 20, EACH(n_ff)))) return bad;
+    if ((bad = read_optional(j, "embedding_length_per_layer_input", 65536, &c->n_ple))) return bad;
+    if ((bad = read_optional(j, "expert_count", 0, &experts))) return bad;
     if ((bad = read_size(j, "attention.head_count", 0, 1, 1024, &c->n_head))) return bad;
-    return read_size(j, "attention.head_count_kv", c->n_head, 1, 1024, &c->layer->n_head_kv);
+    return read_each(j, "attention.head_count_kv", c->n_head, 1024, EACH(n_head_kv));
 }
 
 /* A key that must have this one value, where a file has it. */
@@ -64,23 +98,30 @@ static int check_same(const job *j, const char *key, uint32_t value, const char 
     return bad_value(j, key, expected, gw_is_number(e) ? e->value.number : NAN);
 }
 
+/* Reads the size of heads, of layers with a window (`local`) and of others, and checks what must agree with it. */
 static int read_heads(const job *j) {
     gw_config *c = j->c;
-    gw_layer_shape *all = c->layer;
     char expected[64];
     uint32_t otherwise = c->n_embd / c->n_head;
-    int bad = read_size(j, "attention.key_length", otherwise, 8, GW_MAX_HEAD_DIM, &all->head_dim);
+    gw_rope *global = &c->rope[GW_ROPE_GLOBAL], *local = &c->rope[GW_ROPE_LOCAL];
+    int bad = read_size(j, "attention.key_length", otherwise, 8, GW_MAX_HEAD_DIM, &global->head_dim);
     if (bad) return bad;
-    if (all->head_dim % 8) return bad_value(j, "attention.key_length", "a multiple of 8", all->head_dim);
-    if (c->n_head % all->n_head_kv) {
-        snprintf(expected, sizeof expected, "a multiple of head_count_kv = %u", all->n_head_kv);
+    bad = read_size(j, "attention.key_length_swa", global->head_dim, 8, GW_MAX_HEAD_DIM, &local->head_dim);
+    if (bad) return bad;
+    if (global->head_dim % 8) return bad_value(j, "attention.key_length", "a multiple of 8", global->head_dim);
+    if (local->head_dim % 8) return bad_value(j, "attention.key_length_swa", "a multiple of 8", local->head_dim);
+    for (uint32_t l = 0; l < c->n_layer; l++) {
+        if (c->n_head % c->layer[l].n_head_kv == 0) continue;
+        snprintf(expected, sizeof expected, "a multiple of head_count_kv = %u", c->layer[l].n_head_kv);
         return bad_value(j, "attention.head_count", expected, c->n_head);
     }
-    if ((bad = check_same(j, "attention.value_length", all->head_dim, ", as key_length"))) return bad;
+    if ((bad = check_same(j, "attention.value_length", global->head_dim, ", as key_length"))) return bad;
+    if ((bad = check_same(j, "attention.value_length_swa", local->head_dim, ", as key_length_swa"))) return bad;
     bool causal = !c->arch->policy->bidirectional;
     if ((bad = check_same(j, "attention.causal", causal, causal ? ": what follows is not seen" : ": all is seen")))
         return bad;
-    return check_same(j, "rope.dimension_count", all->head_dim, ", whole heads");
+    if ((bad = check_same(j, "rope.dimension_count_swa", local->head_dim, ", whole heads"))) return bad;
+    return check_same(j, "rope.dimension_count", global->head_dim, ", whole heads");
 }
 
 /* --- real numbers --- */
@@ -130,7 +171,7 @@ static int read_reals(const job *j) {
     int bad = read_positive(j, layer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
                             layer ? 1e-5 : 1e-6, &eps);
     gw_rope *rope = c->rope;
-    for (int r = 0; r < GW_ROPES; r++) rope[r] = (gw_rope){ .head_dim = c->layer->head_dim, .scale = 1 };
+    for (int r = 0; r < GW_ROPES; r++) rope[r].scale = 1;
     if (!bad && a->rope_base > 0) bad = read_positive(j, "rope.freq_base", a->rope_base, &rope[GW_ROPE_GLOBAL].base);
     if (!bad && a->pattern)
         bad = read_positive(j, "rope.freq_base_swa", a->rope_base_local, &rope[GW_ROPE_LOCAL].base);
@@ -138,7 +179,8 @@ static int read_reals(const job *j) {
     c->eps = (float)eps;
     c->embedding_scale = a->scales_embedding ? sqrtf((float)c->n_embd) : 1;
     bool wide = c->n_layer == a->wide_queries;
-    c->query_scale = 1.0f / sqrtf(wide ? (float)c->n_embd / c->n_head : (float)c->layer->head_dim);
+    c->query_scale = 1.0f / sqrtf(wide ? (float)c->n_embd / c->n_head : (float)rope[GW_ROPE_GLOBAL].head_dim);
+    if (a->unit_scale) c->query_scale = 1;
     return 0;
 }
 
@@ -174,7 +216,26 @@ static int read_pattern(const job *j, const double **listed) {
     return 0;
 }
 
-/* All layers take the sizes that were read into the first; windows and RoPE differ. */
+/* Layers without keys and values use those of the last layer of their kind that has some (transformers'
+ * kv_sharing_modes). */
+static int read_owners(const job *j) {
+    gw_config *c = j->c;
+    uint32_t shared;
+    const char *key = "attention.shared_kv_layers";
+    int bad = read_optional(j, key, c->n_layer - 1, &shared);
+    c->n_owners = c->n_layer - shared;
+    for (uint32_t l = 0; l < c->n_layer && !bad; l++) {
+        uint32_t owner = gw_min(l, c->n_owners - 1);
+        while (c->layer[owner].rope != c->layer[l].rope && owner) owner--;
+        const gw_layer_shape *a = &c->layer[owner], *b = &c->layer[l];
+        if (a->rope != b->rope || a->n_head_kv != b->n_head_kv)
+            return bad_value(j, key, "layers that an earlier layer of the same kind has keys for", shared);
+        c->layer[l].kv_owner = owner;
+    }
+    return bad;
+}
+
+/* Windows, RoPE, and what depends on them. */
 static int read_layers(const job *j) {
     gw_config *c = j->c;
     const char *key = "attention.sliding_window";
@@ -187,12 +248,11 @@ static int read_layers(const job *j) {
     for (uint32_t l = 0; l < c->n_layer; l++) {
         bool local = c->window && (listed ? listed[l] != 0 : l % c->pattern != c->pattern - 1);
         gw_layer_shape *layer = &c->layer[l];
-        *layer = c->layer[0];
         layer->window = local ? c->window : 0;
         layer->rope = local ? GW_ROPE_LOCAL : GW_ROPE_GLOBAL;
-        layer->kv_owner = l;
+        layer->head_dim = c->rope[layer->rope].head_dim;
     }
-    return 0;
+    return read_owners(j);
 }
 
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {

@@ -8,7 +8,7 @@
 
 /* out = norm(x), over groups of `width` columns each; add: out += norm(x). Without weights there is no norm: then x
  * itself. x and out may be the same. */
-typedef struct { int kind; float eps; } gw_norm_rule;   /* GW_NORM_* */
+typedef struct { int kind; float eps; bool unweighted; } gw_norm_rule;   /* GW_NORM_*; unweighted: w is not read */
 void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add);
 
 /* angles[n][head_dim]: cosines, then sines, of positions pos … pos + n - 1, scaled, times base^(-2i/head_dim) /

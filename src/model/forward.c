@@ -3,30 +3,32 @@
 #include "model/elements.h"
 #include "model/top.h"
 
+#include <math.h>
 #include <string.h>
 
 /* y[i] = w[i] x for `count` matrices that take the same x. wide: see gw_matmul. */
 static void linear(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool wide) {
-    const gw_matrix *matrix[3];
-    float *out[3];
+    const gw_matrix *matrix[3] = { 0 };
+    float *out[3] = { 0 };
     for (int i = 0; i < count; i++) matrix[i] = &w[i]->matrix, out[i] = y[i].at;
     gw_matmul(&s->ops, x.at, gw_ld(x.columns), x.n, matrix, out, count, wide);
     for (int i = 0; i < count; i++) gw_add_bias(s->ops.pool, y[i], w[i]->bias);
 }
 
 static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
-    gw_norm_rule rule = { s->config->arch->norm, s->config->eps };
+    gw_norm_rule rule = { s->config->arch->norm, s->config->eps, false };
     gw_normalise(s->ops.pool, rule, w, x.columns, x, out, false);
 }
 
+/* w NULL: without a weight. */
 static void norm_heads(gw_state *s, const gw_norm *w, uint32_t head_dim, gw_view x) {
-    gw_norm_rule rule = { s->config->arch->norm, s->config->eps };
+    gw_norm_rule rule = { s->config->arch->norm, s->config->eps, !w };
     gw_normalise(s->ops.pool, rule, w, head_dim, x, x, false);
 }
 
 /* x += norm(h) */
 static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
-    gw_norm_rule rule = { s->config->arch->norm, s->config->eps };
+    gw_norm_rule rule = { s->config->arch->norm, s->config->eps, false };
     gw_normalise(s->ops.pool, rule, w, x.columns, h, x, true);
 }
 
@@ -51,7 +53,28 @@ void gw_forward_begin(gw_state *s, int n_segments) {
     int n = 0;
     for (int i = 0; i < n_segments; i++) n += b->segments[i].n;
     b->n_segments = n_segments;
-    b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = n;
+    b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = b->ple.n = n;
+}
+
+static void scale(gw_view x, float by) {
+    for (int t = 0; t < x.n; t++)
+        for (uint32_t j = 0; j < x.columns; j++) gw_row(x, t)[j] *= by;
+}
+
+/* p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) / sqrt(2), for all layers at once. */
+static void embed_per_layer(gw_state *s, const int32_t *ids) {
+    const gw_config *c = s->config;
+    const gw_weights *w = s->weights;
+    gw_view p = s->batch.ple;
+    float *table = gw_row(p, GW_BATCH), by = sqrtf((float)c->n_ple), half = sqrtf(0.5f);
+    linear(s, s->batch.x, (const gw_linear *[]){ &w->ple_proj }, &p, 1, true);
+    scale(p, 1.0f / sqrtf((float)c->n_embd));
+    norm_heads(s, &w->ple_norm, c->n_ple, p);
+    for (int t = 0; t < p.n; t++) {
+        float *row = gw_row(p, t);
+        gw_matrix_row(&w->ple_table, (size_t)ids[t], table);
+        for (uint32_t j = 0; j < p.columns; j++) row[j] = (row[j] + table[j] * by) * half;
+    }
 }
 
 void gw_forward_embed(gw_state *s, const int32_t *ids) {
@@ -73,6 +96,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
                 gw_rope_angles(gw_row(b->angles[r], p->row), p->n, p->pos, &c->rope[r],
                                r == GW_ROPE_GLOBAL ? w->rope_factors : NULL);
     }
+    if (c->n_ple) embed_per_layer(s, ids);
 }
 
 /* Returns the cache that a layer's keys and values are in. */
@@ -81,34 +105,51 @@ static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer) {
     return &s->kv.layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];
 }
 
-/* k and v of all tokens, q of those from `first` on. */
-static void project(gw_state *s, const gw_layer *w, int first) {
+/* k and v of all tokens, unless another layer owns them; q of those from `first` on. Without a weight for values, these
+ * are the keys before their norm. */
+static void project(gw_state *s, const gw_layer *w, bool owns, int first) {
     gw_batch *b = &s->batch;
-    const gw_linear *all[] = { &w->k, &w->v, &w->q };
-    const gw_view out[] = { b->k, b->v, b->q };
-    linear(s, b->h, all, out, first == 0 ? 3 : 2, true);
-    gw_view q = gw_from(b->q, first);
-    if (first > 0 && q.n > 0) linear(s, gw_from(b->h, first), all + 2, &q, 1, true);
+    const gw_linear *all[3];
+    gw_view out[3], q = gw_from(b->q, first);
+    int n = 0;
+    if (owns) all[n] = &w->k, out[n++] = b->k;
+    if (owns && w->v.matrix.type) all[n] = &w->v, out[n++] = b->v;
+    if (first == 0) all[n] = &w->q, out[n++] = b->q;
+    if (n) linear(s, b->h, all, out, n, true);
+    if (first > 0 && q.n > 0) linear(s, gw_from(b->h, first), (const gw_linear *[]){ &w->q }, &q, 1, true);
+    if (!owns || w->v.matrix.type) return;
+    for (int t = 0; t < b->k.n; t++) memcpy(gw_row(b->v, t), gw_row(b->k, t), b->k.columns * sizeof(float));
 }
 
-void gw_forward_keep(gw_state *s, uint32_t layer, int first) {
+/* Stores keys and values of the batch's tokens in the cache of a layer that owns them. */
+static void store(gw_state *s, uint32_t layer) {
     const gw_layer *w = &s->weights->layers[layer];
     const gw_layer_shape *shape = &s->config->layer[layer];
     const gw_kv_layer *cache = cache_of(s, layer);
     gw_batch *b = &s->batch;
-    b->q.columns = b->a.columns = s->config->n_head * shape->head_dim;
-    b->k.columns = b->v.columns = shape->n_head_kv * shape->head_dim;
-    gw_view q = gw_from(b->q, first);
-
-    norm(s, &w->attn_norm, b->x, b->h);
-    project(s, w, first);
     norm_heads(s, &w->k_norm, shape->head_dim, b->k);
+    if (s->config->arch->norms_values) norm_heads(s, NULL, shape->head_dim, b->v);
     rope(s, b->k, shape, 0, 1.0f);
     for (int i = 0; i < b->n_segments; i++) {
         const gw_segment *p = &b->segments[i];
         for (int t = 0; t < p->n; t++)
             gw_kv_store(cache, p->cache + p->pos + t, gw_row(b->k, p->row + t), gw_row(b->v, p->row + t));
     }
+}
+
+void gw_forward_keep(gw_state *s, uint32_t layer, int first) {
+    const gw_layer *w = &s->weights->layers[layer];
+    const gw_layer_shape *shape = &s->config->layer[layer];
+    bool owns = shape->kv_owner == layer;
+    gw_batch *b = &s->batch;
+    b->q.columns = b->a.columns = s->config->n_head * shape->head_dim;
+    b->k.columns = b->v.columns = shape->n_head_kv * shape->head_dim;
+    gw_view q = gw_from(b->q, first);
+
+    if (!owns && q.n == 0) return;
+    norm(s, &w->attn_norm, b->x, b->h);
+    project(s, w, owns, first);
+    if (owns) store(s, layer);
     if (q.n == 0) return;
     norm_heads(s, &w->q_norm, shape->head_dim, q);
     rope(s, q, shape, first, s->config->query_scale);
@@ -144,6 +185,21 @@ void gw_forward_attend(gw_state *s, uint32_t layer, int first) {
     add(s, &w->post_attn_norm, h, x);
 }
 
+/* x += norm(linear(activation(linear(x)) * p[layer])) */
+static void add_per_layer(gw_state *s, uint32_t layer, int first) {
+    const gw_layer *w = &s->weights->layers[layer];
+    gw_batch *b = &s->batch;
+    uint32_t n = s->config->n_ple;
+    gw_view x = gw_from(b->x, first), gate = b->gate, p = b->up, h = b->h;
+    gate.columns = p.columns = n;
+    gate.n = p.n = h.n = x.n;
+    for (int t = 0; t < x.n; t++) memcpy(gw_row(p, t), gw_row(b->ple, first + t) + layer * n, n * sizeof(float));
+    linear(s, x, (const gw_linear *[]){ &w->ple_gate }, &gate, 1, true);
+    gw_activate(s->ops.pool, s->config->arch->act, gate, p);
+    linear(s, gate, (const gw_linear *[]){ &w->ple_out }, &h, 1, true);
+    add(s, &w->ple_norm, h, x);
+}
+
 void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
     const gw_layer *w = &s->weights->layers[layer];
     gw_batch *b = &s->batch;
@@ -159,6 +215,8 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
     gw_activate(s->ops.pool, s->config->arch->act, gate, up);
     linear(s, gated ? gate : up, (const gw_linear *[]){ &w->down }, &h, 1, false);
     add(s, &w->post_ffw_norm, h, x);
+    if (s->config->n_ple) add_per_layer(s, layer, first);
+    if (w->scale) scale(x, *w->scale);
 }
 
 void gw_forward_hidden(gw_state *s) { norm(s, &s->weights->output_norm, s->batch.x, s->batch.h); }

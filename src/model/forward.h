@@ -3,6 +3,7 @@
  *   each layer:   h = norm(x);  q, k, v = linear(h);  rope(norm(q)), rope(norm(k));  keep k, v
  *                 x += norm(linear(attention(q)))
  *                 h = norm(x);  x += norm(linear(activation(linear(h)) * linear(h)))
+ *                 [x += norm(linear(activation(linear(x)) * p[layer]));  x *= scale]
  *   logits = cap(linear(norm(x)))
  * A step without weights is skipped. No threads, no SIMD, no memory management. */
 #ifndef GW_FORWARD_H
@@ -33,6 +34,7 @@ typedef struct {
     gw_view q, a;             /* [n_head * head_dim]  queries; attention's result */
     gw_view k, v;             /* [n_head_kv * head_dim] */
     gw_view gate, up;         /* [n_ff] */
+    gw_view ple;              /* [n_layer * n_ple] p: each layer's own input of a token; one row more, for scratch */
     gw_view angles[GW_ROPES]; /* [head_dim]  RoPE's cosines and sines of each row; at NULL: no RoPE */
 } gw_batch;
 

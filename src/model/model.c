@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, CONTEXT, DENSE, NONE };
+enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, CONTEXT, DENSE, PLE, ALL_PLE, ONE, NONE };
 
 #define LAYER_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_layer, field), columns, rows, true },
 #define MODEL_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_weights, field), columns, rows, false },
@@ -31,6 +31,9 @@ static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
     case HALF_HEAD: return c->rope[GW_ROPE_GLOBAL].head_dim / 2;
     case CONTEXT: return c->n_ctx_train;
     case DENSE: return c->n_dense;
+    case PLE: return c->n_ple;
+    case ALL_PLE: return c->n_ple * c->n_layer;
+    case ONE: return 1;
     default: return c->n_vocab;
     }
 }
@@ -38,6 +41,9 @@ static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
 static bool is_vector(int weight) { return weights[weight].rows == NONE; }
 
 /* --- which tensor is which weight --- */
+
+/* What a layer needs only if it owns its keys and values. */
+#define OWNED (1ull << GW_WEIGHT_K | 1ull << GW_WEIGHT_V | 1ull << GW_WEIGHT_K_NORM)
 
 /* "blk.12.attn_q.weight" -> 12 and "attn_q.weight"; NULL for other names */
 static const char *layer_name(const char *name, uint32_t *layer) {
@@ -54,7 +60,10 @@ static gw_bound find_weight(const gw_file *f, const char *name) {
     const char *rest = layer_name(name, &layer);
     for (int w = 0; w < GW_WEIGHTS; w++) {
         bool fits = weights[w].of_layer ? rest && layer < f->config.n_layer : !rest;
-        if (fits && !strcmp(weights[w].name, rest ? rest : name)) return (gw_bound){ w, layer };
+        if (!fits || strcmp(weights[w].name, rest ? rest : name)) continue;
+        /* Files may have keys and values that no layer reads. */
+        if (rest && f->config.layer[layer].kv_owner != layer && OWNED >> w & 1) break;
+        return (gw_bound){ w, layer };
     }
     return (gw_bound){ GW_WEIGHTS, 0 };
 }
@@ -109,19 +118,19 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     return 0;
 }
 
-/* One of the dense layers is of no use without the other. */
-static uint64_t required_of(const gw_file *f) {
+/* One of the dense layers is of no use without the other. layer: n_layer for weights of no layer. */
+static uint64_t required_of(const gw_file *f, uint32_t layer) {
+    const gw_config *c = &f->config;
     const uint64_t dense = 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3;
-    bool any = f->has[f->config.n_layer] & dense;
-    return f->config.arch->required | (any ? dense : 0);
+    bool any = f->has[c->n_layer] & dense, owns = layer == c->n_layer || c->layer[layer].kv_owner == layer;
+    return (c->arch->required & ~(owns ? 0 : OWNED)) | (any ? dense : 0) | (c->n_ple ? GW_PER_LAYER_EMBEDDINGS : 0);
 }
 
 static int check_all_bound(gw_file *f) {
-    uint64_t required = required_of(f);
     for (uint32_t l = 0; l <= f->config.n_layer; l++)
         for (int w = 0; w < GW_WEIGHTS; w++) {
             bool belongs = weights[w].of_layer == (l < f->config.n_layer);
-            if (!belongs || !(required >> w & 1) || f->has[l] >> w & 1) continue;
+            if (!belongs || !(required_of(f, l) >> w & 1) || f->has[l] >> w & 1) continue;
             char layer[16] = "";
             if (weights[w].of_layer) snprintf(layer, sizeof layer, "blk.%u.", l);
             return gw_fail(&f->error, GW_E_MISSING_TENSOR, "tensor %s%s\nin the file\nmissing", layer, weights[w].name);
@@ -273,7 +282,12 @@ static uint64_t hash_rules(const gw_config *c) {
     uint8_t is_global[GW_MAX_LAYERS];
     for (uint32_t l = 0; l < c->n_layer; l++) is_global[l] = !c->layer[l].window;
     uint64_t h = gw_hash(strlen(c->arch->name), c->arch->name, strlen(c->arch->name));
-    return gw_hash(gw_hash(h, rules, sizeof rules), is_global, c->n_layer);
+    h = gw_hash(gw_hash(h, rules, sizeof rules), is_global, c->n_layer);
+    bool alike = c->n_owners == c->n_layer && !c->n_ple;
+    for (uint32_t l = 1; l < c->n_layer && alike; l++)
+        alike = c->layer[l].head_dim == first->head_dim && c->layer[l].n_head_kv == first->n_head_kv
+             && c->layer[l].n_ff == first->n_ff;
+    return alike ? h : gw_hash(h + c->n_ple, c->layer, c->n_layer * sizeof *c->layer);
 }
 
 uint64_t gw_file_hash(const gw_file *f) {

@@ -27,7 +27,7 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
         const gw_layer_shape *layer = &c->layer[l];
         head = (uint32_t)gw_max(head, layer->head_dim);
         kv = (uint32_t)gw_max(kv, layer->n_head_kv * layer->head_dim);
-        ff = (uint32_t)gw_max(ff, layer->n_ff);
+        ff = (uint32_t)gw_max(gw_max(ff, layer->n_ff), c->n_ple);
     }
     uint32_t q = c->n_head * head;
     b->x = s->x = take(a, rows, c->n_embd);
@@ -38,6 +38,7 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
     b->v = take(a, GW_BATCH, kv);
     b->gate = take(a, GW_BATCH, ff);
     b->up = take(a, GW_BATCH, ff);
+    if (c->n_ple) b->ple = take(a, GW_BATCH + 1, c->n_ple * c->n_layer);
     for (int r = 0; r < GW_ROPES; r++)
         if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = take(a, rows, c->rope[r].head_dim);
     if (c->arch->policy->generates) s->state.logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
@@ -248,10 +249,11 @@ static bool find_step(gw_session *s) {
 
 static bool is_last_block(const gw_session *s) { return s->end == s->n_ids; }
 
-/* Returns the first row of the batch whose result in this layer is used. In the last layer that is the prompt's last
- * token, unless all logits, vectors or a look are wanted; other tokens only leave keys and values there. */
+/* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and values
+ * on, that is the prompt's last token, unless all logits, vectors or a look are wanted; other tokens only leave keys and
+ * values there. */
 static int first_wanted(const gw_session *s) {
-    if (s->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_layer) return 0;
+    if (s->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners) return 0;
     return is_last_block(s) ? s->state.batch.n - 1 : s->state.batch.n;
 }
 

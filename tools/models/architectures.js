@@ -259,7 +259,9 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
-  if (group === 'attn_q_norm' || group === 'attn_k_norm') return 1.4;
+  // Scores of Gemma 4 are not scaled, so its norms are smaller.
+  const sharp = s.architecture === 'gemma4' ? 1.4 / Math.sqrt(Math.sqrt(shape[0])) : 1.4;
+  if (group === 'attn_q_norm' || group === 'attn_k_norm') return sharp;
   if (shape.length === 1) return 1;
   return (!qkNorm && /^attn_(q|k|qkv)$/.test(group) ? 1.4 : 1) / Math.sqrt(shape[0]);
 }
