@@ -270,7 +270,7 @@ export class Vocabulary {
   /** The file's own; '': Gemma's (template.js), for its files that have none; null: there is none. */
   get templateSource() {
     const architecture = this.#native.text('architecture') ?? '';
-    return this.#native.text('chat_template') || (/^gemma\d*$/.test(architecture) ? '' : null);
+    return this.#native.text('chat_template') || (/^gemma[23]?$/.test(architecture) ? '' : null);
   }
 
   /** @returns {Promise<ChatTemplate>} */

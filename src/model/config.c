@@ -84,7 +84,10 @@ static int read_sizes(const job *j) {
     if ((bad = read_size(j, "block_count", 0, 1, GW_MAX_LAYERS, &c->n_layer))) return bad;
     if ((bad = read_each(j, "feed_forward_length", 0, 1 << 20, EACH(n_ff)))) return bad;
     if ((bad = read_optional(j, "embedding_length_per_layer_input", 65536, &c->n_ple))) return bad;
-    if ((bad = read_optional(j, "expert_count", 0, &experts))) return bad;
+    if ((bad = read_optional(j, "expert_count", 65536, &experts))) return bad;
+    if (experts)
+        return gw_fail(j->e, GW_E_UNSUPPORTED_ARCH, "%s with a mixture of experts\na dense model\n%u experts",
+                       c->arch->name, experts);
     if ((bad = read_size(j, "attention.head_count", 0, 1, 1024, &c->n_head))) return bad;
     return read_each(j, "attention.head_count_kv", c->n_head, 1024, EACH(n_head_kv));
 }

@@ -249,9 +249,9 @@ static bool find_step(gw_session *s) {
 
 static bool is_last_block(const gw_session *s) { return s->end == s->n_ids; }
 
-/* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and values
- * on, that is the prompt's last token, unless all logits, vectors or a look are wanted; other tokens only leave keys and
- * values there. */
+/* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and
+ * values on, that is the prompt's last token, unless all logits, vectors or a look are wanted; other tokens only leave
+ * keys and values there. */
 static int first_wanted(const gw_session *s) {
     if (s->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners) return 0;
     return is_last_block(s) ? s->state.batch.n - 1 : s->state.batch.n;

@@ -1,6 +1,6 @@
-/* spm: SentencePiece's BPE (Kudo and Richardson 2018): of all adjacent symbols join the best pair, the leftmost on ties,
- * until none is left. The best pair is the one whose joined text is the piece with the highest score; where a file has
- * merges (Gemma 4), the pair whose merge comes first. */
+/* spm: SentencePiece's BPE (Kudo and Richardson 2018): of all adjacent symbols join the best pair, the leftmost on
+ * ties, until none is left. The best pair is the one whose joined text is the piece with the highest score; where a
+ * file has merges (Gemma 4), the pair whose merge comes first. */
 #ifndef GW_SPM_H
 #define GW_SPM_H
 

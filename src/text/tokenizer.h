@@ -1,8 +1,8 @@
 /* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE by score ("llama") or by
- * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: it is fed pieces one by one, finished once, then
- * immutable. Decoding is the exact inverse of encoding, for every text: nothing is normalised. So a U+2581 in a text,
- * which is how a vocabulary by score writes a blank, is one more unknown character and comes back as it was (Hugging
- * Face reads it as a blank, and then it is lost). */
+ * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: it is fed pieces
+ * one by one, finished once, then immutable. Decoding is the exact inverse of encoding, for every text: nothing is
+ * normalised. So a U+2581 in a text, which is how a vocabulary by score writes a blank, is one more unknown character
+ * and comes back as it was (Hugging Face reads it as a blank, and then it is lost). */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 

@@ -67,7 +67,8 @@ static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) {
     return v->ends[id] - gw_piece_begin(v, id);
 }
 
-/* Lowest id of that text (BY_MERGES: highest of the normal ones), or -1: among the normal pieces (those that merging may make), or among all. */
+/* Lowest id of that text (BY_MERGES: highest of the normal ones), or -1: among the normal pieces (those that merging
+ * may make), or among all. */
 int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
 int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
 

@@ -48,6 +48,16 @@ const GEMMA = `{{ bos_token }}
 {%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
 `;
 
+/** Gemma 4: turns with other names, and a system turn. */
+const GEMMA4 = `{{- bos_token -}}
+{%- for turn in messages -%}
+  {{- '<|turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\n' -}}
+  {{- turn['content'] | trim -}}
+  {{- '<turn|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|turn>model\n' -}}{%- endif -%}
+`;
+
 /** Llama 3: a header names who speaks. */
 const LLAMA3 = `{{- bos_token }}
 {%- for turn in messages %}
@@ -82,5 +92,6 @@ export function chatTemplateOf(architecture, tokenizer) {
   if (architecture === 'gemma-embedding') return null;
   if (architecture === 'gemma3') return GEMMA3;
   if (tokenizer === 'gemma') return GEMMA;
+  if (tokenizer === 'gemma4') return GEMMA4;
   return { 'llama-bpe': LLAMA3, smollm: CHATML, qwen2: QWEN3 }[tokenizer] ?? null;
 }
