@@ -12,9 +12,9 @@ import { MODULES, PAGE_SCRIPTS, PARTS } from '../build/package.js';
 import { at } from '../support/proc.js';
 
 const KB = 1000;
-/** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state. What a page loads
- * and the package may be 2 % larger than they were at c9feb2b. */
-const LIMITS = { wasm: 390 * KB, scripts: 140 * KB, compressed: 45.9 * KB, package: 2237 * KB, visit: 150 * KB };
+/** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state, 10 for Gemma 4. What
+ * a page loads and the package, but for Gemma 4's part of the four modules, may be 2 % larger than at c9feb2b. */
+const LIMITS = { wasm: 400 * KB, scripts: 140 * KB, compressed: 45.9 * KB, package: 2277 * KB, visit: 150 * KB };
 const REQUIRED = [
   ...MODULES,
   ...PAGE_SCRIPTS,

@@ -61,7 +61,7 @@ export const ARCHITECTURES = {
     postNorms: true,
     qkNorm: true,
     tokenizer: 'gemma4',
-    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, ropeBaseSwa: 1e4, finalCap: 30 },
+    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, ropeBaseSwa: 1e4, finalCap: 30, perLayer: 0, sharedLayers: 0 },
   },
   'gemma-embedding': {
     keys: `${GEMMA3} dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out pooling_type`,
@@ -135,7 +135,7 @@ export function architectureKeys(s) {
     const value = s[property];
     const full = `${name}.${key}`;
     if (Array.isArray(value)) list.push([full, 'array', typeof value[0] === 'boolean' ? 'bool' : 'i32', value]);
-    else if (value) list.push([full, type, value]);
+    else if (value || value === 0) list.push([full, type, value]);
   }
   return list;
 }
