@@ -113,7 +113,9 @@ test('keys of a wrong type, or with a meaning that the recipe does not have, are
     ['tiny', 'gemma3.attention.layer_norm_rms_epsilon', 'string', '1e-6'],
     ['tiny', 'gemma3.final_logit_softcapping', 'f32', -1],
     ['tiny', 'tokenizer.ggml.eos_token_id', 'string', '1'],
-    ['llama-f32', 'llama.attention.head_count_kv', 'array', 'u32', [2, 2, 2, 2]],
+    ['llama-f32', 'llama.attention.head_count_kv', 'array', 'u32', [2, 2]],
+    ['llama-f32', 'llama.attention.head_count_kv', 'array', 'u32', [2, 2, 2, 0]],
+    ['llama-f32', 'llama.feed_forward_length', 'array', 'string', ['512', '512', '512', '512']],
     ['gpt2-f32', 'gpt2.attention.layer_norm_epsilon', 'bool', 'string'],
   ])) {
     const error = await refuses(edited(name, withKey(key, ...entry)), 'bad-metadata');

@@ -124,7 +124,6 @@ const FAMILIES = {
     sharedLayers: 3,
     perLayer: 256,
     turning: 16,
-    finalCap: 8,
   },
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
@@ -245,6 +244,7 @@ export const MODELS = {
   ...embedders,
   // Its logits are larger, and all of them at the cap would be all alike.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
+  'gemma4-outliers': { ...families['gemma4-outliers'], finalCap: 100 },
   'gemma3-outliers': {
     ...FAMILY,
     architecture: 'gemma3',
