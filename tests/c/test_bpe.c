@@ -306,9 +306,33 @@ TEST(unknown_tokenizers_are_refused) {
         gw_tokenizer *t = BEGIN("a b");
         CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = models[i], .pre = "gpt-2" }, &e), GW_E_BAD_TOKENIZER);
         CHECK_TEXT(e.what, "tokenizer.ggml.model");
-        CHECK_TEXT(e.expected, "llama or gpt2");
+        CHECK_TEXT(e.expected, "llama, gpt2 or gemma4");
         gw_tokenizer_free(t);
     }
+}
+
+/* Gemma 4's kind: U+2581 is a blank, merges go over characters, of two pieces with one text the later one counts, and a
+ * character without a piece becomes its bytes. */
+TEST(merges_over_characters) {
+    static const char *const pieces[] = { "\xE2\x96\x81", "a", "b", "ab", ("\xE2\x96\x81" "a"), "ab" };
+    gw_error e = { 0 };
+    gw_tokenizer *t = gw_tokenizer_new();
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        CHECK_INT(gw_tokenizer_add_piece(t, name, (size_t)snprintf(name, sizeof name, "<0x%02X>", b)), 0);
+        CHECK_INT(gw_tokenizer_add_type(t, GW_TOKEN_BYTE), 0);
+    }
+    for (int i = 0; i < 6; i++) {
+        CHECK_INT(gw_tokenizer_add_piece(t, pieces[i], strlen(pieces[i])), 0);
+        CHECK_INT(gw_tokenizer_add_type(t, GW_TOKEN_NORMAL), 0);
+    }
+    add_merge(t, "a b");
+    add_merge(t, "\xE2\x96\x81 a");
+    CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gemma4" }, &e), 0);
+    CHECK_TEXT(ids_of(t, " ab", 0), "256 261");
+    CHECK_TEXT(ids_of(t, " aa", 0), "260 257");
+    CHECK_TEXT(ids_of(t, "b\xC3\xA9\n", 0), "258 195 169 10");
+    gw_tokenizer_free(t);
 }
 
 TEST(bpe_merges_said_twice_and_state) {

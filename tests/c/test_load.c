@@ -190,7 +190,7 @@ static const bad_file bad_files[] = {
     { TINY_EMPTY_ARRAY, "tokenizer.ggml.tokens", 0, 0,
       GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "" },
     { TINY_SET_KEY, "tokenizer.ggml.model", 0, "bert",
-      GW_E_BAD_TOKENIZER, "tokenizer.ggml.model", "llama or gpt2", "bert" },
+      GW_E_BAD_TOKENIZER, "tokenizer.ggml.model", "llama, gpt2 or gemma4", "bert" },
     { TINY_DROP_KEY, "tokenizer.ggml.scores", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "0" },
     { TINY_SHORT_ARRAY, "tokenizer.ggml.scores", 0, 0,
       GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "39" },
