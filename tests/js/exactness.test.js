@@ -16,8 +16,8 @@ import { testModel } from './models.js';
 const TYPES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0'];
 /** Architectures take different ways through the recipe, which is the same in every build: each is tried with one. */
 const FAMILY = {
-  simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32'],
-  relaxed: ['llama-q4_0', 'qwen3-q4_k_m'],
+  simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32', 'gemma4-values-f32'],
+  relaxed: ['llama-q4_0', 'qwen3-q4_k_m', 'gemma4-q4_0'],
 };
 /** Kernels of floats are the same in both builds. */
 const OWN = {

@@ -128,7 +128,7 @@ test('of no layer: the tokens of any prompt, also of one that the context has no
 });
 
 test("the last layer's lens is the model's own answer; looking changes nothing", async (t) => {
-  for (const name of ['tiny', 'gemma2-q8_0', 'qwen3-q4_k_m']) {
+  for (const name of ['tiny', 'gemma2-q8_0', 'qwen3-q4_k_m', 'gemma4-q4_0']) {
     const model = await open(t, name, { threads: 2 });
     const text = 'some words, and more of them';
     const before = await model.generate(text, { maxTokens: 1, temperature: 0, logprobs: 4 }).result();

@@ -88,7 +88,7 @@ test('a retry goes on from what was kept aside', async (t) => {
   assert.deepEqual([b.tokens, b.usage], [a.tokens, a.usage]);
 });
 
-for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4_0', 'qwen3-bf16']) {
+for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4_0', 'qwen3-bf16', 'gemma4-q8_0']) {
   test(`bit for bit: ${name}`, async (t) => {
     await testModel(name); // two may not make it at once
     for (const kvType of name === 'tiny' || name === 'gemma2-q4_k_m' ? ['auto', 'f32', 'i16', 'q8_0'] : ['auto']) {
