@@ -45,21 +45,19 @@ static int read_size(const job *j, const char *key, uint32_t otherwise, double l
     return 0;
 }
 
-/* The same for each layer, where a file may have an array: into layer[l], a field of gw_layer_shape. */
+/* Reads a field of gw_layer_shape for every layer: from a number, or from an array with one for each layer. */
 static int read_each(const job *j, const char *key, uint32_t otherwise, double most, size_t field) {
     gw_config *c = j->c;
     char room[KEY];
+    uint32_t size = 0;
     const gw_entry *e = find(j, key);
-    const double *listed = e && e->value.type == GW_GGUF_ARRAY ? gw_store_numbers(j->s, e) : NULL;
     bool array = e && e->value.type == GW_GGUF_ARRAY;
-    uint32_t size;
+    const double *listed = array ? gw_store_numbers(j->s, e) : NULL;
+    int bad = array ? 0 : read_size(j, key, otherwise, 1, most, &size);
+    if (bad) return bad;
     if (array && (!listed || e->count != c->n_layer))
         return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\na number, or one per layer: %u\n%llu",
                        whole_key(j, key, room), c->n_layer, (unsigned long long)e->count);
-    if (!array) {
-        int bad = read_size(j, key, otherwise, 1, most, &size);
-        if (bad) return bad;
-    }
     for (uint32_t l = 0; l < c->n_layer; l++) {
         double v = listed ? listed[l] : size;
         if (!(v >= 1 && v <= most) || v != floor(v)) return bad_value(j, key, "whole numbers from 1", v);
