@@ -3,7 +3,6 @@
  * count of what must not happen: console errors, exceptions, violations of the security policy.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { after } from 'node:test';
@@ -12,6 +11,7 @@ import puppeteer from 'puppeteer-core';
 import { loadModel } from '../../js/index.node.js';
 import { storytellerTag } from '../../tools/build/page.js';
 import { serve } from '../../tools/serve.js';
+import { CHROMIUM_FLAGS, which } from '../../tools/support/proc.js';
 import { testModel } from '../js/models.js';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -27,14 +27,8 @@ export const testedIn = (name, one) =>
 
 /** Bytes a millisecond. */
 const SLOW = 3000;
-const CHROMIUM_FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
+const FLAGS = [
+  ...CHROMIUM_FLAGS,
   // For each window Chromium gets two pages of its own ready, for its address bar: half of what a tab takes.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
 ];
@@ -46,11 +40,6 @@ function executable(variable, names) {
   const found = names.map(which).find(Boolean);
   if (!found) throw new Error(`no ${names.join(' or ')} here: name one in ${variable}`);
   return found;
-}
-
-/** @param {string} name */
-function which(name) {
-  return spawnSync('sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).stdout.trim();
 }
 
 /** @type {Map<BrowserName, Promise<import('puppeteer-core').Browser>>} */
@@ -82,7 +71,7 @@ export function launch(name, options) {
     ...options,
     headless: true,
     executablePath: executable('GW_CHROMIUM', ['chromium', 'chromium-browser', 'google-chrome']),
-    args: CHROMIUM_FLAGS,
+    args: FLAGS,
   });
 }
 

@@ -14,6 +14,7 @@ import { loadModel } from '../../js/index.node.js';
 import { byteCharacters, tokenizerKeys, vocabularyOf } from '../../tools/models/bpe-vocab.js';
 import { makeModel } from '../../tools/models/make-model.js';
 import { tokenizerJson, trainMerges } from '../../tools/models/train-bpe.js';
+import { MODELS } from './models.js';
 import { Oracle } from './oracle.js';
 import { comparable, texts } from './texts.js';
 
@@ -24,20 +25,7 @@ const TRAINED_ON = 100_000;
 const CONTROL = 3;
 const USER = 4;
 const BUILD = fileURLToPath(new URL('../../build/', import.meta.url));
-const TINY = {
-  architecture: /** @type {const} */ ('gemma3'),
-  seed: 3,
-  layers: 6,
-  dModel: 64,
-  ffn: 128,
-  heads: 4,
-  kvHeads: 1,
-  headDim: 32,
-  window: 16,
-  context: 512,
-  type: /** @type {const} */ ('Q4_0'),
-  chatTemplate: null,
-};
+const TINY = { ...MODELS.tiny, architecture: /** @type {const} */ ('gemma3'), chatTemplate: null };
 /** Ends of runs, breaks in blanks, both cases, what only some call blanks, numbers of all kinds, marks. */
 const ODD = [
   "'s",

@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import esbuild from 'esbuild';
 import puppeteer from 'puppeteer-core';
 import { PARTS } from '../build/package.js';
-import { Trouble, at } from '../support/proc.js';
+import { CHROMIUM_FLAGS, Trouble, at } from '../support/proc.js';
 import { serve } from '../serve.js';
 import { testEnvironment } from '../build/setup.js';
 import { MODULES as PEERS } from './peers.js';
@@ -26,15 +26,6 @@ const ENTRIES = [
   'tools/bench/page.js',
   ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
-];
-const CHROMIUM_FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
 ];
 /** A visit may take long: a peer at one thread reads 1024 tokens in minutes. */
 const TIMEOUT = 3600e3;

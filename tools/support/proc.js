@@ -32,6 +32,17 @@ export function which(name) {
   return '';
 }
 
+/** For a headless Chromium run by root that must not use the network. */
+export const CHROMIUM_FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
 /** Standard output of a short program, '' when it fails. @param {string} program @param {string[]} args */
 export function output(program, args) {
   const got = spawnSync(program, args, { encoding: 'utf8', cwd: root });

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import esbuild from 'esbuild';
 import puppeteer from 'puppeteer-core';
-import { at } from '../support/proc.js';
+import { CHROMIUM_FLAGS, at } from '../support/proc.js';
 import { serve } from '../serve.js';
 import { testEnvironment } from '../build/setup.js';
 
@@ -11,15 +11,6 @@ const PAGE = at('build', 'greedy', 'page');
 const HTML =
   '<!doctype html><title>greedy</title><link rel="icon" href="data:,">' +
   '<script type="module" src="greedy-page.js"></script>';
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
 
 /** Bundled, so that workers find what they import. */
 async function buildPage() {
@@ -49,7 +40,7 @@ export async function followInChromium(file, led, threads) {
   const browser = await puppeteer.launch({
     executablePath: testEnvironment().GW_CHROMIUM,
     headless: true,
-    args: FLAGS,
+    args: CHROMIUM_FLAGS,
     protocolTimeout: 3600e3,
     networkEnabled: false,
   });
