@@ -5,42 +5,10 @@ const HEAD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 1
 const SIMD = [...HEAD, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
 /** Of splats: i8x16.relaxed_swizzle, i16x8.relaxed_dot_i8x16_i7x16_s, i32x4.relaxed_dot_i8x16_i7x16_add_s: all that
  * the kernels use. What they compute is another question: gw_prove_build. */
+// biome-ignore format: one byte a line says nothing
 const RELAXED = [
-  ...HEAD,
-  33,
-  1,
-  31,
-  0,
-  65,
-  1,
-  253,
-  15,
-  65,
-  2,
-  253,
-  15,
-  253,
-  128,
-  2,
-  65,
-  3,
-  253,
-  15,
-  253,
-  146,
-  2,
-  65,
-  4,
-  253,
-  15,
-  65,
-  5,
-  253,
-  15,
-  253,
-  147,
-  2,
-  11,
+  ...HEAD, 33, 1, 31, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 65, 3, 253, 15, 253, 146, 2, 65, 4, 253, 15, 65,
+  5, 253, 15, 253, 147, 2, 11,
 ];
 
 /** `isolated`: threads can share memory; `reason`: why not. */
