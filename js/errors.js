@@ -29,7 +29,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-saved': 'A saved conversation that is damaged.',
   'engine-fault': 'The engine computes wrongly on this platform.',
   'index-failed': 'A search index could not be read or changed.',
-  'embedding-model': 'The model makes vectors of texts, and cannot go on with them.',
+  'embedding-model': 'The model only embeds texts; it cannot generate any.',
   'unsupported-source': 'A model source that cannot be read here.',
   'unsupported-variant': 'An engine variant that cannot run here.',
   'unsupported-platform': 'There is no WebAssembly SIMD.',
@@ -92,11 +92,11 @@ export function show(value) {
 /** @param {string[]} words */
 export const inBraces = (words) => (words.length ? `{ ${words.slice(0, 8).join(', ').slice(0, 200)} }` : '{}');
 
-/** Of messages to a model that has no form for them. */
+/** Returns the error for messages to a model without a chat template. */
 export function noTemplate() {
   return new GemmaError(
     'missing-template',
-    'this model has no chat template: it goes on with strings and ids, and takes' + ' no messages',
+    'this model has no chat template: pass a string or token ids instead of messages',
     { expected: 'tokenizer.chat_template', got: 'none' },
   );
 }

@@ -358,7 +358,7 @@ export class Model extends HeaderModel {
 
   #goesOn() {
     if (!this.info.embedding) return;
-    throw new GemmaError('embedding-model', 'this model makes vectors of texts, and cannot go on with them', {
+    throw new GemmaError('embedding-model', 'this model only embeds texts; it cannot generate any', {
       expected: 'embed()',
     });
   }

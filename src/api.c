@@ -307,7 +307,7 @@ void gw_match_free(gw_model *m, gw_matcher *x) {
 
 static int no_sampler(gw_model *m) {
     if (m->sampler) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved, and that goes on with texts\n"
+    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved, and that generates text\n"
                    "load state %d", m->loader.state);
 }
 

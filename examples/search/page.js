@@ -52,7 +52,7 @@ const take = (source) =>
     const loaded = await loadModel(source, { onProgress: ({ loaded: done, total }) => showProgress(done, total) });
     if (!loaded.info.embedding) {
       await loaded.dispose();
-      return say('That model goes on with texts; this page needs one that makes vectors of them.');
+      return say('That model generates text; this page needs one that embeds texts.');
     }
     await model?.dispose();
     model = loaded;

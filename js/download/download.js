@@ -15,7 +15,7 @@ import { CachedFile } from './cached-file.js';
 
 /** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'done'
  *   | 'failed'} State */
-/** The states of a download, and those that may follow each.
+/** The states of a download.
  *   planned     nothing was asked yet
  *   probing     the cache and the server are asked which versions of the file they have
  *   starting    the server has answered and there is no usable copy: next() begins one

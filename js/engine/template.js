@@ -18,7 +18,7 @@ const OTHER = '\ufdd2';
 /** Tokens around calls and results that some files have as pieces of any text: users' texts must not name them. */
 const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
 
-/** What Gemma's files say, for those that say nothing: text of a system message goes before the first question. */
+/** Used for Gemma files without a template. A system message is put before the first question. */
 const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
 {%- if m.role == 'system' %}{% set ns.lead = m.content + '\\n\\n' %}{% else %}
 {{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}

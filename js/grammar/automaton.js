@@ -4,7 +4,7 @@
  * So every rule reads something before it returns, and left recursion is the only endless loop.
  *
  * Large repetitions count instead of being unrolled, in the register that each frame of the engine's stack has. A
- * counted repetition inside another becomes a rule of its own. The members of an object use the register for the set of
+ * counted repetition inside another becomes a separate rule. The members of an object use the register for the set of
  * members so far.
  */
 import { hasHalfPair } from './nodes.js';

@@ -51,7 +51,7 @@ export class Ordering {
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
     const named = sort(members.filter(({ once }) => once));
     const free = members.filter(({ once }) => !once);
-    // A required member without a name of its own follows the named ones.
+    // Required members without a fixed name follow the named ones.
     const needed = free.filter(({ required }) => required);
     const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
     const rest = others ? choice(free.map(written)) : NOTHING;

@@ -24,7 +24,7 @@ export async function reloadOnce() {
     if (sessionStorage.getItem(TRIED)) return false;
     sessionStorage.setItem(TRIED, '1');
   } catch {
-    return false; // no storage: nobody could tell the second time from the first
+    return false; // without storage a second reload cannot be told from the first
   }
   location.reload();
   return new Promise(() => {});

@@ -54,13 +54,13 @@ export function freeLock({ path, owner }) {
   });
 }
 
-/** A process may have no file to spare, or another one holds this: the next look tells, and a lock that stays is
- * silent from now on. @param {() => void} f */
+/** Ignores a failure: the process may be out of file descriptors, or another one may hold the file. The next look at the
+ * lock shows the outcome. @param {() => void} f */
 function unlessFailing(f) {
   try {
     f();
   } catch {
-    /* nobody waits for it */
+    /* see above */
   }
 }
 

@@ -1,8 +1,8 @@
 /* segments: what an index keeps in files. Each change of it is a file of its own, written whole or not at all and never
  * again: "GWV2", the length of a JSON text, a checksum of two words (of the file's name, and of the file with zeros in
  * place of the checksum), the text, blanks up to a multiple of four bytes, then the vectors as little-endian float32.
- * Its name is its stamp: a number, greater than those that were there, and the writer. "GWV1" had no checksum: such
- * files are refused. */
+ * Its name is its stamp: a number greater than all others in the folder, and the writer. Files of "GWV1" have no checksum
+ * and are refused. */
 import { checksum } from '../download/checksum.js';
 import { GemmaError } from '../errors.js';
 

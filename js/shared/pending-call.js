@@ -95,7 +95,7 @@ export class PendingCall {
   /** @param {Attempt} attempt @param {Step} expected @param {Step} [got] */
   #differs({ call }, expected, got) {
     this.fail(
-      new GemmaError('worker-failed', 'the engine was lost, and the next one does not go on where it was', {
+      new GemmaError('worker-failed', 'the engine was lost, and the next one gave another answer', {
         expected: `token ${expected.ids}`,
         got: got ? `${got.ids}` : 'the end',
       }),

@@ -8,7 +8,7 @@
  *
  * Where a helper is says `at`, a machine of four states. Who changes it is in brackets:
  *   HERE        asleep, or inside as `inside` counts
- *   AWAY + i    outside, at work at pure item i; nobody waits for it yet   [helper, from HERE, before its inside--]
+ *   AWAY + i    outside, working on pure item i; the caller does not wait yet  [helper, from HERE, before its inside--]
  *   PUTTING     outside, putting the result where it belongs; the caller waits   [helper, from AWAY + i]
  *   LATE        outside, at work still; the caller does the item itself, and what the helper makes is dropped
  *               [caller, from AWAY + i]

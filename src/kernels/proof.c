@@ -1,5 +1,5 @@
-/* proof: gw_prove_kernels (proof.h): products that are small enough to compute while a model loads, by the kernels as
- * the engine has compiled them by then, and by the reference. */
+/* proof: see proof.h. Computes products that are small enough for the time of a load, by the kernels as the JavaScript
+ * engine has compiled them by then, and by the reference, and compares them. */
 #include "kernels/proof.h"
 #include "file/types.h"
 #include "kernels/kernels.h"

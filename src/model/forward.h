@@ -66,7 +66,7 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* The same for one token, but only the logits of `exact` and those that may be the greatest of the others; see
+/* The same for one token, but only the logits of `exact` and the candidates for the greatest of the others; see
  * gw_matmul_top. */
 void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n, const gw_rows *rows);
 /* The same for the logits of some rows; returns false, and computes nothing, if these are many. */

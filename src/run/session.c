@@ -112,7 +112,7 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
 
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     if (s->state.config->arch->policy->generates) return take_ids(s, ids, n);
-    return gw_fail(s->error, GW_E_BAD_STATE, "evaluation\na model that goes on with texts\none that makes vectors of them");
+    return gw_fail(s->error, GW_E_BAD_STATE, "evaluation\na model that generates text\none that only embeds texts");
 }
 
 /* A causal pack is one batch. Kernels read whole blocks of rows, beyond the last text too, and its cache is no longer
@@ -284,7 +284,7 @@ static int give_rows(gw_session *s) {
     return GW_RUN_LOGITS;
 }
 
-/* Computes the logits behind the last token, at least those that are wanted. */
+/* Computes the last token's logits: all of them, or at least the wanted ones. */
 static void give_last(gw_session *s) {
     int token = s->state.batch.n - 1;
     s->logit_first = s->n_ids - 1;

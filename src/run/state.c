@@ -253,7 +253,7 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
                                          (unsigned long long)io->hash, (unsigned long long)hash);
     kv->pos = s->n_ids = io->head.pos;
     kv->low = io->head.low;
-    gw_kv_reserve(kv, 0);   /* rings may be shorter than those that were saved */
+    gw_kv_reserve(kv, 0);   /* the saved rings may have been longer */
     kv->saved_pos = keeps_aside(kv) ? io->head.aside : 0;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* state: saves a session as bytes and restores it: ids, their keys and values, the sampler. A restored conversation
  * continues bit for bit as if it had never been interrupted, with any number of threads, in every build.
- * Order: a header, the ids, the sampler, then for each layer its rows of keys and of values (of layers with a window
- * those that the ring holds) and the ring rows saved for a retry; last a hash of all of that.
+ * Order: a header, the ids, the sampler, then for each layer its rows of keys and of values (for a layer with a window,
+ * the rows in the ring) and the ring rows saved for a retry; last a hash of everything before it.
  * A state fits one model, one type of cache and one GW_LAYOUT; others are rejected before anything changes. The bytes
  * are untrusted: every number is checked against the session, every row for what kernels rely on. The contents of rows
  * cannot be checked: forged ones change what a model answers. Little-endian machines only. */

@@ -154,7 +154,7 @@ static void sort_by_stack(gw_item *p, uint32_t n) {
 
 static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
 
-/* Sets the bits of tokens that are more than their text: those that end texts, and those that the grammar names. */
+/* Sets the bits of end tokens and of tokens that the grammar names. */
 static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->words.n_ends; i++) {
         uint32_t id = (uint32_t)m->words.ends[i];

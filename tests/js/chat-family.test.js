@@ -1,5 +1,5 @@
 /* Conversations with models of every family: each through its own form, with its own control tokens and ends; what has
- * no form says so, and goes on with strings and ids. */
+ * no form says so, and takes strings and ids. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -114,7 +114,7 @@ test("a Gemma file without a template has Gemma's form", async (t) => {
   }
 });
 
-test('a model without a chat template says so, and goes on with strings and ids', async (t) => {
+test('a model without a chat template says so, and takes strings and ids', async (t) => {
   for (const spec of [
     { architecture: 'gpt2', dModel: 64, heads: 4 },
     { architecture: 'llama', chatTemplate: null },

@@ -50,6 +50,6 @@ export async function loadMaker({ source, label }, signal, onProgress) {
   await model.dispose();
   throw new PageError(
     'This model was not made for searching.',
-    'It goes on with texts. Choose one that makes vectors of them: EmbeddingGemma.',
+    'It generates text. Choose one that embeds texts: EmbeddingGemma.',
   );
 }
