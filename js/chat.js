@@ -4,7 +4,7 @@
 /** @import { Generation, Hooks } from './generation.js' */
 /** @import { AnswerOptions, Bytes, ChatMessage, Format, GenerateOptions, ValueOf } from './options.js' */
 /** @import { Prefixes } from './saved.js' */
-import { GemmaError, show } from './errors.js';
+import { ModelError, show } from './errors.js';
 import {
   GENERATE_OPTIONS,
   bytes,
@@ -115,7 +115,7 @@ export class Chat {
       const last = this.#messages[this.#messages.length - 1];
       const ours = /^(assistant|model)$/.test(last.role);
       if (text === undefined && last.toolCalls) {
-        throw new GemmaError('bad-state', 'the last answer calls', { expected: 'results of that', got: 'none' });
+        throw new ModelError('bad-state', 'the last answer calls', { expected: 'results of that', got: 'none' });
       }
       const begin = text ?? (ours ? last.content : '');
       return { messages: this.#messages.slice(0, ours ? -1 : undefined), begin, prefix: this.#prefixes.next };
@@ -140,13 +140,13 @@ export class Chat {
 
   #check() {
     if (!this.#busy) return;
-    throw new GemmaError('bad-state', 'this chat is still answering', { expected: 'its end', got: 'another call' });
+    throw new ModelError('bad-state', 'this chat is still answering', { expected: 'its end', got: 'another call' });
   }
 
   /** Why nothing can be answered again. */
   #silence() {
     this.#check();
-    return new GemmaError('bad-state', 'nothing was said yet', { expected: 'a question', got: 'none' });
+    return new ModelError('bad-state', 'nothing was said yet', { expected: 'a question', got: 'none' });
   }
 
   /** With the chat's own, of which undefined takes none away.
@@ -232,7 +232,7 @@ export function checkMessages(messages) {
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
     const { role, content, aborted, toolCalls } = message ?? {};
     if (!ROLES.includes(role)) {
-      throw new GemmaError('bad-option', `role of message ${i}`, {
+      throw new ModelError('bad-option', `role of message ${i}`, {
         expected: `one of ${ROLES.join(', ')}`,
         got: show(role),
       });

@@ -4,7 +4,7 @@
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
 /** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, TokenLogprob, ToolCall } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
-import { GemmaError } from './errors.js';
+import { ModelError } from './errors.js';
 import { onAbort } from './rpc/signals.js';
 
 const ACK_EVERY = 16;
@@ -65,7 +65,7 @@ export class Generation {
   /** Iterates the steps, with token ids. */
   steps() {
     if (this.#iterated) {
-      throw new GemmaError('bad-state', 'an answer can be iterated once; use result() or text()');
+      throw new ModelError('bad-state', 'an answer can be iterated once; use result() or text()');
     }
     this.#iterated = true;
     this.#free = this.#awaited;
@@ -214,7 +214,7 @@ export class Generation {
     try {
       return await Promise.race([this.#sent.answer, ignored]);
     } catch (error) {
-      if (!signal.aborted || /** @type {GemmaError} */ (error).code !== 'aborted') throw error;
+      if (!signal.aborted || /** @type {ModelError} */ (error).code !== 'aborted') throw error;
       return emptyResult(args);
     } finally {
       unsubscribe();

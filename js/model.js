@@ -17,7 +17,7 @@ import { Connection } from './rpc/connection.js';
 import { ReconnectingConnection } from './rpc/reconnecting.js';
 import { onAbort } from './rpc/signals.js';
 import { environment } from './platform/env.js';
-import { GemmaError, abortError, noTemplate, show, wrapped } from './errors.js';
+import { ModelError, abortError, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS,
@@ -99,7 +99,7 @@ export async function partsOf(source, { signal, headers, token, hub, cache: want
 function checkDigests(sha256, files) {
   const got = sha256 === undefined ? files : [sha256].flat().length;
   if (got === files) return;
-  throw new GemmaError('bad-option', 'sha256', { expected: `${files}, one for each file`, got });
+  throw new ModelError('bad-option', 'sha256', { expected: `${files}, one for each file`, got });
 }
 
 /** @param {Format | null} [format] */
@@ -134,7 +134,7 @@ export async function openEngine(source, options, headerOnly = false) {
     });
     return { connection, info, parts: descriptors };
   } catch (error) {
-    connection.kill(new GemmaError('disposed', 'the model was not loaded'));
+    connection.kill(new ModelError('disposed', 'the model was not loaded'));
     throw error;
   } finally {
     feeders.close();
@@ -199,7 +199,7 @@ export class HeaderModel {
   }
 
   /** When the worker, or one of its threads, dies or freezes: why. All calls have failed then, with the same error;
-   * after a restart this is about the new worker. @returns {Promise<GemmaError>} */
+   * after a restart this is about the new worker. @returns {Promise<ModelError>} */
   get lost() {
     return this.connection.lost;
   }
@@ -212,7 +212,7 @@ export class HeaderModel {
 
   /** Frees the worker, its threads and the heap. */
   async dispose() {
-    await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
+    await this.connection.close(new ModelError('disposed', 'the model was disposed of'));
   }
 
   /** Where the symbol is not known yet nobody can call it. */
@@ -227,7 +227,7 @@ export class HeaderModel {
       return await this.connection.call(method, args, { signal, onEvent }).answer;
     } catch (error) {
       // The worker does not know the signal's reason.
-      const isAbort = signal?.aborted && /** @type {GemmaError} */ (error).code === 'aborted';
+      const isAbort = signal?.aborted && /** @type {ModelError} */ (error).code === 'aborted';
       throw isAbort ? abortError(signal) : error;
     }
   }
@@ -254,7 +254,7 @@ export class HeaderModel {
     for (let i = 0; i < length; i++) {
       const id = ids[i];
       if (!(Number.isInteger(id) && id >= 0 && id <= top)) {
-        throw new GemmaError('bad-token', 'token id', { expected: `0 to ${top}`, got: show(id) });
+        throw new ModelError('bad-token', 'token id', { expected: `0 to ${top}`, got: show(id) });
       }
       list.push(id);
     }
@@ -284,7 +284,7 @@ export class Model extends HeaderModel {
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
     if (options.tools?.length && !('messages' in described)) {
-      throw new GemmaError('bad-option', 'tools', { expected: 'a prompt of messages', got: show(prompt) });
+      throw new ModelError('bad-option', 'tools', { expected: 'a prompt of messages', got: show(prompt) });
     }
     return this.#generation(() => described, options, {});
   }
@@ -358,7 +358,7 @@ export class Model extends HeaderModel {
 
   #goesOn() {
     if (!this.info.embedding) return;
-    throw new GemmaError('embedding-model', 'this model only embeds texts; it cannot generate any', {
+    throw new ModelError('not-generative', 'this model only embeds texts; it cannot generate any', {
       expected: 'embed()',
     });
   }

@@ -3,7 +3,7 @@
 /** @import { HubSource } from './download/hub.js' */
 /** @import { Progress, ToolCall } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
-import { GemmaError, inBraces, show } from './errors.js';
+import { ModelError, inBraces, show } from './errors.js';
 import { MAX_THREADS } from './protocol.js';
 
 /** @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
@@ -143,7 +143,7 @@ export function jsonOption(name, value) {
   } catch (cause) {
     // Of a circular structure the following lines draw the circle.
     const [reason] = /** @type {Error} */ (cause).message.split('\n');
-    throw new GemmaError('bad-option', `The ${name} must be JSON: ${reason}. Pass only what JSON can hold.`, { cause });
+    throw new ModelError('bad-option', `The ${name} must be JSON: ${reason}. Pass only what JSON can hold.`, { cause });
   }
 }
 
@@ -293,7 +293,7 @@ export function checkValue(name, value, { expected, fits, fault = show }) {
   if (value !== null && fits(value)) return;
   const secret = name === 'headers' || name === 'token';
   const got = secret ? '' : fault(value);
-  throw new GemmaError('bad-option', name, { expected, got });
+  throw new ModelError('bad-option', name, { expected, got });
 }
 
 /** @param {string} name @param {string[]} known */
@@ -306,7 +306,7 @@ function unknownOption(name, known) {
       return plain(word).slice(0, half) === plain(name).slice(0, half);
     });
   const expected = near ? `"${near}"?` : `one of ${known.join(', ')}`;
-  return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
+  return new ModelError('bad-option', `there is no option "${name}"`, { expected });
 }
 
 /** Returns the options that were given. @template {object} T @param {T} options @returns {Partial<T>} */
@@ -342,10 +342,10 @@ function postableTools({ tools = [], toolChoice: choice = 'auto', format }) {
   const names = list.map(({ name }) => name);
   if (typeof choice === 'object' && !names.includes(choice.name)) {
     const expected = list.length ? `one of the tools: ${names.join(', ')}` : 'a tool of that name among `tools`';
-    throw new GemmaError('bad-option', 'toolChoice', { expected, got: show(choice.name) });
+    throw new ModelError('bad-option', 'toolChoice', { expected, got: show(choice.name) });
   }
   if (!list.length || choice === 'none') return null;
-  if (format) throw new GemmaError('bad-option', 'format', { expected: 'none beside tools', got: show(format) });
+  if (format) throw new ModelError('bad-option', 'format', { expected: 'none beside tools', got: show(format) });
   return { list, choice };
 }
 

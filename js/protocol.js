@@ -2,7 +2,7 @@
  * protocol: every message between the client, its engine worker and helper threads, and the types of the values in
  * them. All other files import these types from here; this file imports no other layer but errors.
  */
-import { GemmaError } from './errors.js';
+import { ModelError } from './errors.js';
 
 // Where bytes come from and where they are kept
 
@@ -205,12 +205,12 @@ export const CREDIT = 64;
 /** @typedef {ReturnType<typeof packError>} PackedError */
 /** @param {unknown} error */
 export function packError(error) {
-  const ours = error instanceof GemmaError ? error : new GemmaError('worker-failed', String(error));
+  const ours = error instanceof ModelError ? error : new ModelError('worker-failed', String(error));
   const { code, what, expected, got, cause = '' } = ours;
   return { code, what, expected, got, cause: String(cause) };
 }
 
 /** @param {PackedError} packed */
 export function unpackError({ code, what, expected, got, cause }) {
-  return new GemmaError(code, what, { expected, got, cause: cause ? new Error(cause) : undefined });
+  return new ModelError(code, what, { expected, got, cause: cause ? new Error(cause) : undefined });
 }

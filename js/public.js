@@ -4,4 +4,4 @@ export { Chat } from './chat.js';
 export { Generation } from './generation.js';
 export { ModelCache, modelCache, openCache } from './download/cache.js';
 export { probe } from './probe.js';
-export { GemmaError, CODES } from './errors.js';
+export { ModelError, CODES } from './errors.js';

@@ -4,7 +4,7 @@
  * They may be a stranger's: what was said is checked like any messages; the engine checks the rest. */
 /** @import { Prefix } from './protocol.js' */
 /** @import { ChatMessage, GenerateOptions } from './options.js' */
-import { GemmaError, show } from './errors.js';
+import { ModelError, show } from './errors.js';
 import { GENERATE_OPTIONS, biasEntries } from './options.js';
 
 const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
@@ -85,7 +85,7 @@ function parsed(json) {
     if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
   } catch (error) {
     // Else it is no JSON at all.
-    if (error instanceof GemmaError) throw error;
+    if (error instanceof ModelError) throw error;
   }
   throw damaged('messages, as JSON');
 }
@@ -108,12 +108,12 @@ function prefixOf(prefix) {
 
 /** @param {string} expected @param {string} [got] */
 function damaged(expected, got = 'others') {
-  return new GemmaError('bad-saved', 'the saved conversation is damaged, or none', { expected, got });
+  return new ModelError('bad-saved', 'the saved conversation is damaged, or none', { expected, got });
 }
 
 /** @param {unknown} version */
 function newer(version) {
-  return new GemmaError(
+  return new ModelError(
     'bad-saved',
     `The saved conversation has version ${show(version)}, and this release reads the versions 1 to ${VERSION}. Load it with` +
       ' the release that saved it.',

@@ -1,7 +1,7 @@
 /* schemas: what is given as a JSON schema, as the JSON that the worker takes: a JSON Schema itself, or an object of a
  * schema library that implements Standard JSON Schema (standardschema.dev). Everything else is refused: it would not
  * constrain an answer at all. Loaded when an answer is first constrained. */
-import { GemmaError } from './errors.js';
+import { ModelError } from './errors.js';
 import { jsonOf } from './options.js';
 
 /** Values of one schema, and characters of its texts: more cannot be compiled, and copying them would block the page for
@@ -28,7 +28,7 @@ function schemaCheck(plain) {
 }
 
 /** @param {string} most */
-const tooLarge = (most) => new GemmaError('format-too-complex', `The schema has more than ${most}.`);
+const tooLarge = (most) => new ModelError('format-too-complex', `The schema has more than ${most}.`);
 
 /** Returns a schema as JSON, converted by its library if it is a Standard Schema. Throws `bad-option`.
  * @param {string} name of the option @param {any} schema */
@@ -37,7 +37,7 @@ export function schemaOf(name, schema) {
     const standard = schema?.['~standard'];
     const convert = standard?.jsonSchema?.input;
     if (standard && !convert) {
-      throw new GemmaError(
+      throw new ModelError(
         'bad-option',
         `\`${name}\` is a schema of ${standard.vendor} that does not convert itself to` +
           ' JSON Schema. Convert it first: zod 4.2 and ArkType 2.1.28 can by themselves, Valibot by toStandardJsonSchema().',
@@ -48,10 +48,10 @@ export function schemaOf(name, schema) {
       ? closed(jsonOf(convert({ target: 'draft-2020-12' }), false, schemaCheck(false)))
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
-    if (cause instanceof GemmaError) throw cause;
+    if (cause instanceof ModelError) throw cause;
     // Of a circular structure the following lines draw the circle.
     const [reason] = String(/** @type {any} */ (cause)?.message ?? cause).split('\n');
-    throw new GemmaError(
+    throw new ModelError(
       'bad-option',
       `\`${name}\` must be a JSON Schema: ${reason}. Pass plain JSON, or an object of` +
         ' a schema library that implements Standard JSON Schema.',

@@ -3,7 +3,7 @@
 import { openFolder } from './search/folder-browser.js';
 import { deleteWith, openWith } from './search/open.js';
 
-export { GemmaError } from './errors.js';
+export { ModelError } from './errors.js';
 export { SearchIndex } from './search/index.js';
 
 async function compile() {

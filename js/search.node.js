@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { openFolder } from './search/folder-node.js';
 import { deleteWith, openWith } from './search/open.js';
 
-export { GemmaError } from './errors.js';
+export { ModelError } from './errors.js';
 export { SearchIndex } from './search/index.js';
 
 const compile = async () => WebAssembly.compile(await readFile(new URL('./gemma-simd128.wasm', import.meta.url)));

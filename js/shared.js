@@ -14,4 +14,4 @@ Object.assign(
 
 export { SharedModel, loadModel } from './shared/load.js';
 export { modelCache } from './download/cache.js';
-export { GemmaError } from './errors.js';
+export { ModelError } from './errors.js';

@@ -1,6 +1,6 @@
 /* worker: entry of the engine worker in browsers. */
 import { Host } from './engine/host.js';
-import { GemmaError } from './errors.js';
+import { ModelError } from './errors.js';
 import { MODULES } from './modules.js';
 import { Files, missing } from './platform/files.js';
 import { channelPort } from './platform/port-browser.js';
@@ -35,7 +35,7 @@ async function compile(name) {
     const why = /** @type {Error} */ (cause).message;
     // Browsers give no other sign of a policy than these words.
     const forbidden = /security policy|unsafe-eval|\bCSP\b/i.test(why);
-    if (forbidden) throw new GemmaError('unsupported-platform', FORBIDDEN, { cause });
+    if (forbidden) throw new ModelError('unsupported-platform', FORBIDDEN, { cause });
     throw new Error(`${address}: ${missing(cause)}`, { cause });
   }
 }

@@ -1,6 +1,6 @@
 /* page: an example of gemma-wasm/search: files become passages, passages vectors, and what is typed is answered with the
  * nearest passages. The index is kept: at the next visit nothing is embedded again. */
-import { GemmaError, loadModel } from '../../dist/index.js';
+import { ModelError, loadModel } from '../../dist/index.js';
 import { openIndex } from '../../dist/search.js';
 import { DIMENSIONS, Texts, vectorsBy } from './texts.js';
 
@@ -31,7 +31,7 @@ async function guarded(f) {
   try {
     await f();
   } catch (error) {
-    if (error instanceof GemmaError && error.code === 'aborted') return;
+    if (error instanceof ModelError && error.code === 'aborted') return;
     say(error instanceof Error ? error.message : String(error));
   } finally {
     at('progress').hidden = true;

@@ -2,7 +2,7 @@
 /** @import { ChatOptions } from '../chat.js' */
 /** @import { Model } from '../model.js' */
 import { createInterface } from 'node:readline/promises';
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
 
@@ -33,7 +33,7 @@ export async function interact(model, options) {
     try {
       await show(ask({ signal: answering.signal }));
     } catch (error) {
-      if (!(error instanceof GemmaError)) throw error;
+      if (!(error instanceof ModelError)) throw error;
       process.stderr.write(`${error.message}\n`);
     } finally {
       answering = null;

@@ -1,5 +1,5 @@
 /* exact-json: JSON whose integers keep all their digits: those that a number cannot hold are BigInts. */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 /** Stands before the digits of an integer that travels as a string; no text of a file begins so unescaped. */
@@ -19,7 +19,7 @@ export function parseExactly(text, name) {
     );
   } catch (error) {
     const got = error instanceof Error ? error.message : String(error);
-    throw new GemmaError('bad-format', `${name} is no JSON`, { expected: 'JSON', got });
+    throw new ModelError('bad-format', `${name} is no JSON`, { expected: 'JSON', got });
   }
 }
 

@@ -12,7 +12,7 @@ import { INSIDE, inside } from './inside.js';
 import { inspect } from './inspect.js';
 import { MATCH, match } from './match.js';
 import { print, using } from './output.js';
-import { GemmaError, loadModel } from '../index.node.js';
+import { ModelError, loadModel } from '../index.node.js';
 import { openHeader } from '../model.js';
 /** @import { Values } from './flags.js' */
 
@@ -164,7 +164,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
 /** @param {any} error @returns {number} the exit status */
 function report(error) {
   const usage = error instanceof UsageError;
-  const { code = '', what = '' } = error instanceof GemmaError ? error : {};
+  const { code = '', what = '' } = error instanceof ModelError ? error : {};
   process.stderr.write(`gemma-wasm: ${error.message}${code && ` (${code})`}\n${usage ? `\n${USAGE}` : ''}`);
   // `text`: what a file holds, no flag. Ids are those of --ids.
   return usage || (code === 'bad-option' && what !== 'text') || code === 'bad-token' ? 2 : 1;

@@ -1,7 +1,7 @@
 /* cache: lists and deletes cached models and estimates the storage. Loading fills the cache (download.js). */
 import { isComplete, isModel, isState, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
-import { GemmaError, failure, show } from '../errors.js';
+import { ModelError, failure, show } from '../errors.js';
 /** @import { Store } from '../protocol.js' */
 
 /** url: without secrets in its query; file: its last part; stored and total: bytes; complete: can be loaded without the
@@ -57,7 +57,7 @@ export class ModelCache {
   /** @param {string} key */
   async delete(key) {
     if (typeof key !== 'string' || !isModel(key)) {
-      throw new GemmaError('bad-option', 'key', { expected: 'the key of an entry of list()', got: show(key) });
+      throw new ModelError('bad-option', 'key', { expected: 'the key of an entry of list()', got: show(key) });
     }
     return this.#with((store) => store.remove(key));
   }
@@ -106,7 +106,7 @@ export function openCache(where) {
   const fits =
     typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
   if (fits) return new ModelCache(where);
-  throw new GemmaError('bad-option', 'the place of a cache', {
+  throw new ModelError('bad-option', 'the place of a cache', {
     expected: `a folder, or an object with the methods ${own.join(', ')}`,
     got: show(where),
   });

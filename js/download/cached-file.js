@@ -8,7 +8,7 @@
  *   a store gets no more time than a stalled connection
  *   one tab or process stores a file at a time (Store.lock); others wait while it makes progress, and read its copy */
 /** @import { Store } from '../protocol.js' */
-/** @import { GemmaError } from '../errors.js' */
+/** @import { ModelError } from '../errors.js' */
 /** @import { Journal } from './entries.js' */
 /** @import { EntryDeps } from './entry.js' */
 /** @import { Range } from './lanes.js' */
@@ -24,7 +24,7 @@ const INNOCENT = [
   'bad-option',
   'bad-part',
   'aborted',
-  'copy-damaged',
+  'cache-corrupt',
   'engine-fault',
 ];
 /** Interval of looking at another tab's progress. */
@@ -242,7 +242,7 @@ export class CachedFile {
   }
 
   /** Closes the copy, or removes it if it is no model.
-   * @param {string} digest that the bytes were found to have @param {GemmaError} [error] why loading failed */
+   * @param {string} digest that the bytes were found to have @param {ModelError} [error] why loading failed */
   async finish(digest, error) {
     const entry = this.#entry;
     this.#entry = undefined;
@@ -256,7 +256,7 @@ export class CachedFile {
     }
   }
 
-  /** @param {Entry} entry @param {string} digest @param {GemmaError} [error] */
+  /** @param {Entry} entry @param {string} digest @param {ModelError} [error] */
   async #leave(entry, digest, error) {
     if (this.#readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);

@@ -6,7 +6,7 @@
  * are removed first. */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
-import { GemmaError, failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 import { checksum } from './checksum.js';
 import { emptyJournal, isState, isWhole, readJournal } from './entries.js';
 import { Entry } from './entry.js';
@@ -90,7 +90,7 @@ export class ChatCache {
     const { length } = bytes;
     return this.#inTurn(async () => {
       if (length > limit) {
-        throw new GemmaError('cache-failed', 'a conversation to keep', {
+        throw new ModelError('cache-failed', 'a conversation to keep', {
           expected: `${limit} bytes at most (the option stateBytes)`,
           got: `${length}`,
         });
@@ -116,7 +116,7 @@ export class ChatCache {
   /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
   #inTurn(f) {
     const ended = this.#turn.then(f).catch((cause) => {
-      throw cause instanceof GemmaError ? cause : failure('cache-failed', 'the stored conversations', cause);
+      throw cause instanceof ModelError ? cause : failure('cache-failed', 'the stored conversations', cause);
     });
     this.#turn = ended.catch(() => {});
     return ended;
@@ -254,6 +254,6 @@ const lastUse = ({ file, journal }) => journal?.used ?? begunAt(file);
 /** Replaces errors of the store, but not ours, which mean an abort.
  * @template T @param {() => T} instead @returns {(error: unknown) => T} */
 const unlessOurs = (instead) => (error) => {
-  if (error instanceof GemmaError) throw error;
+  if (error instanceof ModelError) throw error;
   return instead();
 };

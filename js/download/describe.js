@@ -1,5 +1,5 @@
 /* describe: what a user gave as the source of a model, as descriptors that can be posted to the worker. */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { hubAddress, onHub } from './hub.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
@@ -20,7 +20,7 @@ export function describeSource(source, describeString, hub) {
   // Files that were chosen together come in any order.
   if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
   if (parts.length) return parts;
-  throw new GemmaError('unsupported-source', 'model source', { expected: 'at least one file', got: 'an empty list' });
+  throw new ModelError('unsupported-source', 'model source', { expected: 'at least one file', got: 'an empty list' });
 }
 
 /** The name of the first part stands for all. @param {Part} part @returns {Part[]} */
@@ -57,7 +57,7 @@ function describePart(source, describeString, hub) {
   if (isEntry(source)) return { descriptor: { kind: 'url', url: source.url, key: FILE.exec(source.key)?.[0] } };
   const bytes = iteratorOf(source);
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
-  throw new GemmaError('unsupported-source', 'model source', {
+  throw new ModelError('unsupported-source', 'model source', {
     expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, { repo, file, revision } or { repo, quant }',
     got: source?.constructor?.name ?? (source ? typeof source : String(source)),
   });
@@ -73,7 +73,7 @@ function describeText(text, describe) {
   } catch {
     /* Refused as well. */
   }
-  throw new GemmaError('unsupported-source', 'model source', { expected: 'a path or URL, without a password' });
+  throw new ModelError('unsupported-source', 'model source', { expected: 'a path or URL, without a password' });
 }
 
 /** Node does not pass Blobs of files between threads. @param {Blob} blob */

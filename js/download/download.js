@@ -5,7 +5,7 @@
 /** @import { Answer } from './http.js' */
 /** @import { Version } from './identity.js' */
 /** @import { Range } from './lanes.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { emptyJournal } from './entries.js';
 import { StallBudget, TUNING, withRetry } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
@@ -52,7 +52,7 @@ const MAGIC = 'GGUF';
  *   counted: (bytes: number, cached: boolean) => void,
  *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} DownloadDeps */
 /** The best whole copy. verified: it has the SHA-256 that the caller named; wrong: why another copy is not used.
- * @typedef {{ whole?: Entry, verified?: boolean, wrong?: GemmaError }} Found */
+ * @typedef {{ whole?: Entry, verified?: boolean, wrong?: ModelError }} Found */
 
 export class Download {
   /** @type {State} */
@@ -181,7 +181,7 @@ export class Download {
         if (!copy.complete || got !== sha256) await this.#file.mark(copy, false);
         return { whole: copy, verified: true, wrong };
       }
-      wrong = new GemmaError('sha256-mismatch', 'SHA-256 of the stored copy', { expected, got });
+      wrong = new ModelError('sha256-mismatch', 'SHA-256 of the stored copy', { expected, got });
       if (got && got !== sha256) await this.#file.mark(copy, true);
     }
     return { wrong };
@@ -205,7 +205,7 @@ export class Download {
   /** @param {string} lost the piece @param {unknown} [cause] why it could not be fetched again */
   #corrupt(lost, cause) {
     const got = cause ? `other ones, and none from the server: ${/** @type {Error} */ (cause).message}` : 'other ones';
-    return new GemmaError('copy-damaged', `${lost} of the stored copy of ${this.#requests.shown}`, {
+    return new ModelError('cache-corrupt', `${lost} of the stored copy of ${this.#requests.shown}`, {
       expected: 'the bytes that were stored',
       got,
       cause,
@@ -225,7 +225,7 @@ export class Download {
     } catch (error) {
       // Without access to the file there is none to its copy.
       if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
-      why = /** @type {GemmaError} */ (error).message;
+      why = /** @type {ModelError} */ (error).message;
     }
     if (verdict === 'changed') {
       answer = this.#requests.drop(answer);
@@ -242,7 +242,7 @@ export class Download {
     if (!whole) {
       throw (
         wrong ??
-        new GemmaError('unsupported-source', 'no whole copy, and not all of the address, is stored', {
+        new ModelError('unsupported-source', 'no whole copy, and not all of the address, is stored', {
           expected: 'its whole URL',
           got: this.#requests.shown,
         })
@@ -379,7 +379,7 @@ export class Download {
       await fetch();
     } catch (error) {
       const still = this.#file.lost(range.at) || lost;
-      throw /** @type {GemmaError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
+      throw /** @type {ModelError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
     }
     this.#deps.notice('mended', `${lost} of the stored copy was damaged, and was fetched again`);
   }
@@ -435,7 +435,7 @@ export class Download {
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }
 
-  /** @param {GemmaError} [error] why loading failed, if it did */
+  /** @param {ModelError} [error] why loading failed, if it did */
   async close(error) {
     const { digest } = this;
     clearInterval(this.#reporting);

@@ -1,6 +1,6 @@
 /* feeder: sources that the client holds (streams, iterables, bytes), in pieces that the worker asks for. */
 /** @import { ByteIterator, Part } from './describe.js' */
-import { GemmaError, reading } from '../errors.js';
+import { ModelError, reading } from '../errors.js';
 import { asBytes } from './describe.js';
 import { cutter } from './pump.js';
 
@@ -19,7 +19,7 @@ class ChunkFeeder {
       const { done, value } = await iterator.next();
       const bytes = done ? null : asBytes(value);
       if (done || bytes) return bytes;
-      throw new GemmaError('read-error', 'the model stream', {
+      throw new ModelError('read-error', 'the model stream', {
         expected: 'bytes',
         got: value?.constructor?.name ?? typeof value,
       });

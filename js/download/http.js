@@ -3,7 +3,7 @@
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { ErrorCode, ErrorDetails } from '../errors.js' */
 /** @import { Version } from './identity.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { cutter, pumpOf } from './pump.js';
 
 /** @type {Tuning} */
@@ -27,7 +27,7 @@ const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
 /** A failure that a retry can fix. after: ms to wait, if the server says so; stalled: after a silence since `since`. */
-export class TransientError extends GemmaError {
+export class TransientError extends ModelError {
   after = 0;
   stalled = false;
   since = 0;
@@ -220,7 +220,7 @@ export class Remote {
     const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
     const got = `status ${status}${after > 0 ? `, to be asked again in ${Math.ceil(after / 1000)} s` : ''}`;
     const code = status === 416 ? 'source-changed' : 'http-error';
-    const error = new (passes ? TransientError : GemmaError)(code, `${this.shown}: ${why}`, {
+    const error = new (passes ? TransientError : ModelError)(code, `${this.shown}: ${why}`, {
       expected: 'status 200',
       got,
     });

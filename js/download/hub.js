@@ -1,5 +1,5 @@
 /* hub: files on Hugging Face, or on a mirror of it, as addresses. */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 export const HUB = 'https://huggingface.co';
 
@@ -15,7 +15,7 @@ export const escape = (path) => path.split('/').map(encodeURIComponent).join('/'
 /** @param {HubSource} source @param {string | URL} [hub] */
 export function hubAddress({ repo, file, revision = 'main' }, hub = HUB) {
   if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
-    throw new GemmaError('unsupported-source', 'Hugging Face source', {
+    throw new ModelError('unsupported-source', 'Hugging Face source', {
       expected: '{ repo: "owner/name", file: "path.gguf" } or { repo, quant }',
       got: JSON.stringify({ repo, file }),
     });

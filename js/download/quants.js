@@ -1,7 +1,7 @@
 /* quants: of a repository whose file is not named, the one with the quantisation that is wanted. The list is the hub's
  * own: GET api/models/REPO/revision/REVISION, of which `siblings` are the files. Loaded when it is first used. */
 /** @import { HubSource } from './hub.js' */
-import { GemmaError, failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
 
 /** hub: of a mirror; kept: addresses of whole files in the cache, for when there is no network.
@@ -21,7 +21,7 @@ export async function withFile(source, access) {
       .map((name) => name.replace(/.*\//, ''))
       .join(', ')
       .slice(0, 400) || 'no GGUF files';
-  throw new GemmaError('unsupported-source', `files of ${source.repo}`, { expected: `one with ${quant}`, got });
+  throw new ModelError('unsupported-source', `files of ${source.repo}`, { expected: `one with ${quant}`, got });
 }
 
 /** Whole models, of split ones the first part.
@@ -32,12 +32,12 @@ async function filesOf({ repo, revision = 'main' }, access) {
   try {
     const response = await fetch(address, { headers, signal });
     const got = `status ${response.status}`;
-    if (!response.ok) throw new GemmaError('http-error', address, { expected: 'status 200', got });
+    if (!response.ok) throw new ModelError('http-error', address, { expected: 'status 200', got });
     /** @type {{ siblings?: { rfilename: string }[] }} */
     const { siblings = [] } = await response.json();
     return siblings.map(({ rfilename }) => rfilename).filter(isModel);
   } catch (cause) {
-    if (signal?.aborted) throw new GemmaError('aborted', 'the call was aborted', { cause: signal.reason });
+    if (signal?.aborted) throw new ModelError('aborted', 'the call was aborted', { cause: signal.reason });
     const before = hubAddress({ repo, revision, file: '-' }, hub).slice(0, -1);
     const here = (await access.kept()).filter((url) => url.startsWith(before));
     const names = here.map((url) => decodeURIComponent(url.slice(before.length).split('?')[0]));

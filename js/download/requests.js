@@ -9,7 +9,7 @@
 /** @import { Answer } from './http.js' */
 /** @import { Identity, Version } from './identity.js' */
 /** @import { CachedFile } from './cached-file.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { TransientError, Remote } from './http.js';
 import { nameOf } from './identity.js';
 import { bodiesWait } from './pump.js';
@@ -116,7 +116,7 @@ export class Requests {
   }
 
   mustBeOpen() {
-    if (this.#closed) throw new GemmaError('aborted', 'the download was closed');
+    if (this.#closed) throw new ModelError('aborted', 'the download was closed');
   }
 
   /** Takes the first answer. @param {Answer} answer @param {number} at the requested offset */
@@ -142,14 +142,14 @@ export class Requests {
     const { total, version: first } = this.#identity;
     if (!first || verdict === 'same' || (verdict === 'unknown' && this.checked())) return;
     if (verdict === 'unknown') {
-      throw new GemmaError(
+      throw new ModelError(
         'truncated',
         `the connection to ${this.shown} ended early, and the server names no version` +
           ' of the file (ETag): what is missing could be of another one',
         { expected: `${total ?? 'more'} bytes` },
       );
     }
-    throw new GemmaError('source-changed', `${this.shown} changed while it was read; load it again`, {
+    throw new ModelError('source-changed', `${this.shown} changed while it was read; load it again`, {
       expected: nameOf(first),
       got: nameOf(version),
     });
@@ -162,7 +162,7 @@ export class Requests {
 
   /** The error for bytes that differ from the cached version's. */
   other() {
-    return new GemmaError('source-changed', `${this.shown} has other bytes than were stored of it`);
+    return new ModelError('source-changed', `${this.shown} has other bytes than were stored of it`);
   }
 
   /** Returns an answer that continues at `at`. @param {number} at @param {number} end of the bytes for this lane

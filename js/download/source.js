@@ -1,13 +1,13 @@
 /* source: opens a source that the client described, in the worker, and fills views of the heap with its bytes in
  * order. */
-import { GemmaError, reading } from '../errors.js';
+import { ModelError, reading } from '../errors.js';
 import { Download } from './download.js';
 import { cutter, filler, pumpOf } from './pump.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @import { DownloadDeps } from './download.js' */
 /** read: fills part of the view and returns the count, 0 at the end. download: for bytes from the network or the cache.
- * @typedef {{ download?: Download, total: number | undefined, close: (error?: GemmaError) => unknown,
+ * @typedef {{ download?: Download, total: number | undefined, close: (error?: ModelError) => unknown,
  *   read: (into: Uint8Array) => Promise<number> }} Source */
 /** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
 /** @typedef {{ openFile?: (path: string) => FileReader }} Files */
@@ -45,7 +45,7 @@ async function openUrl(download) {
 
 /** @param {string} path @param {Files} platform @returns {Promise<Source>} */
 async function openPath(path, { openFile }) {
-  if (!openFile) throw new GemmaError('unsupported-source', 'no files by path here');
+  if (!openFile) throw new ModelError('unsupported-source', 'no files by path here');
   const file = await reading(path, () => openFile(path));
   const read = (/** @type {Uint8Array} */ into) => reading(path, () => file.read(into));
   return { total: file.size, read, close: file.close };

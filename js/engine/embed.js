@@ -1,7 +1,7 @@
 /* embed: vectors of texts. Many go through the model together; what becomes of one does not depend on the others. */
 /** @import { EmbedArgs } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-import { GemmaError, wrapped } from '../errors.js';
+import { ModelError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
 
@@ -45,7 +45,7 @@ async function packs({ runner }, job, { pooling, progress }, ids, take) {
 /** @param {number} count @param {number} width */
 function vectorsFor(count, width) {
   const most = Math.floor(MAX_RESULT_BYTES / width / 4);
-  if (count > most) throw new GemmaError('bad-option', 'texts', { expected: `at most ${most}`, got: count });
+  if (count > most) throw new ModelError('bad-option', 'texts', { expected: `at most ${most}`, got: count });
   return wrapped('no-memory', `vectors of ${count} texts`, () => new Float32Array(count * width));
 }
 
@@ -54,12 +54,12 @@ function vectorsFor(count, width) {
 async function tokenized({ runner, vocabulary, contextLength: most }, job, { texts, prefixes, truncate }) {
   const all = [];
   for (const [i, text] of texts.entries()) {
-    if (job.aborted) throw new GemmaError('aborted', 'the call was aborted');
+    if (job.aborted) throw new ModelError('aborted', 'the call was aborted');
     const ids = await vocabulary.whole((prefixes[i] ?? prefixes[0]) + text, runner.pauses(job));
     if (ids.length > most && !truncate) {
       const name = texts.length > 1 ? `tokens of text ${i}` : 'tokens of the text';
       const expected = `at most ${most}, or truncate: true`;
-      throw new GemmaError('context-exceeded', name, { expected, got: ids.length });
+      throw new ModelError('context-exceeded', name, { expected, got: ids.length });
     }
     // What marks the end of a text stays.
     all.push(ids.length > most ? [...ids.slice(0, most - 1), vocabulary.eos ?? ids[most - 1]] : ids);
@@ -83,7 +83,7 @@ function finished(vector, normalize, i) {
   let sum = 0;
   for (const x of vector) sum += x * x;
   if (!Number.isFinite(sum)) {
-    throw new GemmaError(
+    throw new ModelError(
       'not-finite',
       `The vector of text ${i} is not finite: the model's weights overflow float32. Load` +
         ' another file of the model.',

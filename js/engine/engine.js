@@ -1,11 +1,11 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
- * that throw GemmaError. Knows nothing of prompts, sources or messages. */
+ * that throw ModelError. Knows nothing of prompts, sources or messages. */
 /** @import { Exports } from './heap.js' */
 /** @import { ErrorCode } from '../errors.js' */
 /** @import { ToThread } from '../protocol.js' */
 /** @import { OpenStore, Port } from '../platform/env.js' */
 /** @typedef {Port<ToThread, boolean>} Helper a helper thread */
-import { GemmaError, failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 import { features } from '../platform/features.js';
 import { MAX_THREADS } from '../protocol.js';
 import { checkerOf } from './checker.js';
@@ -58,7 +58,7 @@ export class Engine {
     this.variant = this.#heap.string(exports.gw_build()) ?? '';
     this.#pool = exports.gw_pool_new(this.threads) >>> 0;
     this.#model = this.#pool && exports.gw_model_new(this.#pool) >>> 0;
-    if (!this.#model) throw new GemmaError('no-memory', 'thread pool and model');
+    if (!this.#model) throw new ModelError('no-memory', 'thread pool and model');
     helpers.forEach((port, i) => {
       const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
       port.post({ kind: 'enter', pool: this.#pool, index: i + 1, stack });
@@ -98,8 +98,8 @@ export class Engine {
     /** @param {string} part */
     const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
     const name = /** @type {ErrorCode} */ (this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state');
-    if (text('code') !== name) return new GemmaError(name, 'the engine refused the call');
-    return new GemmaError(name, text('what'), { expected: text('expected'), got: text('got') });
+    if (text('code') !== name) return new ModelError(name, 'the engine refused the call');
+    return new ModelError(name, text('what'), { expected: text('expected'), got: text('got') });
   }
 
   /** gw_NAME that gives an address, with some bytes in the heap behind the model; 0 is an error.
@@ -138,7 +138,7 @@ export class Engine {
     /** @param {string} part */
     const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
     const code = /** @type {import('../errors.js').ErrorCode} */ (text('code'));
-    throw new GemmaError(code, text('what'), { expected: text('expected'), got: text('got') });
+    throw new ModelError(code, text('what'), { expected: text('expected'), got: text('got') });
   }
 
   /** Where the next bytes go; valid until the next call. */
@@ -152,7 +152,7 @@ export class Engine {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
     const hash = start();
-    if (!hash) throw new GemmaError('no-memory', 'heap block');
+    if (!hash) throw new ModelError('no-memory', 'heap block');
     return {
       update: (bytes) => {
         heap.with(bytes, (p) => update(hash, p, bytes.length));
@@ -189,11 +189,11 @@ export class Engine {
     try {
       this.call('load_reserve', contextLength);
     } catch (cause) {
-      if (need > ADDRESSES || /** @type {GemmaError} */ (cause).code !== 'no-memory') throw cause;
+      if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
       // The platform gives less than there are addresses. The plan counts what was grown as used.
       const most = this.#heap.room(need);
       const fits = this.call('largest_context', 2 * most - before);
-      throw new GemmaError('no-memory', `memory for a context of ${contextLength} tokens`, {
+      throw new ModelError('no-memory', `memory for a context of ${contextLength} tokens`, {
         expected: `${need} bytes`,
         got: `${most} bytes at most${fits ? `; a context of ${fits} fits` : ''}`,
         cause,
@@ -256,7 +256,7 @@ export class Engine {
           return this.#heap.copy(Int32Array, ids, this.call('encode', p, length, flags, ids, room));
         });
       } catch (error) {
-        if (room === 2 * length || /** @type {GemmaError} */ (error).code !== 'bad-option') throw error;
+        if (room === 2 * length || /** @type {ModelError} */ (error).code !== 'bad-option') throw error;
       }
       return into(p, Math.min(2 * length, 4 * room));
     };
@@ -438,7 +438,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   let parts = await instantiate(name, threaded, platform);
   const { flaw } = parts;
   if (flaw && variant !== 'auto') {
-    throw new GemmaError('unsupported-variant', flaw, { expected: '"auto" or "simd128"', got: `"${variant}"` });
+    throw new ModelError('unsupported-variant', flaw, { expected: '"auto" or "simd128"', got: `"${variant}"` });
   }
   if (flaw) parts = await instantiate('simd128', threaded, platform);
   const { memory, module } = parts;
@@ -461,10 +461,10 @@ async function instantiate(name, threaded, platform) {
 
 /** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
 function chooseVariant(variant, { simd, relaxed }) {
-  if (!simd) throw new GemmaError('unsupported-platform', 'there is no WebAssembly SIMD here');
+  if (!simd) throw new ModelError('unsupported-platform', 'there is no WebAssembly SIMD here');
   if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
   if (variant !== 'relaxed' || relaxed) return variant;
-  throw new GemmaError('unsupported-variant', 'there is no relaxed SIMD here', {
+  throw new ModelError('unsupported-variant', 'there is no relaxed SIMD here', {
     expected: '"auto" or "simd128"',
     got: '"relaxed"',
   });

@@ -3,7 +3,7 @@
 /** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { Asking } from '../rpc/asking.js';
 import { packError } from '../protocol.js';
 import { createEngine } from './engine.js';
@@ -134,7 +134,7 @@ export class Host {
     try {
       return await this.#open(message, variant, pieces);
     } catch (error) {
-      const { code, message: why } = /** @type {GemmaError} */ (error);
+      const { code, message: why } = /** @type {ModelError} */ (error);
       const faulty = this.#engine;
       if (code !== 'engine-fault' || variant !== 'auto' || !pieces.possible) throw error;
       if (!faulty?.variant.startsWith('relaxed')) throw error;
@@ -213,9 +213,9 @@ export class Host {
   /** An error that is not ours is a bug or a trap: the heap is lost, as it is without a helper thread. Only where there
    * was no room for an object of JavaScript, nothing has happened. @param {number} id @param {unknown} cause */
   #fail(id, cause) {
-    const ours = cause instanceof GemmaError;
+    const ours = cause instanceof ModelError;
     const full = cause instanceof RangeError && NO_ROOM.test(cause.message);
-    const error = full ? new GemmaError('no-memory', 'memory of JavaScript', { got: cause.message, cause }) : cause;
+    const error = full ? new ModelError('no-memory', 'memory of JavaScript', { got: cause.message, cause }) : cause;
     const kind = full || (ours && cause.code !== 'worker-failed') ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });
   }
@@ -230,7 +230,7 @@ export class Host {
     this.#queue[at].wake();
     if (at === 0) return;
     this.#queue.splice(at, 1);
-    this.#fail(id, new GemmaError('aborted', 'the call was aborted'));
+    this.#fail(id, new ModelError('aborted', 'the call was aborted'));
   }
 
   /** @param {{ id: number, count: number }} message */

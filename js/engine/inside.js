@@ -3,7 +3,7 @@
 /** @import { Inside, InsideArgs, InsideLayer, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Engine } from './engine.js' */
-import { GemmaError, wrapped } from '../errors.js';
+import { ModelError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
 
@@ -39,7 +39,7 @@ function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {
     if (at >= -n && at < n) return at < 0 ? at + n : at;
-    throw new GemmaError('bad-option', 'positions', { expected: `${-n} to ${n - 1}`, got: at });
+    throw new ModelError('bad-option', 'positions', { expected: `${-n} to ${n - 1}`, got: at });
   });
 }
 
@@ -48,7 +48,7 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
   const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
   if (bytes > MAX_RESULT_BYTES) {
     const expected = `at most ${MAX_RESULT_BYTES} bytes`;
-    throw new GemmaError('bad-option', 'what is to be seen', { expected, got: bytes });
+    throw new ModelError('bad-option', 'what is to be seen', { expected, got: bytes });
   }
   return wrapped(
     'no-memory',

@@ -6,7 +6,7 @@
  * Text of messages also selects: by a key, a condition, the length of a loop. What it selects gets seams at both ends,
  * and no control token may cross a seam: a message could otherwise spell one, letter by letter. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { strip } from './strip.js';
 
 /** size: of a value with all in it; product: of what one operation takes. */
@@ -42,7 +42,7 @@ const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
 /** @param {keyof typeof LIMITS} what @param {number} value */
 export function limit(what, value) {
   if (value <= LIMITS[what]) return;
-  throw new GemmaError('template-error', "the model's chat template runs away", {
+  throw new ModelError('template-error', "the model's chat template runs away", {
     expected: `at most ${LIMITS[what]} ${what}`,
     got: value,
   });
@@ -93,7 +93,7 @@ class TracingInterpreter extends AnyInterpreter {
     try {
       for (const value of environment.variables.values()) this.#size(value);
     } catch {
-      throw new GemmaError(
+      throw new ModelError(
         'template-error',
         `The messages and tools are too large for a chat template, which takes ${
           LIMITS.size
@@ -177,7 +177,7 @@ class TracingInterpreter extends AnyInterpreter {
     if (!unknown.length || !(isNamed || (isOwn && unknown.some(({ value }) => this.#names(value))))) {
       return this.#selects(node, operands) ? this.#selected(result) : result;
     }
-    throw new GemmaError(
+    throw new ModelError(
       'template-error',
       "The model's chat template changes a text that holds both control tokens and text" +
         ' of messages in a way that may mix them. Send the prompt as a string, or use a file with another chat template.',

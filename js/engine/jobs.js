@@ -1,5 +1,5 @@
 /* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
-import { GemmaError, wrapped } from '../errors.js';
+import { ModelError, wrapped } from '../errors.js';
 import { CREDIT, MAX_RESULT_BYTES } from '../protocol.js';
 import { forcedTokens } from './forcing.js';
 import { Grammar } from './grammar.js';
@@ -93,7 +93,7 @@ async function answer(run) {
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
   await runner.breathe();
   const finishReason = await decode(run).catch((error) => {
-    if (error instanceof GemmaError && error.code === 'aborted') return /** @type {const} */ ('aborted');
+    if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
   if (finishReason !== 'stop-sequence') outbox.add({ text: assembler.end(), ids: [], forced: false });
@@ -191,7 +191,7 @@ function taken(run, id, forced) {
   // In the middle of a text a grammar may ask for a token that ends others.
   if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
   take(run, id, forced);
-  if (matcher?.accept(id) === false) throw new GemmaError('bad-state', 'the format takes no token', { got: id });
+  if (matcher?.accept(id) === false) throw new ModelError('bad-state', 'the format takes no token', { got: id });
   if (assembler.stopped !== null) return 'stop-sequence';
   if (matcher?.finished) return 'stop';
   if (tokens.length === maxTokens) return 'length';
@@ -387,7 +387,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
   const bytes = ids.length * vocabulary.size * 4;
   if (all && bytes > MAX_RESULT_BYTES) {
     const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
-    throw new GemmaError('bad-option', 'logits of all ids', { expected: `at most ${most}`, got: ids.length });
+    throw new ModelError('bad-option', 'logits of all ids', { expected: `at most ${most}`, got: ids.length });
   }
   const out = wrapped('no-memory', `logits of ${ids.length} ids`, () => new Float32Array(all ? bytes / 4 : 0));
   native.sync(ids);
@@ -405,7 +405,7 @@ export async function perplexity({ runner, vocabulary, contextLength }, job, { t
   const { ids } = await vocabulary.ids({ text }, runner.pauses(job));
   const width = Math.min(window || contextLength, contextLength);
   if (ids.length < 2) {
-    throw new GemmaError('bad-option', 'text', { expected: 'at least one token to score', got: 'none' });
+    throw new ModelError('bad-option', 'text', { expected: 'at least one token to score', got: 'none' });
   }
   const stride = Math.floor(width / 2);
   let sum = 0;

@@ -7,7 +7,7 @@
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Replay } from './replay.js' */
 import { openSource } from '../download/source.js';
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
@@ -41,7 +41,7 @@ export async function load(descriptors, options, means) {
   try {
     await loadInto(native, sources, { count: descriptors.length, open, digests, plan, headerOnly, meter });
   } catch (error) {
-    await closeAll(sources, /** @type {GemmaError} */ (error));
+    await closeAll(sources, /** @type {ModelError} */ (error));
     throw error;
   }
   await closeAll(sources);
@@ -85,7 +85,7 @@ export function storeOf(cache, { platform, asking }) {
   return cache && (cache.remote ? asking.store() : platform.openStore(cache.folder));
 }
 
-/** @param {Source[]} sources @param {GemmaError} [error] why loading failed, if it did */
+/** @param {Source[]} sources @param {ModelError} [error] why loading failed, if it did */
 async function closeAll(sources, error) {
   for (const source of sources) await source.close(error);
 }
@@ -120,7 +120,7 @@ export function chooseContext(native, wanted) {
   const trained = native.number('context_length');
   if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);
   if (wanted <= trained) return wanted;
-  throw new GemmaError('bad-option', 'contextLength', {
+  throw new ModelError('bad-option', 'contextLength', {
     expected: `an integer from 1 to ${trained}, the model's own`,
     got: wanted,
   });

@@ -3,9 +3,9 @@
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { ChatCache } from '../download/chat-cache.js';
-import { GemmaError, wrapped } from '../errors.js';
+import { ModelError, wrapped } from '../errors.js';
 
-const ABORTED = () => new GemmaError('aborted', 'the call was aborted');
+const ABORTED = () => new ModelError('aborted', 'the call was aborted');
 
 /** `head`, and behind it the state after the ids; they are evaluated first where the session has gone on to others.
  * Without ids there is nothing behind it; nor with those of another model, which mean something else here.
@@ -18,7 +18,7 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
   if (isOthers || !native.saves(ids)) {
     native.sync(ids, owner);
     await runner.settle(job);
-    if (!native.saves(ids)) throw new GemmaError('bad-state', 'the conversation cannot be saved');
+    if (!native.saves(ids)) throw new ModelError('bad-state', 'the conversation cannot be saved');
   }
   return taken(runner, job, head);
 }
@@ -45,7 +45,7 @@ async function held(runner, job) {
   try {
     return runner.native.saves([]) ? await taken(runner, job, new Uint8Array()) : null;
   } catch (error) {
-    if (/** @type {GemmaError} */ (error).code === 'no-memory') return null;
+    if (/** @type {ModelError} */ (error).code === 'no-memory') return null;
     throw error;
   }
 }
@@ -81,7 +81,7 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
     return { tokens: native.call('position') };
   } catch (error) {
     if (job.aborted) throw ABORTED();
-    if (!(error instanceof GemmaError && error.code === 'bad-saved')) throw error;
+    if (!(error instanceof ModelError && error.code === 'bad-saved')) throw error;
     return { tokens: 0, reason: error.message };
   }
 }
@@ -92,7 +92,7 @@ const known = new WeakMap();
 /** @param {Context} context */
 function statesOf({ runner: { native }, store, stateBytes }) {
   if (!store) {
-    throw new GemmaError('bad-state', 'stateCache', { expected: 'a model with a cache', got: 'cache: false' });
+    throw new ModelError('bad-state', 'stateCache', { expected: 'a model with a cache', got: 'cache: false' });
   }
   const states =
     known.get(store) ??

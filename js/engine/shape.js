@@ -2,7 +2,7 @@
  * for. */
 /** @import { GenerateArgs } from '../protocol.js' */
 /** @import { Grammars, Vocabulary } from './vocabulary.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 /** Whether a token, with so many before it, begins a call. @typedef {(id: number, before: number) => boolean} Begins */
 /** begins: nothing is held before that.
@@ -32,7 +32,7 @@ export async function shapeOf(vocabulary, { format, tools }, pause) {
     if (!(error instanceof Unsupported)) throw error;
     const where = typeof error.place === 'number' ? `offset ${error.place}` : `#${error.place}`;
     if (error.code === 'format-too-complex') {
-      throw new GemmaError(
+      throw new ModelError(
         error.code,
         `The format is too complex to hold answers to: ${error.what} (at ${where}). Use fewer` +
           ' alternatives, shorter lists or simpler patterns.',
@@ -40,7 +40,7 @@ export async function shapeOf(vocabulary, { format, tools }, pause) {
       );
     }
     const expected = 'what an answer can be held to';
-    throw new GemmaError(error.code, error.what, { expected, got: where, cause: error });
+    throw new ModelError(error.code, error.what, { expected, got: where, cause: error });
   }
 }
 

@@ -4,7 +4,7 @@
 /** @import { Source } from '../download/source.js' */
 /** @import { Meter } from './meter.js' */
 import { LOAD } from './engine.js';
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 const DRAIN_BYTES = 1 << 20;
 
@@ -53,7 +53,7 @@ function planned(native, sources, meter) {
     const need = sources.length > 1 ? native.call('part_bytes', i) : native.number('file_bytes');
     download?.planned(need);
     if (!(Number(total) < need)) return;
-    throw new GemmaError('truncated', 'the file is not complete', { expected: `${need} bytes`, got: `${total} bytes` });
+    throw new ModelError('truncated', 'the file is not complete', { expected: `${need} bytes`, got: `${total} bytes` });
   });
 }
 
@@ -64,5 +64,5 @@ async function checkDigest(source, hash, expected) {
   for (let n; (n = await source.read(scratch)) > 0; ) hash.update(scratch.subarray(0, n));
   const got = hash.hex();
   if (got === expected.toLowerCase()) return;
-  throw new GemmaError('sha256-mismatch', 'SHA-256 of the model', { expected, got });
+  throw new ModelError('sha256-mismatch', 'SHA-256 of the model', { expected, got });
 }

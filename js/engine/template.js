@@ -5,7 +5,7 @@
  * Text that a template selects by text of messages (a condition, a key) is its own, but no control token may be put
  * together out of such texts. A condition on the name of a control token is refused: with it a template could copy
  * names out of messages. */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { compiled, hasSeam, limit, traced } from './interpreter.js';
 /** @import { Prefix } from '../protocol.js' */
 
@@ -106,7 +106,7 @@ export class ChatTemplate {
         .join(SENTINEL);
     // Names that only several texts together hold cannot be changed.
     if (names && control(this.#render(others, otherTools).parts) === control(written.parts)) return;
-    throw new GemmaError(
+    throw new ModelError(
       'template-error',
       "The model's chat template writes control tokens because messages hold the names of" +
         ' control tokens. Change these names in the messages, or send the prompt as a string.',
@@ -173,7 +173,7 @@ export class ChatTemplate {
         const its = origin.slice(from, (from += part.length));
         for (const { at, end } of i % 2 === 0 && hasSeam(its) ? this.#found(part) : []) {
           if (!hasSeam(its.slice(at, end))) continue;
-          throw new GemmaError(
+          throw new ModelError(
             'template-error',
             "The model's chat template puts a control token together out of texts that messages select." +
               ' Send the prompt as a string, or use a file with another chat template.',
@@ -302,7 +302,7 @@ function builtins() {
     None: null,
     /** @param {unknown} message */
     raise_exception(message) {
-      throw new GemmaError('template-error', `the model's chat template says: ${short(message)}`);
+      throw new ModelError('template-error', `the model's chat template says: ${short(message)}`);
     },
     /** @param {number} a @param {number} [b] @param {number} [step] */
     range(a, b, step = 1) {
@@ -341,7 +341,7 @@ function guarded(f) {
   try {
     return f();
   } catch (error) {
-    if (error instanceof GemmaError) throw error;
-    throw new GemmaError('template-error', `the model's chat template failed: ${short(error)}`);
+    if (error instanceof ModelError) throw error;
+    throw new ModelError('template-error', `the model's chat template failed: ${short(error)}`);
   }
 }

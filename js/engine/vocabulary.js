@@ -1,5 +1,5 @@
 /* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
-import { GemmaError, noTemplate } from '../errors.js';
+import { ModelError, noTemplate } from '../errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
 
 /** @import { PostedPrompt as Prompt, Prefix, Spoken, ToolSpec as Tool } from '../protocol.js' */
@@ -79,13 +79,13 @@ export class Vocabulary {
       const { ids: some, taken } = this.#native.encodePart(bytes, { special, begun, more: at < text.length });
       for (const id of some) ids.push(id);
       if (ids.length > MOST_IDS) {
-        throw new GemmaError(code, `The text has more than ${MOST_IDS} tokens. Split it into shorter texts.`);
+        throw new ModelError(code, `The text has more than ${MOST_IDS} tokens. Split it into shorter texts.`);
       }
       begun ||= taken > 0;
       rest = bytes.slice(taken);
       if (rest.length > MOST_REST) {
         const expected = `at most ${MOST_REST} bytes that nothing parts`;
-        throw new GemmaError('bad-count', 'text to tokenise', { expected, got: 'more' });
+        throw new ModelError('bad-count', 'text to tokenise', { expected, got: 'more' });
       }
     }
     return ids;
@@ -209,7 +209,7 @@ export class Vocabulary {
       return apply(preceded(form.messages, opening, true));
     } catch (error) {
       // Some forms have no system message.
-      if (!(error instanceof GemmaError && error.code === 'template-error')) throw error;
+      if (!(error instanceof ModelError && error.code === 'template-error')) throw error;
       return apply(preceded(form.messages, opening, false));
     }
   }

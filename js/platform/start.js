@@ -1,6 +1,6 @@
 /* start: starts the package's scripts as workers, wherever they lie: beside the page's scripts, hashed by a bundler, on
  * another origin. */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { trustedScriptUrl } from './trusted.js';
 /** @import { Place } from '../protocol.js' */
 
@@ -29,7 +29,7 @@ const blobs = new Map();
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { assets, files }) {
   const Usual = globalThis.Worker;
-  if (obstacle()) throw new GemmaError('unsupported-platform', obstacle());
+  if (obstacle()) throw new ModelError('unsupported-platform', obstacle());
   let address = '';
   /** @param {string | URL} url @param {WorkerOptions} options */
   const Ours = function (url, options) {

@@ -5,7 +5,7 @@
 /** @import { CallHandle, CallOptions } from './rpc.js' */
 /** @import { Calls, Event, FromWorker, ModelInfo } from '../protocol.js' */
 /** @import { OpenOptions, SourceDescriptor, ToWorker } from '../protocol.js' */
-import { GemmaError, failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 import { unpackError } from '../protocol.js';
 import { Heartbeat } from './heartbeat.js';
 import { Rpc, refused } from './rpc.js';
@@ -35,7 +35,7 @@ export class Connection {
   /** @type {Promise<void> | null} */
   #closing = null;
   #lost = deferred();
-  /** Resolves with the reason when the worker dies or freezes. @type {Promise<GemmaError>} */
+  /** Resolves with the reason when the worker dies or freezes. @type {Promise<ModelError>} */
   lost = this.#lost.promise;
   broken = false;
 
@@ -63,7 +63,7 @@ export class Connection {
     const length = charactersIn(args);
     if (length > MOST_CHARACTERS) {
       return refused(
-        new GemmaError(
+        new ModelError(
           'bad-option',
           `Cannot take ${length} characters of text in one call; at most ${MOST_CHARACTERS}` +
             ' are possible. Pass less text at once.',
@@ -79,12 +79,12 @@ export class Connection {
     this.#heartbeat.tick();
   }
 
-  /** Shuts the worker down in good order. @param {GemmaError} reason that all calls fail with */
+  /** Shuts the worker down in good order. @param {ModelError} reason that all calls fail with */
   close(reason) {
     return (this.#closing ??= this.#close(reason));
   }
 
-  /** @param {GemmaError} reason */
+  /** @param {ModelError} reason */
   async #close(reason) {
     if (this.#rpc.ended) return;
     this.#port.keepAlive(true);
@@ -103,14 +103,14 @@ export class Connection {
     await this.#port.terminate();
   }
 
-  /** Terminates the worker. @param {GemmaError} reason that all calls fail with */
+  /** Terminates the worker. @param {ModelError} reason that all calls fail with */
   kill(reason) {
     if (this.#rpc.ended) return;
     this.#end(reason);
     void this.#port.terminate();
   }
 
-  /** @param {GemmaError} reason */
+  /** @param {ModelError} reason */
   #break(reason) {
     if (this.#rpc.ended) return;
     this.broken = true;
@@ -118,7 +118,7 @@ export class Connection {
     this.#lost.resolve(reason);
   }
 
-  /** @param {GemmaError} reason */
+  /** @param {ModelError} reason */
   #end(reason) {
     this.#heartbeat.stop();
     this.#rpc.end(reason);

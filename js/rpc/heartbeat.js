@@ -2,7 +2,7 @@
  * a worker that stays silent for too long. */
 /** @import { Port } from '../platform/env.js' */
 /** @import { ToWorker } from '../protocol.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 /** Interval while calls wait. */
 const BEAT_MS = 250;
@@ -37,7 +37,7 @@ export class Heartbeat {
   #timer;
 
   /** loading: tolerate the longer silence of a load until loaded().
-   * @param {Pick<Port<ToWorker, any>, 'post' | 'keepAlive'>} port @param {(error: GemmaError) => void} onSilent
+   * @param {Pick<Port<ToWorker, any>, 'post' | 'keepAlive'>} port @param {(error: ModelError) => void} onSilent
    * @param {boolean} loading */
   constructor(port, onSilent, loading) {
     this.#port = port;
@@ -102,7 +102,7 @@ export class Heartbeat {
     // If this thread was busy, a sign can be queued behind this beat, but not behind the next ones.
     if (this.#missed >= limit + (late > 1 ? MAX_LATE : 0)) {
       return this.#onSilent(
-        new GemmaError('worker-failed', 'the worker gives no sign of life', {
+        new ModelError('worker-failed', 'the worker gives no sign of life', {
           expected: `one within ${(limit * interval) / 1000} s`,
           got: 'none',
         }),

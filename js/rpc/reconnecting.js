@@ -3,7 +3,7 @@
 /** @import { Calls } from '../protocol.js' */
 /** @import { Connection } from './connection.js' */
 /** @import { CallHandle, CallOptions } from './rpc.js' */
-import { GemmaError, abortError } from '../errors.js';
+import { ModelError, abortError } from '../errors.js';
 import { deferred, unlessAborted } from './signals.js';
 
 /** What a model needs of its connection. @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>}
@@ -16,7 +16,7 @@ export class ReconnectingConnection {
   #auto;
   /** @type {Promise<void> | null} */
   #restarting = null;
-  /** @type {GemmaError | null} */
+  /** @type {ModelError | null} */
   #end = null;
   #closing = new AbortController();
   #lost = deferred();
@@ -33,7 +33,7 @@ export class ReconnectingConnection {
   }
 
   /** Resolves with the reason when the connection breaks. A restart renews it; if that is automatic, each loss does.
-   * @returns {Promise<GemmaError>} */
+   * @returns {Promise<ModelError>} */
   get lost() {
     return this.#auto ? this.#lost.promise : this.#connection.lost;
   }
@@ -58,7 +58,7 @@ export class ReconnectingConnection {
       try {
         return await send();
       } catch (error) {
-        const broke = connection.broken && /** @type {GemmaError} */ (error).code === 'worker-failed';
+        const broke = connection.broken && /** @type {ModelError} */ (error).code === 'worker-failed';
         if (!broke || !this.#auto || this.#end || !retry()) throw error;
         if (connection === this.#connection) await unlessAborted(this.restart(), signal);
         return send();
@@ -77,13 +77,13 @@ export class ReconnectingConnection {
   async #restart() {
     if (this.#end) throw this.#end;
     if (!this.#reopen) {
-      throw new GemmaError('unsupported-source', 'the model cannot be loaded again', {
+      throw new ModelError('unsupported-source', 'the model cannot be loaded again', {
         expected: 'a URL, a path or a Blob, or the option `restart` with bytes',
         got: 'what can be read once',
       });
     }
     this.#connection.broken = true;
-    this.#connection.kill(new GemmaError('worker-failed', 'the worker is started again'));
+    this.#connection.kill(new ModelError('worker-failed', 'the worker is started again'));
     this.#connection = await this.#reopen(this.#closing.signal).catch((error) => {
       throw this.#end ?? error;
     });
@@ -97,7 +97,7 @@ export class ReconnectingConnection {
     this.restart().catch(() => {});
   }
 
-  /** @param {GemmaError} reason */
+  /** @param {ModelError} reason */
   async close(reason) {
     this.#end = reason;
     this.#closing.abort();

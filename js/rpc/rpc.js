@@ -4,7 +4,7 @@
 /** @import { Port } from '../platform/env.js' */
 /** @import { Heartbeat } from './heartbeat.js' */
 /** @import { Event, FromWorker, Question, ToWorker } from '../protocol.js' */
-import { GemmaError, failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 import { packError, unpackError } from '../protocol.js';
 import { deferred, onAbort } from './signals.js';
 
@@ -13,10 +13,10 @@ import { deferred, onAbort } from './signals.js';
 /** onEvent: receives progress and steps; transfer: buffers that are transferred with the arguments.
  * @typedef {{ signal?: AbortSignal, onEvent?: (event: Event) => void, transfer?: ArrayBufferLike[] }} CallOptions */
 /** A message without its id. @template M @typedef {M extends { id: number } ? Omit<M, 'id'> : never} Numbered */
-/** @typedef {{ beats: number, resolve: (value: any) => void, reject: (error: GemmaError) => void,
+/** @typedef {{ beats: number, resolve: (value: any) => void, reject: (error: ModelError) => void,
  *   onEvent?: (event: Event) => void }} Pending */
 
-/** A call that cannot be sent. @param {GemmaError} error @returns {CallHandle} */
+/** A call that cannot be sent. @param {ModelError} error @returns {CallHandle} */
 export const refused = (error) => ({ answer: Promise.reject(error), abort() {}, ack() {} });
 
 export class Rpc {
@@ -25,7 +25,7 @@ export class Rpc {
   /** @type {Map<number, Pending>} */
   #pending = new Map();
   #lastId = 0;
-  /** Why no more calls are possible. @type {GemmaError | null} */
+  /** Why no more calls are possible. @type {ModelError | null} */
   ended = null;
   /** @type {Answering | undefined} */
   answering;
@@ -78,7 +78,7 @@ export class Rpc {
     for (const id of this.#pending.keys()) this.#abort(id);
   }
 
-  /** Rejects the calls that wait and all later ones. @param {GemmaError} reason */
+  /** Rejects the calls that wait and all later ones. @param {ModelError} reason */
   end(reason) {
     this.ended = reason;
     for (const { reject } of this.#pending.values()) reject(reason);

@@ -1,5 +1,5 @@
 /* checks: what an index refuses of what it is given. */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 /** @param {any} value */
 const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value);
@@ -9,17 +9,17 @@ const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString
 export function checkNames(what, value, names) {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     const plural = what === 'item' ? 'an item' : 'options';
-    throw new GemmaError('bad-option', plural, { expected: 'an object', got: kindOf(value) });
+    throw new ModelError('bad-option', plural, { expected: 'an object', got: kindOf(value) });
   }
   const other = Object.keys(value).find((name) => !names.includes(name));
   if (other === undefined) return;
   const problem = what === 'item' ? `an item has no "${other}"` : `there is no option "${other}"`;
-  throw new GemmaError('bad-option', problem, { expected: `one of ${names.join(', ')}` });
+  throw new ModelError('bad-option', problem, { expected: `one of ${names.join(', ')}` });
 }
 
 /** @param {any} id */
 export function checkId(id) {
-  if (typeof id !== 'string') throw new GemmaError('bad-option', 'id', { expected: 'a string', got: kindOf(id) });
+  if (typeof id !== 'string') throw new ModelError('bad-option', 'id', { expected: 'a string', got: kindOf(id) });
 }
 
 /** @param {any} data */
@@ -30,7 +30,7 @@ export function checkData(data) {
   } catch (error) {
     got = error instanceof Error ? error.message : String(error);
   }
-  throw new GemmaError('bad-option', 'data', { expected: 'what JSON can hold', got });
+  throw new ModelError('bad-option', 'data', { expected: 'what JSON can hold', got });
 }
 
 /** A copy of a vector. @param {any} vector @param {number} dimensions */
@@ -40,5 +40,5 @@ export function checkVector(vector, dimensions) {
   const list = fits ? Float32Array.from(vector) : null;
   if (list?.every(Number.isFinite)) return list;
   const got = length === dimensions ? 'others' : `${length ?? kindOf(vector)}`;
-  throw new GemmaError('bad-option', 'vector', { expected: `${dimensions} finite numbers`, got });
+  throw new ModelError('bad-option', 'vector', { expected: `${dimensions} finite numbers`, got });
 }

@@ -3,7 +3,7 @@
  * that of comparing all, in a tenth of the time. docs/search.md explains it. */
 /** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
-import { GemmaError, failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 import { checkData, checkId, checkNames, checkVector } from './checks.js';
 import { join, see, seenOf } from './join.js';
 import { newWriter, nextName, pack, readAll, stampOf } from './segments.js';
@@ -79,7 +79,7 @@ export class SearchIndex {
     checkNames('option', options, ['count']);
     const { count = 10 } = options;
     if (!Number.isInteger(count) || count < 1) {
-      throw new GemmaError('bad-option', 'count', { expected: 'an integer from 1', got: String(count) });
+      throw new ModelError('bad-option', 'count', { expected: 'an integer from 1', got: String(count) });
     }
     const query = checkVector(vector, this.dimensions);
     const hits = this.#candidates(query, count).map((row) => ({ row, score: this.#product(row, query) }));

@@ -1,6 +1,6 @@
 /* open: opens an index by the options of a caller, or deletes one. */
 /** @import { Folder } from './segments.js' */
-import { GemmaError, failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 import { checkNames } from './checks.js';
 import { SearchIndex } from './index.js';
 import { isSegment } from './segments.js';
@@ -27,7 +27,7 @@ export async function openWith(options, { compile, openFolder, place }) {
   const { dimensions } = options;
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
     const expected = `an integer from 1 to ${MOST_DIMENSIONS}`;
-    throw new GemmaError('bad-option', 'dimensions', { expected, got: String(dimensions) });
+    throw new ModelError('bad-option', 'dimensions', { expected, got: String(dimensions) });
   }
   const where = placeOf(options, place);
   const scan = await makeScan(
@@ -47,7 +47,7 @@ export async function openWith(options, { compile, openFolder, place }) {
 export async function deleteWith(options, { openFolder, place }) {
   checkNames('option', options, [place]);
   const where = placeOf(options, place);
-  if (where === undefined) throw new GemmaError('bad-option', place, { expected: PLACES[place].expected, got: 'none' });
+  if (where === undefined) throw new ModelError('bad-option', place, { expected: PLACES[place].expected, got: 'none' });
   const folder = await opened(where, openFolder);
   try {
     for (const name of (await folder.list()).filter(isSegment)) await folder.remove(name);
@@ -61,7 +61,7 @@ function placeOf(options, place) {
   const where = options[place];
   const { expected, fits } = PLACES[place];
   if (where === undefined || fits(where)) return where;
-  throw new GemmaError('bad-option', place, { expected, got: String(where) });
+  throw new ModelError('bad-option', place, { expected, got: String(where) });
 }
 
 /** @param {string} where @param {SearchPlatform['openFolder']} openFolder */

@@ -4,7 +4,7 @@
  * Its name is its stamp: a number greater than all others in the folder, and the writer. Files of "GWV1" have no checksum
  * and are refused. */
 import { checksum } from '../download/checksum.js';
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 
 /** By writer, up to which number its files were read. @typedef {Record<string, number>} Seen */
 /** entries: one for each vector; stamps: what files they came with, in a file in place of all that its writer had seen;
@@ -42,7 +42,7 @@ export function nextName(names, writer) {
   const last = names.filter(isSegment).sort().at(-1);
   const number = last ? numberOf(last) + 1 : 1;
   if (number > LAST_NUMBER) {
-    throw new GemmaError(
+    throw new ModelError(
       'index-failed',
       `${last} has the last number that a file of an index can have, so nothing can be` +
         ' added after it. Remove the file if this index did not write it, else build the index again.',
@@ -88,7 +88,7 @@ export function unpack(buffer, name, dimensions) {
   const view = new DataView(buffer);
   const { byteLength } = buffer;
   if (byteLength >= 4 && view.getUint32(0, true) === UNCHECKED) {
-    throw new GemmaError(
+    throw new ModelError(
       'index-failed',
       `${name} is from an earlier version, whose files had no checksums. ${REBUILD}`,
     );
@@ -97,18 +97,18 @@ export function unpack(buffer, name, dimensions) {
   const word = (/** @type {number} */ i) => view.getUint32(CHECKSUM + 4 * i, true);
   const isWhole = byteLength >= HEAD && a === word(0) && b === word(1);
   const about = isWhole ? headOf(buffer) : null;
-  if (!about) throw new GemmaError('index-failed', `${name} is damaged, or no file of a search index. ${REBUILD}`);
+  if (!about) throw new ModelError('index-failed', `${name} is damaged, or no file of a search index. ${REBUILD}`);
   if (about.dimensions !== dimensions) {
-    throw new GemmaError('index-failed', `${name}: dimensions`, { expected: dimensions, got: about.dimensions });
+    throw new ModelError('index-failed', `${name}: dimensions`, { expected: dimensions, got: about.dimensions });
   }
   const count = about.entries.length * dimensions;
   const bytes = count * 4;
   if (about.at + bytes !== buffer.byteLength) {
-    throw new GemmaError('index-failed', name, { expected: `${about.at + bytes} bytes`, got: buffer.byteLength });
+    throw new ModelError('index-failed', name, { expected: `${about.at + bytes} bytes`, got: buffer.byteLength });
   }
   const vectors = new Float32Array(buffer, about.at, count);
   if (!vectors.every(Number.isFinite)) {
-    throw new GemmaError('index-failed', `${name} holds a vector that is not finite. ${REBUILD}`);
+    throw new ModelError('index-failed', `${name} holds a vector that is not finite. ${REBUILD}`);
   }
   return { about, vectors };
 }

@@ -3,7 +3,7 @@
 /** @import { ModelConnection } from '../rpc/reconnecting.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 import { ModelCache, modelCache } from '../download/cache.js';
-import { GemmaError, abortError } from '../errors.js';
+import { ModelError, abortError } from '../errors.js';
 import { onAbort } from '../rpc/signals.js';
 import { Model, openEngine, partsOf } from '../model.js';
 import { LOAD_OPTIONS, checkOptions } from '../options.js';
@@ -45,7 +45,7 @@ export async function loadModel(source, options = {}) {
   const why = whyNotShared();
   const { signal, onProgress = () => {}, ...others } = options;
   if (why) {
-    throw new GemmaError('cannot-share', 'tabs cannot share a model', {
+    throw new ModelError('cannot-share', 'tabs cannot share a model', {
       expected: 'Web Locks and BroadcastChannel',
       got: why,
     });
@@ -61,7 +61,7 @@ export async function loadModel(source, options = {}) {
     if (signal?.aborted) throw abortError(signal);
     return new SharedModel(peer, await peer.enter());
   } catch (error) {
-    await peer.leave(new GemmaError('disposed', 'the model was not loaded'));
+    await peer.leave(new ModelError('disposed', 'the model was not loaded'));
     throw error;
   } finally {
     unsubscribe();
@@ -76,7 +76,7 @@ async function keyOf(source, options) {
   const parts = await partsOf(source, options, kept);
   const what = parts.map(({ descriptor }) => {
     if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];
-    throw new GemmaError('unsupported-source', 'tabs cannot share this source', {
+    throw new ModelError('unsupported-source', 'tabs cannot share this source', {
       expected: 'an address, { repo, file } or what modelCache.list() gives',
       got: descriptor.kind,
     });

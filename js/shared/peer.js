@@ -7,7 +7,7 @@
 /** @import { ChannelMessage } from './channel.js' */
 /** @import { Load } from './owner.js' */
 /** @import { Engine } from './relay.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { onAbort } from '../rpc/signals.js';
 import { Router } from './router.js';
 import { Channel } from './channel.js';
@@ -21,7 +21,7 @@ const ATTEMPTS = 18;
 const NEWS_MS = 1000;
 
 const gone = (what = 'the tab that ran the engine is gone, or gives no sign of life') => {
-  return new GemmaError('worker-failed', what);
+  return new ModelError('worker-failed', what);
 };
 
 export class Peer {
@@ -43,7 +43,7 @@ export class Peer {
   #queue = null;
   /** @type {any} */
   #search;
-  /** Why this tab left. @type {GemmaError | null} */
+  /** Why this tab left. @type {ModelError | null} */
   #left = null;
   /** Waits for an engine.
    * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
@@ -74,7 +74,7 @@ export class Peer {
     await again;
   }
 
-  /** @param {GemmaError} reason that waiting calls fail with */
+  /** @param {ModelError} reason that waiting calls fail with */
   async leave(reason) {
     if (this.#left) return;
     this.#left = reason;
@@ -164,7 +164,7 @@ export class Peer {
     }
   }
 
-  /** @param {GemmaError} error @param {boolean} died the engine itself, not only its tab */
+  /** @param {ModelError} error @param {boolean} died the engine itself, not only its tab */
   #unlink(error, died) {
     const link = this.#link;
     if (!link) return;
@@ -173,7 +173,7 @@ export class Peer {
     link.connection.kill(error);
   }
 
-  /** An owner that reported the loss starts another engine itself. @param {Link} link @param {GemmaError} error */
+  /** An owner that reported the loss starts another engine itself. @param {Link} link @param {ModelError} error */
   #lost(link, error) {
     if (link !== this.#link) return;
     this.#unlink(error, link.died);

@@ -4,7 +4,7 @@
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
-import { GemmaError } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { deferred } from '../rpc/signals.js';
 
 /** The call as sent to one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
@@ -50,7 +50,7 @@ export class PendingCall {
 
   /** The engine is lost: waits for the next one. Fails if a second engine died. died: the engine itself, not only its
    * tab.
-   * @param {GemmaError} error @param {boolean} died */
+   * @param {ModelError} error @param {boolean} died */
   lose(error, died) {
     if (this.#attempt && died && ++this.#deaths > 1) return this.fail(error);
     this.#attempt = null;
@@ -95,7 +95,7 @@ export class PendingCall {
   /** @param {Attempt} attempt @param {Step} expected @param {Step} [got] */
   #differs({ call }, expected, got) {
     this.fail(
-      new GemmaError('worker-failed', 'the engine was lost, and the next one gave another answer', {
+      new ModelError('worker-failed', 'the engine was lost, and the next one gave another answer', {
         expected: `token ${expected.ids}`,
         got: got ? `${got.ids}` : 'the end',
       }),
@@ -117,7 +117,7 @@ export class PendingCall {
 
   /** Ends an aborted call while there is no engine. */
   #end() {
-    if (!this.#given.length) return this.fail(new GemmaError('aborted', 'the call was aborted'));
+    if (!this.#given.length) return this.fail(new ModelError('aborted', 'the call was aborted'));
     const { seed } = /** @type {GenerateArgs} */ (this.#request.args);
     const usage = { promptTokens: 0, reusedTokens: 0, completionTokens: 0 };
     const timings = { firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0 };

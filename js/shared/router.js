@@ -2,7 +2,7 @@
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle, CallOptions } from '../rpc/rpc.js' */
 /** @import { Calls } from '../protocol.js' */
-import { GemmaError, abortError } from '../errors.js';
+import { ModelError, abortError } from '../errors.js';
 import { refused } from '../rpc/rpc.js';
 import { deferred, onAbort } from '../rpc/signals.js';
 import { PendingCall } from './pending-call.js';
@@ -12,7 +12,7 @@ export class Router {
   #calls = new Set();
   /** @type {Connection | null} */
   #connection = null;
-  /** Why no more calls are possible. @type {GemmaError | null} */
+  /** Why no more calls are possible. @type {ModelError | null} */
   #end = null;
   #onNeed;
   #lost = deferred();
@@ -21,7 +21,7 @@ export class Router {
     this.#onNeed = onNeed;
   }
 
-  /** Resolves with the reason when the current engine, or else the next one, is lost. @returns {Promise<GemmaError>} */
+  /** Resolves with the reason when the current engine, or else the next one, is lost. @returns {Promise<ModelError>} */
   get lost() {
     return this.#lost.promise;
   }
@@ -51,7 +51,7 @@ export class Router {
   }
 
   /** Makes unanswered calls wait for the next engine. died: the engine itself, not only its tab.
-   * @param {GemmaError} error @param {boolean} died */
+   * @param {ModelError} error @param {boolean} died */
   disconnect(error, died) {
     if (this.#connection) {
       this.#lost.resolve(error);
@@ -67,7 +67,7 @@ export class Router {
     for (const call of this.#calls) call.fail(error);
   }
 
-  /** @param {GemmaError} reason */
+  /** @param {ModelError} reason */
   close(reason) {
     this.#end = reason;
     this.fail(reason);

@@ -39,12 +39,12 @@ const TYPES = [
   'Tool',
   'ToolCall',
 ];
-const USE = `import { CODES, GemmaError, inspectModel, loadModel, modelCache, openCache, probe } from 'gemma-wasm';
+const USE = `import { CODES, ModelError, inspectModel, loadModel, modelCache, openCache, probe } from 'gemma-wasm';
 import type { ${TYPES.join(', ')} } from 'gemma-wasm';
 export type All = [${TYPES.join(', ')}];
 export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = [{ threads: 2 }, { topK: 1 }, {}, {}];
 export const load = () => loadModel('x');   // its type is written out by name
-export const known = (error: GemmaError): ErrorCode => error.code;
+export const known = (error: ModelError): ErrorCode => error.code;
 export const caches = [modelCache, openCache('e')];
 export class Assistant {
   #chat: Chat;
@@ -59,7 +59,7 @@ export class Assistant {
 }
 export async function look(source: ModelSource): Promise<ModelInfo> {
   const { tensors } = await inspectModel(source);
-  if (tensors[0].shape.length > 4) throw new GemmaError('bad-shape', 'x');
+  if (tensors[0].shape.length > 4) throw new ModelError('bad-shape', 'x');
   // @ts-expect-error: no such option
   await loadModel(source, { thread: 2 });
   return (await loadModel(source)).info;

@@ -338,7 +338,7 @@ for (const name of BROWSERS) {
             .catch((/** @type {any} */ { code, message }) => ({ code, message })),
         url,
       );
-      assert.equal(refused.code, 'copy-damaged');
+      assert.equal(refused.code, 'cache-corrupt');
       assert.match(refused.message, /^piece \d+ of \d+ \(bytes \d+ to \d+\) of the stored copy/);
     });
 

@@ -12,7 +12,7 @@ import { testModel } from '../js/models.js';
 import { BROWSERS, openTab, root, sharedBrowser } from './helpers.js';
 
 const APP = `
-import { loadModel, GemmaError } from 'gemma-wasm';
+import { loadModel, ModelError } from 'gemma-wasm';
 try {
   const model = await loadModel('/model.gguf', { cache: false });
   const answer = model.chat().send('Hello', { maxTokens: 12, seed: 3 });
@@ -22,7 +22,7 @@ try {
   document.title = JSON.stringify({ text, threads: model.info.threads > 1 });
   await model.dispose();
 } catch (error) {
-  document.title = JSON.stringify({ code: error instanceof GemmaError && error.code });
+  document.title = JSON.stringify({ code: error instanceof ModelError && error.code });
 }`;
 
 /** @type {string} */

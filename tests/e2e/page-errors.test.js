@@ -82,7 +82,7 @@ const CASES = [
   ['/bad/unknown type', /cannot be read yet/, /^unsupported-type/],
   ['/bad/missing tensor', /part of the model is missing/, /^missing-tensor/],
   ['/bad/no tokenizer', /no vocabulary/, /^missing-tokenizer/],
-  ['/embedding', /makes vectors of texts/, /^embedding-model/],
+  ['/embedding', /makes vectors of texts/, /^not-generative/],
 ];
 
 for (const name of BROWSERS) {

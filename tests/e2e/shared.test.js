@@ -86,7 +86,7 @@ for (const name of BROWSERS) {
               pieces: pieces.length,
               finishReason,
               code: refused.code,
-              ours: refused instanceof gemma.GemmaError,
+              ours: refused instanceof gemma.ModelError,
               ids,
               logits: [...logits.slice(0, 8)],
               saved,

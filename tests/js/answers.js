@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import ajvFormats from 'ajv-formats';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { GemmaError, loadModel } from '../../js/index.node.js';
+import { ModelError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
 import { randomSchemas } from '../support/answer-schemas.js';
 
@@ -54,7 +54,7 @@ export async function answers(first, end, models, asked = ASKED) {
       try {
         await answer(model, schema, validatorOf(schema), asked, counts);
       } catch (error) {
-        if (!(error instanceof GemmaError && error.code === 'bad-format')) throw error;
+        if (!(error instanceof ModelError && error.code === 'bad-format')) throw error;
         counts.refused = (counts.refused ?? 0) + 1;
         console.log(`refused: ${error.message}: ${JSON.stringify(schema)}`);
       }

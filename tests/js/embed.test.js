@@ -222,7 +222,7 @@ test('a model that makes vectors says that it cannot go on with texts', async (t
     () => model.logits([2]),
     () => model.perplexity('a b'),
   ]) {
-    const error = await refuses(async () => call(), 'embedding-model');
+    const error = await refuses(async () => call(), 'not-generative');
     assert.match(error.message, /embed/);
   }
   assert.ok((await model.countTokens('a b')) > 0);

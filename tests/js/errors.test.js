@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { CODES, GemmaError } from '../../js/errors.js';
+import { CODES, ModelError } from '../../js/errors.js';
 import { MAX_THREADS, packError, unpackError } from '../../js/protocol.js';
 
 test('every code of the engine has a line in CODES', async () => {
@@ -21,7 +21,7 @@ test('every code that the package throws has a line in CODES', async () => {
   const used = new Set();
   for (const file of (await readdir(directory, { recursive: true })).filter((name) => name.endsWith('.js'))) {
     const source = await readFile(new URL(file, directory), 'utf8');
-    for (const [, code] of source.matchAll(/new GemmaError\(\s*'([\w-]+)'/g)) used.add(code);
+    for (const [, code] of source.matchAll(/new ModelError\(\s*'([\w-]+)'/g)) used.add(code);
   }
   assert.ok(used.size > 10, `found ${used.size} codes in js/`);
   assert.deepEqual(
@@ -31,19 +31,21 @@ test('every code that the package throws has a line in CODES', async () => {
 });
 
 test('a message says what was expected and what was got', () => {
-  const error = new GemmaError('bad-option', 'topK', { expected: 'an integer', got: 1.5 });
+  const error = new ModelError('bad-option', 'topK', { expected: 'an integer', got: 1.5 });
   assert.equal(error.message, 'topK: expected an integer, got 1.5');
   assert.equal(error.code, 'bad-option');
+  assert.equal(error.kind, 'option');
   assert.ok(error instanceof Error);
-  assert.equal(new GemmaError('disposed', 'gone').message, 'gone');
+  assert.equal(new ModelError('disposed', 'gone').message, 'gone');
 });
 
 test('errors keep their parts between threads', () => {
-  const error = new GemmaError('truncated', 'file', { expected: 10, got: 0, cause: new Error('why') });
+  const error = new ModelError('truncated', 'file', { expected: 10, got: 0, cause: new Error('why') });
   const copy = unpackError(structuredClone(packError(error)));
-  assert.ok(copy instanceof GemmaError);
+  assert.ok(copy instanceof ModelError);
   assert.equal(copy.message, error.message);
   assert.equal(copy.code, 'truncated');
+  assert.equal(copy.kind, 'file');
   assert.equal(copy.expected, 10);
   assert.match(copy.cause.message, /why/);
   assert.equal(unpackError(packError(new TypeError('bug'))).code, 'worker-failed');

@@ -8,7 +8,7 @@ import { Download, TRANSITIONS } from '../../js/download/download.js';
 import { Entry } from '../../js/download/entry.js';
 import { Remote, TUNING } from '../../js/download/http.js';
 import { CachedFile } from '../../js/download/cached-file.js';
-import { GemmaError } from '../../js/errors.js';
+import { ModelError } from '../../js/errors.js';
 import { faultyServer } from './faulty-server.js';
 import { randoms } from '../support/random.js';
 import { memoryStore } from './memory-store.js';
@@ -223,7 +223,7 @@ test('a kernel that is wrong here says nothing against the copy', async (t) => {
   const server = await faultyServer(t, FILE);
   const first = await begun(server, memory, 5000);
   while (await first.download.next());
-  await first.download.close(new GemmaError('engine-fault', 'a kernel'));
+  await first.download.close(new ModelError('engine-fault', 'a kernel'));
   const before = await memory.list();
   assert.equal(before.length, 1);
   const { download } = await begun(server, memory, 5000);

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { GemmaError, loadModel } from '../../js/index.node.js';
+import { ModelError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
 
 // The cache of models of these tests.
@@ -18,7 +18,7 @@ export async function open(t, name = 'tiny', options = {}) {
   return model;
 }
 
-/** Assert that f (a promise or a function) fails with a GemmaError of this code; gives the error. */
+/** Assert that f (a promise or a function) fails with a ModelError of this code; gives the error. */
 export async function refuses(f, code) {
   const codes = [code].flat();
   let error;
@@ -28,7 +28,7 @@ export async function refuses(f, code) {
     error = caught;
   }
   assert.ok(error, `expected the code ${codes.join(' or ')}, but there was no error`);
-  assert.ok(error instanceof GemmaError, `expected a GemmaError, got ${error?.stack}`);
+  assert.ok(error instanceof ModelError, `expected a ModelError, got ${error?.stack}`);
   assert.ok(codes.includes(error.code), `expected ${codes.join(' or ')}, got ${error.code}: ${error.message}`);
   return error;
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Template } from '@huggingface/jinja';
-import { GemmaError, loadModel } from '../../js/index.node.js';
+import { ModelError, loadModel } from '../../js/index.node.js';
 import { ChatTemplate } from '../../js/engine/template.js';
 import { makeModel } from '../../tools/models/make-model.js';
 import { randoms } from '../support/random.js';
@@ -92,7 +92,7 @@ for (const [name, source] of Object.entries(RUNAWAYS)) {
     assert.throws(
       () => render(source),
       (error) => {
-        assert.ok(error instanceof GemmaError, error?.stack);
+        assert.ok(error instanceof ModelError, error?.stack);
         assert.equal(error.code, 'template-error');
         assert.ok(error.message.length < 1000, `a message of ${error.message.length} characters`);
         return true;

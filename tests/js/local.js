@@ -5,7 +5,7 @@ import { Connection } from '../../js/rpc/connection.js';
 import { Feeders } from '../../js/download/feeder.js';
 import { describeSource } from '../../js/download/describe.js';
 import { Host } from '../../js/engine/host.js';
-import { GemmaError } from '../../js/errors.js';
+import { ModelError } from '../../js/errors.js';
 
 /** @typedef {import('../../js/engine/engine.js').Platform} Platform */
 
@@ -49,7 +49,7 @@ export async function openLocal(source, platform, options = {}) {
     keepAlive() {},
     terminate() {},
   });
-  const close = () => connection.close(new GemmaError('disposed', 'done'));
+  const close = () => connection.close(new ModelError('disposed', 'done'));
   const parts = describeSource(source, (text) =>
     /^https?:/.test(text) ? { kind: 'url', url: text } : { kind: 'path', path: text },
   );

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createReadStream, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { MessageChannel, Worker } from 'node:worker_threads';
-import { GemmaError, loadModel } from '../../js/index.node.js';
+import { ModelError, loadModel } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { essence, refuses, sleep } from './helpers.js';
@@ -194,7 +194,7 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
         call.then(
           () => 'right',
           (error) => {
-            assert.ok(error instanceof GemmaError && error.code === 'worker-failed', String(error?.stack));
+            assert.ok(error instanceof ModelError && error.code === 'worker-failed', String(error?.stack));
             return performance.now() - before;
           },
         ),

@@ -345,7 +345,7 @@ test('a schema is JSON Schema, or is converted by its library, or is refused wit
   assert.deepEqual([properties.pets.items.additionalProperties, properties.note.additionalProperties], [false, {}]);
   assert.throws(
     () => schemaOf('parameters of f', z.object({ at: z.date() })),
-    /^GemmaError: `parameters of f` must be .* Date/,
+    /^ModelError: `parameters of f` must be .* Date/,
   );
 });
 

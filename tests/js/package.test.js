@@ -64,7 +64,7 @@ test('it holds what it says, and needs no other package', () => {
 test('an uncaught error in Node shows a short line, and names of classes and functions', () => {
   const program = write('uncaught.mjs', "import { loadModel } from 'gemma-wasm'; await loadModel('nowhere.gguf');");
   const { stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
-  assert.match(stderr, /^GemmaError: /m);
+  assert.match(stderr, /^ModelError: /m);
   assert.match(stderr, /at unpackError /);
   assert.ok(Math.max(...stderr.split('\n').map((line) => line.length)) < 400, stderr);
 });
@@ -109,10 +109,10 @@ test('required as CommonJS, it is the same', async () => {
   const program = write(
     'run.cjs',
     `
-    const { loadModel, GemmaError } = require('gemma-wasm');
+    const { loadModel, ModelError } = require('gemma-wasm');
     loadModel(process.argv[2], { threads: 2 }).then(async (model) => {
       console.log(await model.generate('Hello', { maxTokens: 5, seed: 3 }).text());
-      await loadModel('nowhere.gguf').catch((error) => console.log(error instanceof GemmaError));
+      await loadModel('nowhere.gguf').catch((error) => console.log(error instanceof ModelError));
       await model.dispose();
     });`,
   );
@@ -140,8 +140,8 @@ test('tabs share a model in browsers only: elsewhere there is a code for that', 
   const program = write(
     'share.js',
     `
-    import { loadModel, GemmaError } from 'gemma-wasm/shared';
-    await loadModel('https://x/y.gguf').catch((error) => console.log(error instanceof GemmaError, error.code));`,
+    import { loadModel, ModelError } from 'gemma-wasm/shared';
+    await loadModel('https://x/y.gguf').catch((error) => console.log(error instanceof ModelError, error.code));`,
   );
   assert.equal(execFileSync(process.execPath, [program], { encoding: 'utf8' }), 'true cannot-share\n');
 });
@@ -163,7 +163,7 @@ test('TypeScript finds its types', () => {
   write(
     'use.ts',
     `
-    import { loadModel, inspectModel, modelCache, openCache, GemmaError, CODES } from 'gemma-wasm';
+    import { loadModel, inspectModel, modelCache, openCache, ModelError, CODES } from 'gemma-wasm';
     import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';
     import type { CacheEntry, Chat, ChatMessage, ChatOptions, ErrorCode, ErrorDetails, FinishReason, GenerateOptions,
       GenerateResult, Generation, Inspection, LoadOptions, Model, ModelCache, ModelInfo, ModelSource, Notice, Progress,
@@ -171,9 +171,9 @@ test('TypeScript finds its types', () => {
     export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = [{ threads: 2 }, { topK: 1 }, {}, {}];
     export type All = [CacheEntry, ChatMessage, FinishReason, GenerateResult, Inspection, ModelInfo, ModelSource, Notice,
       Progress, Prompt, Store, TokenLogprob];
-    export const known = (error: GemmaError): ErrorCode => error.code;
+    export const known = (error: ModelError): ErrorCode => error.code;
     export const load = () => loadModel('x');   // its type is written out by name
-    export function isOld(error: GemmaError) {
+    export function isOld(error: ModelError) {
       // @ts-expect-error: there is no such code
       return error.code === 'to-old';
     }
@@ -233,7 +233,7 @@ test('TypeScript finds its types', () => {
     await model.inside('a', { layers: [1] as const });
     // @ts-expect-error: a number it is
     model.info.threads.length;
-    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('aborted', 'g').code, CODES];`,
+    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new ModelError('aborted', 'g').code, CODES];`,
   );
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   const compilerOptions = {

@@ -2,7 +2,7 @@
  * (Connection), and restarts (ReconnectingConnection). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GemmaError } from '../../js/errors.js';
+import { ModelError } from '../../js/errors.js';
 import { Generation } from '../../js/generation.js';
 import { answersOf } from '../../js/rpc/answers.js';
 import { Connection, charactersIn } from '../../js/rpc/connection.js';
@@ -12,7 +12,7 @@ import { Rpc } from '../../js/rpc/rpc.js';
 import { refuses } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
-const DISPOSED = new GemmaError('disposed', 'over');
+const DISPOSED = new ModelError('disposed', 'over');
 /** A call and its options, as a model makes it. */
 const CALL = /** @type {const} */ (['tokenize', { text: 'x' }]);
 const never = () => new Promise(() => {});
@@ -92,8 +92,8 @@ test('buffers are transferred; a callback that throws aborts its call; after the
 function beating(t, loading) {
   t.mock.timers.enable({ apis: ['setInterval'] });
   t.after(() => t.mock.timers.reset());
-  const seen = { sent: 0, busy: /** @type {boolean[]} */ ([]), silent: /** @type {GemmaError | null} */ (null) };
-  const onSilent = (/** @type {GemmaError} */ error) => {
+  const seen = { sent: 0, busy: /** @type {boolean[]} */ ([]), silent: /** @type {ModelError | null} */ (null) };
+  const onSilent = (/** @type {ModelError} */ error) => {
     seen.silent = error;
     heartbeat.stop();
   };
@@ -353,7 +353,7 @@ test('an abort ends the wait for a new worker', async () => {
   const asked = model.call(...CALL, { signal: control.signal }).answer;
   control.abort(); // a frozen worker does not hear it
   connection.broken = true;
-  fail(new GemmaError('worker-failed', 'frozen'));
+  fail(new ModelError('worker-failed', 'frozen'));
   await assert.rejects(asked, { code: 'aborted' });
 });
 
@@ -371,7 +371,7 @@ test('an answer that is aborted while a worker is restarted says so, and is no e
 test('calls and answers that wait for a restart, and later ones, fail when the model is disposed of', async () => {
   const reopen = (/** @type {AbortSignal} */ signal) =>
     new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
+      signal.addEventListener('abort', () => reject(new ModelError('aborted', 'x')));
     });
   const model = new ReconnectingConnection(fakeConnection(), /** @type {any} */ (reopen), true);
   const disposed = (/** @type {Promise<unknown>} */ promise) => assert.rejects(promise, { code: 'disposed' });
@@ -389,7 +389,7 @@ test('steps that the caller has are not given again by the next worker', async (
       await new Promise(setImmediate);
       if (!dies) return { text: '', tokens: ids, finishReason: 'stop' };
       connection.broken = true;
-      const error = new GemmaError('worker-failed', 'died');
+      const error = new ModelError('worker-failed', 'died');
       lose(error);
       throw error;
     };

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { GemmaError, deleteIndex, openIndex } from '../../js/search.node.js';
+import { ModelError, deleteIndex, openIndex } from '../../js/search.node.js';
 import { passagesOf } from '../../examples/search/passages.js';
 import { Texts } from '../../examples/search/texts.js';
 import { openFolder } from '../../js/search/folder-node.js';
@@ -406,7 +406,7 @@ test('what is no vector, no id or no option is refused', async (t) => {
   ];
   for (const vector of strange) {
     await refuses(index.add({ id: 'a', vector: /** @type {any} */ (vector) }), 'bad-option');
-    assert.throws(() => index.query(/** @type {any} */ (vector)), GemmaError);
+    assert.throws(() => index.query(/** @type {any} */ (vector)), ModelError);
   }
   for (const item of [
     { id: 1, vector },

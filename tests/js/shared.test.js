@@ -2,7 +2,7 @@
  * locks and channels are played; browsers' own are those of tests/e2e/shared.test.js. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GemmaError } from '../../js/errors.js';
+import { ModelError } from '../../js/errors.js';
 import { Connection } from '../../js/rpc/connection.js';
 import { SharedModel } from '../../js/shared/load.js';
 import { Peer } from '../../js/shared/peer.js';
@@ -118,7 +118,7 @@ async function until(f) {
   }
 }
 
-const left = new GemmaError('disposed', 'left');
+const left = new ModelError('disposed', 'left');
 let keys = 0;
 /** Tabs, of which the first one is the owner, and the engines that they start. @param {any} t @param {number} count */
 async function opened(t, count) {
@@ -277,7 +277,7 @@ for (const [finishReason, code] of [
       });
     const pending = new PendingCall({ method: 'generate', args: { seed: 1, logprobs: null }, onEvent() {} });
     pending.send(says([7, 8], new Promise(() => {})));
-    pending.lose(new GemmaError('worker-failed', 'gone'), false);
+    pending.lose(new ModelError('worker-failed', 'gone'), false);
     pending.send(says([7], Promise.resolve({ text: '7', tokens: [7], usage: {}, finishReason })));
     if (code) return void (await refuses(pending.answer, code));
     assert.deepEqual((await pending.answer).tokens, [7, 8]);

@@ -135,7 +135,7 @@ test('damaged, and the server has another file, no version, or a portal: refused
   for (const answer of answers) {
     await writeFile(path, broken);
     server.state.faults = () => answer;
-    const error = await refuses(loadModel(server.url, { threads: 1, cache }), 'copy-damaged');
+    const error = await refuses(loadModel(server.url, { threads: 1, cache }), 'cache-corrupt');
     assert.match(error.message, /^piece 130 of 186 \(bytes 2113536 to 2129919\) of the stored copy of http/);
     assert.equal(Buffer.compare((await readFile(path)).subarray(0, bytes.length), broken.subarray(0, bytes.length)), 0);
   }
@@ -165,7 +165,7 @@ test('damaged, with sha256: the piece is fetched again, and all bytes are compar
   }
   await writeFile(path, flipped(await readFile(path), bytes.length * 4));
   await server.close();
-  await refuses(loadModel(server.url, { threads: 1, cache, sha256 }), 'copy-damaged');
+  await refuses(loadModel(server.url, { threads: 1, cache, sha256 }), 'cache-corrupt');
 });
 
 test('a header that is damaged: inspectModel reads it right, and changes nothing', async (t) => {
@@ -177,7 +177,7 @@ test('a header that is damaged: inspectModel reads it right, and changes nothing
   assert.deepEqual(metadata, (await inspectModel(new Uint8Array(bytes))).metadata);
   assert.equal(Buffer.compare(await readFile(path), broken), 0);
   await server.close();
-  const error = await refuses(inspectModel(server.url, { cache }), 'copy-damaged');
+  const error = await refuses(inspectModel(server.url, { cache }), 'cache-corrupt');
   assert.match(error.message, /^piece 1 of 186/);
 });
 

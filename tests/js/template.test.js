@@ -1,7 +1,7 @@
 /* Chat templates: Gemma's own, one BOS, no control tokens out of users' text, hostile templates. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GemmaError } from '../../js/errors.js';
+import { ModelError } from '../../js/errors.js';
 import { ChatTemplate } from '../../js/engine/template.js';
 
 const CONTROL = new Map([
@@ -129,7 +129,7 @@ const failure = (f) => {
   try {
     f();
   } catch (error) {
-    assert.ok(error instanceof GemmaError, String(error?.stack));
+    assert.ok(error instanceof ModelError, String(error?.stack));
     assert.equal(error.code, 'template-error');
     return error.message;
   }

@@ -76,7 +76,7 @@ export async function flipRuns(place, { count, seed, read, expected }) {
         () => null,
         (/** @type {any} */ reason) => reason,
       );
-      assert.equal(error?.code, 'copy-damaged', `${where}: not found, ${error}`);
+      assert.equal(error?.code, 'cache-corrupt', `${where}: not found, ${error}`);
       assert.ok(error.message.startsWith(`piece ${Math.floor(byte / piece) + 1} of `), `${where}: ${error.message}`);
     } else if (kind === 'inJournal') await sound();
     server.state.faults = () => ({});

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { checksum } from '../../js/download/checksum.js';
 import { Download } from '../../js/download/download.js';
 import { openStore } from '../../js/download/store-node.js';
-import { GemmaError } from '../../js/index.node.js';
+import { ModelError } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 
 /** Bytes that are asked for at once: the engine's window is not whole pieces either. */
@@ -39,8 +39,8 @@ export async function readThrough(url, { cache, sha256, proves = () => true }) {
     await download.open();
     const { digest } = download;
     const bytes = await allOf(download);
-    if (digest && sha256Of(bytes) !== digest) throw new GemmaError('sha256-mismatch', 'other bytes');
-    if (!proves(bytes)) throw new GemmaError('bad-magic', 'no model');
+    if (digest && sha256Of(bytes) !== digest) throw new ModelError('sha256-mismatch', 'other bytes');
+    if (!proves(bytes)) throw new ModelError('bad-magic', 'no model');
     await download.close();
     return bytes;
   } catch (error) {

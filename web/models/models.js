@@ -3,7 +3,7 @@
  * been read and fits. The storyteller is small: it stays to talk to until another model is here.
  * @module
  */
-import { GemmaError, loadModel } from '../../js/index.js';
+import { ModelError, loadModel } from '../../js/index.js';
 import { button, onClick } from '../shell/dom.js';
 import { state, update } from '../shell/store.js';
 import { LoadingView } from './loading.js';
@@ -61,7 +61,7 @@ export class Models {
 
   /** @param {Choice} choice @param {Options} form */
   async #load(choice, form) {
-    if (state.coming !== choice) throw new GemmaError('aborted', 'Another load has taken its place.');
+    if (state.coming !== choice) throw new ModelError('aborted', 'Another load has taken its place.');
     const options = defined({ ...form, contextLength: choice.contextLength ?? form.contextLength });
     const view = new LoadingView(choice.label, choice.bytes);
     button('loading-pause').hidden = !isDownload(choice);
@@ -130,7 +130,7 @@ export class Models {
     if (state.behind && !signal.aborted) await Promise.race([this.#conversation.idle(), cancelled]);
     if (!signal.aborted) return loaded;
     await loaded.dispose();
-    throw new GemmaError('aborted', 'the load was cancelled');
+    throw new ModelError('aborted', 'the load was cancelled');
   }
 
   /** Lets the loaded model go, if there is one. @param {boolean} [dead]   its worker has failed */

@@ -3,7 +3,7 @@
  * it does not fit, offers what would.
  * @module
  */
-import { GemmaError, inspectModel } from '../../js/index.js';
+import { ModelError, inspectModel } from '../../js/index.js';
 import { PageError } from '../shell/errors.js';
 import { bytes, count } from '../shell/format.js';
 import { PRESETS, addressOf, choiceOfPreset } from './presets.js';
@@ -32,7 +32,7 @@ export function isDownload({ source, kind }) {
 
 /** Refuses a model that cannot answer. @param {{ embedding?: unknown }} info */
 export function mustAnswer({ embedding }) {
-  if (embedding) throw new GemmaError('embedding-model', 'This model makes vectors of texts and cannot answer.');
+  if (embedding) throw new ModelError('not-generative', 'This model makes vectors of texts and cannot answer.');
 }
 
 /** Returns facts from the header; throws Unfit if the model does not fit.

@@ -1,5 +1,5 @@
 /**
- * errors: a sentence and advice for each code of GemmaError. The raw details are one click away.
+ * errors: a sentence and advice for each code of ModelError. The raw details are one click away.
  * @module
  */
 import { el } from './dom.js';
@@ -101,11 +101,11 @@ const WORDS = {
     'It was damaged on the way, or replaced on the server. Try again. “From a web address” loads a file ' +
       'without this check.',
   ],
-  'missing-template': [
+  'no-chat-template': [
     'This model is not made for chat.',
     'Pick an instruction-tuned model; their names often end in “-it”.',
   ],
-  'embedding-model': [
+  'not-generative': [
     'This model makes vectors of texts and cannot answer.',
     'Pick a model that writes, for example one from the list.',
   ],

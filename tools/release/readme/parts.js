@@ -10,8 +10,9 @@ import { NOT_YET, cell, code, fence, table } from './markdown.js';
 import { holdsTable, shortTable, speedTable } from './speed.js';
 import { APPS } from '../../../tests/apps/apps.js';
 import { properties } from './typedefs.js';
-import { FIELDS, OPTIONS } from './words.js';
+import { FIELDS, MEANINGS, OPTIONS } from './words.js';
 
+/** @import { ErrorCode } from '../../../js/errors.js' */
 /** @typedef {import('./take.js').Measured} Measured */
 
 // From the code
@@ -132,8 +133,12 @@ export const PARTS = {
   'generate-options': () => optionTable('GenerateOptions', GENERATE_OPTIONS),
   codes: () =>
     table(
-      ['code', 'meaning'],
-      Object.entries(CODES).map(([name, text]) => [code(name), cell(text)]),
+      ['code', 'kind', 'meaning'],
+      Object.entries(MEANINGS).map(([name, text]) => [
+        code(name),
+        code(CODES[/** @type {ErrorCode} */ (name)]),
+        cell(text),
+      ]),
     ),
   progress: () => fieldTable('js/protocol.js', 'Progress'),
   result: () => fieldTable('js/protocol.js', 'GenerateResult'),
