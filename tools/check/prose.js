@@ -1,0 +1,136 @@
+/**
+ * prose: reports the phrases and names of prose.yml in Markdown, pages, comments, messages and identifiers.
+ *
+ *   node tools/check/prose.js [FOLDER|FILE …]
+ *
+ * Strings count as prose where they hold two words in a row. In tests they are data, except titles of tests and
+ * messages of errors.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { extname } from 'node:path';
+import { TextlintKernel } from '@textlint/kernel';
+import markdown from '@textlint/textlint-plugin-markdown';
+import ts from 'typescript';
+import { at, output } from '../support/proc.js';
+
+/** Data, generated files and quoted licences. */
+const EXCLUDED =
+  /^(dist|site|build|tests\/(vectors|fuzz\/corpus)|tests\/js\/(texts|tool-templates)|NOTICES|docs\/measured|tools\/check\/prose|tools\/models\/train\/(NOTICE|chats\.py|corpus\.py)|.*classes_table\.h)/;
+/** Has no types. */
+const prh = createRequire(import.meta.url)('textlint-rule-prh').default;
+const TITLES = /^(describe|it|test|suite)$/;
+
+/** @typedef {{ at: number, text: string }} Piece  prose and its offset in the file */
+/** @typedef {(file: string, text: string) => Piece[]} Reader */
+
+const isProse = (/** @type {string} */ text) => /\p{L}{2,} \p{L}{2,}/u.test(text);
+/** @param {string} text @param {RegExp} pattern @returns {Piece[]} */
+const pieces = (text, pattern) => [...text.matchAll(pattern)].map((match) => ({ at: match.index, text: match[0] }));
+
+/** @param {ts.Node} node whether a string in a test file is a title or a message */
+function isTitle({ parent }) {
+  if (ts.isNewExpression(parent)) return true;
+  if (!ts.isCallExpression(parent)) return false;
+  return TITLES.test(parent.expression.getText().split('.')[0]);
+}
+
+/** Comments, strings and identifiers. @param {string} file @param {string} text */
+function javascript(file, text) {
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
+  /** @type {Piece[]} */
+  const found = [];
+  const comments = new Set();
+  /** @type {Set<string>} */
+  const names = new Set();
+  const visit = (/** @type {ts.Node} */ node) => {
+    if (ts.isJSDoc(node)) return;
+    const around = [ts.getLeadingCommentRanges(text, node.pos), ts.getTrailingCommentRanges(text, node.end)];
+    for (const { pos, end } of around.flatMap((ranges) => ranges ?? [])) {
+      if (!comments.has(pos)) found.push({ at: pos, text: text.slice(pos, end) });
+      comments.add(pos);
+    }
+    if (ts.isIdentifier(node)) {
+      if (!names.has(node.text)) found.push({ at: node.getStart(), text: node.text });
+      names.add(node.text);
+    } else if (ts.isStringLiteral(node) || ts.isTemplateLiteral(node)) {
+      const string = text.slice(node.getStart() + 1, node.end - 1).replace(/\$\{[^}]*\}/g, '…');
+      const counts = file.startsWith('tests/') ? isTitle(node) : isProse(string) || /^\w+-\w+$/.test(string);
+      if (counts) found.push({ at: node.getStart(), text: string });
+    }
+    node.getChildren(source).forEach(visit);
+  };
+  visit(source);
+  return found;
+}
+
+/** Comments and strings, and the identifiers between them. @param {RegExp} pattern of a comment or string
+ * @returns {Reader} */
+const withPattern = (pattern) => (file, text) =>
+  pieces(text, pattern).filter(
+    (piece) => !/^["']/.test(piece.text) || (!file.startsWith('tests/') && isProse(piece.text)),
+  );
+
+/** Texts between tags, and attributes that hold texts. @param {string} _file @param {string} text */
+const html = (_file, text) =>
+  pieces(text, /<(script|style)\b[^]*?<\/\1>|<!--[^]*?-->|(?<=>)[^<]+|"[^"<>]*"/g).filter(
+    (piece) => isProse(piece.text) && !/^<s/.test(piece.text),
+  );
+
+const c = withPattern(/\/\*[^]*?\*\/|\/\/.*|"(?:\\.|[^"\\\n])*"|\b[a-zA-Z]\w*_\w+/g);
+/** What is read in each kind of file, by its ending; Markdown is read whole. */
+const READERS = /** @type {Record<string, Reader | undefined>} */ ({
+  '.js': javascript,
+  '.ts': javascript,
+  '.c': c,
+  '.h': c,
+  '.css': withPattern(/\/\*[^]*?\*\//g),
+  '.py': withPattern(/#.*|"""[^]*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'/g),
+  '.html': html,
+});
+
+const kernel = new TextlintKernel();
+/** The hits of a text as lines `FILE:LINE: FOUND => INSTEAD`. @param {string} file @param {string} text */
+async function hits(file, text) {
+  const reader = READERS[extname(file)];
+  // Each piece is a paragraph, its lines without the comment's marks; lines remember the line they come from.
+  const lines = [''];
+  const places = [0];
+  for (const piece of reader?.(file, text) ?? []) {
+    const first = text.slice(0, piece.at).split('\n').length;
+    for (const [i, line] of piece.text.split('\n').entries()) {
+      lines.push(line.replace(/^\s*(\/\*+|\*+\/|\*|\/\/+|#|["'`]+)?\s*/, '').replace(/\s*\*\/$/, ''));
+      places.push(first + i);
+    }
+    lines.push('');
+    places.push(0);
+  }
+  const result = await kernel.lintText(reader ? lines.join('\n') : text, {
+    ext: '.md',
+    plugins: [{ pluginId: 'markdown', plugin: markdown.default }],
+    rules: [
+      {
+        ruleId: 'prh',
+        rule: prh,
+        options: {
+          rulePaths: [at('tools/check/prose.yml')],
+          checkLink: true,
+          checkEmphasis: true,
+          checkBlockQuote: true,
+        },
+      },
+    ],
+  });
+  return result.messages.map(
+    ({ line, message }) => `${file}:${reader ? places[line - 1] : line}: ${message.replaceAll('\n', ' ')}`,
+  );
+}
+
+const wanted = process.argv.slice(2);
+const listed = output('git', ['ls-files', '-co', '--exclude-standard', ...wanted]);
+const files = listed.split('\n').filter((file) => /\.(md|js|ts|c|h|css|py|html)$/.test(file) && !EXCLUDED.test(file));
+const found = [];
+for (const file of files) found.push(...(await hits(file, readFileSync(at(file), 'utf8'))));
+for (const hit of found) console.log(hit);
+console.log(`${files.length} files: ${found.length || 'no'} hits`);
+process.exitCode = found.length ? 1 : 0;
