@@ -1,13 +1,13 @@
 /**
- * readme: fills the generated parts of README.md, SPEED.md and docs/, and draws docs/speed.svg. They stand between
- * `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
+ * readme: fills the generated parts of the documents (those of the root, and docs/), and draws docs/speed.svg. They
+ * stand between `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
  * codes and fields from the code itself, so that neither is ever typed.
  *
  *   node tools/release/readme.js            fill
  *   node tools/release/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
  *                                   (npm run bench), the sizes of what is built, the parity tests
- *   node tools/release/readme.js --check    write nothing; status 1 when a part is stale, a link dead, something
- *                                   public is not in docs/api.md, or an architecture not in docs/family.md
+ *   node tools/release/readme.js --check    write nothing; status 1 when a part is stale, a link dead, a document too
+ *                                   long, something public not in docs/api.md, or an architecture not in docs/family.md
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -29,15 +29,17 @@ function readMeasured() {
   return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
 }
 
-const documents = () => [
-  'README.md',
-  'SPEED.md',
-  ...readdirSync(at('docs'), { recursive: true })
-    .map(String)
+/** Lines that a document may have. @type {Record<string, number>} */
+const MOST_LINES = { 'README.md': 338, 'docs/glossary.md': 60, 'docs/source-map.md': 40 };
+
+/** Markdown files of a folder, sorted. @param {string} folder @param {boolean} recursive */
+const markdown = (folder, recursive) =>
+  readdirSync(at(folder), { recursive })
+    .map((name) => join(folder, String(name)))
     .filter((name) => name.endsWith('.md'))
-    .sort()
-    .map((name) => `docs/${name}`),
-];
+    .sort();
+
+const documents = () => [...markdown('', false), ...markdown('docs', true)];
 
 /** A document with its parts as they should be.
  * @param {string} name @param {Measured} measured */
@@ -108,6 +110,8 @@ await cli(async () => {
   for (const name of documents()) {
     const { text, wanted } = await filled(name, measured);
     problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));
+    const lines = wanted.trimEnd().split('\n').length;
+    if (lines > MOST_LINES[name]) problems.push(`${name} has ${lines} lines; the limit is ${MOST_LINES[name]}.`);
     if (text === wanted) continue;
     if (values.check) problems.push(`${name} is stale: run node tools/release/readme.js`);
     else writeFileSync(at(name), wanted);
