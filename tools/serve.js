@@ -24,7 +24,8 @@ import { at, cli, isMain } from './support/proc.js';
 
 export const contentSecurityPolicy = [
   "default-src 'self'",
-  "script-src 'self' 'wasm-unsafe-eval'",
+  // The hash is that of the inline script of index.html.
+  "script-src 'self' 'sha256-1hA1QAh/zIC0UWwFSdM1bE4vQ+LskydElX4lSw1e/4w=' 'wasm-unsafe-eval'",
   "worker-src 'self'",
   "connect-src 'self' https: http://localhost:* http://127.0.0.1:*",
   "frame-ancestors 'self'", // ignored in a <meta> element, so only headers have it

@@ -328,6 +328,25 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('a first visit that gets a web page instead of the script: the page says so, and starts later', async (t) => {
+      let lies = true;
+      const site = await host(t, {
+        intercept: ({ url = '' }, response) => {
+          if (!lies || !/\/app-/.test(url)) return false;
+          response.writeHead(200, { 'Content-Type': 'text/html' }).end(SIGN_IN);
+          return true;
+        },
+      });
+      const tab = await openTab(browser, `${site.url}none`, { expected: /404|MIME|module/i });
+      await tab.page.goto(site.url);
+      await tab.page.waitForSelector('#not-started:not([hidden])');
+      lies = false;
+      await Promise.all([tab.page.waitForNavigation(), tab.page.click('#not-started a')]);
+      await until(tab.page, READY);
+      assert.equal(await tab.page.$('#not-started:not([hidden])'), null);
+      await tab.close();
+    });
+
     test('a host that answers with web pages: the page works when it stops, online and offline', async (t) => {
       let lies = true;
       const site = await host(t, {

@@ -3,6 +3,7 @@
  * modules, the page's folder, headers, ranges, and no way out of a served folder.
  */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
@@ -168,6 +169,15 @@ test('the page is isolated, under its policy, with right types', async () => {
   const model = await ask('/models/m.gguf');
   assert.equal(model.headers['content-type'], 'application/octet-stream');
   assert.equal(model.body, 'GGUF');
+});
+
+test('both policies allow the inline script of the page by its hash', () => {
+  const html = fs.readFileSync(path.join(ROOT, 'web/static/index.html'), 'utf8');
+  const [, script] = /<script>(.*?)<\/script>/s.exec(html) ?? [];
+  const hash = `'sha256-${createHash('sha256').update(script).digest('base64')}'`;
+  const [allowed] = /script-src [^;]*/.exec(contentSecurityPolicy) ?? [];
+  assert.equal(allowed, `script-src 'self' ${hash} 'wasm-unsafe-eval'`);
+  assert.ok(html.includes(`; ${allowed};`), 'the policy in index.html has the same script-src');
 });
 
 test('ranges, HEAD, ETag and an empty file', async () => {
