@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKS = 1 << 16 };   /* what the heap's own bookkeeping and rounding may take */
+enum { BLOCKS = 1 << 16 }; /* what the heap's own bookkeeping and rounding may take */
 
 struct gw_model {
     gw_pool *pool;
@@ -19,12 +19,12 @@ struct gw_model {
     gw_loader loader;
     gw_session session;
     gw_sampler *sampler;
-    gw_trie trie;            /* made when a grammar is first read */
+    gw_trie trie; /* made when a grammar is first read */
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
-    int kv_type;             /* GW_KV_* */
-    double limit;            /* of the whole heap, in bytes; 0: none */
+    int kv_type;  /* GW_KV_* */
+    double limit; /* of the whole heap, in bytes; 0: none */
     bool reserved;
 };
 
@@ -38,7 +38,7 @@ const char *gw_build(void) {
 
 /* --- proofs --- */
 
-static gw_error unfit;   /* why this build cannot run here */
+static gw_error unfit; /* why this build cannot run here */
 
 int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
@@ -55,8 +55,10 @@ static bool takes_narrow(const gw_file *f, const gw_matrix *m) {
 
 /* The kernels that the file's weights and caches need. */
 static int prove_kernels(gw_model *m) {
-    static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16, [GW_KV_F32] = GW_PROVE_F32,
-                                       [GW_KV_I16] = GW_PROVE_I16, [GW_KV_Q8] = GW_PROVE_Q8 };
+    static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16,
+                                       [GW_KV_F32] = GW_PROVE_F32,
+                                       [GW_KV_I16] = GW_PROVE_I16,
+                                       [GW_KV_Q8] = GW_PROVE_Q8 };
     gw_kernel_list list = { .caches = caches[gw_file_kv_type(&m->file, m->kv_type)] };
     for (uint32_t i = 0; i < gw_store_tensors(&m->file.store); i++) {
         const gw_type *from = gw_store_tensor_at(&m->file.store, i)->type;
@@ -100,7 +102,11 @@ double gw_part_bytes(const gw_model *m, int i) {
 }
 
 /* Names and values as hosts give them; where the value's index goes. */
-static const struct load_option { const char *name; size_t field; const char *values[5]; } load_options[] = {
+static const struct load_option {
+    const char *name;
+    size_t field;
+    const char *values[5];
+} load_options[] = {
     { "floatMatrices", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
     { "output", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
     { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
@@ -119,8 +125,7 @@ int gw_load_option(gw_model *m, const char *name, const char *value) {
     while (o < load_options + LOAD_OPTIONS && strcmp(o->name, name)) o++;
     if (o == load_options + LOAD_OPTIONS)
         return gw_fail(&m->file.error, GW_E_BAD_OPTION, "load option\nthe name of one\n%.32s", name);
-    if (m->reserved)
-        return gw_fail(&m->file.error, GW_E_BAD_STATE, "%s\nbefore memory is reserved\nlater", name);
+    if (m->reserved) return gw_fail(&m->file.error, GW_E_BAD_STATE, "%s\nbefore memory is reserved\nlater", name);
     for (int i = 0; o->values[i]; i++) {
         if (strcmp(o->values[i], value)) continue;
         *(int *)((char *)m + o->field) = i;
@@ -135,7 +140,9 @@ static uint32_t context_for(const gw_model *m, uint32_t n_ctx) {
     return n_ctx ? n_ctx : (uint32_t)gw_min(m->file.config.n_ctx_train, 4096);
 }
 
-typedef struct { double weights, kv, scratch, sampler, window, held, heap; } plan;
+typedef struct {
+    double weights, kv, scratch, sampler, window, held, heap;
+} plan;
 
 /* What is there already: in wasm the memory as it is, which holds much else and some gaps. */
 static double heap_now(double held) {
@@ -158,8 +165,8 @@ static plan plan_for(const gw_model *m, uint32_t n_ctx) {
     p.scratch = (double)need.scratch;
     p.sampler = sampler_bytes(c);
     p.window = (double)gw_loader_window_bytes(&m->loader);
-    p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + (double)gw_store_bytes(&m->file.store)
-           + (double)m->trie.size;
+    p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + (double)gw_store_bytes(&m->file.store) +
+             (double)m->trie.size;
     p.heap = m->reserved ? heap_now(p.held + p.weights + p.kv + p.scratch + p.sampler)
                          : heap_now(p.held) + p.weights + p.kv + p.scratch + p.sampler + p.window + BLOCKS;
     return p;
@@ -201,8 +208,10 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
     if (n == 0)
         return gw_fail(e, GW_E_NO_MEMORY, "memory for the model\n%.0f bytes, %.0f of them weights\n%.0f bytes at most",
                        p.heap, p.weights, limit);
-    return gw_fail(e, GW_E_NO_MEMORY, "memory for a context of %u tokens\n%.0f bytes\n%.0f bytes at most; "
-                   "a context of %u fits", n_ctx, p.heap, limit, n);
+    return gw_fail(e, GW_E_NO_MEMORY,
+                   "memory for a context of %u tokens\n%.0f bytes\n%.0f bytes at most; "
+                   "a context of %u fits",
+                   n_ctx, p.heap, limit, n);
 }
 
 static int allocate(gw_model *m, uint32_t n_ctx) {
@@ -230,7 +239,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
         m->reserved = true;
         return prove_kernels(m);
     }
-    gw_session_free(&m->session);   /* the host may try again with a smaller context */
+    gw_session_free(&m->session); /* the host may try again with a smaller context */
     gw_sampler_free(m->sampler);
     m->sampler = NULL;
     return bad;
@@ -307,8 +316,10 @@ void gw_match_free(gw_model *m, gw_matcher *x) {
 
 static int no_sampler(gw_model *m) {
     if (m->sampler) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved, and that generates text\n"
-                   "load state %d", m->loader.state);
+    return gw_fail(&m->file.error, GW_E_BAD_STATE,
+                   "sampler\na model whose memory is reserved, and that generates text\n"
+                   "load state %d",
+                   m->loader.state);
 }
 
 static int not_ready(gw_model *m) {
@@ -335,7 +346,7 @@ int gw_rehearse(gw_model *m, int streams, uint32_t quarter) {
     int bad = not_ready(m);
     if (bad) return bad;
     gw_session_rehearse(&m->session, streams, quarter);
-    return quarter < 4 ? 0 : prove_kernels(m);   /* by code that the engine has optimised by now */
+    return quarter < 4 ? 0 : prove_kernels(m); /* by code that the engine has optimised by now */
 }
 
 /* --- inspection --- */
@@ -397,7 +408,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
     const gw_session *s = &m->session;
-    bool rows = s->state.batch.n != 0 || s->logit_rows == 0;   /* in the middle of giving rows: from the first */
+    bool rows = s->state.batch.n != 0 || s->logit_rows == 0; /* in the middle of giving rows: from the first */
     return s->state.logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
 
@@ -466,14 +477,14 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
 /* --- forwarding --- */
 
 #define FORWARD(result, name, parameters, value) \
-    result name parameters { \
-        (void)m; \
-        return value; \
+    result name parameters {                     \
+        (void)m;                                 \
+        return value;                            \
     }
 #define FORWARD_IF(check, name, parameters, value) \
-    int name parameters { \
-        int bad = check(m); \
-        return bad ? bad : (value); \
+    int name parameters {                          \
+        int bad = check(m);                        \
+        return bad ? bad : (value);                \
     }
 
 FORWARD(void *, gw_load_window, (gw_model *m), m->loader.window + m->loader.used)
@@ -507,8 +518,7 @@ FORWARD(int, gw_match_joins, (gw_model *m, gw_matcher *x, size_t forced, const c
 
 FORWARD_IF(not_ready, gw_sync, (gw_model *m, const int32_t *ids, uint32_t n), gw_session_sync(&m->session, ids, n))
 FORWARD_IF(not_ready, gw_append, (gw_model *m, int32_t id), gw_session_append(&m->session, id))
-FORWARD_IF(not_ready, gw_pack,
-           (gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling),
+FORWARD_IF(not_ready, gw_pack, (gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling),
            gw_session_pack(&m->session, ids, lengths, texts, pooling))
 FORWARD(const float *, gw_vector, (const gw_model *m, uint32_t text), gw_row(m->session.vectors.rows, (int)text))
 FORWARD(uint32_t, gw_logit_rows, (const gw_model *m), m->session.logit_rows)

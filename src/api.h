@@ -15,7 +15,6 @@
 typedef struct gw_model gw_model;
 typedef struct gw_matcher gw_matcher;
 
-
 /* "simd128" or "relaxed", and "+threads" behind it in the threaded builds; natively "reference". */
 const char *gw_build(void);
 /* First of all: 0, or GW_E_ENGINE: this build cannot compute rightly on this platform, take another one (proof.h).
@@ -58,15 +57,15 @@ const char *gw_build_note(void);
 /* enum GW_LOAD_* of load.h: HEADER 0, PLAN 1, WEIGHTS 2, READY 3 */
 
 gw_model *gw_model_new(gw_pool *pool);
-void gw_model_free(gw_model *m);              /* its session too */
-int gw_load_parts(gw_model *m, int n);        /* before the first commit */
-int gw_load_part(const gw_model *m);          /* index of the file that the next bytes must come from */
-double gw_load_offset(const gw_model *m);     /* where in it */
+void gw_model_free(gw_model *m);          /* its session too */
+int gw_load_parts(gw_model *m, int n);    /* before the first commit */
+int gw_load_part(const gw_model *m);      /* index of the file that the next bytes must come from */
+double gw_load_offset(const gw_model *m); /* where in it */
 double gw_part_bytes(const gw_model *m, int i);
 void *gw_load_window(gw_model *m);
-size_t gw_load_room(const gw_model *m);       /* > 0 in states HEADER and WEIGHTS */
-int gw_load_commit(gw_model *m, size_t n);    /* GW_LOAD_* or an error */
-int gw_load_end(gw_model *m);                 /* 0 if READY, else GW_E_TRUNCATED */
+size_t gw_load_room(const gw_model *m);    /* > 0 in states HEADER and WEIGHTS */
+int gw_load_commit(gw_model *m, size_t n); /* GW_LOAD_* or an error */
+int gw_load_end(gw_model *m);              /* 0 if READY, else GW_E_TRUNCATED */
 /* Bytes that the whole heap may come to; until it is called, as many as there are addresses. */
 void gw_load_limit(gw_model *m, double bytes);
 /* One setting that the memory plan depends on, before gw_load_reserve; the first value is the default:
@@ -124,7 +123,7 @@ const char *gw_tensor_json(gw_model *m, uint32_t i);
  * gw_checksum (checksum.h) needs no model, and nothing but the bytes. */
 
 /* The last error of this model or its session: name of its code, and three texts, "" if empty. */
-const char *gw_error_text(const gw_model *m, const char *part);   /* "code" "what" "expected" "got" */
+const char *gw_error_text(const gw_model *m, const char *part); /* "code" "what" "expected" "got" */
 
 /* --- tokenizer (in state READY or earlier, from PLAN on) -------------------------------------- */
 /* special: GW_TOKENIZE_* of tokenizer.h: 1 control pieces match, 2 the text goes on where another one ended, 4 more of
@@ -133,8 +132,8 @@ int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *i
 double gw_encode_taken(const gw_model *m);
 /* `before`: the token that the id stands behind, -1 at the beginning of a text (see gw_tokenizer_decode_after). */
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap);
-int gw_is_end(const gw_model *m, int32_t id);   /* 1 if generation stops on id: eos, eot, <end_of_turn> */
-int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control token */
+int gw_is_end(const gw_model *m, int32_t id);     /* 1 if generation stops on id: eos, eot, <end_of_turn> */
+int gw_is_control(const gw_model *m, int32_t id); /* 1 if id is a control token */
 
 /* --- grammars: matcher.h's functions with the model's error (from PLAN on) -----------------------
  * x = gw_match_new(m, bytes, n): reads a grammar (grammar.h); NULL with an error. The first one makes the vocabulary's
@@ -211,7 +210,7 @@ void gw_look_norms(const gw_model *m, float *out);
 void gw_look_attention(const gw_model *m, int row, int head, float *out);
 int gw_look_lens(gw_model *m, int row);
 const float *gw_logits(gw_model *m);
-int gw_check_logits(gw_model *m);   /* 0, or GW_E_NOT_FINITE, which says of which token one is NaN or +infinity */
+int gw_check_logits(gw_model *m); /* 0, or GW_E_NOT_FINITE, which says of which token one is NaN or +infinity */
 uint32_t gw_logit_rows(const gw_model *m);
 uint32_t gw_logit_first(const gw_model *m);
 uint32_t gw_position(const gw_model *m);
@@ -241,10 +240,10 @@ size_t gw_state_left(const gw_model *m);
 int gw_restore_commit(gw_model *m, size_t n);
 
 /* --- sampler: sampler.h's functions with the model's error in place of gw_error* --------------- */
-gw_sampler *gw_sampler_of(gw_model *m);                                 /* made by gw_load_reserve */
+gw_sampler *gw_sampler_of(gw_model *m); /* made by gw_load_reserve */
 int gw_set_option(gw_model *m, const char *name, double value);
 int gw_set_bias(gw_model *m, int32_t id, float bias);
-int32_t gw_draw(gw_model *m, const float *logits);   /* an id, GW_E_NOT_FINITE, or GW_E_BAD_STATE: all are banned */
+int32_t gw_draw(gw_model *m, const float *logits); /* an id, GW_E_NOT_FINITE, or GW_E_BAD_STATE: all are banned */
 /* also exported as they are: gw_sampler_reset gw_sampler_accept gw_logprob gw_top_logprobs
  * gw_alloc gw_free gw_error_name */
 

@@ -9,7 +9,8 @@
 const char *gw_error_name(int code) {
     if (code >= 0) return "ok";
     switch (code) {
-#define GW_X(sym, value, name) case sym: return name;
+#define GW_X(sym, value, name) \
+    case sym: return name;
         GW_ERRORS(GW_X)
 #undef GW_X
     }
@@ -43,7 +44,7 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
 void *gw_arena_take(gw_arena *a, uint64_t bytes) {
     uint64_t at = a->used, size = (bytes + GW_ALIGN - 1) / GW_ALIGN * GW_ALIGN;
     if (size < bytes || a->used + size < a->used) {
-        a->used = UINT64_MAX;   /* a plan beyond all bounds must not look small */
+        a->used = UINT64_MAX; /* a plan beyond all bounds must not look small */
         return NULL;
     }
     a->used += size;

@@ -8,32 +8,32 @@
 #include <stdint.h>
 
 /* The one table of errors: X(symbol, value, stable name that JavaScript shows as `code`). */
-#define GW_ERRORS(X)                                   \
-    X(GW_E_BAD_MAGIC, -1, "bad-magic")                 \
-    X(GW_E_BAD_VERSION, -2, "bad-version")             \
-    X(GW_E_TRUNCATED, -3, "truncated")                 \
-    X(GW_E_BAD_COUNT, -4, "bad-count")                 \
-    X(GW_E_BAD_METADATA, -5, "bad-metadata")           \
-    X(GW_E_MISSING_KEY, -6, "missing-key")             \
+#define GW_ERRORS(X)                                         \
+    X(GW_E_BAD_MAGIC, -1, "bad-magic")                       \
+    X(GW_E_BAD_VERSION, -2, "bad-version")                   \
+    X(GW_E_TRUNCATED, -3, "truncated")                       \
+    X(GW_E_BAD_COUNT, -4, "bad-count")                       \
+    X(GW_E_BAD_METADATA, -5, "bad-metadata")                 \
+    X(GW_E_MISSING_KEY, -6, "missing-key")                   \
     X(GW_E_UNSUPPORTED_ARCH, -7, "unsupported-architecture") \
-    X(GW_E_UNSUPPORTED_TYPE, -8, "unsupported-type")   \
-    X(GW_E_BAD_SHAPE, -9, "bad-shape")                 \
-    X(GW_E_TENSOR_RANGE, -10, "tensor-range")          \
-    X(GW_E_MISSING_TENSOR, -11, "missing-tensor")      \
-    X(GW_E_DUPLICATE, -12, "duplicate")                \
-    X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer") \
-    X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer")        \
-    X(GW_E_NO_MEMORY, -15, "no-memory")                \
-    X(GW_E_CONTEXT, -16, "context-exceeded")           \
-    X(GW_E_BAD_TOKEN, -17, "bad-token")                \
-    X(GW_E_BAD_OPTION, -18, "bad-option")              \
-    X(GW_E_BAD_STATE, -19, "bad-state")                \
-    X(GW_E_ABORTED, -20, "aborted")                    \
-    X(GW_E_BAD_PART, -21, "bad-part")                  \
-    X(GW_E_WORKER, -22, "worker-failed")               \
-    X(GW_E_ENGINE, -23, "engine-fault")                \
-    X(GW_E_BAD_FORMAT, -24, "bad-format")              \
-    X(GW_E_BAD_SAVED, -25, "bad-saved")                \
+    X(GW_E_UNSUPPORTED_TYPE, -8, "unsupported-type")         \
+    X(GW_E_BAD_SHAPE, -9, "bad-shape")                       \
+    X(GW_E_TENSOR_RANGE, -10, "tensor-range")                \
+    X(GW_E_MISSING_TENSOR, -11, "missing-tensor")            \
+    X(GW_E_DUPLICATE, -12, "duplicate")                      \
+    X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer")      \
+    X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer")              \
+    X(GW_E_NO_MEMORY, -15, "no-memory")                      \
+    X(GW_E_CONTEXT, -16, "context-exceeded")                 \
+    X(GW_E_BAD_TOKEN, -17, "bad-token")                      \
+    X(GW_E_BAD_OPTION, -18, "bad-option")                    \
+    X(GW_E_BAD_STATE, -19, "bad-state")                      \
+    X(GW_E_ABORTED, -20, "aborted")                          \
+    X(GW_E_BAD_PART, -21, "bad-part")                        \
+    X(GW_E_WORKER, -22, "worker-failed")                     \
+    X(GW_E_ENGINE, -23, "engine-fault")                      \
+    X(GW_E_BAD_FORMAT, -24, "bad-format")                    \
+    X(GW_E_BAD_SAVED, -25, "bad-saved")                      \
     X(GW_E_NOT_FINITE, -26, "not-finite")
 
 enum {
@@ -47,11 +47,11 @@ const char *gw_error_name(int code);
 
 /* Limits on what a file may claim; all are far above any Gemma 3 file. */
 enum {
-    GW_MAX_NAME = 64,            /* bytes in a tensor name, as in ggml */
-    GW_MAX_KEY = 65535,          /* bytes in a metadata key (GGUF specification) */
-    GW_MAX_STRING = 1 << 20,     /* bytes in one metadata string */
-    GW_MAX_METADATA = 65536,     /* metadata entries */
-    GW_MAX_TENSORS = 65536,      /* of all parts of a split model */
+    GW_MAX_NAME = 64,        /* bytes in a tensor name, as in ggml */
+    GW_MAX_KEY = 65535,      /* bytes in a metadata key (GGUF specification) */
+    GW_MAX_STRING = 1 << 20, /* bytes in one metadata string */
+    GW_MAX_METADATA = 65536, /* metadata entries */
+    GW_MAX_TENSORS = 65536,  /* of all parts of a split model */
     GW_MAX_PARTS = 1024,
     GW_MAX_DIMS = 4,
     GW_MAX_LAYERS = 512,
@@ -78,13 +78,13 @@ int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((forma
  * freed at once. A pass over a NULL base only measures: that is how memory plans are made, in 64 bits,
  * so that a plan beyond the address space has its true size too. */
 typedef struct {
-    uint8_t *base;   /* NULL while measuring */
+    uint8_t *base; /* NULL while measuring */
     uint64_t used, size;
 } gw_arena;
 
-enum { GW_ALIGN = 64 };   /* of every arena piece: a cache line */
+enum { GW_ALIGN = 64 }; /* of every arena piece: a cache line */
 
-void *gw_arena_take(gw_arena *a, uint64_t bytes);   /* NULL while measuring or when full */
+void *gw_arena_take(gw_arena *a, uint64_t bytes); /* NULL while measuring or when full */
 
 /* Heap blocks, 64-byte aligned; NULL when there is no memory. */
 void *gw_alloc(size_t bytes);
@@ -96,7 +96,7 @@ typedef struct {
     size_t used, size;
 } gw_buffer;
 
-void *gw_buffer_add(gw_buffer *b, size_t bytes);   /* address of the new bytes, NULL if no memory */
+void *gw_buffer_add(gw_buffer *b, size_t bytes); /* address of the new bytes, NULL if no memory */
 void gw_buffer_free(gw_buffer *b);
 
 static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { LANES = 4, TURN = 31 };
-static const uint64_t odd = 0x9e3779b185ebca87u, other = 0xc2b2ae3d27d4eb4fu;   /* xxHash's first primes */
+static const uint64_t odd = 0x9e3779b185ebca87u, other = 0xc2b2ae3d27d4eb4fu; /* xxHash's first primes */
 
 static inline uint64_t turn(uint64_t x, int n) { return x << n | x >> (64 - n); }
 static inline uint64_t take(uint64_t lane, uint64_t word) { return turn(lane ^ word, TURN) * odd; }

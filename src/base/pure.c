@@ -6,7 +6,10 @@
 #include "base/pure.h"
 #include "base/threads_impl.h"
 
-typedef struct { const gw_pure *f; void *place; } task;
+typedef struct {
+    const gw_pure *f;
+    void *place;
+} task;
 
 static void do_item(const task *t, int i, float *out) {
     t->f->work(t->place, i, out);
@@ -16,7 +19,7 @@ static void do_item(const task *t, int i, float *out) {
 /* One item, from inside the task and back, perhaps into the next task. */
 static bool take_item(gw_pool *p, gw_helper *h, const void *ctx) {
     float out[GW_PURE_FLOATS];
-    task t = *(const task *)ctx;   /* the caller's is gone when this thread is late */
+    task t = *(const task *)ctx; /* the caller's is gone when this thread is late */
     int i = atomic_fetch_add(&p->next, 1);
     if (i >= p->n) return false;
     uint32_t away = AWAY + (uint32_t)i;
@@ -48,7 +51,7 @@ static void await_here(gw_pool *p, gw_helper *h) {
  * caller has to do it, else -1. */
 static int item_of_late(gw_pool *p, gw_helper *h, const void *place) {
     uint32_t at = atomic_load(&h->at);
-    if (at == HERE || at == LATE) return -1;   /* LATE: of an earlier task */
+    if (at == HERE || at == LATE) return -1; /* LATE: of an earlier task */
     for (int i = 0; i < GW_SPINS && at != PUTTING; i++)
         if (atomic_load_explicit(&h->at, memory_order_acquire) != at) break;
     h->place = place;

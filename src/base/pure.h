@@ -12,7 +12,7 @@ typedef struct {
     void (*work)(const void *place, int i, float *out);
     void (*put)(void *place, int i, const float *out);
 } gw_pure;
-enum { GW_PURE_FLOATS = 4096 };   /* of out */
+enum { GW_PURE_FLOATS = 4096 }; /* of out */
 
 /* `places` are GW_PLACES of `bytes` each, one behind the other. Gives one that no late thread reads. */
 enum { GW_PLACES = 4 };

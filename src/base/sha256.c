@@ -8,9 +8,9 @@ enum { BLOCK = 64 };
 
 struct gw_sha256 {
     uint32_t h[8];
-    uint64_t length;         /* bytes so far; length % BLOCK of them are in `block` */
+    uint64_t length; /* bytes so far; length % BLOCK of them are in `block` */
     uint8_t block[BLOCK];
-    char hex[65];            /* what gw_sha256_hex gave; no part of the state */
+    char hex[65]; /* what gw_sha256_hex gave; no part of the state */
 };
 _Static_assert(offsetof(gw_sha256, hex) == GW_SHA256_STATE, "the state is what its users store");
 
@@ -47,20 +47,20 @@ static inline uint32_t next_word(uint32_t *w, int t) {
 }
 
 /* One round; the caller turns the eight letters round instead of moving them. */
-#define ROUND(a, b, c, d, e, f, g, h, word, k)                                                    \
-    do {                                                                                          \
+#define ROUND(a, b, c, d, e, f, g, h, word, k)                                                       \
+    do {                                                                                             \
         uint32_t t1 = h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + (g ^ (e & (f ^ g))) + k + word; \
-        d += t1;                                                                                  \
-        h = t1 + (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) | (c & (a | b)));            \
+        d += t1;                                                                                     \
+        h = t1 + (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) | (c & (a | b)));               \
     } while (0)
-#define ROUNDS(word, t)                                     \
-    ROUND(a, b, c, d, e, f, g, h, word(t), K[t]);           \
-    ROUND(h, a, b, c, d, e, f, g, word(t + 1), K[t + 1]);   \
-    ROUND(g, h, a, b, c, d, e, f, word(t + 2), K[t + 2]);   \
-    ROUND(f, g, h, a, b, c, d, e, word(t + 3), K[t + 3]);   \
-    ROUND(e, f, g, h, a, b, c, d, word(t + 4), K[t + 4]);   \
-    ROUND(d, e, f, g, h, a, b, c, word(t + 5), K[t + 5]);   \
-    ROUND(c, d, e, f, g, h, a, b, word(t + 6), K[t + 6]);   \
+#define ROUNDS(word, t)                                   \
+    ROUND(a, b, c, d, e, f, g, h, word(t), K[t]);         \
+    ROUND(h, a, b, c, d, e, f, g, word(t + 1), K[t + 1]); \
+    ROUND(g, h, a, b, c, d, e, f, word(t + 2), K[t + 2]); \
+    ROUND(f, g, h, a, b, c, d, e, word(t + 3), K[t + 3]); \
+    ROUND(e, f, g, h, a, b, c, d, word(t + 4), K[t + 4]); \
+    ROUND(d, e, f, g, h, a, b, c, word(t + 5), K[t + 5]); \
+    ROUND(c, d, e, f, g, h, a, b, word(t + 6), K[t + 6]); \
     ROUND(b, c, d, e, f, g, h, a, word(t + 7), K[t + 7])
 #define FIRST(t) (w[t])
 #define LATER(t) next_word(w, t)

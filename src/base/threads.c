@@ -40,7 +40,7 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) {
     pthread_mutex_unlock(&p->lock);
 }
 
-#else   /* one thread, which waits for nobody */
+#else /* one thread, which waits for nobody */
 
 static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value, bool ticks) {
     (void)p, (void)at, (void)value, (void)ticks;
@@ -136,7 +136,10 @@ bool gw_pool_failed(const gw_pool *p) { return p->failed != 0; }
 
 /* --- the verb --- */
 
-typedef struct { gw_work work; void *ctx; } task;
+typedef struct {
+    gw_work work;
+    void *ctx;
+} task;
 
 static bool take_items(gw_pool *p, gw_helper *h, const void *ctx) {
     const task *t = ctx;
@@ -176,7 +179,7 @@ static bool start_threads(gw_pool *p) {
     pthread_cond_init(&p->changed, NULL);
     for (int i = 1; i < p->n_threads; i++) {
         if (pthread_create(&p->thread[i], NULL, enter, p) == 0) continue;
-        p->n_threads = i;   /* those that exist can be stopped */
+        p->n_threads = i; /* those that exist can be stopped */
         return false;
     }
     return true;

@@ -30,7 +30,7 @@
 #endif
 
 #ifndef GW_SPINS
-#define GW_SPINS 20000   /* some tens of microseconds */
+#define GW_SPINS 20000 /* some tens of microseconds */
 #endif
 
 #define GW_TICK 100000000
@@ -42,27 +42,27 @@
 #define LATE UINT32_MAX
 
 typedef struct {
-    _Alignas(64) _Atomic uint32_t at;   /* alone in its line of a cache */
-    _Atomic uint32_t beat;       /* items done: those who wait for it see that it lives */
-    const void *place;           /* LATE: what it reads; the caller's */
+    _Alignas(64) _Atomic uint32_t at; /* alone in its line of a cache */
+    _Atomic uint32_t beat;            /* items done: those who wait for it see that it lives */
+    const void *place;                /* LATE: what it reads; the caller's */
 } gw_helper;
 
 /* What a helper does inside the open task; false when nothing is left of it. */
 typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
 
 struct gw_pool {
-    _Atomic uint32_t epoch;      /* counts tasks; helpers sleep on it */
-    _Atomic uint32_t inside;     /* helpers that look at the task; the caller sleeps on it */
+    _Atomic uint32_t epoch;  /* counts tasks; helpers sleep on it */
+    _Atomic uint32_t inside; /* helpers that look at the task; the caller sleeps on it */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
-    _Atomic int next;            /* next item of the task */
-    uint32_t patience;           /* GW_PATIENCE, but for tests */
-    bool lost;                   /* the caller waited in vain: it works alone from then on */
-    gw_help *help;               /* this and the next two: for those inside an open task */
+    _Atomic int next;  /* next item of the task */
+    uint32_t patience; /* GW_PATIENCE, but for tests */
+    bool lost;         /* the caller waited in vain: it works alone from then on */
+    gw_help *help;     /* this and the next two: for those inside an open task */
     const void *task;
     int n;
     int n_threads;
-    gw_helper helper[GW_MAX_THREADS];   /* by number of the thread; 0 is the caller */
-    uint8_t *stacks;             /* of all helpers, wasm only */
+    gw_helper helper[GW_MAX_THREADS]; /* by number of the thread; 0 is the caller */
+    uint8_t *stacks;                  /* of all helpers, wasm only */
 #ifdef GW_POSIX_THREADS
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -82,8 +82,8 @@ static inline bool gw_alone(const gw_pool *p, int n) {
 
 /* task: stays as it is until gw_close. */
 void gw_open(gw_pool *p, gw_help *help, const void *task, int n);
-void gw_close(gw_pool *p);       /* returns when nobody is inside */
-void gw_leave(gw_pool *p);       /* inside-- */
+void gw_close(gw_pool *p); /* returns when nobody is inside */
+void gw_leave(gw_pool *p); /* inside-- */
 
 /* Returns when *at differs from value: spins for a bounded time, then sleeps. `sleeps` tells the other side, which
  * changes *at and then asks it, that there is someone to wake. */

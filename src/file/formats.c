@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 };   /* of the packed layout */
+enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 }; /* of the packed layout */
 
 const int8_t gw_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
@@ -12,14 +12,14 @@ static float half(const uint8_t *p) { return gw_f16_to_f32((uint16_t)(p[0] | p[1
 
 /* --- quants: the bits of one block of a file, put together --- */
 
-static void nibbles(const uint8_t *in, uint8_t *quant) {   /* 32: low halves, then high halves */
+static void nibbles(const uint8_t *in, uint8_t *quant) { /* 32: low halves, then high halves */
     for (int i = 0; i < 16; i++) {
         quant[i] = in[i] & 15;
         quant[i + 16] = in[i] >> 4;
     }
 }
 
-static void fifth_bits(const uint8_t *in, uint8_t *quant) {   /* bit i belongs to column i */
+static void fifth_bits(const uint8_t *in, uint8_t *quant) { /* bit i belongs to column i */
     for (int i = 0; i < 32; i++) quant[i] |= (uint8_t)((in[i / 8] >> i % 8 & 1) << 4);
 }
 
@@ -47,13 +47,13 @@ static void pairs(const uint8_t *in, uint8_t *quant) {
 
 static void quants_q2_k(const uint8_t *block, uint8_t *quant) { pairs(block + 16, quant); }
 
-static void quants_q3_k(const uint8_t *block, uint8_t *quant) {   /* 32 bytes of third bits come first */
+static void quants_q3_k(const uint8_t *block, uint8_t *quant) { /* 32 bytes of third bits come first */
     pairs(block + 32, quant);
     for (int j = 0; j < 8; j++)
         for (int i = 0; i < 32; i++) quant[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
 }
 
-static void long_nibbles(const uint8_t *in, uint8_t *quant) {   /* 256: of every 32 bytes, low then high */
+static void long_nibbles(const uint8_t *in, uint8_t *quant) { /* 256: of every 32 bytes, low then high */
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < 32; i++) {
             quant[64 * j + i] = in[32 * j + i] & 15;
@@ -101,7 +101,7 @@ static void sub_scales_q2_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_q3_k(const uint8_t *header, int8_t *scale, int8_t *min) {
-    const uint8_t *low = header + 2, *high = header + 10;   /* 16 times 4 bits, 16 times 2 */
+    const uint8_t *low = header + 2, *high = header + 10; /* 16 times 4 bits, 16 times 2 */
     (void)min;
     for (int i = 0; i < 16; i++) {
         int six = (i < 8 ? low[i] & 15 : low[i - 8] >> 4) | (high[i % 4] >> i / 4 * 2 & 3) << 4;
@@ -126,7 +126,7 @@ static void sub_scales_q6_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min) {
-    int high = header[2] | header[3] << 8;   /* an f16's place, but eight times 2 bits */
+    int high = header[2] | header[3] << 8; /* an f16's place, but eight times 2 bits */
     (void)min;
     for (int i = 0; i < 8; i++) {
         int six = (header[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
@@ -148,9 +148,21 @@ static void scales_of(const gw_format *f, const uint8_t *header, float *scale, f
 
 /* --- the table --- */
 
-#define ROW(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)       \
-    { GW_##NAME, items, items * bits / 8 + 2 * halves + 4 * words, bits, sub, offset, mins,                 \
-      (table) ? gw_iq4_values : NULL, first_half, halves, first_word, words, quants_##name, sub_scales_##name },
+#define ROW(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words) \
+    { GW_##NAME,                                                                                      \
+      items,                                                                                          \
+      items * bits / 8 + 2 * halves + 4 * words,                                                      \
+      bits,                                                                                           \
+      sub,                                                                                            \
+      offset,                                                                                         \
+      mins,                                                                                           \
+      (table) ? gw_iq4_values : NULL,                                                                 \
+      first_half,                                                                                     \
+      halves,                                                                                         \
+      first_word,                                                                                     \
+      words,                                                                                          \
+      quants_##name,                                                                                  \
+      sub_scales_##name },
 
 static const gw_format formats[] = { GW_ALL_FORMATS(ROW) };
 
@@ -164,7 +176,7 @@ void gw_format_values(const gw_format *f, const uint8_t *quant, const float *sca
     for (uint32_t s = 0; s < f->items / f->sub; s++)
         for (uint32_t i = s * f->sub; i < (s + 1) * f->sub; i++) {
             out[i] = scale[s] * (float)gw_format_value(f, quant[i]);
-            if (f->mins) out[i] += min[s];   /* never + 0: it would change the sign of a zero */
+            if (f->mins) out[i] += min[s]; /* never + 0: it would change the sign of a zero */
         }
 }
 
@@ -185,23 +197,69 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 /* Where a packed block keeps n bits of a quant: bits `at` … of columns 4 g … 4 g + 3 are bits `to` … of the bytes of
  * vector v. Most quants lie whole in the low bits, where one mask unpacks them; the last columns fill the bits above.
  */
-typedef struct { uint8_t g, at, v, to, n; } field;
+typedef struct {
+    uint8_t g, at, v, to, n;
+} field;
 
 static const field fields[GW_MAX_BITS + 1][13] = {
-    [2] = { { 0, 0, 0, 0, 2 }, { 1, 0, 0, 2, 2 }, { 2, 0, 0, 4, 2 }, { 3, 0, 0, 6, 2 },
-            { 4, 0, 1, 0, 2 }, { 5, 0, 1, 2, 2 }, { 6, 0, 1, 4, 2 }, { 7, 0, 1, 6, 2 } },
-    [3] = { { 0, 0, 0, 0, 3 }, { 1, 0, 1, 0, 3 }, { 2, 0, 2, 0, 3 }, { 3, 0, 0, 3, 3 }, { 4, 0, 1, 3, 3 },
-            { 5, 0, 2, 3, 3 }, { 6, 0, 0, 6, 2 }, { 6, 2, 2, 6, 1 }, { 7, 0, 1, 6, 2 }, { 7, 2, 2, 7, 1 } },
-    [4] = { { 0, 0, 0, 0, 4 }, { 1, 0, 1, 0, 4 }, { 2, 0, 2, 0, 4 }, { 3, 0, 3, 0, 4 },
-            { 4, 0, 0, 4, 4 }, { 5, 0, 1, 4, 4 }, { 6, 0, 2, 4, 4 }, { 7, 0, 3, 4, 4 } },
-    [5] = { { 0, 0, 0, 0, 5 }, { 1, 0, 1, 0, 5 }, { 2, 0, 2, 0, 5 }, { 3, 0, 3, 0, 5 }, { 4, 0, 4, 0, 5 },
-            { 5, 0, 0, 5, 3 }, { 5, 3, 3, 5, 2 }, { 6, 0, 1, 5, 3 }, { 6, 3, 4, 5, 2 },
-            { 7, 0, 2, 5, 3 }, { 7, 3, 3, 7, 1 }, { 7, 4, 4, 7, 1 } },
-    [6] = { { 0, 0, 0, 0, 6 }, { 1, 0, 1, 0, 6 }, { 2, 0, 2, 0, 6 }, { 3, 0, 3, 0, 6 }, { 4, 0, 4, 0, 6 },
-            { 5, 0, 5, 0, 6 }, { 6, 0, 0, 6, 2 }, { 6, 2, 1, 6, 2 }, { 6, 4, 2, 6, 2 },
-            { 7, 0, 3, 6, 2 }, { 7, 2, 4, 6, 2 }, { 7, 4, 5, 6, 2 } },
-    [8] = { { 0, 0, 0, 0, 8 }, { 1, 0, 1, 0, 8 }, { 2, 0, 2, 0, 8 }, { 3, 0, 3, 0, 8 },
-            { 4, 0, 4, 0, 8 }, { 5, 0, 5, 0, 8 }, { 6, 0, 6, 0, 8 }, { 7, 0, 7, 0, 8 } },
+    [2] = { { 0, 0, 0, 0, 2 },
+            { 1, 0, 0, 2, 2 },
+            { 2, 0, 0, 4, 2 },
+            { 3, 0, 0, 6, 2 },
+            { 4, 0, 1, 0, 2 },
+            { 5, 0, 1, 2, 2 },
+            { 6, 0, 1, 4, 2 },
+            { 7, 0, 1, 6, 2 } },
+    [3] = { { 0, 0, 0, 0, 3 },
+            { 1, 0, 1, 0, 3 },
+            { 2, 0, 2, 0, 3 },
+            { 3, 0, 0, 3, 3 },
+            { 4, 0, 1, 3, 3 },
+            { 5, 0, 2, 3, 3 },
+            { 6, 0, 0, 6, 2 },
+            { 6, 2, 2, 6, 1 },
+            { 7, 0, 1, 6, 2 },
+            { 7, 2, 2, 7, 1 } },
+    [4] = { { 0, 0, 0, 0, 4 },
+            { 1, 0, 1, 0, 4 },
+            { 2, 0, 2, 0, 4 },
+            { 3, 0, 3, 0, 4 },
+            { 4, 0, 0, 4, 4 },
+            { 5, 0, 1, 4, 4 },
+            { 6, 0, 2, 4, 4 },
+            { 7, 0, 3, 4, 4 } },
+    [5] = { { 0, 0, 0, 0, 5 },
+            { 1, 0, 1, 0, 5 },
+            { 2, 0, 2, 0, 5 },
+            { 3, 0, 3, 0, 5 },
+            { 4, 0, 4, 0, 5 },
+            { 5, 0, 0, 5, 3 },
+            { 5, 3, 3, 5, 2 },
+            { 6, 0, 1, 5, 3 },
+            { 6, 3, 4, 5, 2 },
+            { 7, 0, 2, 5, 3 },
+            { 7, 3, 3, 7, 1 },
+            { 7, 4, 4, 7, 1 } },
+    [6] = { { 0, 0, 0, 0, 6 },
+            { 1, 0, 1, 0, 6 },
+            { 2, 0, 2, 0, 6 },
+            { 3, 0, 3, 0, 6 },
+            { 4, 0, 4, 0, 6 },
+            { 5, 0, 5, 0, 6 },
+            { 6, 0, 0, 6, 2 },
+            { 6, 2, 1, 6, 2 },
+            { 6, 4, 2, 6, 2 },
+            { 7, 0, 3, 6, 2 },
+            { 7, 2, 4, 6, 2 },
+            { 7, 4, 5, 6, 2 } },
+    [8] = { { 0, 0, 0, 0, 8 },
+            { 1, 0, 1, 0, 8 },
+            { 2, 0, 2, 0, 8 },
+            { 3, 0, 3, 0, 8 },
+            { 4, 0, 4, 0, 8 },
+            { 5, 0, 5, 0, 8 },
+            { 6, 0, 6, 0, 8 },
+            { 7, 0, 7, 0, 8 } },
 };
 
 /* Packs 32 columns of four rows, given as bytes in the order of the vectors, to `bits` vectors. */
@@ -235,8 +293,7 @@ void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, in
     if (n < ROWS) memset(group, 0, ROWS * f->bytes), memset(lanes, 0, sizeof lanes);
     for (int r = 0; r < n; r++) {
         const uint8_t *block = blocks + r * stride;
-        for (uint32_t i = 0; i < f->halves; i++)
-            memcpy(group + 2 * (ROWS * i + r), block + f->first_half + 2 * i, 2);
+        for (uint32_t i = 0; i < f->halves; i++) memcpy(group + 2 * (ROWS * i + r), block + f->first_half + 2 * i, 2);
         for (uint32_t i = 0; i < f->words; i++)
             for (int b = 0; b < 4; b++) words[place_of(f, i, r, b)] = block[f->first_word + 4 * i + b];
         f->quants(block, quant);

@@ -23,40 +23,52 @@
 
 /* GGML type numbers. A row of k items has k / items blocks. */
 enum {
-    GW_F32 = 0, GW_F16 = 1, GW_Q4_0 = 2, GW_Q4_1 = 3, GW_Q5_0 = 6, GW_Q5_1 = 7, GW_Q8_0 = 8,
-    GW_Q2_K = 10, GW_Q3_K = 11, GW_Q4_K = 12, GW_Q5_K = 13, GW_Q6_K = 14, GW_IQ4_NL = 20, GW_IQ4_XS = 23,
+    GW_F32 = 0,
+    GW_F16 = 1,
+    GW_Q4_0 = 2,
+    GW_Q4_1 = 3,
+    GW_Q5_0 = 6,
+    GW_Q5_1 = 7,
+    GW_Q8_0 = 8,
+    GW_Q2_K = 10,
+    GW_Q3_K = 11,
+    GW_Q4_K = 12,
+    GW_Q5_K = 13,
+    GW_Q6_K = 14,
+    GW_IQ4_NL = 20,
+    GW_IQ4_XS = 23,
     GW_BF16 = 30,
 };
 
 /* X(NAME, name, items, bits, sub, offset, mins, table, first f16, f16s, first word, words)
  * items: columns of a block; offset: the quant that is worth 0; table: quants are indices of gw_iq4_values;
  * first …: where they begin in a file's block, in bytes. Quants of 8 bits are stored as signed bytes. */
-#define GW_ALL_FORMATS(X)                                   \
-    X(Q4_0, q4, 32, 4, 32, 8, 0, 0, 0, 1, 0, 0)             \
-    X(Q8_0, q8, 32, 8, 32, 128, 0, 0, 0, 1, 0, 0)           \
+#define GW_ALL_FORMATS(X)                         \
+    X(Q4_0, q4, 32, 4, 32, 8, 0, 0, 0, 1, 0, 0)   \
+    X(Q8_0, q8, 32, 8, 32, 128, 0, 0, 0, 1, 0, 0) \
     GW_FORMATS(X)
 
 /* The formats whose scalar conversions (types.c) and packing (pack.c) also come from this table. */
-#define GW_FORMATS(X)                                       \
-    X(Q4_1, q4_1, 32, 4, 32, 0, 1, 0, 0, 2, 0, 0)           \
-    X(Q5_0, q5_0, 32, 5, 32, 16, 0, 0, 0, 1, 0, 0)          \
-    X(Q5_1, q5_1, 32, 5, 32, 0, 1, 0, 0, 2, 0, 0)           \
-    X(Q2_K, q2_k, 256, 2, 16, 0, 1, 0, 80, 2, 0, 4)         \
-    X(Q3_K, q3_k, 256, 3, 16, 4, 0, 0, 108, 1, 96, 3)       \
-    X(Q4_K, q4_k, 256, 4, 32, 0, 1, 0, 0, 2, 4, 3)          \
-    X(Q5_K, q5_k, 256, 5, 32, 0, 1, 0, 0, 2, 4, 3)          \
-    X(Q6_K, q6_k, 256, 6, 16, 32, 0, 0, 208, 1, 192, 4)     \
-    X(IQ4_NL, iq4_nl, 32, 4, 32, 0, 0, 1, 0, 1, 0, 0)       \
+#define GW_FORMATS(X)                                   \
+    X(Q4_1, q4_1, 32, 4, 32, 0, 1, 0, 0, 2, 0, 0)       \
+    X(Q5_0, q5_0, 32, 5, 32, 16, 0, 0, 0, 1, 0, 0)      \
+    X(Q5_1, q5_1, 32, 5, 32, 0, 1, 0, 0, 2, 0, 0)       \
+    X(Q2_K, q2_k, 256, 2, 16, 0, 1, 0, 80, 2, 0, 4)     \
+    X(Q3_K, q3_k, 256, 3, 16, 4, 0, 0, 108, 1, 96, 3)   \
+    X(Q4_K, q4_k, 256, 4, 32, 0, 1, 0, 0, 2, 4, 3)      \
+    X(Q5_K, q5_k, 256, 5, 32, 0, 1, 0, 0, 2, 4, 3)      \
+    X(Q6_K, q6_k, 256, 6, 16, 32, 0, 0, 208, 1, 192, 4) \
+    X(IQ4_NL, iq4_nl, 32, 4, 32, 0, 0, 1, 0, 1, 0, 0)   \
     X(IQ4_XS, iq4_xs, 256, 4, 32, 0, 0, 1, 0, 2, 4, 1)
 
 enum { GW_MAX_ITEMS = 256, GW_MAX_SUBS = 16, GW_MAX_HEADER = 24, GW_MAX_BITS = 8 };
 
 typedef struct {
-    int type;                      /* GGML's number */
+    int type; /* GGML's number */
     uint32_t items, bytes;
     uint32_t bits, sub, offset;
     bool mins;
-    const int8_t *values;          /* of the quants; NULL: quant - offset */
+    const int8_t *values; /* of the quants; NULL: quant - offset */
     uint32_t first_half, halves, first_word, words;
     /* Extracts the quants of one block of a file. */
     void (*quants)(const uint8_t *block, uint8_t *quant);

@@ -23,10 +23,17 @@ enum { N_TYPES = sizeof widths };
 /* --- what may be wrong ------------------------------------------------------------------------ */
 
 /* What a file that starts with these bytes is, for the people who chose the wrong one. */
-static const struct { const char *start, *what; } impostors[] = {
-    { "<", "a web page" }, { "PK", "a zip archive or PyTorch file" }, { "vers", "a Git LFS pointer" },
-    { "{", "JSON" }, { "ggjt", "a GGML file from before GGUF" }, { "lmgg", "a GGML file from before GGUF" },
-    { "tjgg", "a GGML file from before GGUF" }, { "FUGG", "GGUF spelt backwards" },
+static const struct {
+    const char *start, *what;
+} impostors[] = {
+    { "<", "a web page" },
+    { "PK", "a zip archive or PyTorch file" },
+    { "vers", "a Git LFS pointer" },
+    { "{", "JSON" },
+    { "ggjt", "a GGML file from before GGUF" },
+    { "lmgg", "a GGML file from before GGUF" },
+    { "tjgg", "a GGML file from before GGUF" },
+    { "FUGG", "GGUF spelt backwards" },
     { "\x1f\x8b", "a gzip archive" },
 };
 
@@ -34,8 +41,8 @@ static int bad_magic(gw_gguf *g, const uint8_t *p) {
     for (size_t i = 0; i < sizeof impostors / sizeof *impostors; i++)
         if (!memcmp(p, impostors[i].start, strlen(impostors[i].start)))
             return gw_fail(g->error, GW_E_BAD_MAGIC, "not a GGUF file\nGGUF\n%s", impostors[i].what);
-    return gw_fail(g->error, GW_E_BAD_MAGIC, "not a GGUF file\n47 47 55 46\n%02x %02x %02x %02x",
-                   p[0], p[1], p[2], p[3]);
+    return gw_fail(g->error, GW_E_BAD_MAGIC, "not a GGUF file\n47 47 55 46\n%02x %02x %02x %02x", p[0], p[1], p[2],
+                   p[3]);
 }
 
 /* Names go into messages of one line and into C strings: no control characters. */
@@ -50,14 +57,13 @@ static int take_string(gw_gguf *g, const uint8_t *p, size_t n, size_t most, cons
     if (n < 8) return 0;
     uint64_t len = load64(p);
     if (len > most)
-        return gw_fail(g->error, GW_E_BAD_METADATA, "length of %.150s\nat most %zu bytes\n%llu", what,
-                       most, (unsigned long long)len);
+        return gw_fail(g->error, GW_E_BAD_METADATA, "length of %.150s\nat most %zu bytes\n%llu", what, most,
+                       (unsigned long long)len);
     return n - 8 < len ? 0 : (int)(8 + len);
 }
 
 static int bad_type(gw_gguf *g, uint32_t type) {
-    return gw_fail(g->error, GW_E_BAD_METADATA, "type of metadata %.150s\n0 to %d\n%u", g->key,
-                   N_TYPES - 1, type);
+    return gw_fail(g->error, GW_E_BAD_METADATA, "type of metadata %.150s\n0 to %d\n%u", g->key, N_TYPES - 1, type);
 }
 
 /* --- items ------------------------------------------------------------------------------------ */
@@ -72,15 +78,15 @@ static int read_version(gw_gguf *g, const uint8_t *p, size_t n) {
     g->version = load32(p);
     if (g->version == 2 || g->version == 3) return 4;
     if (g->version && !(g->version & 0xffff))
-        return gw_fail(g->error, GW_E_BAD_VERSION,
-                       "GGUF version\n2 or 3, little-endian\n%u, big-endian", (uint32_t)p[2] << 8 | p[3]);
+        return gw_fail(g->error, GW_E_BAD_VERSION, "GGUF version\n2 or 3, little-endian\n%u, big-endian",
+                       (uint32_t)p[2] << 8 | p[3]);
     return gw_fail(g->error, GW_E_BAD_VERSION, "GGUF version\n2 or 3\n%u", g->version);
 }
 
 static int check_count(gw_gguf *g, const char *what, uint64_t count, uint64_t most) {
     if (count <= most) return 0;
-    return gw_fail(g->error, GW_E_BAD_COUNT, "%.150s\nat most %llu\n%llu", what,
-                   (unsigned long long)most, (unsigned long long)count);
+    return gw_fail(g->error, GW_E_BAD_COUNT, "%.150s\nat most %llu\n%llu", what, (unsigned long long)most,
+                   (unsigned long long)count);
 }
 
 static int read_counts(gw_gguf *g, const uint8_t *p, size_t n) {
@@ -98,8 +104,8 @@ static int read_key(gw_gguf *g, const uint8_t *p, size_t n) {
     if (len <= 0) return len;
     if (n - (size_t)len < 4) return 0;
     if (!is_printable(p + 8, (size_t)len - 8))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata key %u\nprintable text\n%s",
-                       (unsigned)g->seen_metadata, len == 8 ? "nothing" : "control characters");
+        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata key %u\nprintable text\n%s", (unsigned)g->seen_metadata,
+                       len == 8 ? "nothing" : "control characters");
     memcpy(g->key, p + 8, (size_t)len - 8);
     g->key[len - 8] = 0;
     uint32_t type = load32(p + len);
@@ -109,8 +115,10 @@ static int read_key(gw_gguf *g, const uint8_t *p, size_t n) {
 }
 
 static void read_integer(gw_gguf_value *v, const uint8_t *p) {
-    uint64_t u = widths[v->type] == 8 ? load64(p) : widths[v->type] == 4 ? load32(p)
-               : widths[v->type] == 2 ? (uint64_t)p[0] | (uint64_t)p[1] << 8 : p[0];
+    uint64_t u = widths[v->type] == 8   ? load64(p)
+                 : widths[v->type] == 4 ? load32(p)
+                 : widths[v->type] == 2 ? (uint64_t)p[0] | (uint64_t)p[1] << 8
+                                        : p[0];
     switch (v->type) {
     case GW_GGUF_I8: v->i = (int8_t)u; break;
     case GW_GGUF_I16: v->i = (int16_t)u; break;
@@ -177,8 +185,8 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     uint32_t of = load32(p);
     if (of >= N_TYPES) return bad_type(g, of);
     if (of == GW_GGUF_ARRAY)
-        return gw_fail(g->error, GW_E_BAD_METADATA,
-                       "metadata %.150s\narray of scalars or strings\narray of arrays", g->key);
+        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata %.150s\narray of scalars or strings\narray of arrays",
+                       g->key);
     if (!strcmp(g->key, "general.alignment"))
         return gw_fail(g->error, GW_E_BAD_METADATA, "metadata general.alignment\nu32\narray");
     g->of = (int)of;
@@ -211,9 +219,8 @@ static int take_shape(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) t->shape[i] = i < t->n_dims ? load64(p + 8 * i) : 1;
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) {
         if (t->shape[i] == 0 || t->shape[i] > GW_GGUF_MAX_ITEMS / items)
-            return gw_fail(g->error, GW_E_BAD_SHAPE,
-                           "shape of tensor %s\n1 to 2^53 items\n[%llu, %llu, %llu, %llu]", t->name,
-                           (unsigned long long)t->shape[0], (unsigned long long)t->shape[1],
+            return gw_fail(g->error, GW_E_BAD_SHAPE, "shape of tensor %s\n1 to 2^53 items\n[%llu, %llu, %llu, %llu]",
+                           t->name, (unsigned long long)t->shape[0], (unsigned long long)t->shape[1],
                            (unsigned long long)t->shape[2], (unsigned long long)t->shape[3]);
         items *= t->shape[i];
     }
@@ -227,9 +234,8 @@ static int take_tensor(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     t->type = load32(p + 8 * t->n_dims);
     t->offset = load64(p + 8 * t->n_dims + 4);
     if (t->offset % g->alignment || t->offset > GW_GGUF_MAX_ITEMS)
-        return gw_fail(g->error, GW_E_TENSOR_RANGE,
-                       "offset of tensor %s\na multiple of %u, at most 2^53\n%llu", t->name,
-                       g->alignment, (unsigned long long)t->offset);
+        return gw_fail(g->error, GW_E_TENSOR_RANGE, "offset of tensor %s\na multiple of %u, at most 2^53\n%llu",
+                       t->name, g->alignment, (unsigned long long)t->offset);
     return g->on.tensor ? g->on.tensor(g->on.ctx, t) : 0;
 }
 
@@ -238,14 +244,13 @@ static int read_tensor(gw_gguf *g, const uint8_t *p, size_t n) {
     int len = take_string(g, p, n, GW_MAX_NAME, "a tensor name");
     if (len <= 0) return len;
     if (!is_printable(p + 8, (size_t)len - 8))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "name of tensor %u\nprintable text\n%s",
-                       (unsigned)g->seen_tensors, len == 8 ? "nothing" : "control characters");
+        return gw_fail(g->error, GW_E_BAD_METADATA, "name of tensor %u\nprintable text\n%s", (unsigned)g->seen_tensors,
+                       len == 8 ? "nothing" : "control characters");
     memcpy(t.name, p + 8, (size_t)len - 8);
     if (n - (size_t)len < 4) return 0;
     t.n_dims = load32(p + len);
     if (t.n_dims < 1 || t.n_dims > GW_MAX_DIMS)
-        return gw_fail(g->error, GW_E_BAD_SHAPE, "dimensions of tensor %s\n1 to %d\n%u", t.name,
-                       GW_MAX_DIMS, t.n_dims);
+        return gw_fail(g->error, GW_E_BAD_SHAPE, "dimensions of tensor %s\n1 to %d\n%u", t.name, GW_MAX_DIMS, t.n_dims);
     size_t rest = 8 * t.n_dims + 12;
     if (n - (size_t)len - 4 < rest) return 0;
     int bad = take_tensor(g, p + len + 4, &t);
@@ -256,8 +261,8 @@ static int read_tensor(gw_gguf *g, const uint8_t *p, size_t n) {
 /* --- the loop --------------------------------------------------------------------------------- */
 
 static const reader readers[] = {
-    [MAGIC] = read_magic, [VERSION] = read_version, [COUNTS] = read_counts, [KEY] = read_key,
-    [VALUE] = read_value, [ARRAY] = read_array, [ELEMENT] = read_elements, [TENSOR] = read_tensor,
+    [MAGIC] = read_magic, [VERSION] = read_version, [COUNTS] = read_counts,    [KEY] = read_key,
+    [VALUE] = read_value, [ARRAY] = read_array,     [ELEMENT] = read_elements, [TENSOR] = read_tensor,
 };
 
 /* The kind of the item behind one that has just been read. */
@@ -266,8 +271,12 @@ static int settle(const gw_gguf *g) {
     case MAGIC: return VERSION;
     case VERSION: return COUNTS;
     case KEY: return g->of == GW_GGUF_ARRAY ? ARRAY : VALUE;
-    case ARRAY: if (g->count) return ELEMENT; break;
-    case ELEMENT: if (g->index < g->count) return ELEMENT; break;
+    case ARRAY:
+        if (g->count) return ELEMENT;
+        break;
+    case ELEMENT:
+        if (g->index < g->count) return ELEMENT;
+        break;
     }
     if (g->seen_metadata < g->n_metadata) return KEY;
     return g->seen_tensors < g->n_tensors ? TENSOR : DONE;
@@ -286,7 +295,7 @@ int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used) {
         int len = readers[g->state](g, bytes + *used, n - *used);
         if (len == 0) return 0;
         if (len < 0) {
-            g->state = len;   /* it stays failed */
+            g->state = len; /* it stays failed */
             break;
         }
         *used += (size_t)len;
@@ -295,8 +304,7 @@ int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used) {
             return g->state = gw_fail(g->error, GW_E_BAD_COUNT, "bytes of the header\nat most %d\nmore",
                                       GW_GGUF_MAX_HEADER);
         g->state = settle(g);
-        if (g->state == DONE)
-            g->data_offset = (g->offset + g->alignment - 1) / g->alignment * g->alignment;
+        if (g->state == DONE) g->data_offset = (g->offset + g->alignment - 1) / g->alignment * g->alignment;
     }
     return g->state < 0 ? g->state : 1;
 }

@@ -10,14 +10,25 @@
 
 /* Metadata value types, numbered as in the file. */
 enum {
-    GW_GGUF_U8, GW_GGUF_I8, GW_GGUF_U16, GW_GGUF_I16, GW_GGUF_U32, GW_GGUF_I32, GW_GGUF_F32,
-    GW_GGUF_BOOL, GW_GGUF_STRING, GW_GGUF_ARRAY, GW_GGUF_U64, GW_GGUF_I64, GW_GGUF_F64,
+    GW_GGUF_U8,
+    GW_GGUF_I8,
+    GW_GGUF_U16,
+    GW_GGUF_I16,
+    GW_GGUF_U32,
+    GW_GGUF_I32,
+    GW_GGUF_F32,
+    GW_GGUF_BOOL,
+    GW_GGUF_STRING,
+    GW_GGUF_ARRAY,
+    GW_GGUF_U64,
+    GW_GGUF_I64,
+    GW_GGUF_F64,
 };
 
 /* Limits beyond those of base.h. */
-enum { GW_GGUF_MAX_COUNT = 1 << 24 };               /* elements of one array */
-enum { GW_GGUF_MAX_HEADER = 1 << 27 };              /* bytes of all: the largest of the families have 20 MB */
-#define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)       /* items of a tensor, and its offset: exact as doubles */
+enum { GW_GGUF_MAX_COUNT = 1 << 24 };         /* elements of one array */
+enum { GW_GGUF_MAX_HEADER = 1 << 27 };        /* bytes of all: the largest of the families have 20 MB */
+#define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53) /* items of a tensor, and its offset: exact as doubles */
 
 /* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and
  * `number` are set; for floats `number`; for strings text/len: any bytes, no NUL behind them, valid during the
@@ -33,9 +44,9 @@ typedef struct {
 typedef struct {
     char name[GW_MAX_NAME + 1];
     uint32_t n_dims;
-    uint64_t shape[GW_MAX_DIMS];   /* shape[0] is the row length; missing ones are 1 */
-    uint32_t type;                 /* GGML type number, not checked against the table */
-    uint64_t offset;               /* from the start of the data section; multiple of the alignment */
+    uint64_t shape[GW_MAX_DIMS]; /* shape[0] is the row length; missing ones are 1 */
+    uint32_t type;               /* GGML type number, not checked against the table */
+    uint64_t offset;             /* from the start of the data section; multiple of the alignment */
 } gw_gguf_tensor;
 
 /* Each returns 0, or a negative code that stops the parser for good and is returned by push; it may
@@ -54,11 +65,11 @@ typedef struct {
     gw_gguf_listener on;
     gw_error *error;
     int state;
-    uint32_t version, alignment;      /* alignment: general.alignment, default 32 */
-    uint64_t n_tensors, n_metadata;   /* as the header says */
+    uint32_t version, alignment;    /* alignment: general.alignment, default 32 */
+    uint64_t n_tensors, n_metadata; /* as the header says */
     uint64_t seen_tensors, seen_metadata;
-    uint64_t offset;                  /* bytes consumed so far */
-    uint64_t data_offset;             /* where the data section begins, once done */
+    uint64_t offset;      /* bytes consumed so far */
+    uint64_t data_offset; /* where the data section begins, once done */
     /* the array being read */
     int of;
     uint64_t count, index;

@@ -33,8 +33,12 @@ int gw_store_value(gw_store *s, const char *key, const gw_gguf_value *v, gw_erro
 
 int gw_store_array(gw_store *s, const char *key, int of, uint64_t count, gw_error *e) {
     bool kept = of != GW_GGUF_STRING && count <= GW_MAX_LAYERS;
-    return keep_entry(s, key, (gw_entry){ .value = { .type = GW_GGUF_ARRAY }, .of = of, .count = count,
-                                          .first = kept ? s->numbers.used / sizeof(double) : GW_NOT_KEPT }, e);
+    return keep_entry(s, key,
+                      (gw_entry){ .value = { .type = GW_GGUF_ARRAY },
+                                  .of = of,
+                                  .count = count,
+                                  .first = kept ? s->numbers.used / sizeof(double) : GW_NOT_KEPT },
+                      e);
 }
 
 int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e) {
@@ -49,7 +53,7 @@ int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e) {
 int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_error *e) {
     const gw_type *type = gw_type_of(t->type);
     if (!type) return gw_fail(e, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\na GGML type\nnumber %u", t->name, t->type);
-    uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3];   /* products are bounded by the parser */
+    uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3]; /* products are bounded by the parser */
     if (t->shape[0] % type->items)
         return gw_fail(e, GW_E_BAD_SHAPE, "tensor %s: row length\na multiple of %u (%s)\n%llu", t->name, type->items,
                        type->name, (unsigned long long)t->shape[0]);
@@ -57,8 +61,9 @@ int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_erro
         return gw_fail(e, GW_E_BAD_COUNT, "tensor %s: size\nbelow 2^63 bytes\nmore", t->name);
     gw_tensor *to = gw_buffer_add(&s->tensors, sizeof *to);
     if (!to) return no_memory(e);
-    *to = (gw_tensor){ .info = *t, .type = type, .bytes = t->shape[0] / type->items * type->bytes * rows,
-                       .part = part };
+    *to = (gw_tensor){
+        .info = *t, .type = type, .bytes = t->shape[0] / type->items * type->bytes * rows, .part = part
+    };
     return 0;
 }
 
@@ -95,9 +100,7 @@ void gw_store_free(gw_store *s) {
     gw_buffer_free(&s->tensors);
 }
 
-size_t gw_store_bytes(const gw_store *s) {
-    return s->pool.size + s->entries.size + s->numbers.size + s->tensors.size;
-}
+size_t gw_store_bytes(const gw_store *s) { return s->pool.size + s->entries.size + s->numbers.size + s->tensors.size; }
 
 /* --- reading --- */
 
@@ -118,9 +121,7 @@ const char *gw_store_text(const gw_store *s, const char *key) {
     return e && e->value.type == GW_GGUF_STRING ? gw_store_pooled(s, e->text) : NULL;
 }
 
-bool gw_is_number(const gw_entry *e) {
-    return e && e->value.type != GW_GGUF_STRING && e->value.type != GW_GGUF_ARRAY;
-}
+bool gw_is_number(const gw_entry *e) { return e && e->value.type != GW_GGUF_STRING && e->value.type != GW_GGUF_ARRAY; }
 
 const double *gw_store_numbers(const gw_store *s, const gw_entry *e) {
     bool kept = e && e->value.type == GW_GGUF_ARRAY && e->first != GW_NOT_KEPT;

@@ -10,25 +10,25 @@
  * at most GW_MAX_LAYERS elements these are kept too, at `first` of `numbers`. */
 typedef struct {
     size_t key, text;
-    gw_gguf_value value;      /* its text pointer is not used */
+    gw_gguf_value value; /* its text pointer is not used */
     int of;
     uint64_t count;
-    size_t first;             /* GW_NOT_KEPT: none of its elements are there */
+    size_t first; /* GW_NOT_KEPT: none of its elements are there */
 } gw_entry;
 #define GW_NOT_KEPT SIZE_MAX
 
 typedef struct {
     gw_gguf_tensor info;
     const gw_type *type;
-    uint64_t bytes;           /* in the file */
-    uint32_t part;            /* index of that file, where the model is split */
+    uint64_t bytes; /* in the file */
+    uint32_t part;  /* index of that file, where the model is split */
 } gw_tensor;
 
 typedef struct {
-    gw_buffer pool;           /* keys and strings, NUL-terminated */
-    gw_buffer entries;        /* gw_entry[] */
-    gw_buffer numbers;        /* double[]: elements of short arrays */
-    gw_buffer tensors;        /* gw_tensor[] */
+    gw_buffer pool;    /* keys and strings, NUL-terminated */
+    gw_buffer entries; /* gw_entry[] */
+    gw_buffer numbers; /* double[]: elements of short arrays */
+    gw_buffer tensors; /* gw_tensor[] */
     uint32_t version, alignment;
 } gw_store;
 
@@ -40,7 +40,7 @@ int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_erro
 /* No key and no tensor is there twice. */
 int gw_store_check(const gw_store *s, gw_error *e);
 void gw_store_free(gw_store *s);
-size_t gw_store_bytes(const gw_store *s);   /* heap it holds */
+size_t gw_store_bytes(const gw_store *s); /* heap it holds */
 
 uint32_t gw_store_entries(const gw_store *s);
 uint32_t gw_store_tensors(const gw_store *s);
@@ -48,9 +48,9 @@ const gw_entry *gw_store_entry(const gw_store *s, uint32_t i);
 const gw_tensor *gw_store_tensor_at(const gw_store *s, uint32_t i);
 const char *gw_store_pooled(const gw_store *s, size_t at);
 
-const gw_entry *gw_store_find(const gw_store *s, const char *key);    /* NULL if absent */
-const char *gw_store_text(const gw_store *s, const char *key);        /* NULL if absent or no string */
-bool gw_is_number(const gw_entry *e);                                 /* false for NULL */
+const gw_entry *gw_store_find(const gw_store *s, const char *key); /* NULL if absent */
+const char *gw_store_text(const gw_store *s, const char *key);     /* NULL if absent or no string */
+bool gw_is_number(const gw_entry *e);                              /* false for NULL */
 /* Elements of an array of numbers that was kept, NULL if there is none. */
 const double *gw_store_numbers(const gw_store *s, const gw_entry *e);
 

@@ -57,7 +57,7 @@ static float inverse(float d) {
     return isfinite(id) ? id : 0.0f;
 }
 
-static uint8_t nibble(float x) {   /* x in [-8, 8] from a finite block; anything from another */
+static uint8_t nibble(float x) { /* x in [-8, 8] from a finite block; anything from another */
     int q = x > -8.5f ? (x < 7.5f ? (int)(x + 8.5f) : 15) : 0;
     return (uint8_t)q;
 }
@@ -82,8 +82,7 @@ static void quantise_q4_0(const float *in, void *blocks, size_t k) {
     for (size_t i = 0; i < k; i += 32, p += 18) {
         float d = peak_of(in + i) / -8, id = inverse(d);
         store16(p, gw_f32_to_f16(d));
-        for (int j = 0; j < 16; j++)
-            p[2 + j] = (uint8_t)(nibble(in[i + j] * id) | nibble(in[i + j + 16] * id) << 4);
+        for (int j = 0; j < 16; j++) p[2 + j] = (uint8_t)(nibble(in[i + j] * id) | nibble(in[i + j + 16] * id) << 4);
     }
 }
 
@@ -99,19 +98,20 @@ static void quantise_q8_0(const float *in, void *blocks, size_t k) {
     uint8_t *p = blocks;
     for (size_t i = 0; i < k; i += 32, p += 34) {
         float peak = 0;
-        for (int j = 0; j < 32; j++) if (fabsf(in[i + j]) > peak) peak = fabsf(in[i + j]);
+        for (int j = 0; j < 32; j++)
+            if (fabsf(in[i + j]) > peak) peak = fabsf(in[i + j]);
         float d = peak / 127, id = inverse(d);
         store16(p, gw_f32_to_f16(d));
         for (int j = 0; j < 32; j++) {
-            float x = roundf(in[i + j] * id);   /* halves away from zero, as ggml */
+            float x = roundf(in[i + j] * id); /* halves away from zero, as ggml */
             p[2 + j] = (uint8_t)(int8_t)(x > -127 ? (x < 127 ? x : 127) : -127);
         }
     }
 }
 
-#define GW_X(NAME, name, ...)                                                    \
-    static void dequantise_##name(const void *blocks, float *out, size_t k) {    \
-        gw_format_dequantise(gw_format_of(GW_##NAME), blocks, out, k);           \
+#define GW_X(NAME, name, ...)                                                 \
+    static void dequantise_##name(const void *blocks, float *out, size_t k) { \
+        gw_format_dequantise(gw_format_of(GW_##NAME), blocks, out, k);        \
     }
 GW_FORMATS(GW_X)
 #undef GW_X
@@ -129,7 +129,7 @@ static const gw_type types[] = {
     WHOLE(GW_Q4_0, "Q4_0", 32, 18, q4_0),
     WHOLE(GW_Q8_0, "Q8_0", 32, 34, q8_0),
     WHOLE(GW_BF16, "BF16", 1, 2, bf16),
-    GW_FORMATS(FORMAT)
+    GW_FORMATS(FORMAT) /* its own commas */
     KNOWN(9, "Q8_1", 32, 36),
     KNOWN(15, "Q8_K", 256, 292),
     KNOWN(16, "IQ2_XXS", 256, 66),

@@ -8,9 +8,9 @@
 #include "file/formats.h"
 
 typedef struct {
-    int id;                 /* GGML's number */
-    const char *name;       /* "Q4_0" */
-    uint32_t items, bytes;  /* per block */
+    int id;                /* GGML's number */
+    const char *name;      /* "Q4_0" */
+    uint32_t items, bytes; /* per block */
     /* One row of k items (a multiple of `items`) to floats; NULL: type known but not supported. */
     void (*dequantise)(const void *blocks, float *out, size_t k);
     /* The inverse, for test models and tools; round-to-nearest as ggml's reference quantiser. NULL for
@@ -21,9 +21,9 @@ typedef struct {
 /* Every type number that GGUF files in the wild use has a row (so that errors can name it and
  * sizes can be checked); NULL for a number that no known type has. */
 const gw_type *gw_type_of(uint32_t id);
-const char *gw_type_name(uint32_t id);      /* "Q4_0", "unknown" without a row */
+const char *gw_type_name(uint32_t id); /* "Q4_0", "unknown" without a row */
 
-extern const char gw_type_list[];           /* "F32, F16, …": the supported ones, for error texts */
+extern const char gw_type_list[]; /* "F32, F16, …": the supported ones, for error texts */
 
 static inline bool gw_type_supported(const gw_type *t) { return t && t->dequantise; }
 /* Bytes of one row of k items; 0 if k is not a whole number of blocks. */

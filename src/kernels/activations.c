@@ -22,8 +22,8 @@ INLINE v128_t rounded(const float *x, v128_t inverse, float top) {
 }
 
 INLINE int32_t sum_of(v128_t v) {
-    return wasm_i32x4_extract_lane(v, 0) + wasm_i32x4_extract_lane(v, 1) +
-           wasm_i32x4_extract_lane(v, 2) + wasm_i32x4_extract_lane(v, 3);
+    return wasm_i32x4_extract_lane(v, 0) + wasm_i32x4_extract_lane(v, 1) + wasm_i32x4_extract_lane(v, 2) +
+           wasm_i32x4_extract_lane(v, 3);
 }
 
 /* Quantises a block to four vectors of int16, and stores its scale and sums. */
@@ -41,14 +41,14 @@ INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t
 }
 
 /* A kernel for the activations of `bits` bits (fields q8, s8 … or q16, s16 … of gw_acts). */
-#define DEFINE(name, top, bits, store)                                                                          \
-    void name(const gw_acts *a, int t, size_t from, size_t k) {                                                 \
-        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                                    \
-            v128_t v[4];                                                                                        \
-            size_t at = i / GW_BLOCK * a->stride + t;                                                           \
-            quantise(a->x + t * a->ldx + i, top, v, a->s##bits + at, a->sum##bits + at, a->half##bits + at);    \
-            store(a->q##bits + at * GW_BLOCK, v);                                                               \
-        }                                                                                                       \
+#define DEFINE(name, top, bits, store)                                                                       \
+    void name(const gw_acts *a, int t, size_t from, size_t k) {                                              \
+        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                                 \
+            v128_t v[4];                                                                                     \
+            size_t at = i / GW_BLOCK * a->stride + t;                                                        \
+            quantise(a->x + t * a->ldx + i, top, v, a->s##bits + at, a->sum##bits + at, a->half##bits + at); \
+            store(a->q##bits + at * GW_BLOCK, v);                                                            \
+        }                                                                                                    \
     }
 
 #ifndef GW_HAVE_RELAXED

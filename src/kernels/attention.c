@@ -5,7 +5,9 @@
 #ifdef GW_HAVE_SIMD
 
 /* Items i .. i + 7 of a row of d. */
-typedef struct { v128_t low, high; } eight;
+typedef struct {
+    v128_t low, high;
+} eight;
 typedef eight load_eight(const uint8_t *row, int i, int d);
 
 INLINE eight load_f32(const uint8_t *row, int i, int d) {
@@ -130,8 +132,8 @@ OUTLINE float round_weights(const float *w, int16_t *out) {
     float step = by_largest > by_sum ? by_largest : by_sum, inverse = step > GW_TINY ? 1.0f / step : 0;
     for (int j = 0; j < GW_KEYS; j += 8) {
         for (int i = 0; i < 2; i++)
-            r[i] = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(
-                wasm_f32x4_mul(wasm_v128_load(w + j + 4 * i), wasm_f32x4_splat(inverse))));
+            r[i] = wasm_i32x4_trunc_sat_f32x4(
+                wasm_f32x4_nearest(wasm_f32x4_mul(wasm_v128_load(w + j + 4 * i), wasm_f32x4_splat(inverse))));
         wasm_v128_store(out + j, wasm_i16x8_narrow_i32x4(r[0], r[1]));
     }
     return step;
@@ -168,7 +170,7 @@ INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *
         int j = 0;
         KEEP_LOOP
         for (; j + 2 <= v.n; j += 2, row += 2 * v.stride) i16_add_pair(sum, &w, heads, row, row + v.stride, j);
-        if (j < v.n) i16_add_pair(sum, &w, heads, row, row, j);   /* there may be no next row; its weight is 0 */
+        if (j < v.n) i16_add_pair(sum, &w, heads, row, row, j); /* there may be no next row; its weight is 0 */
         for (int h = 0; h < heads; h++)
             for (int half = 0; half < 2; half++) {
                 float *at = out[h] + i + 4 * half;
@@ -184,26 +186,29 @@ INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *
                                float *scores) {                                                                   \
         const rows k = { keys, stride, n, d };                                                                    \
         if (heads == GW_HEADS) scores_of(by##_scores, load, q, GW_HEADS, k, scores);                              \
-        else for (int h = 0; h < heads; h++) scores_of(by##_scores, load, q + h, 1, k, scores + h * GW_SPAN);     \
+        else                                                                                                      \
+            for (int h = 0; h < heads; h++) scores_of(by##_scores, load, q + h, 1, k, scores + h * GW_SPAN);      \
     }                                                                                                             \
     void gw_simd_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,        \
                             float *const *out) {                                                                  \
         const rows v = { values, stride, n, d };                                                                  \
         if (heads == GW_HEADS) by##_mix(load, p, GW_HEADS, v, out);                                               \
-        else for (int h = 0; h < heads; h++) by##_mix(load, p + h * GW_SPAN, 1, v, out + h);                      \
+        else                                                                                                      \
+            for (int h = 0; h < heads; h++) by##_mix(load, p + h * GW_SPAN, 1, v, out + h);                       \
     }
 DEFINE_KERNELS(f32, float, load_f32)
 DEFINE_KERNELS(i16, i16, NULL)
 DEFINE_KERNELS(q8, float, load_q8)
 
 void gw_simd_widen_q8(const uint8_t *rows, size_t stride, int n, int d, float *out) {
-    for (int j = 0; j < n; j++, out += d)
+    for (int j = 0; j < n; j++, out += d) {
         KEEP_LOOP
         for (int i = 0; i < d; i += 8) {
             eight v = load_q8(rows + j * stride, i, d);
             wasm_v128_store(out + i, v.low);
             wasm_v128_store(out + i + 4, v.high);
         }
+    }
 }
 
 /* --- weights --- */

@@ -5,15 +5,15 @@
 
 #ifdef GW_HAVE_SIMD
 
-enum { TILE = 4, PAIR = 2, STREAMS = 4 };   /* rows of activations, panels of a tile; panels at once */
+enum { TILE = 4, PAIR = 2, STREAMS = 4 }; /* rows of activations, panels of a tile; panels at once */
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
 /* A type of weights; compile-time constants. */
 typedef struct {
-    size_t item;                         /* bytes */
-    v128_t (*load)(const uint8_t *);     /* four of them as floats */
-    bool small;                          /* load returns 2^-112 times the weights */
+    size_t item;                     /* bytes */
+    v128_t (*load)(const uint8_t *); /* four of them as floats */
+    bool small;                      /* load returns 2^-112 times the weights */
 } weights;
 
 /* --- one row of activations --- */

@@ -34,7 +34,7 @@
 #include "file/formats.h"
 
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
-enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };   /* of attention, see below */
+enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 }; /* of attention, see below */
 
 /* GW_HAVE_SIMD: 128-bit vectors are compiled, natively through SIMDe. GW_HAVE_RELAXED: so are relaxed products, as
  * gw_relaxed_… instead of gw_simd_…; natively (GW_RELAXED_SIMDE) for tests only. */
@@ -57,9 +57,9 @@ typedef int16_t gw_narrow;
  * (1, 3). int8 ones keep their order. */
 #define GW_WIDE_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
 
-enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 };   /* the largest magnitude of a block */
+enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 }; /* the largest magnitude of a block */
 
-#define GW_TINY 1e-30f   /* a block whose largest magnitude is below this counts as zero */
+#define GW_TINY 1e-30f /* a block whose largest magnitude is below this counts as zero */
 
 /* A batch of n rows of k activations. Unused pointers are NULL. Quantised blocks lie side by side for all rows: block
  * b of row t is number b * stride + t, so the rows of a tile lie at fixed distances. The stride is odd, or a column
@@ -67,14 +67,15 @@ enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 };   /* the largest magnitude
 typedef struct {
     int n;
     size_t k, stride;
-    const float *x; size_t ldx;     /* [n][ldx] */
-    gw_narrow *q8;                  /* [k / 32][stride][32], -127..127 */
-    float *s8;                      /* [k / 32][stride] */
-    int32_t *sum8, *half8;          /* [k / 32][stride], sums of q8 over a block and over its first 16 */
-    int16_t *q16;                   /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
-    float *s16;                     /* [k / 32][stride] */
-    int32_t *sum16, *half16;        /* [k / 32][stride] */
-    int streams;                    /* n = 1: read one panel, or few, at a time if 1; else the kernel chooses */
+    const float *x;
+    size_t ldx;              /* [n][ldx] */
+    gw_narrow *q8;           /* [k / 32][stride][32], -127..127 */
+    float *s8;               /* [k / 32][stride] */
+    int32_t *sum8, *half8;   /* [k / 32][stride], sums of q8 over a block and over its first 16 */
+    int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
+    float *s16;              /* [k / 32][stride] */
+    int32_t *sum16, *half16; /* [k / 32][stride] */
+    int streams;             /* n = 1: read one panel, or few, at a time if 1; else the kernel chooses */
 } gw_acts;
 
 static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
@@ -130,7 +131,7 @@ typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panel
 typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                             float *y);
 
-enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 };   /* of a block in a panel */
+enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* of a block in a panel */
 
 /* Column c of a block of q8 or q16 in the build's layout. */
 static inline int32_t gw_narrow_at(const gw_narrow *block, size_t c) {
@@ -144,32 +145,32 @@ static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
 #endif
 }
 
-#define GW_FLOAT_KERNELS(X)                  \
-    X(gw_matmul_kernel, matmul_f32)          \
-    X(gw_matmul_kernel, matmul_f16)          \
-    X(gw_matmul_kernel, matmul_bf16)         \
-    X(gw_scores_kernel, scores_f32)          \
-    X(gw_scores_kernel, scores_i16)          \
-    X(gw_scores_kernel, scores_q8)           \
-    X(gw_mix_kernel, mix_f32)                \
-    X(gw_mix_kernel, mix_i16)                \
-    X(gw_mix_kernel, mix_q8)                 \
-    X(gw_widen_kernel, widen_q8)             \
-    X(gw_weigh_kernel, weigh)                \
-    X(gw_cap_kernel, soft_cap)               \
-    X(gw_round_kernel, round_f32)            \
-    X(gw_round_kernel, round_f16)            \
+#define GW_FLOAT_KERNELS(X)          \
+    X(gw_matmul_kernel, matmul_f32)  \
+    X(gw_matmul_kernel, matmul_f16)  \
+    X(gw_matmul_kernel, matmul_bf16) \
+    X(gw_scores_kernel, scores_f32)  \
+    X(gw_scores_kernel, scores_i16)  \
+    X(gw_scores_kernel, scores_q8)   \
+    X(gw_mix_kernel, mix_f32)        \
+    X(gw_mix_kernel, mix_i16)        \
+    X(gw_mix_kernel, mix_q8)         \
+    X(gw_widen_kernel, widen_q8)     \
+    X(gw_weigh_kernel, weigh)        \
+    X(gw_cap_kernel, soft_cap)       \
+    X(gw_round_kernel, round_f32)    \
+    X(gw_round_kernel, round_f16)    \
     X(gw_round_kernel, round_bf16)
 
 /* Kernels for quantised activations: these, and GW_FORMAT_KERNELS for each format (Q8_0: wide only, except in ref.c).
  */
-#define GW_INT_KERNELS(X)                    \
-    X(gw_high_kernel, planes_high)           \
-    X(gw_planes_kernel, planes_whole)        \
-    X(gw_some_kernel, planes_some)           \
-    X(gw_quantise_kernel, narrow)            \
+#define GW_INT_KERNELS(X)             \
+    X(gw_high_kernel, planes_high)    \
+    X(gw_planes_kernel, planes_whole) \
+    X(gw_some_kernel, planes_some)    \
+    X(gw_quantise_kernel, narrow)     \
     X(gw_quantise_kernel, wide)
-#define GW_FORMAT_KERNELS(NAME, name, ...)   \
+#define GW_FORMAT_KERNELS(NAME, name, ...)       \
     GW_KERNEL_X(gw_matmul_kernel, matmul_##name) \
     GW_KERNEL_X(gw_matmul_kernel, matmul_##name##_wide)
 
@@ -192,9 +193,9 @@ GW_ALL_FORMATS(GW_FORMAT_KERNELS)
 #endif
 
 /* Switches for instructions that not every engine has right. Tests set them, and a proof that fails (proof.h). */
-extern volatile bool gw_simd_no_swizzle;        /* simd128: avoid i8x16.swizzle, slowly */
-extern volatile bool gw_relaxed_only_7_bits;    /* relaxed: avoid products of bytes of 8 bits */
-extern volatile int gw_relaxed_pairs;           /* relaxed: add products by pairs in 16 bits: 1, 0, or ask the engine */
+extern volatile bool gw_simd_no_swizzle;     /* simd128: avoid i8x16.swizzle, slowly */
+extern volatile bool gw_relaxed_only_7_bits; /* relaxed: avoid products of bytes of 8 bits */
+extern volatile int gw_relaxed_pairs;        /* relaxed: add products by pairs in 16 bits: 1, 0, or ask the engine */
 enum { GW_PAIRS_ASK = -1 };
 
 /* The engine that native builds imitate (relaxed.c): x86 without AVX-VNNI (unsigned bytes, pairs of products saturate
@@ -232,7 +233,10 @@ static inline float gw_exp(float x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    union { uint32_t u; float f; } two_n = { .u = (uint32_t)((int32_t)n + 127) << 23 };
+    union {
+        uint32_t u;
+        float f;
+    } two_n = { .u = (uint32_t)((int32_t)n + 127) << 23 };
     return p * two_n.f;
 }
 

@@ -29,8 +29,9 @@ static inline words load_words(const uint8_t *p) {
 static inline void transpose(const uint8_t *in, size_t row_bytes, uint8_t *out) {
     words a = load_words(in), b = load_words(in + row_bytes);
     words c = load_words(in + 2 * row_bytes), d = load_words(in + 3 * row_bytes);
-    words to[] = { { a[0], b[0], c[0], d[0] }, { a[1], b[1], c[1], d[1] },
-                   { a[2], b[2], c[2], d[2] }, { a[3], b[3], c[3], d[3] } };
+    words to[] = {
+        { a[0], b[0], c[0], d[0] }, { a[1], b[1], c[1], d[1] }, { a[2], b[2], c[2], d[2] }, { a[3], b[3], c[3], d[3] }
+    };
     memcpy(out, to, sizeof to);
 }
 
@@ -105,8 +106,9 @@ const gw_type *gw_packed_type(const gw_type *type, size_t k, bool floats_to_q8) 
 }
 
 void gw_round_rows(const gw_type *from, uint8_t *rows, int n, size_t k) {
-    gw_round_kernel *round = from->id == GW_F32 ? GW_KERNEL(round_f32)
-                           : from->id == GW_F16 ? GW_KERNEL(round_f16) : GW_KERNEL(round_bf16);
+    gw_round_kernel *round = from->id == GW_F32   ? GW_KERNEL(round_f32)
+                             : from->id == GW_F16 ? GW_KERNEL(round_f16)
+                                                  : GW_KERNEL(round_bf16);
     size_t before = gw_row_bytes(from, k), after = gw_row_bytes(gw_type_of(GW_Q8_0), k);
     for (int r = 0; r < n; r++) round(rows + r * before, k, rows + r * after);
 }

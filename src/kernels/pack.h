@@ -31,10 +31,10 @@ void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_
 /* Q8_0 in two planes for the two-stage output head (kernels.h), with the norms of each row's parts, scale * (16 n -
  * 120) and scale * (l - 8), rounded up; infinite if a scale is. */
 enum { GW_PLANES_MAX_K = 8192 };
-bool gw_planes_fit(const gw_type *type, size_t k);   /* type: the packed one */
+bool gw_planes_fit(const gw_type *type, size_t k); /* type: the packed one */
 /* Packs like gw_pack_panel for Q8_0, to a panel of each plane and four norms of each. */
-void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low,
-                    float *high_norm, float *low_norm);
+void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low, float *high_norm,
+                    float *low_norm);
 bool gw_planes_finite(const uint8_t *high, size_t k);
 void gw_unpack_planes(const uint8_t *high, const uint8_t *low, size_t row, size_t k, float *out);
 

@@ -15,7 +15,9 @@ typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
 /* Sums of squares of a panel's rows, by plane. */
-typedef struct { double high[GW_PANEL], low[GW_PANEL]; } squares;
+typedef struct {
+    double high[GW_PANEL], low[GW_PANEL];
+} squares;
 
 /* Adds x (x - zero) to each lane, for its four nibbles x. */
 static inline halves add_products(halves sum, halves bytes, int zero) {
@@ -76,8 +78,8 @@ static float norm_of(double square) {
 
 bool gw_planes_fit(const gw_type *type, size_t k) { return type->id == GW_Q8_0 && k <= GW_PLANES_MAX_K; }
 
-void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low,
-                    float *high_norm, float *low_norm) {
+void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low, float *high_norm,
+                    float *low_norm) {
     uint8_t panel[MAX_BYTES];
     const uint8_t *in = panel;
     squares sum = { 0 };

@@ -4,7 +4,7 @@
 
 #include "kernels/simd.h"
 
-enum { STREAMS = 4, TILE = 4 };   /* panels walked at once; rows of activations at once */
+enum { STREAMS = 4, TILE = 4 }; /* panels walked at once; rows of activations at once */
 
 /* Panels that are read side by side, and where their results go. */
 typedef struct {

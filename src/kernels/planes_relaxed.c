@@ -9,9 +9,7 @@
 #include "kernels/relaxed.h"
 
 INLINE v128_t first_of(v128_t nibbles, const gw_masks *m) { return wasm_v128_and(nibbles, m->low); }
-INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) {
-    return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), m->low);
-}
+INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) { return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), m->low); }
 
 /* --- the high plane --- */
 
@@ -21,19 +19,20 @@ INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum,
 }
 
 INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
-    const walk own = *to, *w = &own;   /* a copy: what is stored cannot change it */
+    const walk own = *to, *w = &own; /* a copy: what is stored cannot change it */
     const gw_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[STREAMS];
     for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks; b++)
+    for (size_t b = 0; b < blocks; b++) {
         UNROLL
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES;
             v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m, pairs);
             total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s8 + b));
         }
+    }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
@@ -47,7 +46,9 @@ void gw_relaxed_planes_high(const uint8_t *high, int panels, const gw_acts *a, f
 /* --- both planes --- */
 
 /* Sums over a block: nibbles n and l times the two planes of the activations. */
-typedef struct { v128_t n_up, n_low, l_up, l_low; } sums;
+typedef struct {
+    v128_t n_up, n_low, l_up, l_low;
+} sums;
 
 INLINE sums add_nibbles(sums s, v128_t up, v128_t low, v128_t n, v128_t l) {
     return (sums){ DOT(up, n, s.n_up), DOT(low, n, s.n_low), DOT(up, l, s.l_up), DOT(low, l, s.l_low) };
@@ -78,13 +79,16 @@ INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
                         const gw_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
     v128_t low16 = wasm_v128_load(q + 48), up = wasm_i32x4_splat(0), down = up;
-#define GROUP(g)                                                                              \
-    v128_t n##g = wasm_v128_load(high + 8 + 16 * g), l##g = wasm_v128_load(low + 16 * g);     \
+#define GROUP(g)                                                                                      \
+    v128_t n##g = wasm_v128_load(high + 8 + 16 * g), l##g = wasm_v128_load(low + 16 * g);             \
     v128_t a##g = wasm_v128_or(first_of(l##g, m), wasm_v128_andnot(wasm_i16x8_shl(n##g, 4), m->low)); \
-    v128_t b##g = wasm_v128_or(wasm_v128_andnot(n##g, m->low), second_of(l##g, m));           \
-    up = DOT(LANE(up16, g), b##g, DOT(LANE(up0, g), a##g, up));                               \
+    v128_t b##g = wasm_v128_or(wasm_v128_andnot(n##g, m->low), second_of(l##g, m));                   \
+    up = DOT(LANE(up16, g), b##g, DOT(LANE(up0, g), a##g, up));                                       \
     down = DOT(LANE(low16, g), b##g, DOT(LANE(low0, g), a##g, down));
-    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+    GROUP(0)
+    GROUP(1)
+    GROUP(2)
+    GROUP(3)
 #undef GROUP
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
@@ -106,13 +110,15 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     v128_t total[STREAMS];
     for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks && eight; b++)
+    for (size_t b = 0; b < blocks && eight; b++) {
         UNROLL
         for (int s = 0; s < STREAMS; s++) total[s] = add_both(total[s], w, s, b, a, &m, true);
+    }
     KEEP_LOOP
-    for (size_t b = 0; b < blocks && !eight; b++)
+    for (size_t b = 0; b < blocks && !eight; b++) {
         KEEP_LOOP
         for (int s = 0; s < STREAMS; s++) total[s] = add_both(total[s], w, s, b, a, &m, false);
+    }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 

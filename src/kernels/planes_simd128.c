@@ -16,7 +16,7 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
 }
 
 OUTLINE void walk_high(const walk *to, const gw_acts *a) {
-    const walk own = *to, *w = &own;   /* a copy: what is stored cannot change it */
+    const walk own = *to, *w = &own; /* a copy: what is stored cannot change it */
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[STREAMS];
     for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
@@ -82,8 +82,7 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
     for (int i = 0; i < TILE; i++) total[i] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < blocks; b++, high += GW_HIGH_BYTES, low += GW_LOW_BYTES) {
         size_t at = b * a->stride;
-        for (int i = 0; i < TILE; i++)
-            dot[i] = wasm_i32x4_mul(SPLAT(a->sum16 + at + i), wasm_i32x4_splat(-128));
+        for (int i = 0; i < TILE; i++) dot[i] = wasm_i32x4_mul(SPLAT(a->sum16 + at + i), wasm_i32x4_splat(-128));
         KEEP_LOOP
         for (int g = 0; g < 4; g++) {
             join(wasm_v128_load(high + 8 + 16 * g), wasm_v128_load(low + 16 * g), &c[0], &c[2]);
@@ -94,8 +93,7 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
                     dot[i] = add_dot(dot[i], c[h], SPLAT(x));
                 }
         }
-        for (int i = 0; i < TILE; i++)
-            total[i] = add_scaled(total[i], dot[i], f16x4(high), SPLAT(a->s16 + at + i));
+        for (int i = 0; i < TILE; i++) total[i] = add_scaled(total[i], dot[i], f16x4(high), SPLAT(a->s16 + at + i));
     }
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
 }

@@ -10,8 +10,16 @@
 /* One row meets eight panels side by side and one alone; several rows meet a pair and one alone. ROWS covers every
  * tile and every number of rows behind the last whole one. The reference is slow, so it computes few rows and panels;
  * the others are these times powers of two, chosen so that no two that meet are alike. MOST_K: a super-block. */
-enum { ROWS = 11, OTHER_ROWS = 2, PANELS = 9, FEW = 3, LD = GW_PANEL, MOST_K = 256, MOST_BYTES = 256,
-       BLOCKS = ROWS * MOST_K / GW_BLOCK };
+enum {
+    ROWS = 11,
+    OTHER_ROWS = 2,
+    PANELS = 9,
+    FEW = 3,
+    LD = GW_PANEL,
+    MOST_K = 256,
+    MOST_BYTES = 256,
+    BLOCKS = ROWS * MOST_K / GW_BLOCK
+};
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 
 /* A batch, quantised by the reference or by the build, and its memory. */
@@ -25,10 +33,10 @@ typedef struct {
 
 typedef struct {
     uint32_t seed;
-    size_t k;          /* columns that are quantised; 0: none yet */
+    size_t k; /* columns that are quantised; 0: none yet */
     float x[ROWS * MOST_K];
     uint8_t w[PANELS * GW_PANEL * MOST_BYTES], low[PANELS * GW_LOW_BYTES * 2];
-    side plain, own, one;   /* by the reference, by the build, and its first row alone */
+    side plain, own, one; /* by the reference, by the build, and its first row alone */
     float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
 
@@ -55,9 +63,19 @@ static void choose_rows(trial *t, size_t k) {
 }
 
 static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kernel *narrow, gw_quantise_kernel *wide) {
-    s->acts = (gw_acts){ .n = n, .k = k, .stride = gw_acts_stride(n), .x = x, .ldx = k, .q8 = s->q8, .s8 = s->scale[0],
-                         .sum8 = s->sum[0], .half8 = s->sum[1], .q16 = s->q16, .s16 = s->scale[1],
-                         .sum16 = s->sum[2], .half16 = s->sum[3] };
+    s->acts = (gw_acts){ .n = n,
+                         .k = k,
+                         .stride = gw_acts_stride(n),
+                         .x = x,
+                         .ldx = k,
+                         .q8 = s->q8,
+                         .s8 = s->scale[0],
+                         .sum8 = s->sum[0],
+                         .half8 = s->sum[1],
+                         .q16 = s->q16,
+                         .s16 = s->scale[1],
+                         .sum16 = s->sum[2],
+                         .half16 = s->sum[3] };
     for (int i = 0; i < n; i++) {
         narrow(&s->acts, i, 0, k);
         wide(&s->acts, i, 0, k);
@@ -79,18 +97,21 @@ static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b
 /* --- products --- */
 
 #define FLOAT(NAME, name) { GW_##NAME, { gw_ref_matmul_##name }, { GW_KERNEL(matmul_##name) } },
-#define FORMAT(NAME, name, ...)                                                     \
-    { GW_##NAME, { gw_ref_matmul_##name, gw_ref_matmul_##name##_wide },             \
+#define FORMAT(NAME, name, ...)                              \
+    { GW_##NAME,                                             \
+      { gw_ref_matmul_##name, gw_ref_matmul_##name##_wide }, \
       { GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_wide) } },
 
 static const struct product {
     int type;
-    gw_matmul_kernel *plain[2], *own[2];   /* for narrow and wide activations; NULL: the first one for both */
+    gw_matmul_kernel *plain[2], *own[2]; /* for narrow and wide activations; NULL: the first one for both */
 } products[] = {
+    /* clang-format off */
     FLOAT(F32, f32) FLOAT(F16, f16) FLOAT(BF16, bf16)
     FORMAT(Q4_0, q4)
     { GW_Q8_0, { gw_ref_matmul_q8_wide }, { GW_KERNEL_INT(matmul_q8_wide) } },
     GW_FORMATS(FORMAT)
+    /* clang-format on */
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
@@ -201,13 +222,15 @@ static bool planes_hold(trial *t) {
 
 /* --- attention --- */
 
-#define CACHE(bit, name, type)                                                              \
-    { bit, name, { gw_ref_scores_##type, GW_KERNEL(scores_##type) }, { gw_ref_mix_##type, GW_KERNEL(mix_##type) } }
+#define CACHE(bit, name, type)                                                                                      \
+    {                                                                                                               \
+        bit, name, { gw_ref_scores_##type, GW_KERNEL(scores_##type) }, { gw_ref_mix_##type, GW_KERNEL(mix_##type) } \
+    }
 
 static const struct cache {
     uint32_t bit;
     const char *name;
-    gw_scores_kernel *scores[2];   /* the reference, the build's */
+    gw_scores_kernel *scores[2]; /* the reference, the build's */
     gw_mix_kernel *mix[2];
 } caches[] = { CACHE(GW_PROVE_F32, "f32", f32), CACHE(GW_PROVE_I16, "i16", i16), CACHE(GW_PROVE_Q8, "q8_0", q8) };
 enum { CACHES = sizeof caches / sizeof *caches };
@@ -268,8 +291,13 @@ static bool weigh_holds(trial *t) {
 
 #define ROUNDING(NAME, name) { GW_##NAME, gw_ref_round_##name, GW_KERNEL(round_##name) }
 
-static const struct rounding { int type; gw_round_kernel *plain, *own; } roundings[] = {
-    ROUNDING(F32, f32), ROUNDING(F16, f16), ROUNDING(BF16, bf16),
+static const struct rounding {
+    int type;
+    gw_round_kernel *plain, *own;
+} roundings[] = {
+    ROUNDING(F32, f32),
+    ROUNDING(F16, f16),
+    ROUNDING(BF16, bf16),
 };
 enum { ROUNDINGS = sizeof roundings / sizeof *roundings };
 
@@ -284,7 +312,9 @@ static bool rounding_holds(trial *t, const struct rounding *r) {
 
 /* --- the list --- */
 
-typedef struct { const char *kind, *name; } culprit;
+typedef struct {
+    const char *kind, *name;
+} culprit;
 
 static culprit find_wrong(const gw_kernel_list *list) {
     trial t = { .seed = 1 };

@@ -14,11 +14,11 @@ int gw_prove_instructions(gw_error *e);
 
 /* The kernels that a model needs, as bits 1 << n. */
 typedef struct {
-    uint32_t narrow;    /* GGML types of matrices that meet narrow activations (kernels.h) */
-    uint32_t wide;      /* the same for wide ones */
-    uint32_t rounded;   /* GGML types of floats that are rounded to Q8_0 */
-    uint32_t caches;    /* GW_PROVE_…, of keys and values */
-    bool planes;        /* a two-stage output head */
+    uint32_t narrow;  /* GGML types of matrices that meet narrow activations (kernels.h) */
+    uint32_t wide;    /* the same for wide ones */
+    uint32_t rounded; /* GGML types of floats that are rounded to Q8_0 */
+    uint32_t caches;  /* GW_PROVE_…, of keys and values */
+    bool planes;      /* a two-stage output head */
 } gw_kernel_list;
 enum { GW_PROVE_F32 = 1, GW_PROVE_I16 = 2, GW_PROVE_Q8 = 4 };
 
@@ -29,7 +29,7 @@ int gw_prove_kernels(const gw_kernel_list *list, gw_error *e);
 
 /* Says which instructions are switched off and why; "" if none are. */
 const char *gw_proof_note(void);
-void gw_proof_note_add(const char *text);   /* for these files */
-void gw_proof_note_clear(void);             /* for tests */
+void gw_proof_note_add(const char *text); /* for these files */
+void gw_proof_note_clear(void);           /* for tests */
 
 #endif

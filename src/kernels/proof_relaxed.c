@@ -13,8 +13,8 @@
 
 /* The inputs of a shape; its result, and its operands afterwards. */
 typedef struct {
-    int8_t x[16];        /* any */
-    uint8_t c[16];       /* 0 … 127 */
+    int8_t x[16];  /* any */
+    uint8_t c[16]; /* 0 … 127 */
     int32_t sum[4];
 } operands;
 typedef struct {
@@ -31,14 +31,16 @@ typedef void shape(const operands *in, outcome *out);
 #define KEEP(field, v) wasm_v128_store(&out->after.field, v)
 
 /* The name of a shape says which operands live on: x, c, s, or o for one that dies. */
-#define PAIR_SHAPE(name, ...) OUTLINE void pairs_##name(const operands *in, outcome *out) { __VA_ARGS__ }
+#define PAIR_SHAPE(name, ...) \
+    OUTLINE void pairs_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 PAIR_SHAPE(oo, RESULT(PAIRS(X, C));)
 PAIR_SHAPE(xo, v128_t x = X; RESULT(PAIRS(x, C)); KEEP(x, x);)
 PAIR_SHAPE(oc, v128_t c = C; RESULT(PAIRS(X, c)); KEEP(c, c);)
 PAIR_SHAPE(xc, v128_t x = X, c = C; RESULT(PAIRS(x, c)); KEEP(x, x); KEEP(c, c);)
-PAIR_SHAPE(later, v128_t c = C, x = X; RESULT(PAIRS(x, c));)   /* the second operand is older */
+PAIR_SHAPE(later, v128_t c = C, x = X; RESULT(PAIRS(x, c));) /* the second operand is older */
 
-#define DOT_SHAPE(name, ...) OUTLINE void dot_##name(const operands *in, outcome *out) { __VA_ARGS__ }
+#define DOT_SHAPE(name, ...) \
+    OUTLINE void dot_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 DOT_SHAPE(ooo, RESULT(DOT(X, C, SUM));)
 DOT_SHAPE(xoo, v128_t x = X; RESULT(DOT(x, C, SUM)); KEEP(x, x);)
 DOT_SHAPE(oco, v128_t c = C; RESULT(DOT(X, c, SUM)); KEEP(c, c);)
@@ -56,38 +58,36 @@ INLINE v128_t from_lanes(v128_t a, v128_t b, v128_t c, v128_t d) {
 }
 
 PAIR_SHAPE(lanes, v128_t x = X, c = C, low = unknown(0x7f7f7f7f);
-    RESULT(from_lanes(PAIRS(LANE(x, 0), wasm_v128_and(c, low)), PAIRS(LANE(x, 1), wasm_v128_and(c, low)),
-                      PAIRS(LANE(x, 2), wasm_v128_and(c, low)), PAIRS(LANE(x, 3), wasm_v128_and(c, low))));
-    KEEP(x, x); KEEP(c, c);)
-PAIR_SHAPE(splats, v128_t c = C;
-    RESULT(from_lanes(PAIRS(SPLAT(in->x), c), PAIRS(SPLAT(in->x + 4), c), PAIRS(SPLAT(in->x + 8), c),
-                      PAIRS(SPLAT(in->x + 12), C)));
-    KEEP(c, c);)
+           RESULT(from_lanes(PAIRS(LANE(x, 0), wasm_v128_and(c, low)), PAIRS(LANE(x, 1), wasm_v128_and(c, low)),
+                             PAIRS(LANE(x, 2), wasm_v128_and(c, low)), PAIRS(LANE(x, 3), wasm_v128_and(c, low))));
+           KEEP(x, x); KEEP(c, c);)
+PAIR_SHAPE(splats, v128_t c = C; RESULT(from_lanes(PAIRS(SPLAT(in->x), c), PAIRS(SPLAT(in->x + 4), c),
+                                                   PAIRS(SPLAT(in->x + 8), c), PAIRS(SPLAT(in->x + 12), C)));
+           KEEP(c, c);)
 PAIR_SHAPE(chained, v128_t x = X, c = C, zero = wasm_i32x4_splat(0), sum = PAIRS(x, zero);
-    sum = add_pairs(sum, zero, c);
-    sum = add_pairs(sum, x, c);
-    sum = wasm_i16x8_add(PAIRS(zero, C), sum);
-    RESULT(sum); KEEP(x, x); KEEP(c, c);)
+           sum = add_pairs(sum, zero, c); sum = add_pairs(sum, x, c); sum = wasm_i16x8_add(PAIRS(zero, C), sum);
+           RESULT(sum); KEEP(x, x); KEEP(c, c);)
 DOT_SHAPE(lanes, v128_t x = X, c = C, s = SUM, low = unknown(0x7f7f7f7f);
-    RESULT(from_lanes(DOT(LANE(x, 0), wasm_v128_and(c, low), s), DOT(LANE(x, 1), wasm_v128_and(c, low), s),
-                      DOT(LANE(x, 2), wasm_v128_and(c, low), s), DOT(LANE(x, 3), wasm_v128_and(c, low), s)));
-    KEEP(x, x); KEEP(c, c); KEEP(sum, s);)
+          RESULT(from_lanes(DOT(LANE(x, 0), wasm_v128_and(c, low), s), DOT(LANE(x, 1), wasm_v128_and(c, low), s),
+                            DOT(LANE(x, 2), wasm_v128_and(c, low), s), DOT(LANE(x, 3), wasm_v128_and(c, low), s)));
+          KEEP(x, x); KEEP(c, c); KEEP(sum, s);)
 DOT_SHAPE(splats, v128_t c = C, s = SUM;
-    RESULT(from_lanes(DOT(SPLAT(in->x), c, s), DOT(SPLAT(in->x + 4), c, s), DOT(SPLAT(in->x + 8), c, SUM),
-                      DOT(SPLAT(in->x + 12), C, s)));
-    KEEP(c, c); KEEP(sum, s);)
+          RESULT(from_lanes(DOT(SPLAT(in->x), c, s), DOT(SPLAT(in->x + 4), c, s), DOT(SPLAT(in->x + 8), c, SUM),
+                            DOT(SPLAT(in->x + 12), C, s)));
+          KEEP(c, c); KEEP(sum, s);)
 DOT_SHAPE(chained, v128_t x = X, c = C, zero = wasm_i32x4_splat(0);
-    RESULT(DOT(zero, C, DOT(x, c, DOT(X, zero, DOT(zero, c, SUM))))); KEEP(x, x); KEEP(c, c);)
+          RESULT(DOT(zero, C, DOT(x, c, DOT(X, zero, DOT(zero, c, SUM))))); KEEP(x, x); KEEP(c, c);)
 
 /* Looks bytes up in the table x by the low nibbles of c. */
-#define SWIZZLE_SHAPE(name, ...) OUTLINE void swizzle_##name(const operands *in, outcome *out) { __VA_ARGS__ }
+#define SWIZZLE_SHAPE(name, ...) \
+    OUTLINE void swizzle_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 #define INDEX wasm_v128_and(C, unknown(0x0f0f0f0f))
 SWIZZLE_SHAPE(oo, RESULT(SWIZZLE(X, INDEX));)
 SWIZZLE_SHAPE(xo, v128_t x = X; RESULT(SWIZZLE(x, INDEX)); KEEP(x, x);)
 SWIZZLE_SHAPE(oc, v128_t c = INDEX; RESULT(wasm_v128_or(SWIZZLE(X, c), wasm_v128_andnot(c, unknown(0x0f0f0f0f))));)
 SWIZZLE_SHAPE(xc, v128_t x = X, c = C, low = unknown(0x0f0f0f0f), i = wasm_v128_and(c, low);
-    v128_t values = SWIZZLE(x, i);
-    RESULT(wasm_v128_or(values, wasm_v128_andnot(i, low))); KEEP(x, x); KEEP(c, c);)
+              v128_t values = SWIZZLE(x, i); RESULT(wasm_v128_or(values, wasm_v128_andnot(i, low))); KEEP(x, x);
+              KEEP(c, c);)
 
 /* --- expected results --- */
 
@@ -112,10 +112,10 @@ static void plain_swizzle(const operands *in, uint8_t *result) {
     for (int i = 0; i < 16; i++) result[i] = (uint8_t)in->x[in->c[i] & 15];
 }
 
-static shape *const pair_shapes[] = { pairs_oo, pairs_xo, pairs_oc, pairs_xc, pairs_later, pairs_lanes, pairs_splats,
-                                      pairs_chained, NULL };
-static shape *const dot_shapes[] = { dot_ooo, dot_xoo, dot_oco, dot_oos, dot_xco, dot_xos, dot_ocs, dot_xcs, dot_later,
-                                     dot_lanes, dot_splats, dot_chained, NULL };
+static shape *const pair_shapes[] = { pairs_oo,    pairs_xo,     pairs_oc,      pairs_xc, pairs_later,
+                                      pairs_lanes, pairs_splats, pairs_chained, NULL };
+static shape *const dot_shapes[] = { dot_ooo, dot_xoo,   dot_oco,   dot_oos,    dot_xco,     dot_xos, dot_ocs,
+                                     dot_xcs, dot_later, dot_lanes, dot_splats, dot_chained, NULL };
 static shape *const swizzle_shapes[] = { swizzle_oo, swizzle_xo, swizzle_oc, swizzle_xc, NULL };
 
 /* --- the proof --- */
@@ -150,7 +150,8 @@ static bool holds(shape *const *shapes, plain *expect) {
 }
 
 static int wrong(gw_error *e, const char *name) {
-    return gw_fail(e, GW_E_ENGINE, "%s is wrong here, so the relaxed build cannot run\nwhat WebAssembly defines\nanother result", name);
+    return gw_fail(e, GW_E_ENGINE,
+                   "%s is wrong here, so the relaxed build cannot run\nwhat WebAssembly defines\nanother result", name);
 }
 
 int gw_prove_instructions(gw_error *e) {

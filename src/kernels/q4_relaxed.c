@@ -7,12 +7,10 @@
 
 #include "kernels/quants_relaxed.h"
 
-enum { STREAMS = 8, TOGETHER = 2 };   /* panels walked at once; rows that share a panel's bytes */
+enum { STREAMS = 8, TOGETHER = 2 }; /* panels walked at once; rows that share a panel's bytes */
 
 /* -8 * sum of the activations: accumulators begin there, so that nibbles count from -8. */
-INLINE v128_t start_of(const int32_t *sum) {
-    return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3));
-}
+INLINE v128_t start_of(const int32_t *sum) { return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3)); }
 
 /* Multiplies one block by 32 activations. */
 INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
@@ -21,7 +19,11 @@ INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, co
 }
 
 /* The activations that a loop has reached. */
-typedef struct { const int8_t *q; const float *scale; const int32_t *sum; } place;
+typedef struct {
+    const int8_t *q;
+    const float *scale;
+    const int32_t *sum;
+} place;
 
 /* Adds one block of row i of the activations to the total. */
 INLINE v128_t add_block(v128_t total, const uint8_t *block, const place *x, int i, const gw_masks *m, bool pairs) {
@@ -38,9 +40,10 @@ INLINE void streams(const walk *s, const gw_acts *a, gw_masks m, bool pairs) {
     UNROLL
     for (int i = 0; i < STREAMS; i++) total[i] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, x.q += GW_BLOCK, x.scale++, x.sum++)
+    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, x.q += GW_BLOCK, x.scale++, x.sum++) {
         UNROLL
         for (int i = 0; i < STREAMS; i++) total[i] = add_block(total[i], w + i * s->stride, &x, 0, &m, pairs);
+    }
     UNROLL
     for (int i = 0; i < STREAMS; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
@@ -54,9 +57,11 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_masks m
     UNROLL
     for (int i = 0; i < rows; i++) total[i] = wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, x.q += stride * GW_BLOCK, x.scale += stride, x.sum += stride)
+    for (size_t b = 0; b < blocks;
+         b++, w += GW_Q4_BYTES, x.q += stride * GW_BLOCK, x.scale += stride, x.sum += stride) {
         UNROLL
         for (int i = 0; i < rows; i++) total[i] = add_block(total[i], w, &x, i, &m, pairs);
+    }
     UNROLL
     for (int i = 0; i < rows; i++) wasm_v128_store(j->y + (t + i) * j->ldy, total[i]);
 }
@@ -85,10 +90,10 @@ INLINE void product(const job *j, const gw_acts *a, bool pairs) {
     }
 }
 
-#define DEFINE(name, pairs)                                                                         \
-    OUTLINE void name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {       \
-        acts all = ACTS(a, 8);                                                                    \
-        product(&(job){ w, a->k / GW_BLOCK * GW_Q4_BYTES, panels, &all, y, ldy }, a, pairs);        \
+#define DEFINE(name, pairs)                                                                   \
+    OUTLINE void name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
+        acts all = ACTS(a, 8);                                                                \
+        product(&(job){ w, a->k / GW_BLOCK * GW_Q4_BYTES, panels, &all, y, ldy }, a, pairs);  \
     }
 DEFINE(by_dots, false)
 DEFINE(by_pairs, true)

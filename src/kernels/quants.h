@@ -11,7 +11,7 @@
 #include "kernels/relaxed.h"
 #endif
 
-enum { COLUMNS = 8, GROUP = 8 };   /* vectors of an unpacked block; blocks of a group at most */
+enum { COLUMNS = 8, GROUP = 8 }; /* vectors of an unpacked block; blocks of a group at most */
 
 #define LOAD(p, i) wasm_v128_load((p) + 16 * (i))
 #define AND wasm_v128_and
@@ -23,14 +23,16 @@ enum { COLUMNS = 8, GROUP = 8 };   /* vectors of an unpacked block; blocks of a 
 
 #ifdef GW_HAVE_RELAXED
 INLINE v128_t unknown_bytes(uint32_t byte) { return unknown(0x01010101 * byte); }
-#else   /* V8 has no registers left there: rebuilding constants is faster than loading them */
+#else /* V8 has no registers left there: rebuilding constants is faster than loading them */
 INLINE v128_t unknown_bytes(uint32_t byte) { return wasm_i8x16_splat((int8_t)byte); }
 #endif
 
 /* --- unpacking quants --- */
 
 /* Masks for quants: their low bits in each byte (8 bits: the sign), and single bit fields. */
-typedef struct { v128_t low, part[4]; } bit_masks;
+typedef struct {
+    v128_t low, part[4];
+} bit_masks;
 
 INLINE void unpack2(const uint8_t *p, v128_t *c, const bit_masks *m) {
     for (int h = 0; h < 2; h++) {
@@ -92,7 +94,9 @@ INLINE void unpack8(const uint8_t *p, v128_t *c, const bit_masks *m) {
 /* --- reading scales --- */
 
 /* Masks and factors for sub-scales and half-width floats. */
-typedef struct { v128_t low, sign_and_rest, two112, four; } scale_masks;
+typedef struct {
+    v128_t low, sign_and_rest, two112, four;
+} scale_masks;
 
 INLINE scale_masks scale_masks_of(void) {
     return (scale_masks){ unknown_bytes(15), unknown(0x8fffe000), unknown(0x77800000), unknown(0x000f000f) };
@@ -120,14 +124,17 @@ typedef struct {
 } header_words;
 
 INLINE const header_words *hidden_words(void) {
-    static const header_words words = { 0x0f0f0f0f, 0x30303030, 0x3f3f3f3f, { 0xff, 0xff00, 0xff0000 }, 0x00ff00ff,
-                                      0x8fffe000, 0x1p112f, -0x1p112f, 0x1p-8f, 32 };
+    static const header_words words = { 0x0f0f0f0f, 0x30303030, 0x3f3f3f3f, { 0xff, 0xff00, 0xff0000 },
+                                        0x00ff00ff, 0x8fffe000, 0x1p112f,   -0x1p112f,
+                                        0x1p-8f,    32 };
     const header_words *volatile hidden = &words;
     return hidden;
 }
 
 /* d, d / 256, d / 256^2, and d again, because byte 3 is shifted down. */
-typedef struct { v128_t by[4]; } byte_scales;
+typedef struct {
+    v128_t by[4];
+} byte_scales;
 
 INLINE byte_scales byte_scales_of(const uint8_t *half, const float *two112, const header_words *m) {
     const scale_masks masks = { .sign_and_rest = SPLAT(&m->sign_and_rest), .two112 = SPLAT(two112) };
@@ -143,7 +150,7 @@ INLINE v128_t times_byte(const byte_scales *d, v128_t v, int i, const header_wor
 
 typedef void header_reader(const uint8_t *group, header *restrict out);
 
-OUTLINE void header_of_k(const uint8_t *group, header *restrict out) {   /* Q4_K, Q5_K */
+OUTLINE void header_of_k(const uint8_t *group, header *restrict out) { /* Q4_K, Q5_K */
     const header_words *m = hidden_words();
     byte_scales d = byte_scales_of(group, &m->two112, m), dmin = byte_scales_of(group + 8, &m->minus_two112, m);
     v128_t a = LOAD(group + 16, 0), b = LOAD(group + 16, 1), c = LOAD(group + 16, 2), high = wasm_i16x8_shr(c, 4);
@@ -173,17 +180,24 @@ OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
 /* --- descriptors --- */
 
 typedef struct {
-    uint32_t bits, offset, subs;       /* of a quant; the quant that is worth 0; sub-scales in a block, 1 or 2 */
-    bool mins, table;                  /* table: quants are indices of table_values */
-    uint32_t blocks, bytes, header;    /* of a group: blocks, bytes, bytes before the quants */
-    header_reader *read;               /* super-blocks with one scale in a block; else NULL: read_header does it */
+    uint32_t bits, offset, subs;    /* of a quant; the quant that is worth 0; sub-scales in a block, 1 or 2 */
+    bool mins, table;               /* table: quants are indices of table_values */
+    uint32_t blocks, bytes, header; /* of a group: blocks, bytes, bytes before the quants */
+    header_reader *read;            /* super-blocks with one scale in a block; else NULL: read_header does it */
 } format;
 
-#define GW_X(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)           \
-    static const format format_##name = { bits, offset, GW_BLOCK / sub, mins, table, items / GW_BLOCK,              \
-                                          GW_PANEL * (items * bits / 8 + 2 * halves + 4 * words),                \
-                                          GW_PANEL * (2 * halves + 4 * words),                                   \
-                                          sub < GW_BLOCK || !words ? NULL : table ? header_of_table : header_of_k };
+#define GW_X(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words) \
+    static const format format_##name = { bits,                                                        \
+                                          offset,                                                      \
+                                          GW_BLOCK / sub,                                              \
+                                          mins,                                                        \
+                                          table,                                                       \
+                                          items / GW_BLOCK,                                            \
+                                          GW_PANEL * (items * bits / 8 + 2 * halves + 4 * words),      \
+                                          GW_PANEL * (2 * halves + 4 * words),                         \
+                                          sub < GW_BLOCK || !words ? NULL                              \
+                                          : table                  ? header_of_table                   \
+                                                                   : header_of_k };
 GW_ALL_FORMATS(GW_X)
 #undef GW_X
 
@@ -240,12 +254,14 @@ INLINE void read_header(const format *f, const uint8_t *group, header *out, cons
 INLINE uint32_t scale_of(const format *f, uint32_t j) { return f->subs == 2 || f->blocks == 1 ? 0 : j; }
 
 /* The two sub-scales and sub-mins of block j, as pairs of 16 bits. */
-typedef struct { v128_t scale, min; } pairs;
+typedef struct {
+    v128_t scale, min;
+} pairs;
 
 INLINE pairs pairs_of(const format *f, const header *h, uint32_t j, const scale_masks *m) {
     const uint8_t *p = h->sub_scales + 2 * GW_PANEL * j;
     if (!f->mins) return (pairs){ .scale = wasm_i16x8_load8x8(p) };
-    v128_t v = wasm_u16x8_load8x8(p);   /* four bits each */
+    v128_t v = wasm_u16x8_load8x8(p); /* four bits each */
     return (pairs){ AND(v, m->four), RIGHT(v, 4) };
 }
 
@@ -269,7 +285,9 @@ static const uint8_t table_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 
 #endif
 
 /* The values; 15 in each byte; 255 in each 16 bits. */
-typedef struct { v128_t values, low, byte; } table_masks;
+typedef struct {
+    v128_t values, low, byte;
+} table_masks;
 
 INLINE table_masks table_masks_of(void) {
     const uint8_t *volatile hidden = table_values;
@@ -311,25 +329,31 @@ INLINE void sums_of(uint32_t subs, const int32_t *sum, const int32_t *half, v128
 
 /* --- jobs --- */
 
-enum { TILE = 4, PAIR = 2 };   /* rows of activations, panels of a tile (tiles.h) */
+enum { TILE = 4, PAIR = 2 }; /* rows of activations, panels of a tile (tiles.h) */
 
 /* A batch's activations of one precision, see gw_acts. */
 typedef struct {
-    const gw_narrow *q;          /* [blocks][stride][planes][32] */
+    const gw_narrow *q; /* [blocks][stride][planes][32] */
     const float *scale;
     const int32_t *sum, *half;
     size_t blocks, stride;
     int n, streams, planes;
 #ifdef GW_HAVE_RELAXED
-    const int16_t *joined;       /* for gw_relaxed_rows_16: blocks `from` … as int16; else NULL and 0 */
+    const int16_t *joined; /* for gw_relaxed_rows_16: blocks `from` … as int16; else NULL and 0 */
     size_t from;
 #endif
 } acts;
 
 /* The activations of 8 bits (narrow) or 16 bits (wide) of a batch. */
-#define ACTS(a, bits)                                                                                               \
-    (acts){ .q = (const gw_narrow *)(a)->q##bits, .scale = (a)->s##bits, .sum = (a)->sum##bits, .n = (a)->n,        \
-            .half = (a)->half##bits, .blocks = (a)->k / GW_BLOCK, .stride = (a)->stride, .streams = (a)->streams,   \
+#define ACTS(a, bits)                             \
+    (acts){ .q = (const gw_narrow *)(a)->q##bits, \
+            .scale = (a)->s##bits,                \
+            .sum = (a)->sum##bits,                \
+            .n = (a)->n,                          \
+            .half = (a)->half##bits,              \
+            .blocks = (a)->k / GW_BLOCK,          \
+            .stride = (a)->stride,                \
+            .streams = (a)->streams,              \
             .planes = bits / 8 }
 
 /* One product: y[t][0 .. 4 * panels) = panels * row t. Panels are `panel` bytes apart. */

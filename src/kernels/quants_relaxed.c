@@ -13,10 +13,10 @@ enum { STREAMS = 4 };
 /* One way to multiply one format; all but with_sign are compile-time constants. */
 typedef struct {
     const format *f;
-    int planes;         /* of the activations */
-    bool whole;         /* the engine takes bytes of 8 bits */
-    bool with_sign;     /* and takes them as signed */
-    uint32_t run;       /* columns whose pairs of products are added in 16 bits (run_of); 0: all sums in 32 bits */
+    int planes;     /* of the activations */
+    bool whole;     /* the engine takes bytes of 8 bits */
+    bool with_sign; /* and takes them as signed */
+    uint32_t run;   /* columns whose pairs of products are added in 16 bits (run_of); 0: all sums in 32 bits */
 } product;
 
 /* --- one row of activations --- */
@@ -30,7 +30,7 @@ INLINE v128_t four_of(v128_t x, int i) {
 INLINE v128_t add_column(const product *m, v128_t x, v128_t c, v128_t dot, const table_masks *table) {
     if (m->f->table) return DOT(x, SWIZZLE(table->values, c), dot);
     if (m->f->bits < 8 || m->whole) return DOT(x, c, dot);
-    v128_t most = AND(RIGHT(c, 1), wasm_i8x16_splat(127));   /* 2 (c / 2) + c % 2: 7 bits each */
+    v128_t most = AND(RIGHT(c, 1), wasm_i8x16_splat(127)); /* 2 (c / 2) + c % 2: 7 bits each */
     return DOT(x, AND(c, wasm_i8x16_splat(1)), DOT(x, most, DOT(x, most, dot)));
 }
 
@@ -49,9 +49,9 @@ INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t su
 /* Multiplies a block, for each of its scales. sum: of the activations that each scale covers. */
 INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot,
                  const constants *k) {
-    v128_t part[2][2];   /* of each plane, of each half of the block */
+    v128_t part[2][2]; /* of each plane, of each half of the block */
     UNROLL
-    for (int p = 0; p < m->planes; p++)
+    for (int p = 0; p < m->planes; p++) {
         UNROLL
         for (int h = 0; h < 2; h++) {
             v128_t x = wasm_v128_load(q + p * GW_BLOCK + 16 * h);
@@ -59,6 +59,7 @@ INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32
             v128_t all = wasm_i32x4_splat(begins ? -offset_of(m->f, m->with_sign) * sum[h] : 0);
             part[p][h] = add_columns(m, x, c + 4 * h, all, k);
         }
+    }
     UNROLL
     for (uint32_t i = 0; i < m->f->subs; i++) {
         UNROLL
@@ -78,7 +79,10 @@ INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
 INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
 
 /* What a block's activations add beside their products: the sums that each scale covers, and their scale. */
-typedef struct { int32_t sum[2]; float scale; } block_acts;
+typedef struct {
+    int32_t sum[2];
+    float scale;
+} block_acts;
 
 /* Adds one block's products to the total. */
 INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const header *h, uint32_t j,
@@ -95,7 +99,7 @@ INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const
     }
     total = add_scaled(total, all, h->scale[at], wasm_f32x4_splat(a->scale));
     if (f->mins && f->subs == 2) total = add_min(total, h->min[at], part, wasm_f32x4_splat(a->scale));
-    else if (f->mins)   /* one product for all rows */
+    else if (f->mins) /* one product for all rows */
         total = add_product(total, h->min[at], wasm_f32x4_splat(a->scale * (float)a->sum[0]));
     return total;
 }
@@ -131,7 +135,7 @@ INLINE void streams(const product *m, const walk *to, const acts *a, size_t each
                 continue;
             }
             x.scale = *scale;
-            UNROLL   /* rolled up, each load would jump between streams: prefetchers give up, two thirds are lost */
+            UNROLL /* rolled up, each load would jump between streams: prefetchers give up, two thirds are lost */
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2], c[COLUMNS];
                 unpack_quants(f, m->with_sign, quants_of(f, w + i * s->stride, j), c, &k);
@@ -148,7 +152,7 @@ INLINE void streams(const product *m, const walk *to, const acts *a, size_t each
 /* Multiplies the rows from t on by each panel, which stays in a cache for them. */
 INLINE void each_panel(const product *m, const job *j, int t) {
     KEEP_LOOP
-    for (int p = 0; p < j->panels; p++)
+    for (int p = 0; p < j->panels; p++) {
         KEEP_LOOP
         for (int i = t; i < j->a->n; i++) {
             acts row = *j->a;
@@ -156,6 +160,7 @@ INLINE void each_panel(const product *m, const job *j, int t) {
             row.q += i * m->planes * GW_BLOCK, row.scale += i, row.sum += i, row.half += i;
             streams(m, &to, &row, j->a->stride);
         }
+    }
 }
 
 /* Multiplies one row by several panels at once; of several rows as many as fit in tiles, the others by each panel. */
@@ -163,7 +168,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     const format *f = m->f;
     const acts *a = j->a;
     bool wide = m->planes == 2;
-    bool shared = f->table && !m->whole;   /* activations that are joined once for all panels */
+    bool shared = f->table && !m->whole; /* activations that are joined once for all panels */
     bool few = a->streams == 1 || m->run || (wide && f->bits != 8);
     int each = a->n == 1 && (shared || !few) ? j->panels / STREAMS : 0, t = gw_in_tiles(a->n, wide), done = 0;
     /* For several rows products of int16 are faster where DOT is slow: four instructions for sixteen products, where
@@ -187,7 +192,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
     bool by_pairs = !f->table && (planes == 1 || (f->bits == 4 && f->subs == 1 && !f->mins));
     bits_taken how = f->table ? takes(127) : SEVEN;
-    if (f->table && how != SEVEN)   /* for both precisions: such an engine has an instruction for it */
+    if (f->table && how != SEVEN) /* for both precisions: such an engine has an instruction for it */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
         rows(&(product){ .f = f, .planes = planes, .run = gw_min(run_of(f, planes == 2), COLUMNS / 2) }, j, several);
@@ -210,7 +215,7 @@ void gw_relaxed_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *all,
     bits_taken how = takes(64);
     const product m = { .f = &format_q8, .planes = 2, .whole = true, .with_sign = how == SIGNED };
     if (how != SEVEN) rows(&m, &j, gw_relaxed_rows_q8);
-    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0);   /* three products for one */
+    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0); /* three products for one */
 }
 
 #endif

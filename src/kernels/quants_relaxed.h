@@ -67,7 +67,7 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 
 /* --- several rows of activations --- */
 
-enum { FEW = 8 };   /* rows that are too few for tiles */
+enum { FEW = 8 }; /* rows that are too few for tiles */
 
 /* Returns how many of the n rows are processed in tiles. */
 INLINE int gw_in_tiles(int n, bool wide) { return n < FEW ? 0 : n - n % (wide ? TILE / 2 : TILE); }

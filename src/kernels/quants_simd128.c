@@ -8,7 +8,7 @@
 
 #include "kernels/tiles.h"
 
-enum { STREAMS = 4 };   /* panels walked at once */
+enum { STREAMS = 4 }; /* panels walked at once */
 
 volatile bool gw_simd_no_swizzle;
 
@@ -41,7 +41,9 @@ INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const
 }
 
 /* What a block's activations add beside their products: their sums and their scale. */
-typedef struct { v128_t sum[2], scale; } block_acts;
+typedef struct {
+    v128_t sum[2], scale;
+} block_acts;
 
 /* Adds one block's products to the total. */
 INLINE v128_t add_block(const format *f, v128_t total, const v128_t *dot, const header *h, uint32_t j,
@@ -88,7 +90,7 @@ INLINE void streams(const format *f, const walk *to, const acts *a) {
                 for (int i = 0; i < s->n; i++) total[i] = add_block(f, total[i], &all[i], first + i, j, &x, &m);
                 continue;
             }
-            UNROLL   /* rolled up, each load would jump between streams: prefetchers give up, two thirds are lost */
+            UNROLL /* rolled up, each load would jump between streams: prefetchers give up, two thirds are lost */
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2];
                 dots(f, quants_of(f, w + i * s->stride, j), q, x.sum, dot);
@@ -107,7 +109,7 @@ INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float
     for (size_t b = 0; b < a->blocks; b += f->blocks, panel += f->bytes) {
         read_header(f, panel, &first, &m);
         KEEP_LOOP
-        for (uint32_t j = 0; j < f->blocks; j++)
+        for (uint32_t j = 0; j < f->blocks; j++) {
             UNROLL
             for (size_t i = 0, at = (b + j) * a->stride; i < 2; i++, at++) {
                 v128_t dot[2];
@@ -115,6 +117,7 @@ INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float
                 dots(f, quants_of(f, panel, j), a->q + at * GW_BLOCK, x.sum, dot);
                 total[i] = add_block(f, total[i], dot, &first, j, &x, &m);
             }
+        }
     }
     for (int i = 0; i < 2; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
@@ -173,22 +176,21 @@ INLINE void matmul(const format *f, const job *j) {
         streams(f, &to, j->a);
     }
     bool two = j->a->n == 2 && f->bits == 4 && !f->table;
-    for (int p = 0; p < j->panels && two; p++)
-        two_rows(f, j->w + p * j->panel, j->a, j->y + p * GW_PANEL, j->ldy);
+    for (int p = 0; p < j->panels && two; p++) two_rows(f, j->w + p * j->panel, j->a, j->y + p * GW_PANEL, j->ldy);
     if (!two) rows(f, j, each * STREAMS);
 }
 
 /* One function for both precisions, so that a module has the loops of each format once. */
-#define PRECISION(name, suffix, bits)                                                                               \
-    void gw_simd_matmul_##name##suffix(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
-        acts x = ACTS(a, bits);                                                                                     \
-        matmul_##name(w, panels, &x, y, ldy);                                                                       \
+#define PRECISION(name, suffix, bits)                                                                          \
+    void gw_simd_matmul_##name##suffix(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
+        acts x = ACTS(a, bits);                                                                                \
+        matmul_##name(w, panels, &x, y, ldy);                                                                  \
     }
-#define DEFINE(NAME, name, ...)                                                                                     \
-    OUTLINE void matmul_##name(const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {                 \
-        const job j = job_of(&format_##name, w, panels, a, y, ldy);                                                 \
-        matmul(&format_##name, &j);                                                                                 \
-    }                                                                                                               \
+#define DEFINE(NAME, name, ...)                                                                     \
+    OUTLINE void matmul_##name(const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) { \
+        const job j = job_of(&format_##name, w, panels, a, y, ldy);                                 \
+        matmul(&format_##name, &j);                                                                 \
+    }                                                                                               \
     PRECISION(name, , 8) PRECISION(name, _wide, 16)
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )
@@ -208,12 +210,13 @@ INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
 INLINE void q8_streams(const walk *s, const gw_acts *a) {
     v128_t total[STREAMS];
     for (int i = 0; i < s->n; i++) total[i] = wasm_f32x4_splat(0);
-    for (size_t b = 0; b < a->k / GW_BLOCK; b++)
+    for (size_t b = 0; b < a->k / GW_BLOCK; b++) {
         UNROLL
         for (int i = 0; i < s->n; i++) {
             const uint8_t *block = s->w + i * s->stride + b * GW_Q8_BYTES;
             total[i] = add_scaled(total[i], q8_block(block, a->q16 + b * GW_BLOCK), f16x4(block), SPLAT(a->s16 + b));
         }
+    }
     for (int i = 0; i < s->n; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 

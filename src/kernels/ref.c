@@ -31,9 +31,9 @@ static void matmul_float(const gw_type *type, const uint8_t *w, int panels, cons
             }
 }
 
-#define DEFINE_FLOAT(NAME, name)                                                                            \
-    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {       \
-        matmul_float(gw_type_of(GW_##NAME), w, panels, a, y, ldy);                                          \
+#define DEFINE_FLOAT(NAME, name)                                                                      \
+    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
+        matmul_float(gw_type_of(GW_##NAME), w, panels, a, y, ldy);                                    \
     }
 DEFINE_FLOAT(F32, f32)
 DEFINE_FLOAT(F16, f16)
@@ -118,12 +118,12 @@ static void matmul_format(const gw_format *f, bool wide, const uint8_t *w, int p
     }
 }
 
-#define DEFINE_FORMAT(NAME, name, ...)                                                                            \
-    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {             \
-        matmul_format(gw_format_of(GW_##NAME), false, w, panels, a, y, ldy);                                      \
-    }                                                                                                             \
-    void gw_ref_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
-        matmul_format(gw_format_of(GW_##NAME), true, w, panels, a, y, ldy);                                       \
+#define DEFINE_FORMAT(NAME, name, ...)                                                                       \
+    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {        \
+        matmul_format(gw_format_of(GW_##NAME), false, w, panels, a, y, ldy);                                 \
+    }                                                                                                        \
+    void gw_ref_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
+        matmul_format(gw_format_of(GW_##NAME), true, w, panels, a, y, ldy);                                  \
     }
 GW_ALL_FORMATS(DEFINE_FORMAT)
 
@@ -190,14 +190,14 @@ static void quantise(const float *x, float top, int16_t *q, float *scale, int32_
     *scale = largest / top;
 }
 
-#define DEFINE_QUANTISER(name, top, bits, place)                                                                    \
-    void gw_ref_##name(const gw_acts *a, int t, size_t from, size_t k) {                                            \
-        int16_t q[GW_BLOCK];                                                                                        \
-        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                                        \
-            size_t at = block_of(a, t, i);                                                                          \
-            quantise(a->x + t * a->ldx + i, top, q, a->s##bits + at, a->sum##bits + at, a->half##bits + at);        \
-            for (int c = 0; c < GW_BLOCK; c++) a->q##bits[at * GW_BLOCK + (place)] = q[c];                          \
-        }                                                                                                           \
+#define DEFINE_QUANTISER(name, top, bits, place)                                                             \
+    void gw_ref_##name(const gw_acts *a, int t, size_t from, size_t k) {                                     \
+        int16_t q[GW_BLOCK];                                                                                 \
+        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                                 \
+            size_t at = block_of(a, t, i);                                                                   \
+            quantise(a->x + t * a->ldx + i, top, q, a->s##bits + at, a->sum##bits + at, a->half##bits + at); \
+            for (int c = 0; c < GW_BLOCK; c++) a->q##bits[at * GW_BLOCK + (place)] = q[c];                   \
+        }                                                                                                    \
     }
 DEFINE_QUANTISER(narrow, GW_NARROW_TOP, 8, sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))
 DEFINE_QUANTISER(wide, GW_WIDE_TOP, 16, GW_WIDE_ORDER(c))
@@ -209,21 +209,21 @@ static float item_q8(const uint8_t *row, int i, int d) {
     return gw_bf16_to_f32(read16(row + d + i / GW_BLOCK * 2)) * (float)(int8_t)row[i];
 }
 
-#define DEFINE_ATTENTION(type)                                                                                      \
-    void gw_ref_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,    \
-                              float *out) {                                                                         \
-        for (int h = 0; h < heads; h++)                                                                             \
-            for (int j = 0; j < n; j++) {                                                                           \
-                float part[4] = { 0 };                                                                              \
-                for (int i = 0; i < d; i++)                                                                         \
-                    part[i % 4] += ((const float *)q[h])[i] * item_##type(keys + j * stride, i, d);                 \
-                out[h * GW_SPAN + j] = (part[0] + part[1]) + (part[2] + part[3]);                                   \
-            }                                                                                                       \
-    }                                                                                                               \
-    void gw_ref_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,           \
-                           float *const *out) {                                                                     \
-        for (int h = 0; h < heads; h++)                                                                             \
-            for (int i = 0; i < d; i++)                                                                             \
+#define DEFINE_ATTENTION(type)                                                                                        \
+    void gw_ref_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,      \
+                              float *out) {                                                                           \
+        for (int h = 0; h < heads; h++)                                                                               \
+            for (int j = 0; j < n; j++) {                                                                             \
+                float part[4] = { 0 };                                                                                \
+                for (int i = 0; i < d; i++)                                                                           \
+                    part[i % 4] += ((const float *)q[h])[i] * item_##type(keys + j * stride, i, d);                   \
+                out[h * GW_SPAN + j] = (part[0] + part[1]) + (part[2] + part[3]);                                     \
+            }                                                                                                         \
+    }                                                                                                                 \
+    void gw_ref_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,             \
+                           float *const *out) {                                                                       \
+        for (int h = 0; h < heads; h++)                                                                               \
+            for (int i = 0; i < d; i++)                                                                               \
                 for (int j = 0; j < n; j++) out[h][i] += p[h * GW_SPAN + j] * item_##type(values + j * stride, i, d); \
     }
 DEFINE_ATTENTION(f32)
@@ -232,8 +232,7 @@ DEFINE_ATTENTION(q8)
 static int32_t int_of(const uint8_t *row, int i) { return (int16_t)read16(row + 2 * i); }
 static float scale_of(const uint8_t *row, int d) { return read_f32(row + 2 * d); }
 
-void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
-                       float *out) {
+void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, float *out) {
     for (int h = 0; h < heads; h++)
         for (int j = 0; j < n; j++) {
             const uint8_t *key = keys + j * stride;
@@ -257,8 +256,7 @@ static float round_weights(const float *w, int n, int32_t *out) {
     return step;
 }
 
-void gw_ref_mix_i16(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
-                    float *const *out) {
+void gw_ref_mix_i16(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d, float *const *out) {
     for (int h = 0; h < heads; h++) {
         float w[GW_KEYS];
         int32_t rounded[GW_KEYS];
@@ -286,9 +284,9 @@ void gw_ref_soft_cap(float *x, int n, float cap) {
     for (int j = 0; j < n; j++) x[j] = gw_capped(x[j], cap);
 }
 
-#define DEFINE_ROUND(NAME, name)                                                                            \
-    void gw_ref_round_##name(const uint8_t *row, size_t k, uint8_t *blocks) {                               \
-        round_row(gw_type_of(GW_##NAME), row, k, blocks);                                                   \
+#define DEFINE_ROUND(NAME, name)                                              \
+    void gw_ref_round_##name(const uint8_t *row, size_t k, uint8_t *blocks) { \
+        round_row(gw_type_of(GW_##NAME), row, k, blocks);                     \
     }
 
 static void round_row(const gw_type *from, const uint8_t *row, size_t k, uint8_t *blocks) {

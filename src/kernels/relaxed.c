@@ -14,7 +14,9 @@ int gw_relaxed_engine = GW_ENGINE_PAIRS;
 int gw_relaxed_fault = GW_FAULT_NONE;
 
 /* Sums of neighbouring products, of bytes 0 … 7 and 8 … 15. */
-typedef struct { v128_t low, high; } pair_sums;
+typedef struct {
+    v128_t low, high;
+} pair_sums;
 
 static pair_sums pair_sums_of(v128_t x, v128_t c) {
     bool with_sign = gw_relaxed_engine == GW_ENGINE_SIGNED;

@@ -26,7 +26,9 @@ v128_t gw_simde_swizzle(v128_t table, v128_t c);
  * splat four at a time. */
 #define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)
 
-typedef struct { v128_t low, half, two112; } gw_masks;   /* 15 in each byte; sign, exponent and mantissa; 2^112 */
+typedef struct {
+    v128_t low, half, two112;
+} gw_masks; /* 15 in each byte; sign, exponent and mantissa; 2^112 */
 
 INLINE gw_masks masks(void) { return (gw_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) }; }
 
@@ -58,12 +60,15 @@ INLINE v128_t add_pairs(v128_t sum, v128_t x, v128_t c) { return wasm_i16x8_add(
 /* start + nibbles times 32 activations. pairs: adds pairs of products in 16 bits. */
 INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, const gw_masks *m, bool pairs) {
     v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), low = start, high = wasm_i32x4_splat(0);
-#define GROUP(g)                                                                                        \
-    v128_t v##g = wasm_v128_load(nibbles + 16 * g);                                                     \
-    v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low);   \
-    low = pairs ? add_pairs(low, LANE(first, g), a##g) : DOT(LANE(first, g), a##g, low);                \
+#define GROUP(g)                                                                                      \
+    v128_t v##g = wasm_v128_load(nibbles + 16 * g);                                                   \
+    v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low); \
+    low = pairs ? add_pairs(low, LANE(first, g), a##g) : DOT(LANE(first, g), a##g, low);              \
     high = pairs ? add_pairs(high, LANE(second, g), b##g) : DOT(LANE(second, g), b##g, high);
-    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+    GROUP(0)
+    GROUP(1)
+    GROUP(2)
+    GROUP(3)
 #undef GROUP
     return pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)) : wasm_i32x4_add(low, high);
 }

@@ -19,7 +19,7 @@
 #define OUTLINE static __attribute__((noinline))
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
-#define KEEP_LOOP _Pragma("nounroll")   /* if unrolled, registers would spill */
+#define KEEP_LOOP _Pragma("nounroll") /* if unrolled, registers would spill */
 #else
 #define UNROLL
 #define KEEP_LOOP
@@ -64,7 +64,9 @@ INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
 /* Sums of nibbles times int16 activations (order 0 2 1 3). A nibble is multiplied where it lies in its 16-bit lane; the
  * sums at bit n come out 2^n times too large and are shifted once, which is cheaper than shifting every nibble. */
-typedef struct { v128_t at0, at4, at8; } nibble_sums;
+typedef struct {
+    v128_t at0, at4, at8;
+} nibble_sums;
 
 INLINE nibble_sums nibble_sums_of(const uint8_t *nibbles, const int16_t *q) {
     nibble_sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };

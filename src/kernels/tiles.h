@@ -19,28 +19,32 @@ enum { CHUNK = 32, VECTORS = 2 * COLUMNS };
 typedef v128_t wide_block[2 * COLUMNS][PAIR];
 
 /* The scales and mins of a block of two panels; where it has two of each, the floats that its sub-scales count in. */
-typedef struct { v128_t scale[PAIR], min[PAIR], sub[2][PAIR], sub_min[2][PAIR]; } block_scales;
+typedef struct {
+    v128_t scale[PAIR], min[PAIR], sub[2][PAIR], sub_min[2][PAIR];
+} block_scales;
 
 /* A block of two panels, unpacked: its quants as bytes or int16, and its scales. */
 typedef struct {
     v128_t column[VECTORS][PAIR];
     block_scales scales;
 } open_block;
-typedef struct { open_block block[CHUNK]; } chunk;
+typedef struct {
+    open_block block[CHUNK];
+} chunk;
 
 /* The sums of a tile, each of four rows of weights. */
 typedef v128_t sums[TILE][PAIR];
 
-#define EACH_SUM(rows, i, p)               \
-    for (int i = 0; i < (rows); i++)       \
+#define EACH_SUM(rows, i, p)         \
+    for (int i = 0; i < (rows); i++) \
         for (int p = 0; p < PAIR; p++)
 
 /* The kind of a tile: compile-time constants. Formats with the same number of scales in a block share its code. */
 typedef struct {
-    uint32_t subs;      /* sub-scales in a block, 1 or 2 */
+    uint32_t subs; /* sub-scales in a block, 1 or 2 */
     bool mins;
-    int rows;           /* of activations */
-    int planes, way;    /* relaxed build: planes of the activations; one of BY_… */
+    int rows;        /* of activations */
+    int planes, way; /* relaxed build: planes of the activations; one of BY_… */
 } kind;
 
 /* Two panels and the chunk of them that begins at block b. next: floats from the first panel's results to the second's,
@@ -52,11 +56,11 @@ typedef struct {
     float *y;
     size_t ldy, next;
 #ifdef GW_HAVE_RELAXED
-    int offset;                /* the quant that is worth 0 */
+    int offset; /* the quant that is worth 0 */
     bool table;
-    uint32_t run;              /* see run_of */
-    bool with_sign;            /* quants stay signed bytes, which the engine multiplies */
-    const wide_block *wide;    /* [blocks]; BY_INT16 only */
+    uint32_t run;           /* see run_of */
+    bool with_sign;         /* quants stay signed bytes, which the engine multiplies */
+    const wide_block *wide; /* [blocks]; BY_INT16 only */
 #endif
 } strip;
 
@@ -100,11 +104,10 @@ INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, cons
     uint32_t each = 2 * COLUMNS / k->subs;
     const v128_t *c = block[h * each], *end = c + each * PAIR;
     q += 2 * each * h;
-    EACH_SUM(k->rows, i, p) dot[i][p] = wasm_i32x4_splat(0);
+    EACH_SUM (k->rows, i, p) dot[i][p] = wasm_i32x4_splat(0);
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 2)
-        EACH_SUM(k->rows, i, p)
-            dot[i][p] = add_dot(dot[i][p], c[p], SPLAT(q + i * GW_BLOCK));
+        EACH_SUM (k->rows, i, p) dot[i][p] = add_dot(dot[i][p], c[p], SPLAT(q + i * GW_BLOCK));
 }
 
 /* Adds the products of a block with a tile of rows to the totals. */
@@ -114,9 +117,10 @@ INLINE void tile_block(const kind *k, const strip *s, const open_block *w, tile_
     for (int i = 0; i < k->rows; i++) sums_of(k->subs, a->sum + r->at + i, a->half + r->at + i, r->sum[i]);
     for (uint32_t h = 0; h < k->subs; h++) {
         tile_part(k, s, w, h, r, dot[h]);
-        if (k->subs == 2) EACH_SUM(k->rows, i, p) dot[h][i][p] = wasm_i32x4_mul(dot[h][i][p], w->scales.sub[h][p]);
+        if (k->subs == 2)
+            EACH_SUM (k->rows, i, p) dot[h][i][p] = wasm_i32x4_mul(dot[h][i][p], w->scales.sub[h][p]);
     }
-    EACH_SUM(k->rows, i, p) {
+    EACH_SUM (k->rows, i, p) {
         v128_t by = SPLAT(a->scale + r->at + i), part = r->sum[i][0];
         v128_t all = k->subs == 2 ? wasm_i32x4_add(dot[0][i][p], dot[1][i][p]) : dot[0][i][p];
         total[i][p] = add_scaled(total[i][p], all, w->scales.scale[p], by);
@@ -133,24 +137,23 @@ INLINE void tile(const kind *k, const strip *s, const chunk *c, int t) {
     float *y = s->y + t * s->ldy;
     tile_rows rows = { .t = t, .at = s->b * s->a->stride + t };
     sums total;
-    EACH_SUM(k->rows, i, p)
-        total[i][p] = s->b ? wasm_v128_load(y + i * s->ldy + p * s->next) : wasm_f32x4_splat(0);
+    EACH_SUM (k->rows, i, p) total[i][p] = s->b ? wasm_v128_load(y + i * s->ldy + p * s->next) : wasm_f32x4_splat(0);
     KEEP_LOOP
     for (; rows.j < s->blocks; rows.j++, rows.at += s->a->stride) tile_block(k, s, c->block + rows.j, &rows, total);
-    EACH_SUM(k->rows, i, p) wasm_v128_store(y + i * s->ldy + p * s->next, total[i][p]);
+    EACH_SUM (k->rows, i, p) wasm_v128_store(y + i * s->ldy + p * s->next, total[i][p]);
 }
 
 /* Multiplies a chunk by n rows. */
 typedef void tiler(const strip *s, const chunk *c, int n);
 
 INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, int n) {
-    const acts a = *strip_->a;   /* copies, so that stores to y cannot change them */
+    const acts a = *strip_->a; /* copies, so that stores to y cannot change them */
     strip s = *strip_;
     kind k = *given;
     int t = 0;
     s.a = &a;
     for (; t + k.rows <= n; t += k.rows) tile(&k, &s, c, t);
-#ifndef GW_HAVE_RELAXED   /* that build passes whole tiles */
+#ifndef GW_HAVE_RELAXED /* that build passes whole tiles */
     UNROLL
     for (k.rows = TILE - 1; k.rows > 0; k.rows--)
         if (n - t == k.rows) tile(&k, &s, c, t);
@@ -158,18 +161,18 @@ INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, in
 }
 
 /* Stamps a tiler of one kind. */
-#define TILER(name, run, ...)                                       \
-    OUTLINE void name(const strip *s, const chunk *c, int n) {      \
-        const kind k = { __VA_ARGS__ };                             \
-        run(&k, s, c, n);                                           \
+#define TILER(name, run, ...)                                  \
+    OUTLINE void name(const strip *s, const chunk *c, int n) { \
+        const kind k = { __VA_ARGS__ };                        \
+        run(&k, s, c, n);                                      \
     }
 
 /* Stamps the tilers of a way to multiply: name[sub-scales - 1][mins]. */
-#define TILES(name, run, ...)                                                   \
-    TILER(name##_1, run, .subs = 1, __VA_ARGS__)                                \
-    TILER(name##_1_mins, run, .subs = 1, .mins = true, __VA_ARGS__)             \
-    TILER(name##_2, run, .subs = 2, __VA_ARGS__)                                \
-    TILER(name##_2_mins, run, .subs = 2, .mins = true, __VA_ARGS__)             \
+#define TILES(name, run, ...)                                       \
+    TILER(name##_1, run, .subs = 1, __VA_ARGS__)                    \
+    TILER(name##_1_mins, run, .subs = 1, .mins = true, __VA_ARGS__) \
+    TILER(name##_2, run, .subs = 2, __VA_ARGS__)                    \
+    TILER(name##_2_mins, run, .subs = 2, .mins = true, __VA_ARGS__) \
     static tiler *const name[2][2] = { { name##_1, name##_1_mins }, { name##_2, name##_2_mins } };
 
 /* Multiplies one or two panels by n rows, from block s->b up to block `end`. */
@@ -177,13 +180,14 @@ INLINE void strip_rows(const format *f, const job *j, strip *s, size_t end, int 
     chunk c;
     size_t panel = j->panels > 1 ? j->panel : 0;
     const uint8_t *w = j->w + s->b / f->blocks * f->bytes;
-    const strip constants = *s;   /* a copy that stays in registers */
+    const strip constants = *s; /* a copy that stays in registers */
     s->a = j->a, s->y = j->y, s->ldy = j->ldy, s->next = j->panels > 1 ? GW_PANEL : 0;
     for (; s->b < end; s->b += CHUNK) {
         s->blocks = (uint32_t)gw_min(CHUNK, end - s->b);
-        for (uint32_t i = 0; i < s->blocks; i += f->blocks, w += f->bytes)
+        for (uint32_t i = 0; i < s->blocks; i += f->blocks, w += f->bytes) {
             KEEP_LOOP
             for (int p = 0; p < PAIR; p++) open_group(f, &constants, w + p * panel, c.block + i, p);
+        }
         tiles(s, &c, n);
     }
 }

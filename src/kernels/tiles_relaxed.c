@@ -27,19 +27,18 @@ INLINE void open_group(const format *f, const strip *s, const uint8_t *group, op
 
 /* --- ways to multiply a part of a block --- */
 
-enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 };   /* kind.way */
+enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 }; /* kind.way */
 
 /* Adds products by pairs: the sums of `run` columns' pairs fit 16 bits. */
 INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
     sums sum;
     while (c != end) {
         const v128_t *next = c + run * PAIR;
-        EACH_SUM(k->rows, i, p) sum[i][p] = wasm_i32x4_splat(0);
+        EACH_SUM (k->rows, i, p) sum[i][p] = wasm_i32x4_splat(0);
         KEEP_LOOP
         for (; c != next; c += PAIR, q += 4)
-            EACH_SUM(k->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
-        EACH_SUM(k->rows, i, p)
-            dot[i][p] = wasm_i32x4_add(dot[i][p], wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]));
+            EACH_SUM (k->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
+        EACH_SUM (k->rows, i, p) dot[i][p] = wasm_i32x4_add(dot[i][p], wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]));
     }
 }
 
@@ -56,8 +55,8 @@ INLINE void tile_pairs_of_4(const kind *k, int offset, const v128_t *c, const in
     }
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
-        EACH_SUM(k->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
-    EACH_SUM(k->rows, i, p) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
+        EACH_SUM (k->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
+    EACH_SUM (k->rows, i, p) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
 }
 
 /* dot + x times a column of quants, or of their values in two tables */
@@ -68,11 +67,11 @@ INLINE v128_t dot_column(const kind *k, v128_t x, v128_t c, v128_t dot, const v1
 
 /* Multiplies in 32 bits. The loop over columns stays rolled up: unrolled, LLVM chains the products of each sum. */
 INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const int8_t *q, sums dot, sums high) {
-    const int row = GW_BLOCK * k->planes, low = GW_BLOCK * (k->planes - 1);   /* to the next row, to the low plane */
+    const int row = GW_BLOCK * k->planes, low = GW_BLOCK * (k->planes - 1); /* to the next row, to the low plane */
     v128_t table[2] = { wasm_v128_load(low_values), wasm_v128_load(high_values) };
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
-        EACH_SUM(k->rows, i, p) {
+        EACH_SUM (k->rows, i, p) {
             dot[i][p] = dot_column(k, SPLAT(q + i * row + low), c[p], dot[i][p], table);
             if (k->planes == 2) high[i][p] = dot_column(k, SPLAT(q + i * row), c[p], high[i][p], table);
         }
@@ -99,13 +98,14 @@ INLINE void tile_part(const kind *k, const strip *s, const open_block *w, uint32
         tile_pairs_of_4(k, s->offset, c, q, a->sum + r->at, dot);
         return;
     }
-    EACH_SUM(k->rows, i, p) {
+    EACH_SUM (k->rows, i, p) {
         dot[i][p] = start_of(k, s->offset, r->sum[i][h]);
         high[i][p] = wasm_i32x4_splat(0);
     }
     if (k->way == BY_PAIRS) tile_pairs(k, s->run, c, end, q, dot);
     else tile_dots(k, c, end, q, dot, high);
-    if (k->planes == 2) EACH_SUM(k->rows, i, p) dot[i][p] = joined(high[i][p], dot[i][p]);
+    if (k->planes == 2)
+        EACH_SUM (k->rows, i, p) dot[i][p] = joined(high[i][p], dot[i][p]);
 }
 
 /* --- tilers --- */
@@ -116,13 +116,14 @@ OUTLINE void widen(const chunk *u, const strip *s, wide_block *out) {
     uint32_t blocks = s->blocks;
     bool table = s->table;
     int offset = s->offset;
-    for (uint32_t j = 0; j < blocks; j++)
+    for (uint32_t j = 0; j < blocks; j++) {
         KEEP_LOOP
         for (int g = 0; g < COLUMNS; g++)
             for (int p = 0; p < PAIR; p++) {
                 v128_t c = u->block[j].column[g][p];
                 widen_quants(table ? SWIZZLE(values, c) : c, offset, out[j] + 2 * g, p);
             }
+    }
 }
 
 INLINE void int16_tiles(const kind *k, const strip *given, const chunk *u, int n) {
@@ -157,13 +158,13 @@ INLINE void rows(const format *f, const job *j, int n, bool with_sign) {
     strip s = { .b = a->from, .offset = offset_of(f, with_sign), .table = f->table, .run = run_of(f, wide) };
     tiler *tiles = tiler_of(f, wide, a->joined);
     s.with_sign = f->bits == 8 && with_sign;
-    if (s.with_sign) strip_rows(f, j, &s, end, n, tiles);   /* two loops, so that neither asks for every block */
+    if (s.with_sign) strip_rows(f, j, &s, end, n, tiles); /* two loops, so that neither asks for every block */
     else strip_rows(f, j, &s, end, n, tiles);
 }
 
-#define GW_X(NAME, name, ...)                                                   \
-    void gw_relaxed_rows_##name(const job *j, int n, bool with_sign) {          \
-        if (n) rows(&format_##name, j, n, with_sign);                           \
+#define GW_X(NAME, name, ...)                                          \
+    void gw_relaxed_rows_##name(const job *j, int n, bool with_sign) { \
+        if (n) rows(&format_##name, j, n, with_sign);                  \
     }
 GW_ALL_FORMATS(GW_X)
 #undef GW_X

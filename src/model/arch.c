@@ -15,54 +15,118 @@ static const gw_policy causal = { .generates = true, .texts = 16 };
 static const gw_policy bidirectional = { .bidirectional = true, .by_layer = true, .texts = GW_TEXTS };
 
 static const gw_arch table[] = {
-    {   /* Gemma Team 2024, arXiv 2403.08295 */
-        .name = "gemma", .policy = &causal, .required = ENDS | ATTENTION | GATED, .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e4,
+    {
+        /* Gemma Team 2024, arXiv 2403.08295 */
+        .name = "gemma",
+        .policy = &causal,
+        .required = ENDS | ATTENTION | GATED,
+        .optional = W(OUTPUT),
+        .norm = GW_NORM_RMS,
+        .act = GW_ACT_GELU,
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e4,
         .scales_embedding = true,
     },
-    {   /* Gemma Team 2024, arXiv 2408.00118; the 27B has 46 layers */
-        .name = "gemma2", .policy = &causal, .required = ENDS | ATTENTION | GATED | POST_NORMS, .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e4,
-        .rope_base_local = 1e4, .pattern = 2, .window = 4096, .attn_cap = 50, .logit_cap = 30,
-        .scales_embedding = true, .wide_queries = 46,
+    {
+        /* Gemma Team 2024, arXiv 2408.00118; the 27B has 46 layers */
+        .name = "gemma2",
+        .policy = &causal,
+        .required = ENDS | ATTENTION | GATED | POST_NORMS,
+        .optional = W(OUTPUT),
+        .norm = GW_NORM_RMS,
+        .act = GW_ACT_GELU,
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e4,
+        .rope_base_local = 1e4,
+        .pattern = 2,
+        .window = 4096,
+        .attn_cap = 50,
+        .logit_cap = 30,
+        .scales_embedding = true,
+        .wide_queries = 46,
     },
-    {   /* Gemma Team 2025, arXiv 2503.19786; files in use name neither pattern nor local base; the 27B has 62 layers */
-        .name = "gemma3", .policy = &causal,
-        .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS, .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
-        .rope_base_local = 1e4, .pattern = 6, .scales_embedding = true, .wide_queries = 62,
+    {
+        /* Gemma Team 2025, arXiv 2503.19786; files in use name neither pattern nor local base; the 27B has 62 layers */
+        .name = "gemma3",
+        .policy = &causal,
+        .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
+        .optional = W(OUTPUT),
+        .norm = GW_NORM_RMS,
+        .act = GW_ACT_GELU,
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e6,
+        .rope_base_local = 1e4,
+        .pattern = 6,
+        .scales_embedding = true,
+        .wide_queries = 62,
     },
-    {   /* Gemma 4 (2026): transformers 5.23, models/gemma4/modeling_gemma4.py; norms are stored without 1 + */
-        .name = "gemma4", .policy = &causal,
+    {
+        /* Gemma 4 (2026): transformers 5.23, models/gemma4/modeling_gemma4.py; norms are stored without 1 + */
+        .name = "gemma4",
+        .policy = &causal,
         .required = ENDS | W(ATTN_NORM) | W(Q) | W(K) | W(O) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE),
         .optional = W(V) | W(OUTPUT) | W(ROPE_FACTORS) | PER_LAYER,
-        .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
-        .rope_base_local = 1e4, .pattern = 6, .scales_embedding = true, .unit_scale = true, .norms_values = true,
+        .norm = GW_NORM_RMS,
+        .act = GW_ACT_GELU,
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e6,
+        .rope_base_local = 1e4,
+        .pattern = 6,
+        .scales_embedding = true,
+        .unit_scale = true,
+        .norms_values = true,
     },
-    {   /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a mask; some files lack the dense layers */
-        .name = "gemma-embedding", .policy = &bidirectional,
-        .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS, .optional = W(DENSE_2) | W(DENSE_3),
-        .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
-        .rope_base_local = 1e4, .pattern = 6, .window = 512, .scales_embedding = true,
+    {
+        /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a mask; some files lack the dense layers */
+        .name = "gemma-embedding",
+        .policy = &bidirectional,
+        .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
+        .optional = W(DENSE_2) | W(DENSE_3),
+        .norm = GW_NORM_RMS,
+        .act = GW_ACT_GELU,
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e6,
+        .rope_base_local = 1e4,
+        .pattern = 6,
+        .window = 512,
+        .scales_embedding = true,
     },
-    {   /* Radford et al. 2019, Language models are unsupervised multitask learners */
-        .name = "gpt2", .policy = &causal,
+    {
+        /* Radford et al. 2019, Language models are unsupervised multitask learners */
+        .name = "gpt2",
+        .policy = &causal,
         .required = ENDS | W(POSITIONS) | W(OUTPUT_NORM_BIAS) | W(ATTN_NORM) | W(ATTN_NORM_BIAS) | W(QKV) |
                     W(QKV_BIAS) | W(O) | W(O_BIAS) | W(FFN_NORM) | W(FFN_NORM_BIAS) | W(UP) | W(UP_BIAS) | W(DOWN) |
                     W(DOWN_BIAS),
         .optional = W(OUTPUT),
-        .norm = GW_NORM_LAYER, .act = GW_ACT_GELU, .positions = GW_POSITIONS_LEARNED, .pre = "gpt-2",
+        .norm = GW_NORM_LAYER,
+        .act = GW_ACT_GELU,
+        .positions = GW_POSITIONS_LEARNED,
+        .pre = "gpt-2",
     },
-    {   /* Touvron et al. 2023, arXiv 2302.13971; the converter has permuted queries and keys to adjacent pairs */
-        .name = "llama", .policy = &causal, .required = ENDS | ATTENTION | GATED,
+    {
+        /* Touvron et al. 2023, arXiv 2302.13971; the converter has permuted queries and keys to adjacent pairs */
+        .name = "llama",
+        .policy = &causal,
+        .required = ENDS | ATTENTION | GATED,
         .optional = W(OUTPUT) | W(ROPE_FACTORS) | W(Q_BIAS) | W(K_BIAS) | W(V_BIAS) | W(O_BIAS) | W(GATE_BIAS) |
                     W(UP_BIAS) | W(DOWN_BIAS),
-        .norm = GW_NORM_RMS, .act = GW_ACT_SILU, .positions = GW_POSITIONS_PAIRS, .rope_base = 1e4,
+        .norm = GW_NORM_RMS,
+        .act = GW_ACT_SILU,
+        .positions = GW_POSITIONS_PAIRS,
+        .rope_base = 1e4,
         .space_prefix = true,
     },
-    {   /* Qwen Team 2025, arXiv 2505.09388 */
-        .name = "qwen3", .policy = &causal, .required = ENDS | ATTENTION | QK_NORMS | GATED, .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS, .act = GW_ACT_SILU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
+    {
+        /* Qwen Team 2025, arXiv 2505.09388 */
+        .name = "qwen3",
+        .policy = &causal,
+        .required = ENDS | ATTENTION | QK_NORMS | GATED,
+        .optional = W(OUTPUT),
+        .norm = GW_NORM_RMS,
+        .act = GW_ACT_SILU,
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e6,
     },
 };
 enum { ARCHITECTURES = sizeof table / sizeof *table };

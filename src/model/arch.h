@@ -8,90 +8,95 @@
 
 /* y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and
  * Sennrich 2019; a GGUF stores Gemma's 1 + w). weight NULL: there is no such norm; bias NULL: none is added. */
-typedef struct { const float *weight, *bias; } gw_norm;
+typedef struct {
+    const float *weight, *bias;
+} gw_norm;
 /* y = matrix x + bias; bias NULL: none is added. */
-typedef struct { gw_matrix matrix; const float *bias; } gw_linear;
+typedef struct {
+    gw_matrix matrix;
+    const float *bias;
+} gw_linear;
 
 typedef struct {
-    gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm;   /* [n_embd] */
-    gw_norm q_norm, k_norm;   /* [head_dim] */
-    gw_linear q, k, v;        /* [n_head * head_dim | n_head_kv * head_dim | same][n_embd] */
-    gw_linear qkv;            /* the three as one tensor, if the file stores them so; q, k and v are views of it */
-    gw_linear o;              /* [n_embd][n_head * head_dim] */
-    gw_linear gate, up;       /* [n_ff][n_embd] */
-    gw_linear down;           /* [n_embd][n_ff] */
-    gw_linear ple_gate, ple_out;   /* [n_ple][n_embd], [n_embd][n_ple] */
-    gw_norm ple_norm;         /* [n_embd] */
-    const float *scale;       /* [1] of the layer's whole output */
+    gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm; /* [n_embd] */
+    gw_norm q_norm, k_norm;                                     /* [head_dim] */
+    gw_linear q, k, v;           /* [n_head * head_dim | n_head_kv * head_dim | same][n_embd] */
+    gw_linear qkv;               /* the three as one tensor, if the file stores them so; q, k and v are views of it */
+    gw_linear o;                 /* [n_embd][n_head * head_dim] */
+    gw_linear gate, up;          /* [n_ff][n_embd] */
+    gw_linear down;              /* [n_embd][n_ff] */
+    gw_linear ple_gate, ple_out; /* [n_ple][n_embd], [n_embd][n_ple] */
+    gw_norm ple_norm;            /* [n_embd] */
+    const float *scale;          /* [1] of the layer's whole output */
 } gw_layer;
 
 typedef struct {
-    gw_matrix embedding;      /* [n_vocab][n_embd] */
-    gw_matrix positions;      /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
-    gw_linear output;         /* [n_vocab][n_embd]; the embedding unless the file has one of its own */
-    gw_norm output_norm;      /* [n_embd] */
-    const float *rope_factors;   /* [head_dim / 2] divisors of the RoPE frequencies of global layers */
-    gw_matrix ple_table;      /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */
-    gw_linear ple_proj;       /* [n_layer * n_ple][n_embd] */
-    gw_norm ple_norm;         /* [n_ple] */
-    gw_linear dense_2, dense_3;  /* [n_dense][n_embd], [n_embd][n_dense]: applied to a pooled text */
+    gw_matrix embedding;        /* [n_vocab][n_embd] */
+    gw_matrix positions;        /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
+    gw_linear output;           /* [n_vocab][n_embd]; the embedding unless the file has one of its own */
+    gw_norm output_norm;        /* [n_embd] */
+    const float *rope_factors;  /* [head_dim / 2] divisors of the RoPE frequencies of global layers */
+    gw_matrix ple_table;        /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */
+    gw_linear ple_proj;         /* [n_layer * n_ple][n_embd] */
+    gw_norm ple_norm;           /* [n_ple] */
+    gw_linear dense_2, dense_3; /* [n_dense][n_embd], [n_embd][n_dense]: applied to a pooled text */
     gw_layer *layers;
 } gw_weights;
 
 /* Every weight that a file may have: X(name, tensor, field, columns, rows). Tensors of a layer stand behind "blk.N.".
  * Sizes are those of GW_SIZE_…; rows NONE: a vector. */
-#define GW_LAYER_WEIGHTS(X)                                                     \
-    X(ATTN_NORM, "attn_norm.weight", attn_norm.weight, EMBD, NONE)              \
-    X(ATTN_NORM_BIAS, "attn_norm.bias", attn_norm.bias, EMBD, NONE)             \
-    X(Q, "attn_q.weight", q.matrix, EMBD, Q)                                    \
-    X(Q_BIAS, "attn_q.bias", q.bias, Q, NONE)                                   \
-    X(K, "attn_k.weight", k.matrix, EMBD, KV)                                   \
-    X(K_BIAS, "attn_k.bias", k.bias, KV, NONE)                                  \
-    X(V, "attn_v.weight", v.matrix, EMBD, KV)                                   \
-    X(V_BIAS, "attn_v.bias", v.bias, KV, NONE)                                  \
-    X(QKV, "attn_qkv.weight", qkv.matrix, EMBD, QKV)                            \
-    X(QKV_BIAS, "attn_qkv.bias", qkv.bias, QKV, NONE)                           \
-    X(Q_NORM, "attn_q_norm.weight", q_norm.weight, HEAD, NONE)                  \
-    X(K_NORM, "attn_k_norm.weight", k_norm.weight, HEAD, NONE)                  \
-    X(O, "attn_output.weight", o.matrix, Q, EMBD)                               \
-    X(O_BIAS, "attn_output.bias", o.bias, EMBD, NONE)                           \
+#define GW_LAYER_WEIGHTS(X)                                                            \
+    X(ATTN_NORM, "attn_norm.weight", attn_norm.weight, EMBD, NONE)                     \
+    X(ATTN_NORM_BIAS, "attn_norm.bias", attn_norm.bias, EMBD, NONE)                    \
+    X(Q, "attn_q.weight", q.matrix, EMBD, Q)                                           \
+    X(Q_BIAS, "attn_q.bias", q.bias, Q, NONE)                                          \
+    X(K, "attn_k.weight", k.matrix, EMBD, KV)                                          \
+    X(K_BIAS, "attn_k.bias", k.bias, KV, NONE)                                         \
+    X(V, "attn_v.weight", v.matrix, EMBD, KV)                                          \
+    X(V_BIAS, "attn_v.bias", v.bias, KV, NONE)                                         \
+    X(QKV, "attn_qkv.weight", qkv.matrix, EMBD, QKV)                                   \
+    X(QKV_BIAS, "attn_qkv.bias", qkv.bias, QKV, NONE)                                  \
+    X(Q_NORM, "attn_q_norm.weight", q_norm.weight, HEAD, NONE)                         \
+    X(K_NORM, "attn_k_norm.weight", k_norm.weight, HEAD, NONE)                         \
+    X(O, "attn_output.weight", o.matrix, Q, EMBD)                                      \
+    X(O_BIAS, "attn_output.bias", o.bias, EMBD, NONE)                                  \
     X(POST_ATTN_NORM, "post_attention_norm.weight", post_attn_norm.weight, EMBD, NONE) \
-    X(FFN_NORM, "ffn_norm.weight", ffn_norm.weight, EMBD, NONE)                 \
-    X(FFN_NORM_BIAS, "ffn_norm.bias", ffn_norm.bias, EMBD, NONE)                \
-    X(GATE, "ffn_gate.weight", gate.matrix, EMBD, FF)                           \
-    X(GATE_BIAS, "ffn_gate.bias", gate.bias, FF, NONE)                          \
-    X(UP, "ffn_up.weight", up.matrix, EMBD, FF)                                 \
-    X(UP_BIAS, "ffn_up.bias", up.bias, FF, NONE)                                \
-    X(DOWN, "ffn_down.weight", down.matrix, FF, EMBD)                           \
-    X(DOWN_BIAS, "ffn_down.bias", down.bias, EMBD, NONE)                        \
-    X(POST_FFW_NORM, "post_ffw_norm.weight", post_ffw_norm.weight, EMBD, NONE)  \
-    X(PLE_GATE, "inp_gate.weight", ple_gate.matrix, EMBD, PLE)                  \
-    X(PLE_OUT, "proj.weight", ple_out.matrix, PLE, EMBD)                        \
-    X(PLE_POST_NORM, "post_norm.weight", ple_norm.weight, EMBD, NONE)           \
+    X(FFN_NORM, "ffn_norm.weight", ffn_norm.weight, EMBD, NONE)                        \
+    X(FFN_NORM_BIAS, "ffn_norm.bias", ffn_norm.bias, EMBD, NONE)                       \
+    X(GATE, "ffn_gate.weight", gate.matrix, EMBD, FF)                                  \
+    X(GATE_BIAS, "ffn_gate.bias", gate.bias, FF, NONE)                                 \
+    X(UP, "ffn_up.weight", up.matrix, EMBD, FF)                                        \
+    X(UP_BIAS, "ffn_up.bias", up.bias, FF, NONE)                                       \
+    X(DOWN, "ffn_down.weight", down.matrix, FF, EMBD)                                  \
+    X(DOWN_BIAS, "ffn_down.bias", down.bias, EMBD, NONE)                               \
+    X(POST_FFW_NORM, "post_ffw_norm.weight", post_ffw_norm.weight, EMBD, NONE)         \
+    X(PLE_GATE, "inp_gate.weight", ple_gate.matrix, EMBD, PLE)                         \
+    X(PLE_OUT, "proj.weight", ple_out.matrix, PLE, EMBD)                               \
+    X(PLE_POST_NORM, "post_norm.weight", ple_norm.weight, EMBD, NONE)                  \
     X(LAYER_SCALE, "layer_output_scale.weight", scale, ONE, NONE)
-#define GW_MODEL_WEIGHTS(X)                                                     \
-    X(EMBEDDING, "token_embd.weight", embedding, EMBD, VOCAB)                   \
-    X(POSITIONS, "position_embd.weight", positions, EMBD, CONTEXT)              \
-    X(OUTPUT, "output.weight", output.matrix, EMBD, VOCAB)                      \
-    X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)        \
-    X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)       \
-    X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)         \
-    X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, VOCAB)      \
-    X(PLE_PROJ, "per_layer_model_proj.weight", ple_proj.matrix, EMBD, ALL_PLE)  \
-    X(PLE_NORM, "per_layer_proj_norm.weight", ple_norm.weight, PLE, NONE)       \
-    X(DENSE_2, "dense_2.weight", dense_2.matrix, EMBD, DENSE)                   \
+#define GW_MODEL_WEIGHTS(X)                                                    \
+    X(EMBEDDING, "token_embd.weight", embedding, EMBD, VOCAB)                  \
+    X(POSITIONS, "position_embd.weight", positions, EMBD, CONTEXT)             \
+    X(OUTPUT, "output.weight", output.matrix, EMBD, VOCAB)                     \
+    X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)       \
+    X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)      \
+    X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)        \
+    X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, VOCAB)     \
+    X(PLE_PROJ, "per_layer_model_proj.weight", ple_proj.matrix, EMBD, ALL_PLE) \
+    X(PLE_NORM, "per_layer_proj_norm.weight", ple_norm.weight, PLE, NONE)      \
+    X(DENSE_2, "dense_2.weight", dense_2.matrix, EMBD, DENSE)                  \
     X(DENSE_3, "dense_3.weight", dense_3.matrix, DENSE, EMBD)
 
 enum {
 #define GW_X(name, ...) GW_WEIGHT_##name,
     GW_LAYER_WEIGHTS(GW_X) GW_MODEL_WEIGHTS(GW_X)
 #undef GW_X
-    GW_WEIGHTS
+        GW_WEIGHTS
 };
 /* A model with per-layer embeddings has all of these. */
-#define GW_PER_LAYER_EMBEDDINGS                                                                      \
-    (1ull << GW_WEIGHT_PLE_GATE | 1ull << GW_WEIGHT_PLE_OUT | 1ull << GW_WEIGHT_PLE_POST_NORM        \
-     | 1ull << GW_WEIGHT_PLE_TABLE | 1ull << GW_WEIGHT_PLE_PROJ | 1ull << GW_WEIGHT_PLE_NORM)
+#define GW_PER_LAYER_EMBEDDINGS                                                                 \
+    (1ull << GW_WEIGHT_PLE_GATE | 1ull << GW_WEIGHT_PLE_OUT | 1ull << GW_WEIGHT_PLE_POST_NORM | \
+     1ull << GW_WEIGHT_PLE_TABLE | 1ull << GW_WEIGHT_PLE_PROJ | 1ull << GW_WEIGHT_PLE_NORM)
 _Static_assert(GW_WEIGHTS <= 64, "a set of weights is 64 bits");
 
 enum { GW_NORM_RMS, GW_NORM_LAYER };
@@ -99,62 +104,62 @@ enum { GW_ACT_GELU, GW_ACT_SILU };
 /* RoPE (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a table of learned rows. */
 enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
 
-enum { GW_TEXTS = 64 };   /* in a pack, at most */
+enum { GW_TEXTS = 64 }; /* in a pack, at most */
 
 /* Everything that depends on the direction of attention. Each architecture names one of the two policies of arch.c. */
 typedef struct {
-    bool bidirectional;   /* tokens attend to later tokens too */
-    bool generates;       /* has logits and a sampler, and can continue a context; else it only embeds texts */
-    bool by_layer;        /* Each layer finishes all rows of a pack before the next layer begins, so that one cache
+    bool bidirectional; /* tokens attend to later tokens too */
+    bool generates;     /* has logits and a sampler, and can continue a context; else it only embeds texts */
+    bool by_layer;      /* Each layer finishes all rows of a pack before the next layer begins, so that one cache
                            * serves all layers. Otherwise each batch passes through all layers. */
-    uint32_t texts;       /* in a pack, at most */
+    uint32_t texts;     /* in a pack, at most */
 } gw_policy;
 
 typedef struct {
-    const char *name;            /* general.architecture, and the prefix of its keys */
+    const char *name; /* general.architecture, and the prefix of its keys */
     const gw_policy *policy;
-    uint64_t required, optional; /* sets of GW_WEIGHT_…; other weights of the tables above are rejected */
-    int norm, act, positions;    /* of the enums above */
-    double rope_base, rope_base_local;   /* defaults; local: of layers with a window */
+    uint64_t required, optional;       /* sets of GW_WEIGHT_…; other weights of the tables above are rejected */
+    int norm, act, positions;          /* of the enums above */
+    double rope_base, rope_base_local; /* defaults; local: of layers with a window */
     /* Windows: layer l is global if l % pattern == pattern - 1, else it attends to the last `window` positions. Both
      * are defaults. window 0: without a window in the file, no layer has one. pattern 0: no layer ever has one. */
     uint32_t pattern, window;
-    float attn_cap, logit_cap;   /* soft caps: c tanh(x / c); 0: none */
-    bool scales_embedding;       /* by the square root of the width */
-    bool unit_scale;             /* attention scores are q k, without a scale */
-    bool norms_values;           /* RMS norm of each head's values, without a weight */
-    bool space_prefix;           /* default of a tokenizer by score */
-    uint32_t wide_queries;       /* with that many layers, queries are scaled by n_embd / n_head, not by head_dim */
-    const char *pre;             /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
+    float attn_cap, logit_cap; /* soft caps: c tanh(x / c); 0: none */
+    bool scales_embedding;     /* by the square root of the width */
+    bool unit_scale;           /* attention scores are q k, without a scale */
+    bool norms_values;         /* RMS norm of each head's values, without a weight */
+    bool space_prefix;         /* default of a tokenizer by score */
+    uint32_t wide_queries;     /* with that many layers, queries are scaled by n_embd / n_head, not by head_dim */
+    const char *pre;           /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
 
 /* NULL if there is no such architecture. */
 const gw_arch *gw_arch_of(const char *name);
-extern const char gw_arch_list[];   /* their names, for error texts */
+extern const char gw_arch_list[]; /* their names, for error texts */
 
 /* RoPE of the layers with a window, or of the global ones; base 0: none. */
 typedef struct {
     uint32_t head_dim;
-    double base, scale;       /* scale: of positions */
+    double base, scale; /* scale: of positions */
 } gw_rope;
 enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
 
 /* What may differ from layer to layer. */
 typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
-    uint32_t window;          /* attention reaches the last `window` positions, the token's own included; 0: all */
-    uint32_t kv_owner;        /* the layer whose cache attention reads: this one or an earlier one */
-    int rope;                 /* GW_ROPE_… */
+    uint32_t window;   /* attention reaches the last `window` positions, the token's own included; 0: all */
+    uint32_t kv_owner; /* the layer whose cache attention reads: this one or an earlier one */
+    int rope;          /* GW_ROPE_… */
 } gw_layer_shape;
 
 /* Sizes and rules of one model. */
 typedef struct {
     const gw_arch *arch;
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
-    uint32_t n_dense;                         /* rows of dense_2; 0: the file does not say */
-    uint32_t n_ple;                           /* width of a layer's own embedding of a token; 0: there are none */
-    uint32_t n_owners;                        /* layers below this one own their keys and values, later ones do not */
-    uint32_t window, pattern;                 /* window: the largest of any layer; 0: no layer has one */
+    uint32_t n_dense;         /* rows of dense_2; 0: the file does not say */
+    uint32_t n_ple;           /* width of a layer's own embedding of a token; 0: there are none */
+    uint32_t n_owners;        /* layers below this one own their keys and values, later ones do not */
+    uint32_t window, pattern; /* window: the largest of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
     gw_rope rope[GW_ROPES];
     gw_layer_shape layer[GW_MAX_LAYERS];

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 };   /* QUERIES: of a group, at most */
+enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: of a group, at most */
 
 /* The kernels of a type; no `widen`: they take many queries as fast as few. */
 static const struct kernels {
@@ -25,21 +25,23 @@ static const struct kernels {
 };
 
 /* Of a softmax: total = sum of exp(score - max), acc[head_dim] = sum of the same times the values. */
-typedef struct { float max, total, *acc; } partial;
+typedef struct {
+    float max, total, *acc;
+} partial;
 
 typedef struct {
-    const void *q;            /* as the layer's kernels want it */
-    uint32_t first, last;     /* visible positions, last included */
-    partial sum;              /* of the span that the group is in */
+    const void *q;        /* as the layer's kernels want it */
+    uint32_t first, last; /* visible positions, last included */
+    partial sum;          /* of the span that the group is in */
 } query;
 
 /* Some queries of one kv head, in the order of their positions. */
 typedef struct {
     const gw_kv_layer *kv;
-    size_t stride, head;      /* bytes of a row of the cache; of it, before the kv head */
+    size_t stride, head; /* bytes of a row of the cache; of it, before the kv head */
     int d, n;
     float cap;
-    query q[QUERIES];         /* [n] */
+    query q[QUERIES]; /* [n] */
 } group;
 
 /* --- a group in a span: scores and weights are p[n][GW_SPAN], by position in the span --- */
@@ -49,11 +51,14 @@ typedef struct {
     const struct kernels *kernels;
     const uint8_t *rows;
     size_t stride;
-    uint32_t first;           /* position of the first row */
+    uint32_t first; /* position of the first row */
 } block;
 
 /* Neighbours in a group that see the same rows of a block, from .. to - 1, none if from >= to. */
-typedef struct { int first, count; uint32_t from, to; } alike;
+typedef struct {
+    int first, count;
+    uint32_t from, to;
+} alike;
 
 static const uint8_t *row_at(const group *g, const uint8_t *plane, uint32_t pos) {
     return plane + pos % g->kv->rows * g->stride + g->head;
@@ -63,7 +68,7 @@ static const uint8_t *row_at(const group *g, const uint8_t *plane, uint32_t pos)
  * of a page, would be waited for at each. Where queries are few; else a row is used often. */
 static void fetch(const group *g, const uint8_t *plane, uint32_t first, uint32_t end) {
     if (g->n > GW_HEADS || first >= end) return;
-    const volatile uint8_t *row = row_at(g, plane, first);   /* volatile: no one uses what is read */
+    const volatile uint8_t *row = row_at(g, plane, first); /* volatile: no one uses what is read */
     for (int j = 0; j < GW_KEYS; j++, row += g->stride)
         for (uint32_t i = 0; i < g->kv->head; i += CACHE_LINE) (void)row[i];
 }
@@ -132,7 +137,9 @@ static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
 }
 
 /* What of a span any query of the group sees. */
-typedef struct { uint32_t from, to; } stretch;
+typedef struct {
+    uint32_t from, to;
+} stretch;
 
 static stretch stretch_of(const group *g, uint32_t span) {
     return (stretch){ (uint32_t)gw_max(g->q[0].first, (size_t)span * GW_SPAN),
@@ -185,11 +192,11 @@ typedef struct {
     size_t ldq;
     int n;
     float *out;
-    int tokens, heads;        /* of a group, at most; heads of one kv head */
-    int parts, items;         /* groups of a kv head, and of all, for the same tokens */
-    uint32_t first_span;      /* for one token, as is the rest: */
-    float *partials;          /* [spans][n_head][2 + head_dim]: max, total, acc */
-    const uint8_t *rows;      /* [n_head][query_bytes] queries as the kernels want them */
+    int tokens, heads;   /* of a group, at most; heads of one kv head */
+    int parts, items;    /* groups of a kv head, and of all, for the same tokens */
+    uint32_t first_span; /* for one token, as is the rest: */
+    float *partials;     /* [spans][n_head][2 + head_dim]: max, total, acc */
+    const uint8_t *rows; /* [n_head][query_bytes] queries as the kernels want them */
 } job;
 
 static uint32_t first_visible(const gw_heads *h, uint32_t pos) { return pos > h->before ? pos - h->before : 0; }
@@ -292,7 +299,8 @@ static void attend_one(gw_ops *o, job *j) {
     }
     gw_parallel(o->pool, span_item, j, (int)spans * j->items);
     if (spans > FEW_SPANS) gw_parallel(o->pool, merge_head, j, j->h.n_head);
-    else for (int h = 0; h < j->h.n_head; h++) merge_head(j, h);
+    else
+        for (int h = 0; h < j->h.n_head; h++) merge_head(j, h);
 }
 
 void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
@@ -315,7 +323,7 @@ void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const
     uint8_t room[GW_I16_BYTES(GW_MAX_HEAD_DIM)];
     group g;
     int which;
-    open_group(&j, head, &g, &which);   /* with a head a group, an item is a head */
+    open_group(&j, head, &g, &which); /* with a head a group, an item is a head */
     add_query(&j, &g, pos, query_row(&j, q, room, 0), NULL);
     uint32_t first = g.q[0].first, last = g.q[0].last, done = first;
     for (uint32_t span = first / GW_SPAN; span <= last / GW_SPAN; span++) {
@@ -323,7 +331,8 @@ void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const
         find_weights(&g, s, p);
         float top = max > g.q[0].sum.max ? max : g.q[0].sum.max;
         float keep = gw_exp(max - top), add = gw_exp(g.q[0].sum.max - top);
-        if (keep != 1) for (uint32_t i = first; i < done; i++) out[i] *= keep;
+        if (keep != 1)
+            for (uint32_t i = first; i < done; i++) out[i] *= keep;
         for (done = s.from; done < s.to; done++) out[done] = p[done % GW_SPAN] * add;
         total = total * keep + g.q[0].sum.total * add;
         max = top;
@@ -332,6 +341,6 @@ void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const
 }
 
 uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx) {
-    uint64_t spans = (uint64_t)n_ctx / GW_SPAN + 2, queries = 1;   /* a query is no longer than a partial */
+    uint64_t spans = (uint64_t)n_ctx / GW_SPAN + 2, queries = 1; /* a query is no longer than a partial */
     return (spans + queries) * (uint64_t)h.n_head * (uint64_t)(h.head_dim + 2);
 }

@@ -10,9 +10,9 @@
 /* head_dim: a multiple of 8, at most GW_MAX_HEAD_DIM; n_head: a multiple of n_head_kv. */
 typedef struct {
     int n_head, n_head_kv, head_dim;
-    uint32_t before, after;   /* a token at p attends to p - before .. p + after; causal: after = 0 */
-    uint32_t last;            /* the last position that any token attends to; causal: UINT32_MAX */
-    float cap;                /* 0: none. Else a score x counts as cap * tanh(x / cap) (Gemma Team 2024, Gemma 2) */
+    uint32_t before, after; /* a token at p attends to p - before .. p + after; causal: after = 0 */
+    uint32_t last;          /* the last position that any token attends to; causal: UINT32_MAX */
+    float cap;              /* 0: none. Else a score x counts as cap * tanh(x / cap) (Gemma Team 2024, Gemma 2) */
 } gw_heads;
 
 /* out[n][ldq] for tokens at positions pos .. pos + n - 1, whose keys and values are in the cache; q[n][ldq] is already

@@ -174,8 +174,7 @@ static int read_reals(const job *j) {
     gw_rope *rope = c->rope;
     for (int r = 0; r < GW_ROPES; r++) rope[r].scale = 1;
     if (!bad && a->rope_base > 0) bad = read_positive(j, "rope.freq_base", a->rope_base, &rope[GW_ROPE_GLOBAL].base);
-    if (!bad && a->pattern)
-        bad = read_positive(j, "rope.freq_base_swa", a->rope_base_local, &rope[GW_ROPE_LOCAL].base);
+    if (!bad && a->pattern) bad = read_positive(j, "rope.freq_base_swa", a->rope_base_local, &rope[GW_ROPE_LOCAL].base);
     if (bad || (bad = read_scaling(j)) || (bad = read_caps(j))) return bad;
     c->eps = (float)eps;
     c->embedding_scale = a->scales_embedding ? sqrtf((float)c->n_embd) : 1;
@@ -212,7 +211,8 @@ static int read_pattern(const job *j, const double **listed) {
     if (e && e->value.type != GW_GGUF_ARRAY) return read_size(j, key, 0, 1, GW_MAX_LAYERS, &c->pattern);
     *listed = gw_store_numbers(j->s, e);
     if (e && (!*listed || !whole || e->count != c->n_layer))
-        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\na bool or whole number per layer: %u\n%llu of type %d",
+        return gw_fail(j->e, GW_E_BAD_METADATA,
+                       "metadata key %s\na bool or whole number per layer: %u\n%llu of type %d",
                        whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
     return 0;
 }
@@ -258,8 +258,7 @@ static int read_layers(const job *j) {
 
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
     const char *name = gw_store_text(s, "general.architecture");
-    if (!name)
-        return gw_fail(e, GW_E_MISSING_KEY, "metadata key general.architecture\n%s\nno such key", gw_arch_list);
+    if (!name) return gw_fail(e, GW_E_MISSING_KEY, "metadata key general.architecture\n%s\nno such key", gw_arch_list);
     *c = (gw_config){ .arch = gw_arch_of(name) };
     if (!c->arch) return gw_fail(e, GW_E_UNSUPPORTED_ARCH, "general.architecture\n%s\n%.64s", gw_arch_list, name);
     job j = { c, s, e };

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CUT = 65536 };   /* bytes of a string that are shown */
+enum { CUT = 65536 }; /* bytes of a string that are shown */
 
 static const char *const value_types[] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
@@ -16,8 +16,7 @@ static const char *value_type(int type) {
     return type >= 0 && type < (int)(sizeof value_types / sizeof *value_types) ? value_types[type] : "unknown";
 }
 
-__attribute__((format(printf, 2, 3)))
-static bool put(gw_buffer *out, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool put(gw_buffer *out, const char *format, ...) {
     char text[256];
     va_list args;
     va_start(args, format);
@@ -115,17 +114,32 @@ double gw_describe_number(const gw_file *f, const char *key) {
     const gw_layer_shape *first = c->layer;
     const gw_tokens *t = &f->tokens;
     const gw_store *s = &f->store;
-    const struct { const char *key; double value; } numbers[] = {
-        { "context_length", c->n_ctx_train }, { "n_vocab", c->n_vocab }, { "n_layer", c->n_layer },
-        { "n_embd", c->n_embd }, { "n_ff", first->n_ff }, { "n_head", c->n_head },
-        { "n_head_kv", first->n_head_kv }, { "head_dim", first->head_dim }, { "window", c->window },
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        { "context_length", c->n_ctx_train },
+        { "n_vocab", c->n_vocab },
+        { "n_layer", c->n_layer },
+        { "n_embd", c->n_embd },
+        { "n_ff", first->n_ff },
+        { "n_head", c->n_head },
+        { "n_head_kv", first->n_head_kv },
+        { "head_dim", first->head_dim },
+        { "window", c->window },
         { "parameters", parameters(s) },
-        { "gguf_version", s->version }, { "alignment", s->alignment }, { "add_bos", t->add_bos },
-        { "add_eos", t->add_eos }, { "bidirectional", c->arch->policy->bidirectional },
+        { "gguf_version", s->version },
+        { "alignment", s->alignment },
+        { "add_bos", t->add_bos },
+        { "add_eos", t->add_eos },
+        { "bidirectional", c->arch->policy->bidirectional },
         { "dense", f->weights.dense_2.matrix.k },
-        { "n_tensors", gw_store_tensors(s) }, { "n_metadata", gw_store_entries(s) },
-        { "bos_id", t->bos < 0 ? NAN : t->bos }, { "eos_id", t->eos < 0 ? NAN : t->eos },
-        { "eot_id", t->eot < 0 ? NAN : t->eot }, { "pad_id", t->pad < 0 ? NAN : t->pad },
+        { "n_tensors", gw_store_tensors(s) },
+        { "n_metadata", gw_store_entries(s) },
+        { "bos_id", t->bos < 0 ? NAN : t->bos },
+        { "eos_id", t->eos < 0 ? NAN : t->eos },
+        { "eot_id", t->eot < 0 ? NAN : t->eot },
+        { "pad_id", t->pad < 0 ? NAN : t->pad },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(numbers[i].key, key)) return numbers[i].value;

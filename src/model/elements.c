@@ -13,7 +13,7 @@ typedef struct {
     bool add;
 } norm_job;
 
-enum { SUMS = 8 };   /* fast, and the order is the same everywhere */
+enum { SUMS = 8 }; /* fast, and the order is the same everywhere */
 
 static float total_of(const float *part) {
     return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
@@ -154,19 +154,26 @@ static void activate_part(void *ctx, int part) {
     const activation_job *j = ctx;
     size_t first = part * j->step, last = gw_min(first + j->step, j->items);
     float *gate = j->gate, *up = j->up;
-    if (!gate && j->act == GW_ACT_GELU) for (size_t i = first; i < last; i++) up[i] = gelu(up[i]);
-    else if (!gate) for (size_t i = first; i < last; i++) up[i] = silu(up[i]);
-    else if (j->act == GW_ACT_GELU) for (size_t i = first; i < last; i++) gate[i] = gelu(gate[i]) * up[i];
-    else for (size_t i = first; i < last; i++) gate[i] = silu(gate[i]) * up[i];
+    if (!gate && j->act == GW_ACT_GELU)
+        for (size_t i = first; i < last; i++) up[i] = gelu(up[i]);
+    else if (!gate)
+        for (size_t i = first; i < last; i++) up[i] = silu(up[i]);
+    else if (j->act == GW_ACT_GELU)
+        for (size_t i = first; i < last; i++) gate[i] = gelu(gate[i]) * up[i];
+    else
+        for (size_t i = first; i < last; i++) gate[i] = silu(gate[i]) * up[i];
 }
 
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up) {
-    size_t items = (size_t)up.n * gw_ld(up.columns);   /* rows lie close together */
+    size_t items = (size_t)up.n * gw_ld(up.columns); /* rows lie close together */
     activation_job j = { gate.at, up.at, act, items, gw_max(1024, gw_round_up(items / 16, 16)) };
     gw_parallel(p, activate_part, &j, (int)((items + j.step - 1) / j.step));
 }
 
-typedef struct { gw_view x; const float *bias; } bias_job;
+typedef struct {
+    gw_view x;
+    const float *bias;
+} bias_job;
 
 static void bias_token(void *ctx, int t) {
     const bias_job *j = ctx;

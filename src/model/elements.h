@@ -8,7 +8,11 @@
 
 /* out = norm(x), over groups of `width` columns each; add: out += norm(x). Without weights there is no norm: then x
  * itself. x and out may be the same. */
-typedef struct { int kind; float eps; bool unweighted; } gw_norm_rule;   /* GW_NORM_*; unweighted: w is not read */
+typedef struct {
+    int kind;
+    float eps;
+    bool unweighted;
+} gw_norm_rule; /* GW_NORM_*; unweighted: w is not read */
 void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add);
 
 /* angles[n][head_dim]: cosines, then sines, of positions pos … pos + n - 1, scaled, times base^(-2i/head_dim) /
@@ -21,6 +25,6 @@ void gw_rotate(gw_pool *p, gw_view x, uint32_t d, const float *angles, bool pair
 /* gate = act(gate) * up; without gate.at: up = act(up). act: GW_ACT_* */
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up);
 
-void gw_add_bias(gw_pool *p, gw_view x, const float *bias);   /* bias[columns] to each row; NULL: nothing */
+void gw_add_bias(gw_pool *p, gw_view x, const float *bias); /* bias[columns] to each row; NULL: nothing */
 
 #endif

@@ -158,8 +158,13 @@ void gw_forward_keep(gw_state *s, uint32_t layer, int first) {
 gw_heads gw_forward_heads(const gw_config *c, uint32_t layer, uint32_t length) {
     const gw_layer_shape *shape = &c->layer[layer];
     uint32_t window = shape->window ? shape->window : UINT32_MAX;
-    gw_heads h = { .n_head = (int)c->n_head, .n_head_kv = (int)shape->n_head_kv, .head_dim = (int)shape->head_dim,
-                   .before = window - 1, .after = 0, .last = UINT32_MAX, .cap = c->attn_cap };
+    gw_heads h = { .n_head = (int)c->n_head,
+                   .n_head_kv = (int)shape->n_head_kv,
+                   .head_dim = (int)shape->head_dim,
+                   .before = window - 1,
+                   .after = 0,
+                   .last = UINT32_MAX,
+                   .cap = c->attn_cap };
     if (c->arch->policy->bidirectional) h.before = h.after = window / 2, h.last = length - 1;
     return h;
 }

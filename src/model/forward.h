@@ -14,26 +14,26 @@
 #include "model/kv.h"
 #include "model/ops.h"
 
-enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 };   /* tokens evaluated together; rows of logits at once */
+enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 }; /* tokens evaluated together; rows of logits at once */
 
 /* Consecutive rows of a batch that are consecutive tokens of one text. */
 typedef struct {
-    int row, n;               /* rows row .. row + n - 1 of the batch */
-    uint32_t pos;             /* position in the text of the first of them */
-    uint32_t length;          /* of the text; 0 for a context */
-    uint32_t cache;           /* the text's first row in the cache; 0 for a context */
-    uint32_t text;            /* index in the pack */
+    int row, n;      /* rows row .. row + n - 1 of the batch */
+    uint32_t pos;    /* position in the text of the first of them */
+    uint32_t length; /* of the text; 0 for a context */
+    uint32_t cache;  /* the text's first row in the cache; 0 for a context */
+    uint32_t text;   /* index in the pack */
 } gw_segment;
 
 /* Activations of a batch of n tokens: room for GW_BATCH rows each. Columns of q to up are those of the layer. */
 typedef struct {
     int n, n_segments;
-    gw_segment segments[GW_BATCH];   /* mostly one; many if short texts are packed */
-    gw_view x;                /* [n_embd]  the residual stream */
-    gw_view h;                /* [n_embd]  normalised input of a product, or its output */
-    gw_view q, a;             /* [n_head * head_dim]  queries; attention's result */
-    gw_view k, v;             /* [n_head_kv * head_dim] */
-    gw_view gate, up;         /* [n_ff] */
+    gw_segment segments[GW_BATCH]; /* mostly one; many if short texts are packed */
+    gw_view x;                     /* [n_embd]  the residual stream */
+    gw_view h;                     /* [n_embd]  normalised input of a product, or its output */
+    gw_view q, a;                  /* [n_head * head_dim]  queries; attention's result */
+    gw_view k, v;                  /* [n_head_kv * head_dim] */
+    gw_view gate, up;              /* [n_ff] */
     gw_view ple;              /* [n_layer * n_ple] p: each layer's own input of a token; one row more, for scratch */
     gw_view angles[GW_ROPES]; /* [head_dim]  RoPE's cosines and sines of each row; at NULL: no RoPE */
 } gw_batch;
@@ -45,7 +45,7 @@ typedef struct {
     gw_ops ops;
     gw_kv kv;
     gw_batch batch;
-    gw_view logits;           /* [n_vocab]  room for GW_LOGIT_ROWS */
+    gw_view logits; /* [n_vocab]  room for GW_LOGIT_ROWS */
 } gw_state;
 
 /* Makes the first n_segments of the batch's segments all its rows. */

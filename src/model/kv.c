@@ -46,10 +46,9 @@ uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) {
 }
 
 /* Copy positions from .. to - 1 of one plane between two rings. */
-static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows,
-                      uint32_t first, uint32_t last, size_t row) {
-    for (uint32_t p = first; p < last; p++)
-        memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
+static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows, uint32_t first,
+                      uint32_t last, size_t row) {
+    for (uint32_t p = first; p < last; p++) memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
 }
 
 static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
@@ -75,7 +74,7 @@ uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
     } else {
         kv->pos = kv->low = 0;
     }
-    if (kv->saved_pos > kv->pos) kv->saved_pos = 0;   /* saved rows belong to a past that is gone */
+    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* saved rows belong to a past that is gone */
     return kv->pos;
 }
 
@@ -143,7 +142,7 @@ static uint16_t scale_for(float largest) {
     return (uint16_t)((u + 0xffff) >> 16);
 }
 
-enum { NOT_A_NUMBER = 0x7fc0 };   /* as a bfloat16 */
+enum { NOT_A_NUMBER = 0x7fc0 }; /* as a bfloat16 */
 
 static void store_q8(uint8_t *out, const float *in, uint32_t d) {
     for (uint32_t b = 0; b < d; b += GW_BLOCK) {
@@ -162,8 +161,10 @@ static void store_q8(uint8_t *out, const float *in, uint32_t d) {
 
 void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float *v) {
     static void (*const store[GW_KV_TYPES][2])(uint8_t *, const float *, uint32_t) = {
-        [GW_KV_F32] = { store_f32, store_f32 }, [GW_KV_I16] = { gw_kv_query, store_i16 },
-        [GW_KV_Q8] = { store_q8, store_q8 } };
+        [GW_KV_F32] = { store_f32, store_f32 },
+        [GW_KV_I16] = { gw_kv_query, store_i16 },
+        [GW_KV_Q8] = { store_q8, store_q8 },
+    };
     uint32_t d = l->head_dim;
     size_t at = (size_t)(pos % l->rows) * l->n_head * l->head;
     for (uint32_t h = 0; h < l->n_head; h++, at += l->head) {
@@ -227,7 +228,7 @@ static bool sound_i16(const uint8_t *in, uint32_t d, bool values) {
 
 static bool sound_q8(const uint8_t *in, uint32_t d) {
     for (uint32_t i = 0; i < d; i++)
-        if (in[i] == 0x80) return false;   /* -128 */
+        if (in[i] == 0x80) return false; /* -128 */
     for (uint32_t b = 0; b < (d + GW_BLOCK - 1) / GW_BLOCK; b++) {
         uint16_t scale;
         memcpy(&scale, in + d + b * sizeof scale, sizeof scale);
@@ -249,8 +250,9 @@ bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t
     size_t used = used_bytes(l->type, d);
     uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * l->n_head * l->head;
     for (uint32_t h = 0; h < l->n_head; h++, in += used) {
-        bool sound = l->type == GW_KV_F32 ? sound_f32(in, d)
-                   : l->type == GW_KV_Q8 ? sound_q8(in, d) : sound_i16(in, d, values);
+        bool sound = l->type == GW_KV_F32  ? sound_f32(in, d)
+                     : l->type == GW_KV_Q8 ? sound_q8(in, d)
+                                           : sound_i16(in, d, values);
         if (!sound) return false;
         memcpy(row + (size_t)h * l->head, in, used);
     }

@@ -12,29 +12,29 @@ enum { GW_KV_AUTO, GW_KV_F32, GW_KV_I16, GW_KV_Q8, GW_KV_TYPES };
 
 typedef struct {
     uint32_t n_layer, n_ctx;
-    uint32_t window;                  /* the largest of any layer: all rings reach back equally far */
-    uint32_t batch;                   /* most rows written at once */
-    const gw_layer_shape *layer;      /* [n_layer] */
-    int type;                         /* GW_KV_* of all layers */
+    uint32_t window;             /* the largest of any layer: all rings reach back equally far */
+    uint32_t batch;              /* most rows written at once */
+    const gw_layer_shape *layer; /* [n_layer] */
+    int type;                    /* GW_KV_* of all layers */
 } gw_kv_shape;
 
 /* Position p is at row p % rows; a row has n_head heads of `head` bytes. */
 typedef struct {
     uint8_t *k, *v;
     uint32_t rows, n_head, head_dim, head;
-    int type;                 /* not GW_KV_AUTO */
-    bool ring;                /* of a layer with a window */
+    int type;  /* not GW_KV_AUTO */
+    bool ring; /* of a layer with a window */
 } gw_kv_layer;
 
 typedef struct {
     gw_kv_shape shape;
-    gw_kv_layer *layers;      /* [n_layer]; all zeros if another layer owns the rows */
-    uint32_t pos;             /* positions 0 .. pos - 1 are valid in global layers */
-    uint32_t low;             /* and low .. pos - 1 in the rings */
+    gw_kv_layer *layers; /* [n_layer]; all zeros if another layer owns the rows */
+    uint32_t pos;        /* positions 0 .. pos - 1 are valid in global layers */
+    uint32_t low;        /* and low .. pos - 1 in the rings */
     /* Copies of the rows that rings held before one position, so that a retry can rewind to it after the rings have
      * moved on. */
-    gw_kv_layer *saved;       /* [n_layer], rings only */
-    uint32_t saved_pos;       /* 0: nothing saved */
+    gw_kv_layer *saved; /* [n_layer], rings only */
+    uint32_t saved_pos; /* 0: nothing saved */
 } gw_kv;
 
 /* Takes all memory from the arena (which may only measure). */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 };   /* STEP: bytes at once of a later part's header */
+enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 }; /* STEP: bytes at once of a later part's header */
 _Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM, "the window holds any one item of a header");
 
 /* --- what the parser tells --- */
@@ -30,12 +30,15 @@ static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
     gw_loader *l = ctx;
     for (int i = 0; i < SPLIT_KEYS; i++)
         if (!strcmp(key, split_keys[i])) l->split[i] = v->i;
-    return l->part ? 0 : gw_store_value(&l->file->store, key, v, &l->file->error);   /* all else is in the first part */
+    return l->part ? 0 : gw_store_value(&l->file->store, key, v, &l->file->error); /* all else is in the first part */
 }
 
 /* Arrays that the tokenizer takes; their names are compared once, not for each of a million elements. */
 enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, MERGES, ARRAYS, ANY = -1 };
-static const struct { const char *key, *of_what; int of; } arrays[ARRAYS] = {
+static const struct {
+    const char *key, *of_what;
+    int of;
+} arrays[ARRAYS] = {
     [TOKENS] = { "tokenizer.ggml.tokens", "strings", GW_GGUF_STRING },
     [SCORES] = { "tokenizer.ggml.scores", "f32", GW_GGUF_F32 },
     [TOKEN_TYPES] = { "tokenizer.ggml.token_type", "whole numbers", ANY },
@@ -190,13 +193,13 @@ static int check_part(gw_loader *l) {
         return gw_fail(e, GW_E_BAD_PART, "file %u: split.no and split.count\nbelow split.count, 1 to %d\n%lld, %lld",
                        l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
-        return gw_fail(e, GW_E_BAD_PART, "file %u\na part of the same model: of %u, with %lld tensors\nof %lld, with %lld",
-                       l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count,
-                       (long long)l->split[SPLIT_TENSORS]);
+        return gw_fail(e, GW_E_BAD_PART,
+                       "file %u\na part of the same model: of %u, with %lld tensors\nof %lld, with %lld", l->part + 1,
+                       l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
-        return gw_fail(e, GW_E_BAD_PART, "file %u\npart %u, named like …-%05u-of-%05u.gguf\npart %u, …-%05u-of-%05u.gguf",
-                       l->part + 1, l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1,
-                       (unsigned)count);
+        return gw_fail(e, GW_E_BAD_PART,
+                       "file %u\npart %u, named like …-%05u-of-%05u.gguf\npart %u, …-%05u-of-%05u.gguf", l->part + 1,
+                       l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1, (unsigned)count);
     return l->part ? 0 : check_first(l, count);
 }
 
@@ -209,7 +212,10 @@ static int check_tensor_count(gw_loader *l) {
 
 /* --- between header and weights --- */
 
-typedef struct { uint64_t offset; uint32_t part, index; } placed;
+typedef struct {
+    uint64_t offset;
+    uint32_t part, index;
+} placed;
 
 static int by_place(const void *a, const void *b) {
     const placed *x = a, *y = b;
@@ -340,11 +346,11 @@ int gw_loader_reserve(gw_loader *l) {
 
 typedef struct {
     const gw_matrix *m;
-    const gw_type *from;                     /* in the file */
-    uint64_t seed;                           /* of the tensor */
+    const gw_type *from; /* in the file */
+    uint64_t seed;       /* of the tensor */
     _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
-    size_t first, n_rows, row_bytes, step;   /* first: of the rows, in the matrix; row_bytes: in the file */
+    size_t first, n_rows, row_bytes, step; /* first: of the rows, in the matrix; row_bytes: in the file */
 } pack_job;
 
 /* Eight bytes; the whole of a row that has fewer. A constant length is one load, any other a call. */
@@ -476,8 +482,8 @@ size_t gw_loader_room(const gw_loader *l) {
 int gw_loader_commit(gw_loader *l, size_t n) {
     if (l->state < 0 || l->state == GW_LOAD_READY) return l->state;
     if (n > l->window_size - l->used)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "bytes committed\nat most %zu\n%zu",
-                       l->window_size - l->used, n);
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "bytes committed\nat most %zu\n%zu", l->window_size - l->used,
+                       n);
     l->used += n;
     if (l->state == GW_LOAD_HEADER) l->state = commit_header(l);
     else if (l->state == GW_LOAD_WEIGHTS) l->state = commit_weights(l);

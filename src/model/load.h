@@ -17,39 +17,39 @@ enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY 
 
 /* One file whose header is complete. Offsets are in that file. */
 typedef struct {
-    uint64_t data_offset, end;   /* where its data section begins and its last tensor ends */
+    uint64_t data_offset, end; /* where its data section begins and its last tensor ends */
     uint64_t alignment;
-    uint64_t position;           /* of kept[0] */
-    uint8_t *kept;               /* what was read behind its header, until its turn comes */
+    uint64_t position; /* of kept[0] */
+    uint8_t *kept;     /* what was read behind its header, until its turn comes */
     size_t n_kept;
 } gw_part;
 
 typedef struct {
     gw_file *file;
     gw_pool *pool;
-    gw_gguf parser;           /* of the header that is being read */
-    int64_t split[3];         /* what it says of split.*; -1: nothing */
-    int array;                /* which of the tokenizer's arrays its elements belong to; 0: none */
-    unsigned arrays_seen;     /* bits of these */
-    int state;                /* GW_LOAD_*, or the error that ended it */
+    gw_gguf parser;       /* of the header that is being read */
+    int64_t split[3];     /* what it says of split.*; -1: nothing */
+    int array;            /* which of the tokenizer's arrays its elements belong to; 0: none */
+    unsigned arrays_seen; /* bits of these */
+    int state;            /* GW_LOAD_*, or the error that ended it */
     uint8_t *window;
     size_t window_size, used;
-    uint64_t position;        /* offset in the part's file of window[0] */
-    uint32_t part;            /* whose bytes are in the window */
-    uint32_t n_given, n_parts;   /* files that the host has; parts that the first of them speaks of */
-    int64_t n_tensors;        /* of all parts, as the first says; -1: it does not */
-    gw_buffer parts;          /* gw_part[], of those whose header is complete */
-    uint32_t *order;          /* tensors by part and offset */
-    uint32_t current;         /* index into order */
-    uint64_t done;            /* bytes of the current tensor that are in place */
-    _Atomic uint64_t wild;    /* 1 + a row of the current tensor that is not finite; 0: none */
-    void *block;              /* the weights */
+    uint64_t position;         /* offset in the part's file of window[0] */
+    uint32_t part;             /* whose bytes are in the window */
+    uint32_t n_given, n_parts; /* files that the host has; parts that the first of them speaks of */
+    int64_t n_tensors;         /* of all parts, as the first says; -1: it does not */
+    gw_buffer parts;           /* gw_part[], of those whose header is complete */
+    uint32_t *order;           /* tensors by part and offset */
+    uint32_t current;          /* index into order */
+    uint64_t done;             /* bytes of the current tensor that are in place */
+    _Atomic uint64_t wild;     /* 1 + a row of the current tensor that is not finite; 0: none */
+    void *block;               /* the weights */
     uint64_t block_bytes;
 } gw_loader;
 
-int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool);   /* 0 or GW_E_NO_MEMORY */
-void gw_loader_free(gw_loader *l);                                /* the weights too */
-int gw_loader_give(gw_loader *l, int n_files);                    /* before the first byte; 1 else */
+int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* 0 or GW_E_NO_MEMORY */
+void gw_loader_free(gw_loader *l);                              /* the weights too */
+int gw_loader_give(gw_loader *l, int n_files);                  /* before the first byte; 1 else */
 size_t gw_loader_room(const gw_loader *l);
 /* n bytes were put behind the `used` ones of the window. Returns the state or an error. */
 int gw_loader_commit(gw_loader *l, size_t n);
@@ -57,7 +57,7 @@ int gw_loader_commit(gw_loader *l, size_t n);
 int gw_loader_end(gw_loader *l);
 /* From PLAN to WEIGHTS. */
 int gw_loader_reserve(gw_loader *l);
-uint64_t gw_loader_window_bytes(const gw_loader *l);   /* that reserve takes for a wider window; mostly 0 */
+uint64_t gw_loader_window_bytes(const gw_loader *l); /* that reserve takes for a wider window; mostly 0 */
 /* NULL before its header is complete. */
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i);
 

@@ -6,11 +6,11 @@
 #include "file/types.h"
 
 typedef struct {
-    const gw_type *type;  /* as packed; NULL: there is no such matrix */
+    const gw_type *type; /* as packed; NULL: there is no such matrix */
     uint32_t rows, k;
-    uint8_t *data;        /* packed; owned by the model's arena, as are the next two */
-    uint8_t *low;         /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
-    float *norms;         /* [2][gw_ld(rows)] of its rows: high parts, low parts */
+    uint8_t *data; /* packed; owned by the model's arena, as are the next two */
+    uint8_t *low;  /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
+    float *norms;  /* [2][gw_ld(rows)] of its rows: high parts, low parts */
 } gw_matrix;
 
 /* Rows of floats lie this far apart: a kernel may write whole panels. */
@@ -35,8 +35,6 @@ typedef struct {
 
 static inline float *gw_row(gw_view v, int i) { return v.at + (size_t)i * gw_ld(v.columns); }
 /* The rows from `first` on. */
-static inline gw_view gw_from(gw_view v, int first) {
-    return (gw_view){ gw_row(v, first), v.n - first, v.columns };
-}
+static inline gw_view gw_from(gw_view v, int first) { return (gw_view){ gw_row(v, first), v.n - first, v.columns }; }
 
 #endif

@@ -13,9 +13,12 @@ enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, CONTEXT, DENSE, PLE, ALL_PL
 
 #define LAYER_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_layer, field), columns, rows, true },
 #define MODEL_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_weights, field), columns, rows, false },
-static const struct weight { const char *name; size_t field; int columns, rows; bool of_layer; } weights[GW_WEIGHTS] = {
-    GW_LAYER_WEIGHTS(LAYER_ROW) GW_MODEL_WEIGHTS(MODEL_ROW)
-};
+static const struct weight {
+    const char *name;
+    size_t field;
+    int columns, rows;
+    bool of_layer;
+} weights[GW_WEIGHTS] = { GW_LAYER_WEIGHTS(LAYER_ROW) GW_MODEL_WEIGHTS(MODEL_ROW) };
 
 /* layer: n_layer for weights of no layer. */
 static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
@@ -77,8 +80,8 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
     char expected[48];
     if (is_vector(b.weight)) snprintf(expected, sizeof expected, "[%u]", k);
     else snprintf(expected, sizeof expected, "[%u, %u]", k, rows);
-    return gw_fail(&f->error, GW_E_BAD_SHAPE, "tensor %s: shape\n%s\n[%llu, %llu, %llu, %llu]", t->info.name,
-                   expected, (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
+    return gw_fail(&f->error, GW_E_BAD_SHAPE, "tensor %s: shape\n%s\n[%llu, %llu, %llu, %llu]", t->info.name, expected,
+                   (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
                    (unsigned long long)s[3]);
 }
 
@@ -113,8 +116,8 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     if ((bad = check_type(f, t, b.weight))) return bad;
     f->has[b.layer] |= 1ull << b.weight;
     if (!is_vector(b.weight))
-        *(gw_matrix *)field_of(f, b) =
-            (gw_matrix){ .rows = (uint32_t)t->info.shape[1], .k = (uint32_t)t->info.shape[0] };
+        *(gw_matrix *)field_of(f, b) = (gw_matrix){ .rows = (uint32_t)t->info.shape[1],
+                                                    .k = (uint32_t)t->info.shape[0] };
     return 0;
 }
 
@@ -192,13 +195,13 @@ static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0;
 
 int gw_file_kv_type(const gw_file *f, int asked) {
     bool floats = gw_file_layer_type(f)->items == 1 && !packs_floats(f);
-    bool small = f->config.arch->policy->by_layer;   /* the cache holds one layer */
+    bool small = f->config.arch->policy->by_layer; /* the cache holds one layer */
     return asked == GW_KV_AUTO && (floats || small) ? GW_KV_F32 : asked;
 }
 
 /* --- places --- */
 
-enum { LARGE_OUTPUT = 1 << 22 };   /* weights */
+enum { LARGE_OUTPUT = 1 << 22 }; /* weights */
 
 static bool has_output(const gw_file *f) { return f->has[f->config.n_layer] >> GW_WEIGHT_OUTPUT & 1; }
 
@@ -276,17 +279,18 @@ float *gw_file_vector(const gw_file *f, uint32_t i) {
 static uint64_t hash_rules(const gw_config *c) {
     const gw_layer_shape *first = c->layer;
     const gw_rope *local = &c->rope[GW_ROPE_LOCAL], *global = &c->rope[GW_ROPE_GLOBAL];
-    const double rules[] = { c->n_vocab, c->n_layer, c->n_embd, first->n_ff, c->n_head, first->n_head_kv,
-                             first->head_dim, c->window, c->pattern, c->eps, c->embedding_scale, c->query_scale,
-                             c->attn_cap, c->logit_cap, global->base, local->base, global->scale };
+    const double rules[] = { c->n_vocab,         c->n_layer,      c->n_embd,   first->n_ff,  c->n_head,
+                             first->n_head_kv,   first->head_dim, c->window,   c->pattern,   c->eps,
+                             c->embedding_scale, c->query_scale,  c->attn_cap, c->logit_cap, global->base,
+                             local->base,        global->scale };
     uint8_t is_global[GW_MAX_LAYERS];
     for (uint32_t l = 0; l < c->n_layer; l++) is_global[l] = !c->layer[l].window;
     uint64_t h = gw_hash(strlen(c->arch->name), c->arch->name, strlen(c->arch->name));
     h = gw_hash(gw_hash(h, rules, sizeof rules), is_global, c->n_layer);
     bool alike = c->n_owners == c->n_layer && !c->n_ple;
     for (uint32_t l = 1; l < c->n_layer && alike; l++)
-        alike = c->layer[l].head_dim == first->head_dim && c->layer[l].n_head_kv == first->n_head_kv
-             && c->layer[l].n_ff == first->n_ff;
+        alike = c->layer[l].head_dim == first->head_dim && c->layer[l].n_head_kv == first->n_head_kv &&
+                c->layer[l].n_ff == first->n_ff;
     return alike ? h : gw_hash(h + c->n_ple, c->layer, c->n_layer * sizeof *c->layer);
 }
 

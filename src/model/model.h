@@ -16,7 +16,10 @@ enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_PLANES };
 
 /* Which weight a tensor is: GW_WEIGHT_…, GW_WEIGHTS for none (its bytes are passed over), and of which layer. */
-typedef struct { int weight; uint32_t layer; } gw_bound;
+typedef struct {
+    int weight;
+    uint32_t layer;
+} gw_bound;
 
 typedef struct {
     gw_store store;
@@ -24,10 +27,10 @@ typedef struct {
     gw_config config;
     gw_tokens tokens;
     gw_weights weights;
-    gw_bound *bound;          /* [tensors of the store] */
-    uint64_t *has;            /* [n_layer + 1] sets of GW_WEIGHT_…; the last: those of no layer */
-    int floats, output;       /* GW_FLOATS_*, GW_OUTPUT_*; may be changed until weights have their places */
-    _Atomic uint64_t sample;          /* sum of hashes of what was taken of the weights' bytes (load) */
+    gw_bound *bound;         /* [tensors of the store] */
+    uint64_t *has;           /* [n_layer + 1] sets of GW_WEIGHT_…; the last: those of no layer */
+    int floats, output;      /* GW_FLOATS_*, GW_OUTPUT_*; may be changed until weights have their places */
+    _Atomic uint64_t sample; /* sum of hashes of what was taken of the weights' bytes (load) */
     gw_error error;
 } gw_file;
 

@@ -48,21 +48,19 @@ enum { NEEDS_NARROW = 1, NEEDS_WIDE = 2 };
 /* The one table of matrix kernels. */
 static const struct product {
     int type;
-    gw_matmul_kernel *narrow, *wide;   /* equal where there is only one */
+    gw_matmul_kernel *narrow, *wide; /* equal where there is only one */
     int narrow_needs, wide_needs;
-} products[] = {
-    { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
-    { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
-    { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16), 0, 0 },
-    { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
-    { GW_Q8_0, GW_KERNEL_INT(matmul_q8_wide), GW_KERNEL_INT(matmul_q8_wide), NEEDS_WIDE, NEEDS_WIDE },
-    GW_FORMATS(FORMAT)
-};
+} products[] = { { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
+                 { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
+                 { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16), 0, 0 },
+                 { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
+                 { GW_Q8_0, GW_KERNEL_INT(matmul_q8_wide), GW_KERNEL_INT(matmul_q8_wide), NEEDS_WIDE, NEEDS_WIDE },
+                 GW_FORMATS(FORMAT) };
 
 static const struct product *product_of(const gw_matrix *m) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (products[i].type == m->type->id) return &products[i];
-    return NULL;   /* not reached: the model refuses types that cannot be packed */
+    return NULL; /* not reached: the model refuses types that cannot be packed */
 }
 
 enum { MAX_TOGETHER = 3 };
@@ -70,11 +68,16 @@ enum { MAX_TOGETHER = 3 };
 typedef struct {
     gw_acts acts;
     int needs;
-    struct { const gw_matrix *m; gw_matmul_kernel *kernel; float *y; int first; } part[MAX_TOGETHER];
-    int count, step;      /* step: panels per item */
+    struct {
+        const gw_matrix *m;
+        gw_matmul_kernel *kernel;
+        float *y;
+        int first;
+    } part[MAX_TOGETHER];
+    int count, step; /* step: panels per item */
 } matmul_job;
 
-enum { QUANTISED_AT_ONCE = 512 };   /* columns, of all rows: threads write lines of their own */
+enum { QUANTISED_AT_ONCE = 512 }; /* columns, of all rows: threads write lines of their own */
 
 static void quantise_columns(void *ctx, int item) {
     const matmul_job *j = ctx;
@@ -127,8 +130,8 @@ static void row_put(void *ctx, int item, const float *out) {
     memcpy(j->part[i].y + first * GW_PANEL, out, (size_t)panels * GW_PANEL * sizeof(float));
 }
 
-enum { MOST_PANELS = 256 };   /* of an item */
-_Static_assert(MOST_PANELS * GW_PANEL <= GW_PURE_FLOATS, "an item of one row");
+enum { MOST_PANELS = 256 }; /* of an item */
+_Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "an item of one row");
 
 /* Items small enough to balance threads, large enough to stream. */
 static int panels_per_item(int panels, int threads) {
@@ -151,8 +154,7 @@ static void matmul_batch(gw_ops *o, const float *x, size_t ldx, int n, size_t k,
     j.acts.stride = gw_acts_stride(n);
     j.acts.x = x;
     j.acts.ldx = ldx;
-    if (j.needs)
-        gw_parallel(o->pool, quantise_columns, &j, (int)((k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
+    if (j.needs) gw_parallel(o->pool, quantise_columns, &j, (int)((k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
     gw_parallel(o->pool, matmul_item, &j, items);
 }
 
@@ -178,7 +180,8 @@ static void some_item(void *ctx, int item) {
     part_of(&s->job, item, &first, &panels);
     for (int p = first; p < first + panels; p++) {
         if (gw_rows_of(s->rows, (uint32_t)p)) list[n++] = (uint32_t)p;
-        else for (int r = 0; r < GW_PANEL; r++) s->job.part[0].y[p * GW_PANEL + r] = -INFINITY;
+        else
+            for (int r = 0; r < GW_PANEL; r++) s->job.part[0].y[p * GW_PANEL + r] = -INFINITY;
     }
     multiply_listed(&s->job, list, n, s->job.part[0].y);
 }
@@ -197,11 +200,11 @@ void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows
 
 /* --- together --- */
 
-void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
-               int count, bool wide) {
+void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
+               bool wide) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
-    bool pure = true;   /* products that read floats themselves are not: others write these next */
+    bool pure = true; /* products that read floats themselves are not: others write these next */
     for (int i = 0; i < count; i++) panels += panels_of(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));
     for (int i = 0; i < count; i++) {

@@ -9,10 +9,10 @@
 
 typedef struct {
     gw_pool *pool;
-    gw_acts acts;         /* buffers for a batch's quantised activations; streams: as in kernels.h */
-    uint8_t *places;      /* [GW_PLACES][place_bytes]: for products of one row */
+    gw_acts acts;    /* buffers for a batch's quantised activations; streams: as in kernels.h */
+    uint8_t *places; /* [GW_PLACES][place_bytes]: for products of one row */
     size_t place_bytes;
-    float *partial;       /* for attention of one token, see attention.c */
+    float *partial; /* for attention of one token, see attention.c */
 } gw_ops;
 
 enum { GW_JOB_BYTES = 16384 };
@@ -28,11 +28,14 @@ void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool narrow, bool wi
  * `wide`: wide activations (kernels.h) for all quantised types: for the output head, where the error is seen
  * directly, and around attention, a tenth of the work whose error would be three quarters of the whole.
  * Q8_0 always has them; otherwise types of 2 to 6 bits have narrow ones. */
-void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
-               int count, bool wide);
+void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
+               bool wide);
 
 /* Some rows of a matrix: bit r % 32 of word r / 32, behind the words none. bits: NULL: all of them. */
-typedef struct { const uint32_t *bits; uint32_t words; } gw_rows;
+typedef struct {
+    const uint32_t *bits;
+    uint32_t words;
+} gw_rows;
 
 /* Which rows of panel p are among them, as 4 bits. */
 static inline uint32_t gw_rows_of(const gw_rows *rows, uint32_t p) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Ends of a turn, then of a text, by the names that the families give them; files name one or two of theirs by id. */
-static const char *const end_names[] = { "<end_of_turn>", "<|eot_id|>", "<|im_end|>", "<turn|>", "<|eom_id|>",
-                                         "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
+static const char *const end_names[] = { "<end_of_turn>", "<|eot_id|>",      "<|im_end|>",    "<turn|>",
+                                         "<|eom_id|>",    "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
 static const char *const id_names[] = { "bos", "eos", "eot", "eom", "padding" };
 enum {
     TURN_NAMES = 4,
@@ -71,7 +71,7 @@ static void add_end(gw_tokens *t, int32_t id) {
 static bool adds_bos(const gw_store *s) {
     const char *model = gw_store_text(s, "tokenizer.ggml.model"), *pre = gw_store_text(s, "tokenizer.ggml.pre");
     bool by_score = !strcmp(model, "llama");
-    if (!strcmp(model, "gemma4")) return true;   /* whatever the file says, as in llama.cpp: some say no */
+    if (!strcmp(model, "gemma4")) return true; /* whatever the file says, as in llama.cpp: some say no */
     return flag(s, "tokenizer.ggml.add_bos_token", by_score || (pre && !strcmp(pre, "llama-bpe")));
 }
 

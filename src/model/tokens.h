@@ -10,10 +10,10 @@
 enum { GW_MAX_ENDS = 16 };
 
 typedef struct {
-    int32_t bos, eos, eot, pad;   /* -1: none */
-    int32_t ends[GW_MAX_ENDS];    /* generation stops on these */
+    int32_t bos, eos, eot, pad; /* -1: none */
+    int32_t ends[GW_MAX_ENDS];  /* generation stops on these */
     uint32_t n_ends;
-    bool add_bos, add_eos;        /* before and behind a text */
+    bool add_bos, add_eos; /* before and behind a text */
 } gw_tokens;
 
 /* Finishes the tokenizer, whose pieces are there. 0 or a coded error. */

@@ -30,21 +30,24 @@
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
-#define HUGE_NORM 1e28f   /* times f16's largest scale, 128 and the root of any k is below FLT_MAX */
+#define HUGE_NORM 1e28f /* times f16's largest scale, 128 and the root of any k is below FLT_MAX */
 
-typedef struct { float best; uint32_t row, open; } part;   /* greatest A, where; panels that are not excluded */
+typedef struct {
+    float best;
+    uint32_t row, open;
+} part; /* greatest A, where; panels that are not excluded */
 
 typedef struct {
     gw_acts acts;
     const gw_matrix *m;
     float *y;
-    float by_high, by_low, least;   /* of the bound: what norms are multiplied with, and what is added */
+    float by_high, by_low, least; /* of the bound: what norms are multiplied with, and what is added */
     float cap, threshold;
-    uint32_t panels, step;          /* step: panels of a part */
+    uint32_t panels, step; /* step: panels of a part */
     int parts;
-    const int32_t *exact;           /* rows that are wanted anyway, and no candidates for the greatest */
+    const int32_t *exact; /* rows that are wanted anyway, and no candidates for the greatest */
     int n_exact;
-    const gw_rows *rows;            /* candidates */
+    const gw_rows *rows; /* candidates */
     part part[MOST_PARTS];
 } top_job;
 _Static_assert(sizeof(top_job) <= GW_JOB_BYTES, "a job's place");
@@ -55,7 +58,11 @@ static uint32_t begin_of(const top_job *j, int i) { return (uint32_t)gw_min(i * 
 
 enum { CAPPED_AT_ONCE = 4096 };
 
-typedef struct { float *x; size_t n; float cap; } cap_job;
+typedef struct {
+    float *x;
+    size_t n;
+    float cap;
+} cap_job;
 
 static void cap_item(void *ctx, int i) {
     const cap_job *j = ctx;
@@ -125,7 +132,7 @@ static void approximate(const void *place, int i, float *out) {
     const top_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
-                             out);
+                               out);
 }
 
 /* Rows that are no candidates. */
@@ -205,7 +212,7 @@ static void refine_part(void *ctx, int i) {
 static void exact_rows(const top_job *j) {
     for (int e = 0; e < j->n_exact; e++) {
         uint32_t panel = (uint32_t)j->exact[e] / GW_PANEL;
-        if (j->y[j->exact[e]] != -INFINITY) continue;   /* it is there already */
+        if (j->y[j->exact[e]] != -INFINITY) continue; /* it is there already */
         exact_panel(j, panel, j->y + (size_t)panel * GW_PANEL);
         cap_panel(j->y, panel, j->cap);
     }

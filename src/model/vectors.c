@@ -26,8 +26,7 @@ static void add_segment(gw_vectors *v, gw_view h, const gw_segment *p) {
     }
     if (!last) return;
     const float *end = gw_row(h, p->row + p->n - 1);
-    for (uint32_t i = 0; i < width; i++)
-        out[i] = v->pooling == GW_POOL_LAST ? end[i] : (float)(v->sum[i] / p->length);
+    for (uint32_t i = 0; i < width; i++) out[i] = v->pooling == GW_POOL_LAST ? end[i] : (float)(v->sum[i] / p->length);
 }
 
 void gw_vectors_add(gw_vectors *v, gw_state *s) {

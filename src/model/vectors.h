@@ -5,13 +5,13 @@
 
 #include "model/forward.h"
 
-enum { GW_POOL_MEAN, GW_POOL_LAST };   /* of all tokens; the last one */
+enum { GW_POOL_MEAN, GW_POOL_LAST }; /* of all tokens; the last one */
 
 typedef struct {
     int pooling;
-    double *sum;              /* [n_embd] of the text whose tokens are being added up */
-    gw_view rows;             /* [texts][n_embd] */
-    gw_view wide;             /* [texts][n_dense] between the dense layers */
+    double *sum;  /* [n_embd] of the text whose tokens are being added up */
+    gw_view rows; /* [texts][n_embd] */
+    gw_view wide; /* [texts][n_dense] between the dense layers */
 } gw_vectors;
 
 void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena *arena);

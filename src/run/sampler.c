@@ -12,72 +12,84 @@
 #include <string.h>
 
 /* --- options: X(symbol, name, least, most, default, whole numbers only) -------------------------- */
-#define OPTIONS(X)                                                     \
-    X(TEMPERATURE, "temperature", 0, 100, 1, false)                    \
-    X(TOP_K, "top_k", 0, GW_MAX_VOCAB, 64, true)       /* 0: off */    \
-    X(TOP_P, "top_p", 0, 1, 0.95, false)               /* 1: off */    \
-    X(MIN_P, "min_p", 0, 1, 0, false)                  /* 0: off */    \
-    X(TYPICAL_P, "typical_p", 0, 1, 1, false)          /* 1: off */    \
-    X(REPETITION, "repetition_penalty", 0.01, 100, 1, false)           \
-    X(FREQUENCY, "frequency_penalty", -100, 100, 0, false)             \
-    X(PRESENCE, "presence_penalty", -100, 100, 0, false)               \
-    X(WINDOW, "penalty_window", 0, 1 << 20, 64, true)  /* 0: off */    \
+#define OPTIONS(X)                                                 \
+    X(TEMPERATURE, "temperature", 0, 100, 1, false)                \
+    X(TOP_K, "top_k", 0, GW_MAX_VOCAB, 64, true) /* 0: off */      \
+    X(TOP_P, "top_p", 0, 1, 0.95, false)         /* 1: off */      \
+    X(MIN_P, "min_p", 0, 1, 0, false)            /* 0: off */      \
+    X(TYPICAL_P, "typical_p", 0, 1, 1, false)    /* 1: off */      \
+    X(REPETITION, "repetition_penalty", 0.01, 100, 1, false)       \
+    X(FREQUENCY, "frequency_penalty", -100, 100, 0, false)         \
+    X(PRESENCE, "presence_penalty", -100, 100, 0, false)           \
+    X(WINDOW, "penalty_window", 0, 1 << 20, 64, true) /* 0: off */ \
     X(SEED, "seed", 0, 9007199254740991.0, 0, true)
 
 enum {
 #define X(symbol, name, least, most, standard, whole) symbol,
     OPTIONS(X)
 #undef X
-    N_OPTIONS
+        N_OPTIONS
 };
 
-static const struct { const char *name; double least, most, standard; bool whole; } options[] = {
+static const struct {
+    const char *name;
+    double least, most, standard;
+    bool whole;
+} options[] = {
 #define X(symbol, name, least, most, standard, whole) { name, least, most, standard, whole },
     OPTIONS(X)
 #undef X
 };
 
 enum {
-    HISTORY = 32768,   /* accepted ids remembered: a longer penalty_window sees no more */
+    HISTORY = 32768, /* accepted ids remembered: a longer penalty_window sees no more */
     MAX_BIAS = 1024,
-    BLOCK = 512,       /* logits whose exponentials are taken at a time */
-    BUCKETS = 1024,    /* of the histogram, BUCKETS_PER_NAT for each unit of logit below the best */
+    BLOCK = 512,    /* logits whose exponentials are taken at a time */
+    BUCKETS = 1024, /* of the histogram, BUCKETS_PER_NAT for each unit of logit below the best */
     BUCKETS_PER_NAT = 32,
-    MAX_HEAP = 4096,   /* top-k by heap up to here, by quickselect above */
+    MAX_HEAP = 4096, /* top-k by heap up to here, by quickselect above */
     MAX_TOP = 64,
 };
 
 /* A token that may be drawn. `key` orders a cut (greater is better), `mass` is what the cut adds up. */
-typedef struct { float logit, key, mass; int32_t id; } candidate;
+typedef struct {
+    float logit, key, mass;
+    int32_t id;
+} candidate;
 
 struct gw_sampler {
-    uint32_t n;                       /* vocabulary */
+    uint32_t n; /* vocabulary */
     double option[N_OPTIONS];
     uint64_t state, stream;           /* PCG32 */
     uint32_t n_bias, n_history, next; /* next: where the ring is written */
-    struct { int32_t id; float bias; } bias[MAX_BIAS];
+    struct {
+        int32_t id;
+        float bias;
+    } bias[MAX_BIAS];
     int32_t history[HISTORY];
     /* one block with the struct, in this order */
-    candidate *c;                     /* [n] */
-    double *sums;                     /* [n / BLOCK + 1] */
-    float *logits;                    /* [n]: with bias and penalties */
-    uint16_t *seen;                   /* [n]: how often in the window; zeros between draws */
+    candidate *c;   /* [n] */
+    double *sums;   /* [n / BLOCK + 1] */
+    float *logits;  /* [n]: with bias and penalties */
+    uint16_t *seen; /* [n]: how often in the window; zeros between draws */
 };
 
 /* --- exponentials --------------------------------------------------------------------------------- */
 
-typedef double pair __attribute__((vector_size(16)));       /* two lanes, the same in every compiler */
+typedef double pair __attribute__((vector_size(16))); /* two lanes, the same in every compiler */
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
 
 /* e^x for x <= 0, to about 1 ulp; 0 below -700. 2^k by the exponent field, e^r by its Taylor series. */
 static inline pair exp_of_pair(pair x) {
     pair_bits normal = (pair_bits)(x >= -700.0);
     pair y = (pair)((pair_bits)x & normal);
-    pair t = y * 0x1.71547652b82fep0 + 0x1.8p52, k = t - 0x1.8p52;   /* k: y / ln 2, rounded */
+    pair t = y * 0x1.71547652b82fep0 + 0x1.8p52, k = t - 0x1.8p52; /* k: y / ln 2, rounded */
     pair r = (y - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
+    /* clang-format off */
     pair e = 1 + r * (1 + r * (1. / 2 + r * (1. / 6 + r * (1. / 24 + r * (1. / 120 + r * (1. / 720
         + r * (1. / 5040 + r * (1. / 40320 + r * (1. / 362880 + r * (1. / 3628800
         + r * (1. / 39916800 + r * (1. / 479001600))))))))))));
+    /* clang-format on */
     return (pair)(((pair_bits)e + ((pair_bits)t << 52)) & normal);
 }
 
@@ -171,9 +183,7 @@ static void sort_heap(candidate *h, size_t m) {
     }
 }
 
-static candidate candidate_of(const float *x, size_t i) {
-    return (candidate){ x[i], x[i], 1, (int32_t)i };
-}
+static candidate candidate_of(const float *x, size_t i) { return (candidate){ x[i], x[i], 1, (int32_t)i }; }
 
 /* The k best of x[0..n) to h[0..k), best first; 1 <= k <= n. Most blocks of 16 are passed over with one
  * comparison each: none of theirs beats the worst in the heap. */
@@ -188,7 +198,7 @@ static void best_k(const float *x, size_t n, candidate *h, size_t k) {
             for (int l = 0; l < 16; l++) hit |= x[i + l] > worst;
         else hit = 1;
         for (; hit && i < end; i++)
-            if (x[i] > h[0].logit) {   /* an equal one has a higher id, and loses */
+            if (x[i] > h[0].logit) { /* an equal one has a higher id, and loses */
                 h[0] = candidate_of(x, i);
                 sink(h, k, 0);
             }
@@ -225,7 +235,7 @@ static size_t partition(candidate *c, size_t n, double *mass) {
     size_t a = 0, b = n / 2, last = n - 1;
     if (before(&c[b], &c[a])) swap(&c[a], &c[b]);
     if (before(&c[last], &c[a])) swap(&c[a], &c[last]);
-    if (before(&c[b], &c[last])) swap(&c[b], &c[last]);   /* the median of three is at the end */
+    if (before(&c[b], &c[last])) swap(&c[b], &c[last]); /* the median of three is at the end */
     candidate pivot = c[last];
     size_t place = 0;
     *mass = 0;
@@ -241,7 +251,7 @@ static size_t partition(candidate *c, size_t n, double *mass) {
 /* Brings to the front the fewest best candidates whose mass reaches `target`; gives how many: at
  * least 1, and all if they do not reach it. */
 static size_t take_mass(candidate *c, size_t n, double target) {
-    size_t low = 0, high = n;   /* c[0..low) are in; the answer is at most `high` */
+    size_t low = 0, high = n; /* c[0..low) are in; the answer is at most `high` */
     double have = 0;
     if (!(target > 0)) target = DBL_MIN;
     while (high - low > 16) {
@@ -315,8 +325,7 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
         }
     }
     for (int b = 0; b < BUCKETS - 1; b++)
-        if ((have += buckets[b]) >= p * *total)
-            return (float)((double)top - (b + 1.0) / BUCKETS_PER_NAT);
+        if ((have += buckets[b]) >= p * *total) return (float)((double)top - (b + 1.0) / BUCKETS_PER_NAT);
     return -FLT_MAX;
 }
 
@@ -370,7 +379,7 @@ static int32_t draw_of(gw_sampler *s, candidate *c, size_t m) {
     double rest = uniform(s) * weigh(c, m, scale_of(s));
     int32_t id = c[0].id;
     for (size_t i = 0; i < m; i++) {
-        if (c[i].mass == 0) continue;   /* never drawn, not even by rounding */
+        if (c[i].mass == 0) continue; /* never drawn, not even by rounding */
         id = c[i].id;
         if ((rest -= c[i].mass) < 0) break;
     }
@@ -407,9 +416,7 @@ static bool penalises(const gw_sampler *s) {
 }
 
 /* The i-th last accepted id, i from 1. */
-static int32_t accepted(const gw_sampler *s, uint32_t i) {
-    return s->history[(s->next + HISTORY - i) % HISTORY];
-}
+static int32_t accepted(const gw_sampler *s, uint32_t i) { return s->history[(s->next + HISTORY - i) % HISTORY]; }
 
 int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap) {
     uint32_t window = penalises(s) ? (uint32_t)fmin(s->option[WINDOW], s->n_history) : 0, n = s->n_bias + window;
@@ -553,8 +560,7 @@ int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e) {
         return gw_fail(e, GW_E_BAD_OPTION, "logit bias of token %d\na number or -infinity\n%g", (int)id, bias);
     uint32_t i = 0;
     while (i < s->n_bias && s->bias[i].id != id) i++;
-    if (i == MAX_BIAS)
-        return gw_fail(e, GW_E_BAD_OPTION, "tokens with a logit bias\nat most %d\nmore", MAX_BIAS);
+    if (i == MAX_BIAS) return gw_fail(e, GW_E_BAD_OPTION, "tokens with a logit bias\nat most %d\nmore", MAX_BIAS);
     s->bias[i].id = id;
     s->bias[i].bias = bias;
     s->n_bias += i == s->n_bias;
@@ -575,7 +581,10 @@ typedef struct {
     uint64_t state, stream;
     uint32_t n_bias, n_history;
 } saved;
-typedef struct { int32_t id; float bias; } saved_bias;
+typedef struct {
+    int32_t id;
+    float bias;
+} saved_bias;
 _Static_assert(GW_LAYOUT == 1 && N_OPTIONS == 10 && sizeof(saved) == 104 && sizeof(saved_bias) == 8,
                "saved samplers changed: increase GW_LAYOUT (state.h), then adjust this line");
 _Static_assert(sizeof(saved) + MAX_BIAS * sizeof(saved_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST, "size");
@@ -618,8 +627,8 @@ static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_err
 int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
     saved all = { 0 };
     memcpy(&all, in, gw_min(n, sizeof all));
-    if (n < sizeof all || all.n_bias > MAX_BIAS || all.n_history > HISTORY
-        || n != saved_bytes(all.n_bias, all.n_history) || !(all.stream & 1))
+    if (n < sizeof all || all.n_bias > MAX_BIAS || all.n_history > HISTORY ||
+        n != saved_bytes(all.n_bias, all.n_history) || !(all.stream & 1))
         return gw_fail(e, GW_E_BAD_SAVED, "saved state: sampler\nits bytes\n%zu others", n);
     gw_sampler_reset(s);
     for (int i = 0; i < N_OPTIONS; i++)

@@ -10,9 +10,9 @@
 
 typedef struct gw_sampler gw_sampler;
 
-gw_sampler *gw_sampler_new(uint32_t n_vocab);   /* NULL if no memory */
+gw_sampler *gw_sampler_new(uint32_t n_vocab); /* NULL if no memory */
 void gw_sampler_free(gw_sampler *s);
-size_t gw_sampler_bytes(uint32_t n_vocab);      /* heap one sampler takes, for the memory plan */
+size_t gw_sampler_bytes(uint32_t n_vocab); /* heap one sampler takes, for the memory plan */
 
 /* Back to defaults: no bias, empty history, greedy off:
  * temperature 1, top_k 64, top_p 0.95 (Gemma 3's own generation config), the rest off, seed 0. */

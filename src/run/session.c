@@ -57,15 +57,15 @@ gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx, int kv_ty
     return (gw_session_need){ kv.used, scratch.used };
 }
 
-int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx,
-                    int kv_type, gw_error *e) {
+int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx, int kv_type,
+                    gw_error *e) {
     gw_session_need need = gw_session_measure(c, n_ctx, kv_type);
     uint64_t bytes = need.kv + need.scratch;
     memset(s, 0, sizeof *s);
     s->block = gw_alloc(gw_size(bytes));
     if (!s->block)
-        return gw_fail(e, GW_E_NO_MEMORY, "KV cache and scratch for a context of %u tokens\n%llu bytes\nno memory", n_ctx,
-                       (unsigned long long)bytes);
+        return gw_fail(e, GW_E_NO_MEMORY, "KV cache and scratch for a context of %u tokens\n%llu bytes\nno memory",
+                       n_ctx, (unsigned long long)bytes);
     gw_arena a = { .base = s->block, .size = bytes };
     s->state.config = c;
     s->state.weights = w;
@@ -97,7 +97,7 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         if ((bad = check_id(s, ids[i]))) return bad;
     s->state.batch.n = 0;
-    uint32_t common = 0, most = (uint32_t)gw_min(n - 1, s->state.kv.pos);   /* the last id is evaluated again */
+    uint32_t common = 0, most = (uint32_t)gw_min(n - 1, s->state.kv.pos); /* the last id is evaluated again */
     while (common < most && s->ids[common] == ids[common]) common++;
     uint32_t kept = gw_kv_rewind(&s->state.kv, common);
     memcpy(s->ids, ids, n * sizeof *ids);
@@ -219,8 +219,12 @@ static int find_segments(const gw_session *s, gw_segment *segments) {
     while (p->first[text + 1] <= row) text++;
     for (; row < end; text++) {
         uint32_t first = p->first[text], pos = row - first, to = (uint32_t)gw_min(p->first[text + 1], end);
-        segments[n++] = (gw_segment){ .row = (int)(row - begin), .n = (int)(to - row), .pos = pos,
-                                      .length = p->first[text + 1] - first, .cache = first, .text = text };
+        segments[n++] = (gw_segment){ .row = (int)(row - begin),
+                                      .n = (int)(to - row),
+                                      .pos = pos,
+                                      .length = p->first[text + 1] - first,
+                                      .cache = first,
+                                      .text = text };
         row = to;
     }
     return n;
@@ -352,14 +356,14 @@ static int worker_failed(gw_session *s) {
 }
 
 int gw_session_run(gw_session *s, int layers) {
-    static const uint8_t quarters[] = { 1, 1, 2, 4 };   /* of a layer, by step */
+    static const uint8_t quarters[] = { 1, 1, 2, 4 }; /* of a layer, by step */
     gw_pool *pool = s->state.ops.pool;
     if (s->state.kv.pos == s->n_ids && s->state.batch.n == 0) return GW_RUN_DONE;
     for (int64_t left = 4 * (int64_t)layers; layers == 0 || left > 0; left -= quarters[s->step]) {
         if (gw_pool_failed(pool)) return worker_failed(s);
         if (atomic_load(&s->abort)) return aborted(s);
         int how = evaluate(s);
-        if (gw_pool_failed(pool)) return worker_failed(s);   /* the logits too */
+        if (gw_pool_failed(pool)) return worker_failed(s); /* the logits too */
         if (how != GW_RUN_MORE) return how;
     }
     return GW_RUN_MORE;

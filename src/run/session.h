@@ -14,34 +14,38 @@ enum { GW_MOST_EXACT = 256 };
 enum { GW_STEP_KEEP, GW_STEP_ATTEND, GW_STEP_FEED, GW_STEP_FINISH };
 
 /* Texts that are evaluated together. */
-typedef struct { uint32_t n, first[GW_TEXTS + 1]; } gw_texts;   /* text i: ids first[i] .. first[i + 1] - 1 */
+typedef struct {
+    uint32_t n, first[GW_TEXTS + 1];
+} gw_texts; /* text i: ids first[i] .. first[i + 1] - 1 */
 
 typedef struct {
     gw_state state;
     gw_error *error;
     uint32_t n_ctx;
-    int32_t *ids;             /* [n_ctx] */
-    uint32_t n_ids;           /* the first state.kv.pos of them are evaluated */
+    int32_t *ids;   /* [n_ctx] */
+    uint32_t n_ids; /* the first state.kv.pos of them are evaluated */
     /* The block under way, ids kv.pos .. end - 1; state.batch.n == 0: none. All its rows take a step before any of them
      * takes the next one. */
-    uint32_t end, row;        /* row: the next one to take the step */
+    uint32_t end, row; /* row: the next one to take the step */
     uint32_t layer;
-    int step;                 /* GW_STEP_… */
-    gw_view x, q, angles[GW_ROPES];   /* rows of a block; the batch's views are parts of them */
-    uint32_t n_prompt;        /* ids set by sync or pack that are not all evaluated yet; 0: none */
+    int step;                       /* GW_STEP_… */
+    gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */
+    uint32_t n_prompt;              /* ids set by sync or pack that are not all evaluated yet; 0: none */
     uint32_t logit_first, logit_rows;
     bool want_all, want_top, want_vectors, want_look;
-    int n_exact;              /* want_top: of exact[], logits that are wanted besides the greatest; -1: all are */
+    int n_exact; /* want_top: of exact[], logits that are wanted besides the greatest; -1: all are */
     int32_t exact[GW_MOST_EXACT];
-    gw_rows wanted;           /* rows of logits that are used, until the next sync */
-    gw_texts pack;            /* want_vectors: the ids' texts */
+    gw_rows wanted; /* rows of logits that are used, until the next sync */
+    gw_texts pack;  /* want_vectors: the ids' texts */
     gw_vectors vectors;
     _Atomic int32_t abort;
     void *block;
 } gw_session;
 
 /* Bytes by part for a context of n_ctx; kv_type: GW_KV_* of kv.h. */
-typedef struct { uint64_t kv, scratch; } gw_session_need;
+typedef struct {
+    uint64_t kv, scratch;
+} gw_session_need;
 gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx, int kv_type);
 int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx, int kv_type,
                     gw_error *e);
@@ -55,7 +59,9 @@ int gw_session_run(gw_session *s, int layers);
 void gw_session_want_all(gw_session *s, bool on);
 void gw_session_want_top(gw_session *s, bool on);
 /* The most texts in a pack, and the most ids of all of them if they are more than one. */
-typedef struct { uint32_t texts, ids; } gw_session_room;
+typedef struct {
+    uint32_t texts, ids;
+} gw_session_room;
 gw_session_room gw_session_together(const gw_session *s);
 int gw_session_pack(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
 void gw_session_want_look(gw_session *s);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 1 << 18, IDS = 4096 };   /* IDS: in a piece */
+enum { WINDOW_BYTES = 1 << 18, IDS = 4096 }; /* IDS: in a piece */
 _Static_assert((int)GW_SAMPLER_MOST <= (int)WINDOW_BYTES, "a sampler fits the window");
 enum { HEADER, IDENTIFIERS, SAMPLER, ROWS, HASH, OVER };
 enum { KEYS, VALUES, KEYS_ASIDE, VALUES_ASIDE, PLANES };
@@ -20,7 +20,9 @@ void gw_state_key(const gw_state_of *of, char key[17]) {
 
 /* --- pieces --- */
 
-typedef struct { uint32_t first, end; } span;
+typedef struct {
+    uint32_t first, end;
+} span;
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->state.kv.layers[io->layer]; }
 
@@ -28,7 +30,7 @@ static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.sessi
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
     uint32_t aside = l->ring ? io->head.aside : 0;
-    if (!l->rows) return (span){ 0 };   /* another layer owns them */
+    if (!l->rows) return (span){ 0 }; /* another layer owns them */
     if (io->plane < KEYS_ASIDE) return (span){ l->ring ? io->head.low : 0, io->head.pos };
     return (span){ gw_kv_window_start(&io->of.session->state.kv, aside), aside };
 }
@@ -101,9 +103,13 @@ void gw_state_end(gw_state_io *io) {
 /* Returns a header that describes the session; head sizes are those of the first layer. */
 static gw_state_header header_of(const gw_state_of *of) {
     const gw_kv *kv = &of->session->state.kv;
-    gw_state_header h = { .layout = GW_LAYOUT, .kv_type = (uint32_t)kv->shape.type, .model = of->model,
-                          .n_layer = kv->shape.n_layer, .n_head_kv = kv->layers->n_head,
-                          .head_dim = kv->layers->head_dim, .window = kv->shape.window };
+    gw_state_header h = { .layout = GW_LAYOUT,
+                          .kv_type = (uint32_t)kv->shape.type,
+                          .model = of->model,
+                          .n_layer = kv->shape.n_layer,
+                          .n_head_kv = kv->layers->n_head,
+                          .head_dim = kv->layers->head_dim,
+                          .window = kv->shape.window };
     memcpy(h.magic, magic, sizeof magic);
     return h;
 }
@@ -116,9 +122,8 @@ static bool keeps_aside(const gw_kv *kv) {
 
 static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &s->state.kv;
-    bool idle = s->state.batch.n == 0;   /* else rows of rings are being written over */
-    return idle && n && n <= kv->pos && !memcmp(s->ids, ids, n * sizeof *ids)
-        && gw_kv_window_start(kv, n) >= kv->low;
+    bool idle = s->state.batch.n == 0; /* else rows of rings are being written over */
+    return idle && n && n <= kv->pos && !memcmp(s->ids, ids, n * sizeof *ids) && gw_kv_window_start(kv, n) >= kv->low;
 }
 
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n) {
@@ -186,8 +191,8 @@ static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->state.kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx) return refuse(io, "tokens, at most", kv->shape.n_ctx, h->pos);
-    if (h->low > gw_kv_window_start(kv, h->pos)) return refuse(io, "first token in rings, at most",
-                                                               gw_kv_window_start(kv, h->pos), h->low);
+    if (h->low > gw_kv_window_start(kv, h->pos))
+        return refuse(io, "first token in rings, at most", gw_kv_window_start(kv, h->pos), h->low);
     if (h->aside > h->pos) return refuse(io, "tokens kept aside, at most", h->pos, h->aside);
     if (h->sampler == 0 || h->sampler > GW_SAMPLER_MOST)
         return refuse(io, "bytes of the sampler, at most", GW_SAMPLER_MOST, h->sampler);
@@ -203,8 +208,8 @@ static int check_header(gw_state_io *io, const gw_state_header *h) {
         return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: model\n%016llx\n%016llx, another one",
                        (unsigned long long)own.model, (unsigned long long)h->model);
     if (h->kv_type != own.kv_type) return refuse(io, "type of the cache (kvType)", own.kv_type, h->kv_type);
-    if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim
-        || (h->window != own.window && io->of.session->state.config->window))
+    if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim ||
+        (h->window != own.window && io->of.session->state.config->window))
         return refuse(io, "layers", own.n_layer, h->n_layer);
     return check_places(io, h);
 }
@@ -249,11 +254,12 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     gw_kv *kv = &s->state.kv;
     uint64_t hash;
     memcpy(&hash, bytes, sizeof hash);
-    if (hash != io->hash) return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: checksum\n%016llx\n%016llx",
-                                         (unsigned long long)io->hash, (unsigned long long)hash);
+    if (hash != io->hash)
+        return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: checksum\n%016llx\n%016llx",
+                       (unsigned long long)io->hash, (unsigned long long)hash);
     kv->pos = s->n_ids = io->head.pos;
     kv->low = io->head.low;
-    gw_kv_reserve(kv, 0);   /* the saved rings may have been longer */
+    gw_kv_reserve(kv, 0); /* the saved rings may have been longer */
     kv->saved_pos = keeps_aside(kv) ? io->head.aside : 0;
     return 0;
 }

@@ -11,12 +11,12 @@
 #include "run/sampler.h"
 #include "run/session.h"
 
-enum { GW_LAYOUT = 1 };   /* increase it when the bytes, or results, change */
+enum { GW_LAYOUT = 1 }; /* increase it when the bytes, or results, change */
 
 typedef struct {
     gw_session *session;
     gw_sampler *sampler;
-    uint64_t model;           /* hash of the weights and rules */
+    uint64_t model; /* hash of the weights and rules */
     gw_error *error;
 } gw_state_of;
 
@@ -25,10 +25,10 @@ typedef struct {
     uint32_t layout, kv_type;
     uint64_t model;
     uint32_t n_layer, n_head_kv, head_dim, window;
-    uint32_t pos, low;        /* positions 0 .. pos - 1, in rings low .. pos - 1 */
-    uint32_t aside;           /* rows before this one are kept aside; 0: none */
-    uint32_t sampler;         /* bytes */
-    uint64_t bytes;           /* of all */
+    uint32_t pos, low; /* positions 0 .. pos - 1, in rings low .. pos - 1 */
+    uint32_t aside;    /* rows before this one are kept aside; 0: none */
+    uint32_t sampler;  /* bytes */
+    uint64_t bytes;    /* of all */
 } gw_state_header;
 
 /* A state that is being written or read, in pieces through a window. */
@@ -36,9 +36,9 @@ typedef struct {
     gw_state_of of;
     gw_state_header head;
     int phase;
-    uint32_t layer, plane, at;   /* of the next row */
+    uint32_t layer, plane, at; /* of the next row */
     uint64_t hash;
-    uint8_t *window;             /* NULL: nothing is under way */
+    uint8_t *window; /* NULL: nothing is under way */
     size_t size, used;
     bool reads;
 } gw_state_io;
@@ -55,7 +55,7 @@ size_t gw_state_next(gw_state_io *io);
 
 /* Begins to read a state of so many bytes. 0 or GW_E_NO_MEMORY. */
 int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes);
-size_t gw_state_room(const gw_state_io *io);   /* at window + used */
+size_t gw_state_room(const gw_state_io *io); /* at window + used */
 /* Takes n bytes that were put there. Returns 1: more; 0: restored; GW_E_BAD_SAVED: rejected, and if the header had been
  * accepted the cache is empty. */
 int gw_state_commit(gw_state_io *io, size_t n);

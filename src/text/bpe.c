@@ -43,7 +43,7 @@ static bool insert(gw_bpe *b, uint32_t i) {
     const gw_merge *m = &b->merges[i];
     uint32_t home = hash_pair(m->left, m->right) & b->slot_mask, at;
     b->reach = MOST_REACH;
-    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true;   /* said twice: the first one counts */
+    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* said twice: the first one counts */
     if (((at - home) & b->slot_mask) > MOST_REACH) return false;
     b->slots[at] = i + 1;
     return true;
@@ -91,8 +91,7 @@ static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
         if (!read_merge(v, text, &b->merges[i]))
             return gw_fail(e, GW_E_BAD_TOKENIZER, "merge %u\ntwo pieces that make a third\n%s", i, shown);
         if (!may_make(v, b->merges[i].made)) b->merges[i].made = GW_NO_PIECE;
-        if (!insert(b, i))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "merge %u\nbelow 256 collisions of hashes\nmore", i);
+        if (!insert(b, i)) return gw_fail(e, GW_E_BAD_TOKENIZER, "merge %u\nbelow 256 collisions of hashes\nmore", i);
         text += len + 1;
     }
     return 0;

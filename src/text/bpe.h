@@ -12,14 +12,14 @@ typedef struct {
 } gw_merge;
 
 typedef struct {
-    gw_buffer in_merges;   /* "left right", each ended by 0; freed by make */
+    gw_buffer in_merges; /* "left right", each ended by 0; freed by make */
     gw_split split;
-    bool whole_words;      /* a word that is a piece is that piece, whatever its merges (llama-bpe) */
+    bool whole_words; /* a word that is a piece is that piece, whatever its merges (llama-bpe) */
     void *block;
     size_t block_size;
-    gw_merge *merges;      /* [n] best first; what may not be made has made = GW_NO_PIECE */
+    gw_merge *merges; /* [n] best first; what may not be made has made = GW_NO_PIECE */
     uint32_t n;
-    uint32_t *slots;       /* [slot_mask + 1] number of the merge + 1, 0 for none; by its pair */
+    uint32_t *slots; /* [slot_mask + 1] number of the merge + 1, 0 for none; by its pair */
     uint32_t slot_mask, reach;
 } gw_bpe;
 

@@ -15,8 +15,8 @@ static int read_head(gw_grammar *g, size_t n, gw_error *e) {
     const gw_grammar_header *h = g->head = (const gw_grammar_header *)g->words;
     if (h->magic != MAGIC) return wrong(e, "magic number", "GWG1", h->magic);
     if (h->version != VERSION) return wrong(e, "version", "1", h->version);
-    uint64_t words = HEAD + (uint64_t)h->n_nodes + 2 * (uint64_t)h->n_spans + 2 * (uint64_t)h->n_states
-                   + 3 * (uint64_t)h->n_edges + h->n_rules + 3 * (uint64_t)h->n_loops + h->n_members;
+    uint64_t words = HEAD + (uint64_t)h->n_nodes + 2 * (uint64_t)h->n_spans + 2 * (uint64_t)h->n_states +
+                     3 * (uint64_t)h->n_edges + h->n_rules + 3 * (uint64_t)h->n_loops + h->n_members;
     if (h->size != n || words != n) return wrong(e, "size", "as many words as its counts say", (uint32_t)n);
     g->node_ends = g->words + HEAD;
     g->spans = (const gw_byte_span *)(g->node_ends + h->n_nodes);
@@ -77,10 +77,12 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
     if (kind == GW_CALL && g->rules[edge->label] == GW_NEVER) return wrong(e, "rule", "one with states", edge->label);
     if (edge->to >= g->head->n_states) return wrong(e, "state behind an edge", "one that is there", edge->to);
     uint32_t into = gw_loop_of(g, edge->to);
-    bool fits = act == GW_KEEP ? !loop || into == loop : act == GW_NEXT ? loop && into == loop && !members
-              : act == GW_EXIT ? loop && !members : act == GW_MORE && members;
+    bool fits = act == GW_KEEP   ? !loop || into == loop
+                : act == GW_NEXT ? loop && into == loop && !members
+                : act == GW_EXIT ? loop && !members
+                                 : act == GW_MORE && members;
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
-    else if (members || g->loops[into].members) fits = fits && into == loop;   /* a member set belongs to its loop */
+    else if (members || g->loops[into].members) fits = fits && into == loop; /* a member set belongs to its loop */
     return fits ? 0 : wrong(e, "act of an edge", "one that fits its loop", act);
 }
 
@@ -100,7 +102,9 @@ static int check_states(const gw_grammar *g, uint32_t n_vocab, gw_error *e) {
 
 /* --- left recursion -------------------------------------------------------------------------------- */
 
-typedef struct { uint32_t rule, edge; } visited;   /* edge: the next one to look at */
+typedef struct {
+    uint32_t rule, edge;
+} visited; /* edge: the next one to look at */
 enum { OPEN = 1, DONE = 2 };
 
 /* Searches the rules that a rule can start with, depth first. */

@@ -19,33 +19,39 @@
 
 #include "base/base.h"
 
-enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 };   /* kinds of edges */
+enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
 /* What an edge does with the register: nothing; start the next round; leave the loop; add a member; check that another
  * member fits. */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
-enum { GW_GRAMMAR_WORDS = 1 << 21 };   /* at most: 8 MB */
+enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* at most: 8 MB */
 
 typedef struct {
-    uint32_t magic, version;   /* "GWG1", 1 */
-    uint32_t size;             /* words of the whole */
+    uint32_t magic, version; /* "GWG1", 1 */
+    uint32_t size;           /* words of the whole */
     uint32_t n_nodes, n_spans, n_states, n_edges, n_rules, n_loops, n_members;
-    uint32_t start;            /* a rule, GW_NEVER: none */
-    uint32_t empty;            /* whether the empty text is complete */
+    uint32_t start; /* a rule, GW_NEVER: none */
+    uint32_t empty; /* whether the empty text is complete */
 } gw_grammar_header;
 
-typedef struct { uint32_t how, label, to; } gw_edge;
-typedef struct { uint32_t bytes, to; } gw_byte_span;
-typedef struct { uint32_t min, max, members; } gw_loop;
+typedef struct {
+    uint32_t how, label, to;
+} gw_edge;
+typedef struct {
+    uint32_t bytes, to;
+} gw_byte_span;
+typedef struct {
+    uint32_t min, max, members;
+} gw_loop;
 
 typedef struct {
-    uint32_t *words;           /* owned; the other pointers point into it */
+    uint32_t *words; /* owned; the other pointers point into it */
     const gw_grammar_header *head;
     const uint32_t *node_ends, *state_ends, *states, *rules, *members;
     const gw_byte_span *spans;
     const gw_edge *edges;
     const gw_loop *loops;
-    uint32_t *first_member;    /* [n_loops] */
+    uint32_t *first_member; /* [n_loops] */
 } gw_grammar;
 
 /* Copies the bytes. n_vocab bounds the tokens that edges may name. Returns 0 or a coded error; then there is nothing to

@@ -33,8 +33,8 @@ static inline int gw_ids_add(gw_ids *to, int32_t id) {
 /* One symbol of the word: text[start .. start of next). */
 typedef struct {
     uint32_t start, prev, next;
-    int32_t id;     /* of the symbol, or GW_NO_PIECE */
-    int32_t join;   /* what it would make with the next symbol, or GW_NO_PIECE */
+    int32_t id;   /* of the symbol, or GW_NO_PIECE */
+    int32_t join; /* what it would make with the next symbol, or GW_NO_PIECE */
 } gw_symbol;
 
 /* keys is a heap with the smallest key on top. A key is the order of the pair and, below it, the left symbol: so ties
@@ -42,9 +42,9 @@ typedef struct {
  * `join`, and is dropped when it comes up. */
 typedef struct {
     const uint8_t *text;
-    gw_symbol *symbols;    /* [n + 1]: the last one only marks the end */
-    uint64_t *keys;        /* at most 2 n: n - 1 at first, and one more by each of n - 1 joins */
-    uint8_t *copy;         /* [copied] for a text that must be changed first */
+    gw_symbol *symbols; /* [n + 1]: the last one only marks the end */
+    uint64_t *keys;     /* at most 2 n: n - 1 at first, and one more by each of n - 1 joins */
+    uint8_t *copy;      /* [copied] for a text that must be changed first */
     uint32_t n;
     size_t n_keys;
 } gw_word;
@@ -72,7 +72,7 @@ uint64_t gw_word_pop(gw_word *w);
 typedef int32_t gw_look(const void *joiner, const gw_word *w, uint32_t i);
 /* Smaller for what is joined first. */
 typedef uint32_t gw_order(const void *joiner, int32_t join);
-typedef int32_t gw_made(const void *joiner, int32_t join);   /* the id of the joined symbol */
+typedef int32_t gw_made(const void *joiner, int32_t join); /* the id of the joined symbol */
 
 #define GW_INLINE static inline __attribute__((always_inline))
 

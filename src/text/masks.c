@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { NODES_PER_STEP = 16 };   /* of a tree */
+enum { NODES_PER_STEP = 16 }; /* of a tree */
 /* A rule that may end anywhere exits at each node that has children; below one of them, a rule that may end anywhere
  * exits again, in a smaller tree. Gemma's vocabulary has 588,000 nodes, and at most 800,000 exits. */
 enum { FEW_EXITS = 1 << 16 };
@@ -11,11 +11,11 @@ enum { FEW_EXITS = 1 << 16 };
 
 /* What is known of a DFA state, in the block. */
 typedef struct {
-    uint32_t n;           /* words of tokens: ids, or, if bits, a mask */
+    uint32_t n; /* words of tokens: ids, or, if bits, a mask */
     bool bits;
     uint32_t n_exits;
-    uint32_t plain;       /* gw_plain_length; 0: no plain tokens besides */
-    uint32_t tokens[];    /* [n], then the exits */
+    uint32_t plain;    /* gw_plain_length; 0: no plain tokens besides */
+    uint32_t tokens[]; /* [n], then the exits */
 } memo;
 
 static memo *memo_of(const gw_mask_builder *b, uint32_t state) { return (memo *)(b->d->words + b->d->memo[state]); }
@@ -24,8 +24,8 @@ static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 3
 
 /* Collects garbage (states.h). In use are the items, the returns, and states [first, last) of the path. */
 static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
-    return gw_dfa_collect(b->d, &(gw_roots){ b->items, b->n_items, b->returns, b->n_returns, b->path + first,
-                                             last - first });
+    return gw_dfa_collect(b->d,
+                          &(gw_roots){ b->items, b->n_items, b->returns, b->n_returns, b->path + first, last - first });
 }
 
 static int too_ambiguous(const gw_mask_builder *b, const char *what, int most) {

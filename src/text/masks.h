@@ -10,18 +10,18 @@ enum { GW_MOST_RETURNS = 1 << 10 };
 typedef struct {
     gw_dfa *d;
     const gw_trie *trie;
-    gw_item *items;       /* [n_items] of the text so far; a collection renames them */
+    gw_item *items; /* [n_items] of the text so far; a collection renames them */
     uint32_t n_items;
-    uint32_t *ids;        /* [n_vocab] tokens that a walk found */
+    uint32_t *ids; /* [n_vocab] tokens that a walk found */
     uint32_t n_ids;
-    uint32_t *exits;      /* [most_exits] nodes where a walk reached the bottom, some with IN_ODD */
+    uint32_t *exits; /* [most_exits] nodes where a walk reached the bottom, some with IN_ODD */
     uint32_t n_exits, most_exits;
-    gw_return *returns;   /* [GW_MOST_RETURNS] where texts continue below the bottom */
+    gw_return *returns; /* [GW_MOST_RETURNS] where texts continue below the bottom */
     uint32_t n_returns;
-    uint16_t *path;       /* [longest + 1] the DFA state at each depth of a walk */
+    uint16_t *path; /* [longest + 1] the DFA state at each depth of a walk */
     gw_plain plain;
-    bool fresh;           /* the mask is uninitialised */
-    uint32_t found;       /* DFA states whose tokens were computed */
+    bool fresh;     /* the mask is uninitialised */
+    uint32_t found; /* DFA states whose tokens were computed */
 } gw_mask_builder;
 
 void gw_mask_builder_take(gw_mask_builder *b, gw_arena *a, const gw_trie *trie, const gw_grammar *g);

@@ -11,11 +11,11 @@ struct gw_matcher {
     gw_mask_builder masks;
     gw_words words;
     gw_error *error;
-    gw_item *items;       /* [n] of GW_MOST_ITEMS, a mask sorts them by their stacks */
-    gw_item *next;        /* scratch of the same size */
+    gw_item *items; /* [n] of GW_MOST_ITEMS, a mask sorts them by their stacks */
+    gw_item *next;  /* scratch of the same size */
     uint32_t n;
     bool complete, ended;
-    uint32_t *mask;       /* [words] */
+    uint32_t *mask; /* [words] */
     size_t size;
 };
 
@@ -41,7 +41,7 @@ static int no_room(gw_matcher *m) {
     return gw_fail(m->error, GW_E_BAD_FORMAT, "memory of one grammar\nat most %u bytes\nmore", GW_STATES_WORDS * 4);
 }
 
-enum { NO = 0, YES = 1 };   /* besides GW_FULL and errors below 0 */
+enum { NO = 0, YES = 1 }; /* besides GW_FULL and errors below 0 */
 
 /* Steps the items by bytes, into d.set. */
 static int walk_bytes(gw_matcher *m, const uint8_t *p, size_t n) {
@@ -164,7 +164,7 @@ static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->n; i++) {
         if (!(m->items[i].node & GW_AT_TOKEN)) continue;
         uint32_t id = m->items[i].node & ~GW_AT_TOKEN;
-        int how = walk_token(m, (int32_t)id);   /* may lead nowhere */
+        int how = walk_token(m, (int32_t)id); /* may lead nowhere */
         if (how == YES) set_bit(m->mask, id);
         else if (how != NO) return how;
     }
@@ -184,7 +184,7 @@ static int try_mask(gw_matcher *m) {
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_twins; i++)
         if (m->mask[t->twins[i].as / 32] >> t->twins[i].as % 32 & 1) set_bit(m->mask, t->twins[i].id);
-    int bad = mask_tokens(m);   /* after the twins, because these do not stand for their text */
+    int bad = mask_tokens(m); /* after the twins, because these do not stand for their text */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 
@@ -236,7 +236,7 @@ int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     size_t n = 0;
     for (int byte; n < cap && m->d.work > ENOUGH && (byte = only_byte(m, m->next, count, ends)) >= 0; n++) {
         int bad = forward(m, &count, (uint32_t)byte);
-        if (bad == GW_FULL) break;   /* the bytes so far are right */
+        if (bad == GW_FULL) break; /* the bytes so far are right */
         if (bad) return bad;
         out[n] = (char)byte;
         ends = m->d.set->ends;

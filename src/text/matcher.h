@@ -61,21 +61,21 @@ typedef struct {
  * later calls use as well. */
 gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error *e);
 void gw_matcher_free(gw_matcher *m);
-size_t gw_matcher_bytes(const gw_matcher *m);      /* heap it holds */
-uint32_t gw_matcher_found(const gw_matcher *m);    /* memos computed so far */
+size_t gw_matcher_bytes(const gw_matcher *m);   /* heap it holds */
+uint32_t gw_matcher_found(const gw_matcher *m); /* memos computed so far */
 
 /* These return a coded error below 0. After an error or a 0, the matcher is unchanged. */
 int gw_matcher_reset(gw_matcher *m);
-int gw_matcher_accept(gw_matcher *m, int32_t id);                             /* 1: accepted; 0: not allowed */
-int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n);        /* the same for bytes */
-int gw_matcher_allows(gw_matcher *m, int32_t id);                             /* 1 or 0 */
-bool gw_matcher_complete(const gw_matcher *m);     /* the text so far is complete */
-bool gw_matcher_finished(const gw_matcher *m);     /* it is, and nothing can follow */
-bool gw_matcher_ended(const gw_matcher *m);        /* a token that ends texts was accepted: nothing is allowed */
+int gw_matcher_accept(gw_matcher *m, int32_t id);                      /* 1: accepted; 0: not allowed */
+int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n); /* the same for bytes */
+int gw_matcher_allows(gw_matcher *m, int32_t id);                      /* 1 or 0 */
+bool gw_matcher_complete(const gw_matcher *m);                         /* the text so far is complete */
+bool gw_matcher_finished(const gw_matcher *m);                         /* it is, and nothing can follow */
+bool gw_matcher_ended(const gw_matcher *m); /* a token that ends texts was accepted: nothing is allowed */
 
 /* Returns the bits of the tokens that are allowed, valid until the next call; NULL with an error. */
 const uint32_t *gw_matcher_mask(gw_matcher *m);
-const uint32_t *gw_matcher_bits(const gw_matcher *m);   /* their buffer, whatever it contains */
+const uint32_t *gw_matcher_bits(const gw_matcher *m); /* their buffer, whatever it contains */
 /* Writes at most cap bytes that must come next in every text. Returns their number. */
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap);
 /* Whether a token may begin inside text[0..n), whose last `forced` bytes must come next, and extend beyond it as the

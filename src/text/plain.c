@@ -49,11 +49,11 @@ static bool covers_second(const gw_grammar *g, const uint32_t *nodes, uint32_t n
 }
 
 static bool covers_plain(const gw_grammar *g, const uint32_t *p, uint32_t n) {
-    return covers(g, p, n, 0x23, 0x5B, 0) && covers(g, p, n, 0x20, 0x21, 0) && covers(g, p, n, 0x5D, 0x7F, 0)
-        && covers(g, p, n, 0xC2, 0xDF, 1) && covers_second(g, p, n, 0xE0, 0xA0, 0xBF, 1)
-        && covers(g, p, n, 0xE1, 0xEC, 2) && covers_second(g, p, n, 0xED, 0x80, 0x9F, 1)
-        && covers(g, p, n, 0xEE, 0xEF, 2) && covers_second(g, p, n, 0xF0, 0x90, 0xBF, 2)
-        && covers(g, p, n, 0xF1, 0xF3, 3) && covers_second(g, p, n, 0xF4, 0x80, 0x8F, 2);
+    return covers(g, p, n, 0x23, 0x5B, 0) && covers(g, p, n, 0x20, 0x21, 0) && covers(g, p, n, 0x5D, 0x7F, 0) &&
+           covers(g, p, n, 0xC2, 0xDF, 1) && covers_second(g, p, n, 0xE0, 0xA0, 0xBF, 1) &&
+           covers(g, p, n, 0xE1, 0xEC, 2) && covers_second(g, p, n, 0xED, 0x80, 0x9F, 1) &&
+           covers(g, p, n, 0xEE, 0xEF, 2) && covers_second(g, p, n, 0xF0, 0x90, 0xBF, 2) &&
+           covers(g, p, n, 0xF1, 0xF3, 3) && covers_second(g, p, n, 0xF4, 0x80, 0x8F, 2);
 }
 
 static bool avoids_plain(const gw_grammar *g, uint32_t node) {
@@ -77,8 +77,7 @@ static int does_with_plain(gw_plain *p, uint32_t node) {
 /* Whether an edge reads characters without counting them. */
 static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     if (gw_edge_kind(e) != GW_BYTES) return false;
-    return gw_edge_act(e) == GW_KEEP
-        || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
+    return gw_edge_act(e) == GW_KEEP || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
 }
 
 /* Whether all plain characters lead from a state to states that are not known to fail. */
@@ -102,7 +101,7 @@ static bool is_total(gw_plain *p, uint32_t state) {
     p->total[state] = ASKED;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = p->asked[i];
-        if (!leads_on(p, from)) {   /* final: `total` only shrinks */
+        if (!leads_on(p, from)) { /* final: `total` only shrinks */
             p->total[from] = NO;
             continue;
         }

@@ -5,13 +5,13 @@
 
 #include "text/states.h"
 
-enum { GW_MOST_TOTAL = 2048 };   /* grammar states that one question looks at */
+enum { GW_MOST_TOTAL = 2048 }; /* grammar states that one question looks at */
 
 typedef struct {
     const gw_dfa *d;
-    uint8_t *spelling;    /* [nodes] what a spelling does with plain characters; 0: unknown */
-    uint8_t *total;       /* [states] whether plain characters lead on from a state for ever; 0: unknown */
-    uint32_t *asked;      /* [GW_MOST_TOTAL] scratch: states */
+    uint8_t *spelling; /* [nodes] what a spelling does with plain characters; 0: unknown */
+    uint8_t *total;    /* [states] whether plain characters lead on from a state for ever; 0: unknown */
+    uint32_t *asked;   /* [GW_MOST_TOTAL] scratch: states */
 } gw_plain;
 
 void gw_plain_take(gw_plain *p, gw_arena *a, const gw_grammar *g);

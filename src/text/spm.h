@@ -6,13 +6,13 @@
 
 #include "text/bpe.h"
 typedef struct {
-    uint8_t *pairs;        /* filter of the character pairs inside normal pieces, one bit each */
-    uint32_t pair_mask;    /* bits - 1; 0: no filter */
-    uint32_t max_normal;   /* bytes of the longest normal piece */
-    const gw_bpe *merges;  /* NULL: by score */
+    uint8_t *pairs;       /* filter of the character pairs inside normal pieces, one bit each */
+    uint32_t pair_mask;   /* bits - 1; 0: no filter */
+    uint32_t max_normal;  /* bytes of the longest normal piece */
+    const gw_bpe *merges; /* NULL: by score */
 } gw_spm;
 
-int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges);   /* 0 or GW_E_NO_MEMORY */
+int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges); /* 0 or GW_E_NO_MEMORY */
 void gw_spm_free(gw_spm *s);
 size_t gw_spm_bytes(const gw_spm *s);
 

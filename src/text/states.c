@@ -4,13 +4,20 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 };   /* chains */
+enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* chains */
 enum { CHAINS = 1 << 13, SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 8 };
 
 /* Entries of the block, besides gw_stack. */
-typedef struct { gw_link link; uint32_t loop, taken, bits[]; } member_set;
-typedef struct { gw_link link; uint32_t number, n, flags; gw_item items[]; } dfa_state;   /* items are sorted */
+typedef struct {
+    gw_link link;
+    uint32_t loop, taken, bits[];
+} member_set;
+typedef struct {
+    gw_link link;
+    uint32_t number, n, flags;
+    gw_item items[];
+} dfa_state; /* items are sorted */
 #define WORDS(type) (sizeof(type) / sizeof(uint32_t))
 
 static uint32_t mix(uint32_t h, uint32_t x) {
@@ -154,7 +161,7 @@ static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) 
     if (set) memcpy(s, set_at(d, set), size * sizeof(uint32_t));
     else memset(s, 0, size * sizeof(uint32_t));
     s->loop = loop;
-    s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min;   /* no higher than it matters */
+    s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min; /* no higher than it matters */
     s->bits[i / 32] |= 1u << i % 32;
     return intern_set(d, at, size);
 }
@@ -178,10 +185,8 @@ static bool apply_register(gw_dfa *d, uint32_t state, const gw_edge *e, uint32_t
         if (!may_take(d, loop, *reg, gw_edge_member(e))) return false;
         *reg = with_member(d, loop, *reg, gw_edge_member(e));
         return true;
-    case GW_MORE:
-        return may_take_any(d, loop, *reg);
-    default:
-        return true;
+    case GW_MORE: return may_take_any(d, loop, *reg);
+    default: return true;
     }
 }
 
@@ -262,8 +267,8 @@ int gw_set_add(gw_dfa *d, gw_item item) {
 
 /* A call at the end of a rule needs no frame: right recursion does not grow the stack. */
 static bool is_tail(const gw_dfa *d, uint32_t state) {
-    return gw_first(d->g->state_ends, state) == d->g->state_ends[state] && gw_accepts(d->g, state)
-        && !gw_loop_of(d->g, state);
+    return gw_first(d->g->state_ends, state) == d->g->state_ends[state] && gw_accepts(d->g, state) &&
+           !gw_loop_of(d->g, state);
 }
 
 static int push(gw_dfa *d, gw_frame frame) {
@@ -369,8 +374,9 @@ uint32_t gw_dfa_state(gw_dfa *d) {
     uint32_t flags = (set->n ? GW_STATE_GOES : 0) | (set->ends ? GW_STATE_ENDS : 0);
     for (uint32_t at = *chain_of(d, STATES, hash); at; at = state_at(d, at)->link.next) {
         const dfa_state *other = state_at(d, at);
-        if (other->link.hash == hash && other->n == set->n && other->flags == flags
-            && !memcmp(other->items, set->items, size)) return other->number;
+        if (other->link.hash == hash && other->n == set->n && other->flags == flags &&
+            !memcmp(other->items, set->items, size))
+            return other->number;
     }
     if (d->n_states == GW_MOST_STATES) return 0;
     uint32_t at = gw_dfa_take(d, WORDS(dfa_state) + set->n * WORDS(gw_item));
@@ -453,7 +459,7 @@ int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e) {
     d->error = e;
     d->work = GW_MOST_WORK;
     d->size = GW_STATES_WORDS;
-    d->stamp = GW_NEVER;   /* the first gw_set_clear clears the hash tables */
+    d->stamp = GW_NEVER; /* the first gw_set_clear clears the hash tables */
     empty(d);
     return 0;
 }
@@ -476,14 +482,20 @@ size_t gw_dfa_bytes(const gw_dfa *d) {
  * is VISITED and its number meanwhile. */
 #define VISITED 0x80000000u
 
-typedef struct { uint32_t to, reg, below, set_size; } saved_frame;   /* below: a stack's number; the set follows */
-typedef struct { uint32_t n, flags; } saved_state;                    /* items follow: a node and a frame each */
-typedef struct { uint32_t stack, next; } unfinished;                  /* next: the frame to look at */
+typedef struct {
+    uint32_t to, reg, below, set_size;
+} saved_frame; /* below: a stack's number; the set follows */
+typedef struct {
+    uint32_t n, flags;
+} saved_state; /* items follow: a node and a frame each */
+typedef struct {
+    uint32_t stack, next;
+} unfinished; /* next: the frame to look at */
 
 typedef struct {
     gw_dfa *d;
-    gw_buffer out;        /* stacks, each behind those below it; then the roots */
-    gw_buffer open;       /* unfinished stacks of the depth-first search */
+    gw_buffer out;  /* stacks, each behind those below it; then the roots */
+    gw_buffer open; /* unfinished stacks of the depth-first search */
     uint32_t n_stacks;
     bool failed;
 } writer;
@@ -567,7 +579,7 @@ static void put_roots(writer *w, const gw_roots *r) {
 typedef struct {
     gw_dfa *d;
     const uint32_t *at;
-    uint32_t *stacks;     /* by number, from 1 */
+    uint32_t *stacks; /* by number, from 1 */
     bool full;
 } reader;
 

@@ -7,72 +7,86 @@
 #include "text/grammar.h"
 
 enum {
-    GW_MOST_ITEMS = 8192,        /* of one set */
-    GW_MOST_STATES = 65000,      /* DFA states at a time */
-    GW_MOST_FRAMES = 4096,       /* of one stack node */
-    GW_STATES_WORDS = 5 << 20,   /* 20 MB */
-    GW_MOST_WORK = 1 << 22,      /* steps of one call: items looked at, frames joined; a fraction of a second */
+    GW_MOST_ITEMS = 8192,      /* of one set */
+    GW_MOST_STATES = 65000,    /* DFA states at a time */
+    GW_MOST_FRAMES = 4096,     /* of one stack node */
+    GW_STATES_WORDS = 5 << 20, /* 20 MB */
+    GW_MOST_WORK = 1 << 22,    /* steps of one call: items looked at, frames joined; a fraction of a second */
 };
 #define GW_AT_TOKEN 0x80000000u
 
 /* A state, GW_NEVER for the bottom; its rule's register, a count of rounds or the offset of a member set; and the
  * offset of the gw_stack that the rule returns to. */
-typedef struct { uint32_t to, reg, below; } gw_frame;
+typedef struct {
+    uint32_t to, reg, below;
+} gw_frame;
 /* A node of a spelling, or GW_AT_TOKEN and an id, and the frame that the end of the spelling leads to. */
-typedef struct { uint32_t node; gw_frame frame; } gw_item;
+typedef struct {
+    uint32_t node;
+    gw_frame frame;
+} gw_item;
 
-typedef struct { uint32_t next, hash; } gw_link;   /* of a hash chain in the block */
+typedef struct {
+    uint32_t next, hash;
+} gw_link; /* of a hash chain in the block */
 
 /* A node of the graph-structured stack. */
 typedef struct {
     gw_link link;
     uint32_t n;
-    uint32_t memo;               /* of one frame: the DFA state that begins there on the bottom, 0: unknown */
-    gw_frame frames[];           /* [n] sorted */
+    uint32_t memo;     /* of one frame: the DFA state that begins there on the bottom, 0: unknown */
+    gw_frame frames[]; /* [n] sorted */
 } gw_stack;
 
 /* An NFA set under construction. */
 typedef struct {
     gw_item items[GW_MOST_ITEMS];
     uint32_t n;
-    bool ends;                   /* the bottom was reached */
+    bool ends; /* the bottom was reached */
 } gw_set;
 
-enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 };             /* DFA states: not known yet; the empty set */
-enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 };             /* flags: it has items; the bottom was reached */
-enum { GW_FULL = 2 };            /* the block is full: collect and retry. 0 is success, errors are negative */
+enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 }; /* DFA states: not known yet; the empty set */
+enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 }; /* flags: it has items; the bottom was reached */
+enum { GW_FULL = 2 }; /* the block is full: collect and retry. 0 is success, errors are negative */
 
-typedef struct { uint32_t stamp, index; } gw_item_slot;
-typedef struct { uint32_t stamp; gw_frame frame; } gw_seen;
+typedef struct {
+    uint32_t stamp, index;
+} gw_item_slot;
+typedef struct {
+    uint32_t stamp;
+    gw_frame frame;
+} gw_seen;
 
 typedef struct {
     const gw_grammar *g;
-    uint32_t *words;             /* the block */
+    uint32_t *words; /* the block */
     uint32_t used, size;
     gw_error *error;
-    uint32_t bottom;             /* the stack of a rule that is looked at alone, and of a whole text */
-    uint32_t work;               /* steps left; the caller sets it */
-    uint32_t *chains[3];         /* hash tables: stacks, member sets, DFA states */
+    uint32_t bottom;     /* the stack of a rule that is looked at alone, and of a whole text */
+    uint32_t work;       /* steps left; the caller sets it */
+    uint32_t *chains[3]; /* hash tables: stacks, member sets, DFA states */
     uint32_t n_states;
-    uint32_t *entry;             /* [GW_MOST_STATES] offset of the DFA state */
-    uint32_t *table;             /* [GW_MOST_STATES] offset of its 256 next states (16 bits each), 0: not made yet */
-    uint32_t *memo;              /* [GW_MOST_STATES] offset of what masks.c knows of it, 0: nothing yet */
-    uint8_t *flags;              /* [GW_MOST_STATES] */
-    gw_set *set;                 /* the set under construction */
-    gw_item_slot *slots;         /* hash table of its items */
-    gw_seen *seen;               /* hash table of what its closure has visited */
-    uint32_t stamp;              /* entries of both with another stamp are empty */
-    gw_frame *pending;           /* [n_pending] what the closure has to visit */
+    uint32_t *entry;     /* [GW_MOST_STATES] offset of the DFA state */
+    uint32_t *table;     /* [GW_MOST_STATES] offset of its 256 next states (16 bits each), 0: not made yet */
+    uint32_t *memo;      /* [GW_MOST_STATES] offset of what masks.c knows of it, 0: nothing yet */
+    uint8_t *flags;      /* [GW_MOST_STATES] */
+    gw_set *set;         /* the set under construction */
+    gw_item_slot *slots; /* hash table of its items */
+    gw_seen *seen;       /* hash table of what its closure has visited */
+    uint32_t stamp;      /* entries of both with another stamp are empty */
+    gw_frame *pending;   /* [n_pending] what the closure has to visit */
     uint32_t n_pending;
-    gw_frame *joined;            /* scratch for joining stacks */
+    gw_frame *joined; /* scratch for joining stacks */
 } gw_dfa;
 
 int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e);
 void gw_dfa_free(gw_dfa *d);
-size_t gw_dfa_bytes(const gw_dfa *d);   /* heap it holds */
+size_t gw_dfa_bytes(const gw_dfa *d); /* heap it holds */
 
 /* A DFA state, and the stack on which it stands. */
-typedef struct { uint32_t state, stack; } gw_return;
+typedef struct {
+    uint32_t state, stack;
+} gw_return;
 /* What a collection keeps. */
 typedef struct {
     gw_item *items;
@@ -93,7 +107,7 @@ uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 void gw_set_clear(gw_dfa *d);
 int gw_set_enter(gw_dfa *d, gw_frame frame);
 int gw_set_add(gw_dfa *d, gw_item item);
-int gw_set_begin(gw_dfa *d);       /* clears it, and enters the first rule */
+int gw_set_begin(gw_dfa *d); /* clears it, and enters the first rule */
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte);
 int gw_set_token(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t id);
 

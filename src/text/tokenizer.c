@@ -10,7 +10,7 @@
 struct gw_tokenizer {
     gw_vocabulary v;
     gw_verbatim verbatim;
-    gw_spm spm;           /* one of these two */
+    gw_spm spm; /* one of these two */
     gw_bpe bpe;
     bool space_prefix;
     gw_scratch scratch;
@@ -65,7 +65,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     const gw_bpe *by = merges ? &t->bpe : NULL;
     if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_verbatim_make(&t->verbatim, &t->v)))
         code = gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer's tables");
-    if (code) t->v.n = 0;   /* unusable: every later call fails */
+    if (code) t->v.n = 0; /* unusable: every later call fails */
     return code;
 }
 
@@ -77,8 +77,8 @@ enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
 /* Whether a character begins there that is a blank in no alphabet. The others are U+0085, U+00A0, U+1680, U+180E,
  * U+2000 to U+205F and U+3000, and some that are none are taken for one. */
 static bool no_blank(const uint8_t *p) {
-    bool two = p[0] == 0xC2 || (p[0] > 0xE0 && p[0] < 0xE4), safe = p[1] > 0x81 && p[1] != 0x85 && p[1] != 0x9A
-        && p[1] != 0xA0;
+    bool two = p[0] == 0xC2 || (p[0] > 0xE0 && p[0] < 0xE4),
+         safe = p[1] > 0x81 && p[1] != 0x85 && p[1] != 0x9A && p[1] != 0xA0;
     return (p[0] > 0x20 && p[0] < 0x7F) || (p[0] > 0xC1 && p[0] < 0xF5 && (!two || safe));
 }
 
@@ -132,7 +132,8 @@ int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap
     if (!t->v.n) return gw_fail(e, code, "tokenising\na finished tokenizer\nnone");
     if (len > MOST_TEXT) return gw_fail(e, code, "text to tokenise\nat most %d bytes\n%zu bytes", MOST_TEXT, len);
     if (code == GW_E_BAD_COUNT)
-        return gw_fail(e, code, "text to tokenise\nat most %d characters that nothing parts\nmore, in a text of %zu bytes",
+        return gw_fail(e, code,
+                       "text to tokenise\nat most %d characters that nothing parts\nmore, in a text of %zu bytes",
                        GW_MAX_WORD, len);
     if (code == GW_E_BAD_OPTION) return gw_fail(e, code, "tokenising\nroom for all ids\nroom for %zu", cap);
     return gw_fail(e, code, "tokenising\nmemory for %zu bytes of text\n%s", len, gw_error_name(code));
@@ -160,16 +161,16 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
 static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
     if (!in_range(t, before)) return true;
     int type = t->v.types[before];
-    return type == GW_TOKEN_USER || type == GW_TOKEN_CONTROL
-        || (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
+    return type == GW_TOKEN_USER || type == GW_TOKEN_CONTROL ||
+           (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
 }
 
 /* Whether the token's text begins with a blank that encoding may have put: no verbatim piece's does. */
 static bool starts_blank(const gw_tokenizer *t, int32_t id) {
     int type = t->v.types[id];
     if (type == GW_TOKEN_BYTE) return gw_byte_value(&t->v, (uint32_t)id) == ' ';
-    return type == GW_TOKEN_NORMAL && gw_piece_len(&t->v, (uint32_t)id)
-        && t->v.text[gw_piece_begin(&t->v, (uint32_t)id)] == ' ';
+    return type == GW_TOKEN_NORMAL && gw_piece_len(&t->v, (uint32_t)id) &&
+           t->v.text[gw_piece_begin(&t->v, (uint32_t)id)] == ' ';
 }
 
 int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap) {
@@ -180,9 +181,7 @@ int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id,
     return len - 1;
 }
 
-int gw_tokenizer_type(const gw_tokenizer *t, int32_t id) {
-    return in_range(t, id) ? t->v.types[id] : GW_E_BAD_TOKEN;
-}
+int gw_tokenizer_type(const gw_tokenizer *t, int32_t id) { return in_range(t, id) ? t->v.types[id] : GW_E_BAD_TOKEN; }
 
 float gw_tokenizer_score(const gw_tokenizer *t, int32_t id) {
     return in_range(t, id) && t->v.scores ? t->v.scores[id] : 0.0f;
@@ -197,6 +196,6 @@ uint32_t gw_tokenizer_size(const gw_tokenizer *t) { return t->v.n; }
 const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t) { return &t->v; }
 
 size_t gw_tokenizer_bytes(const gw_tokenizer *t) {
-    return sizeof *t + gw_vocabulary_bytes(&t->v) + t->verbatim.size + gw_spm_bytes(&t->spm) + gw_bpe_bytes(&t->bpe)
-         + t->scratch.size;
+    return sizeof *t + gw_vocabulary_bytes(&t->v) + t->verbatim.size + gw_spm_bytes(&t->spm) + gw_bpe_bytes(&t->bpe) +
+           t->scratch.size;
 }

@@ -15,7 +15,7 @@ typedef struct gw_tokenizer gw_tokenizer;
  * the rest begins with gw_tokenizer_taken's byte, and CONTINUES if that is not 0. */
 enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 };
 
-gw_tokenizer *gw_tokenizer_new(void);                 /* NULL if no memory */
+gw_tokenizer *gw_tokenizer_new(void); /* NULL if no memory */
 void gw_tokenizer_free(gw_tokenizer *t);
 
 /* Building: the arrays of a GGUF may come in any order, each element by element.
@@ -33,9 +33,9 @@ void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 
 /* What a file says of its tokenizer; read during finish only. */
 typedef struct {
-    const char *model;   /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
-    const char *pre;     /* tokenizer.ggml.pre, NULL if absent: how BPE cuts words out of a text */
-    bool space_prefix;   /* tokenizer.ggml.add_space_prefix, by score only: where a text begins, and behind each piece
+    const char *model; /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
+    const char *pre;   /* tokenizer.ggml.pre, NULL if absent: how BPE cuts words out of a text */
+    bool space_prefix; /* tokenizer.ggml.add_space_prefix, by score only: where a text begins, and behind each piece
                           * that was found verbatim, it is read as if a blank stood before it */
 } gw_tokenizer_kind;
 
@@ -43,17 +43,17 @@ typedef struct {
  * then the tokenizer can only be freed. Types may be missing as a whole; scores only with merges. */
 int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e);
 
-uint32_t gw_tokenizer_size(const gw_tokenizer *t);    /* pieces; 0 before it is finished */
+uint32_t gw_tokenizer_size(const gw_tokenizer *t); /* pieces; 0 before it is finished */
 const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t);
-size_t gw_tokenizer_bytes(const gw_tokenizer *t);     /* heap it holds, for model.info.memory */
+size_t gw_tokenizer_bytes(const gw_tokenizer *t); /* heap it holds, for model.info.memory */
 
 /* Ids of text[0..len) into ids[0..cap). Returns the number of ids (at most len; twice that with a space prefix) or a
  * negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it that nothing
  * parts, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal says it in words. Any bytes are accepted; no BOS is added.
  * One call at a time: scratch memory belongs to the tokenizer; what a long stretch took is given back. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
-size_t gw_tokenizer_taken(const gw_tokenizer *t);   /* bytes whose ids the last call gave */
-int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e);   /* the code */
+size_t gw_tokenizer_taken(const gw_tokenizer *t); /* bytes whose ids the last call gave */
+int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e); /* the code */
 
 /* Bytes of one token into out[0..cap): a byte piece its byte, a control or unknown piece nothing (with
  * GW_TOKENIZE_SPECIAL its name). Returns the length (even when it is above cap; then nothing is written) or
@@ -64,8 +64,8 @@ int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id,
 /* The same with every blank: what the piece is. */
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
-int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);          /* GW_TOKEN_* or GW_E_BAD_TOKEN */
-float gw_tokenizer_score(const gw_tokenizer *t, int32_t id);       /* 0 where there are none */
+int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* GW_TOKEN_* or GW_E_BAD_TOKEN */
+float gw_tokenizer_score(const gw_tokenizer *t, int32_t id); /* 0 where there are none */
 /* Lowest id of that text, as decoding gives it (" " for U+2581); -1 if there is none. */
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 

@@ -37,7 +37,7 @@ static uint32_t plain_chars(const uint8_t *p, size_t len) {
 /* --- sorting -------------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint64_t key;         /* the first 8 bytes */
+    uint64_t key; /* the first 8 bytes */
     const uint8_t *text;
     uint32_t len, id;
 } piece;
@@ -110,7 +110,7 @@ static void fill_tree(gw_tree *t, const piece *p, size_t n, uint32_t *open) {
 typedef struct {
     piece *p, *spare;
     size_t n, n_odd, n_twins, n_long;
-    uint8_t *bytes;       /* [256] of byte pieces */
+    uint8_t *bytes; /* [256] of byte pieces */
 } list;
 
 static void note_plain(gw_trie *t, uint32_t id, uint32_t chars) {

@@ -16,29 +16,31 @@ enum { GW_PLAIN_MASKS = 16 };
  * not begin like it; how many bytes lead to it. */
 typedef struct {
     uint32_t n;
-    uint32_t *head;       /* [n] byte | id + 1 << 8 */
-    uint32_t *skip;       /* [n] */
-    uint16_t *depth;      /* [n] from 1 */
+    uint32_t *head;  /* [n] byte | id + 1 << 8 */
+    uint32_t *skip;  /* [n] */
+    uint16_t *depth; /* [n] from 1 */
 } gw_tree;
 
 /* Pieces with equal bytes: `id` is allowed where `as` is, which stands in the trees. */
-typedef struct { uint32_t id, as; } gw_twin;
+typedef struct {
+    uint32_t id, as;
+} gw_twin;
 
 typedef struct {
     void *block;
     size_t size;
-    uint32_t n_vocab, words;        /* of a mask: bit id % 32 of word id / 32 */
-    uint32_t longest;               /* bytes of a piece */
-    gw_tree all, odd;               /* odd: those that are not plain */
+    uint32_t n_vocab, words; /* of a mask: bit id % 32 of word id / 32 */
+    uint32_t longest;        /* bytes of a piece */
+    gw_tree all, odd;        /* odd: those that are not plain */
     gw_twin *twins;
     uint32_t n_twins;
-    uint32_t *plain[GW_PLAIN_MASKS + 1];   /* [words] plain pieces of at most k + 1 characters; the last one: all */
-    uint32_t *long_plain;           /* ids with more than GW_PLAIN_MASKS characters, by their number */
-    uint16_t *long_chars;           /* [n_long] */
-    uint32_t n_long, most_plain;    /* characters of a plain piece */
+    uint32_t *plain[GW_PLAIN_MASKS + 1]; /* [words] plain pieces of at most k + 1 characters; the last one: all */
+    uint32_t *long_plain;                /* ids with more than GW_PLAIN_MASKS characters, by their number */
+    uint16_t *long_chars;                /* [n_long] */
+    uint32_t n_long, most_plain;         /* characters of a plain piece */
 } gw_trie;
 
-int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e);   /* 0 or GW_E_NO_MEMORY */
+int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e); /* 0 or GW_E_NO_MEMORY */
 void gw_trie_free(gw_trie *t);
 
 /* Bytes of a piece that text may be made of, at most 1024; 0 for others. `one`: room for a byte piece. */

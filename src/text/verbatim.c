@@ -101,7 +101,7 @@ size_t gw_verbatim_match(const gw_verbatim *m, const gw_vocabulary *v, const uin
         }
         if (depth == len) break;
         int c = text[depth];
-        if (lo < hi && byte_of(&l, lo, depth) == c && byte_of(&l, hi - 1, depth) == c) continue;   /* all of them */
+        if (lo < hi && byte_of(&l, lo, depth) == c && byte_of(&l, hi - 1, depth) == c) continue; /* all of them */
         lo = lower_bound(&l, lo, hi, depth, c);
         if (lo < hi && byte_of(&l, lo, depth) != c) break;
         hi = lower_bound(&l, lo, hi, depth, c + 1);

@@ -6,14 +6,14 @@
 #include "text/vocabulary.h"
 
 typedef struct {
-    uint32_t *ids;        /* [n] sorted by text */
+    uint32_t *ids; /* [n] sorted by text */
     uint32_t n;
-    size_t size;          /* bytes of the list */
-    uint32_t longest;     /* bytes of a piece */
-    uint32_t first[257];  /* pieces that start with byte c: [first[c], first[c + 1]) */
+    size_t size;         /* bytes of the list */
+    uint32_t longest;    /* bytes of a piece */
+    uint32_t first[257]; /* pieces that start with byte c: [first[c], first[c + 1]) */
 } gw_verbatim;
 
-int gw_verbatim_make(gw_verbatim *m, const gw_vocabulary *v);   /* 0 or GW_E_NO_MEMORY */
+int gw_verbatim_make(gw_verbatim *m, const gw_vocabulary *v); /* 0 or GW_E_NO_MEMORY */
 void gw_verbatim_free(gw_verbatim *m);
 
 /* Length of the longest piece that text[0..len) starts with, and its id; 0 for none. */

@@ -5,7 +5,6 @@
 #include "text/alphabet.h"
 #include "text/vocabulary.h"
 
-
 #include <string.h>
 
 static void free_input(gw_vocabulary *v) {
@@ -50,7 +49,7 @@ int gw_vocabulary_add_score(gw_vocabulary *v, float score) {
     int code;
     if (score != score) return GW_E_BAD_TOKENIZER;
     float *at = add(v, &v->in_scores, sizeof *at, &code);
-    if (at) *at = score + 0.0f;   /* -0 becomes 0: they must tie */
+    if (at) *at = score + 0.0f; /* -0 becomes 0: they must tie */
     return code;
 }
 
@@ -73,11 +72,10 @@ static int check_counts(const gw_vocabulary *v, gw_error *e) {
     size_t n = v->in_ends.used / sizeof(uint32_t), scores = v->in_scores.used / sizeof(float);
     if (n == 0) return gw_fail(e, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens\npieces\nnone");
     if (scores != n && (scores || v->spelling == GW_BY_SCORE))
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores\n%zu, one per piece\n%zu",
-                       n, scores);
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores\n%zu, one per piece\n%zu", n, scores);
     if (v->in_types.used && v->in_types.used != n)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type\n%zu, one per piece\n%zu",
-                       n, v->in_types.used);
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type\n%zu, one per piece\n%zu", n,
+                       v->in_types.used);
     return 0;
 }
 
@@ -156,8 +154,10 @@ static int make_tables(gw_vocabulary *v) {
 }
 
 static int hex(uint8_t c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 int gw_byte_value(const gw_vocabulary *v, uint32_t id) {
@@ -175,8 +175,7 @@ static void types_by_name(gw_vocabulary *v) {
     for (uint32_t id = 0; id < v->n; id++) {
         bool first = !unknown && is_named_unknown(v, id);
         unknown |= first;
-        v->types[id] = first ? GW_TOKEN_UNKNOWN
-                     : gw_byte_value(v, id) >= 0 ? GW_TOKEN_BYTE : GW_TOKEN_NORMAL;
+        v->types[id] = first ? GW_TOKEN_UNKNOWN : gw_byte_value(v, id) >= 0 ? GW_TOKEN_BYTE : GW_TOKEN_NORMAL;
     }
 }
 
@@ -197,10 +196,11 @@ static void make_control(gw_vocabulary *v, uint32_t id) {
 
 /* Control tokens of the families by name: files in use give them other types. */
 static const char *const own_control[] = {
-    "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>", "<|endoftext|>", "<|im_start|>",
-    "<|im_end|>", "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
-    "<|eom_id|>", "<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|think|>", "<|tool>", "<tool|>", "<|tool_call>",
-    "<tool_call|>", "<|tool_response>", "<tool_response|>", "<|\"|>",
+    "<start_of_turn>",   "<end_of_turn>", "<start_of_image>",  "<end_of_image>",   "<|endoftext|>",
+    "<|im_start|>",      "<|im_end|>",    "<|begin_of_text|>", "<|end_of_text|>",  "<|start_header_id|>",
+    "<|end_header_id|>", "<|eot_id|>",    "<|eom_id|>",        "<|turn>",          "<turn|>",
+    "<|channel>",        "<channel|>",    "<|think|>",         "<|tool>",          "<tool|>",
+    "<|tool_call>",      "<tool_call|>",  "<|tool_response>",  "<tool_response|>", "<|\"|>",
 };
 enum { OWN_CONTROL = sizeof own_control / sizeof *own_control };
 
@@ -212,7 +212,7 @@ static void correct_types(gw_vocabulary *v) {
         bool byte = v->spelling == GW_BYTE_LEVEL && v->types[id] == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
         if (!byte) make_control(v, id);
     }
-    uint32_t found = 0;   /* only the first of each name: later ones are never matched */
+    uint32_t found = 0; /* only the first of each name: later ones are never matched */
     for (uint32_t id = 0; id < v->n; id++) {
         if (!gw_piece_len(v, id) || v->text[gw_piece_begin(v, id)] != '<') continue;
         for (uint32_t i = 0; i < OWN_CONTROL; i++) {
@@ -287,13 +287,15 @@ static int index_pieces(gw_vocabulary *v, gw_error *e) {
         int bad = index_group(v, id, (uint32_t)gw_min(id + GROUP, v->n), e);
         if (bad) return bad;
     }
-    if (v->spelling == GW_BYTE_LEVEL) return 0;   /* a byte that no piece stands for: see bpe.h */
+    if (v->spelling == GW_BYTE_LEVEL) return 0; /* a byte that no piece stands for: see bpe.h */
     /* Gemma's converted files call <unk> a control piece. */
     if (v->unknown < 0) v->unknown = gw_find_any(v, (const uint8_t *)"<unk>", 5);
     for (int i = 0; i < 256 && v->unknown < 0; i++)
         if (v->bytes[i] < 0)
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "vocabulary\nall 256 byte pieces, or an unknown "
-                           "piece\nneither: <0x%02X> is missing", i);
+            return gw_fail(e, GW_E_BAD_TOKENIZER,
+                           "vocabulary\nall 256 byte pieces, or an unknown "
+                           "piece\nneither: <0x%02X> is missing",
+                           i);
     return 0;
 }
 
@@ -310,7 +312,7 @@ int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e) {
     correct_types(v);
     code = index_pieces(v, e);
     free_input(v);
-    if (code) v->n = 0;   /* unusable: every later call fails */
+    if (code) v->n = 0; /* unusable: every later call fails */
     return code;
 }
 

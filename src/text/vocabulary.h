@@ -11,8 +11,12 @@
 
 /* Token types as GGUF's tokenizer.ggml.token_type numbers them. */
 enum {
-    GW_TOKEN_NORMAL = 1, GW_TOKEN_UNKNOWN = 2, GW_TOKEN_CONTROL = 3,
-    GW_TOKEN_USER = 4, GW_TOKEN_UNUSED = 5, GW_TOKEN_BYTE = 6,
+    GW_TOKEN_NORMAL = 1,
+    GW_TOKEN_UNKNOWN = 2,
+    GW_TOKEN_CONTROL = 3,
+    GW_TOKEN_USER = 4,
+    GW_TOKEN_UNUSED = 5,
+    GW_TOKEN_BYTE = 6,
 };
 
 /* Bounds that keep hostile vocabularies from costing more than their size: Gemma's longest piece has
@@ -31,23 +35,23 @@ typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL, GW_BY_MERGES } gw_spelling;
 typedef struct {
     /* While the pieces arrive; freed by finish. */
     gw_buffer in_text, in_ends, in_scores, in_types;
-    int32_t marked[8];    /* ids that are control tokens whatever their type */
+    int32_t marked[8]; /* ids that are control tokens whatever their type */
     uint32_t n_marked;
     gw_spelling spelling;
 
     /* After finish: tables in one block, immutable. */
     void *block;
     size_t block_size;
-    uint32_t n;           /* 0: not finished, or in vain */
-    uint8_t *text;        /* all pieces, one behind the other */
-    uint32_t *ends;       /* [n] piece i is text[ends[i - 1] .. ends[i]) */
-    float *scores;        /* [n], none where merges say the order */
-    uint8_t *types;       /* [n] GW_TOKEN_* */
-    gw_slot *slots;       /* [slot_mask + 1] every piece but empty ones; duplicates: see insert */
+    uint32_t n;     /* 0: not finished, or in vain */
+    uint8_t *text;  /* all pieces, one behind the other */
+    uint32_t *ends; /* [n] piece i is text[ends[i - 1] .. ends[i]) */
+    float *scores;  /* [n], none where merges say the order */
+    uint8_t *types; /* [n] GW_TOKEN_* */
+    gw_slot *slots; /* [slot_mask + 1] every piece but empty ones; duplicates: see insert */
     uint32_t slot_mask;
-    uint32_t reach;       /* no piece is further than this from where its hash says */
-    int32_t bytes[256];   /* the piece of each byte, -1 if missing */
-    int32_t unknown;      /* -1 if there is none; by score, no byte piece is missing then */
+    uint32_t reach;     /* no piece is further than this from where its hash says */
+    int32_t bytes[256]; /* the piece of each byte, -1 if missing */
+    int32_t unknown;    /* -1 if there is none; by score, no byte piece is missing then */
 } gw_vocabulary;
 
 /* Feeding: see tokenizer.h. */
@@ -57,15 +61,11 @@ int gw_vocabulary_add_type(gw_vocabulary *v, int type);
 void gw_vocabulary_mark_control(gw_vocabulary *v, int32_t id);
 int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e);
 void gw_vocabulary_free(gw_vocabulary *v);
-size_t gw_vocabulary_bytes(const gw_vocabulary *v);   /* heap it holds */
+size_t gw_vocabulary_bytes(const gw_vocabulary *v); /* heap it holds */
 
-static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) {
-    return id ? v->ends[id - 1] : 0;
-}
+static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) { return id ? v->ends[id - 1] : 0; }
 
-static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) {
-    return v->ends[id] - gw_piece_begin(v, id);
-}
+static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) { return v->ends[id] - gw_piece_begin(v, id); }
 
 /* Lowest id of that text (BY_MERGES: highest of the normal ones), or -1: among the normal pieces (those that merging
  * may make), or among all. */

@@ -16,14 +16,13 @@ typedef struct gw_test {
 } gw_test;
 
 void gw_test_register(gw_test *t);
-void gw_test_fail(const char *file, int line, const char *format, ...)
-    __attribute__((format(printf, 3, 4), noreturn));
+void gw_test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
 /* Ends the test as skipped, with the reason in the summary. */
 void gw_test_skip(const char *reason) __attribute__((noreturn));
 
-#define TEST(id)                                                                      \
-    static void test_##id(void);                                                      \
-    static gw_test entry_##id = { __FILE__, #id, test_##id, NULL };                   \
+#define TEST(id)                                                                               \
+    static void test_##id(void);                                                               \
+    static gw_test entry_##id = { __FILE__, #id, test_##id, NULL };                            \
     __attribute__((constructor)) static void add_##id(void) { gw_test_register(&entry_##id); } \
     static void test_##id(void)
 
@@ -34,16 +33,26 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
 #define TSAN_LEAVES_OUT(i) ((void)(i), 0)
 #endif
 
-#define CHECK(condition)                                                              \
-    do { if (!(condition)) gw_test_fail(__FILE__, __LINE__, "%s", #condition); } while (0)
-#define CHECK_INT(got, expected)                                                      \
-    do { long long g_ = (long long)(got), e_ = (long long)(expected);                 \
-         if (g_ != e_) gw_test_fail(__FILE__, __LINE__, "%s: expected %lld, got %lld", #got, e_, g_); } while (0)
-#define CHECK_NEAR(got, expected, tolerance)                                          \
-    do { double g_ = (got), e_ = (expected);                                          \
-         if (!(fabs(g_ - e_) <= (tolerance))) gw_test_fail(__FILE__, __LINE__, "%s: expected %.9g, got %.9g", #got, e_, g_); } while (0)
-#define CHECK_TEXT(got, expected)                                                     \
-    do { const char *g_ = (got), *e_ = (expected);                                    \
-         if (!g_ || strcmp(g_, e_)) gw_test_fail(__FILE__, __LINE__, "%s: expected \"%s\", got \"%s\"", #got, e_, g_ ? g_ : "(null)"); } while (0)
+#define CHECK(condition)                                                      \
+    do {                                                                      \
+        if (!(condition)) gw_test_fail(__FILE__, __LINE__, "%s", #condition); \
+    } while (0)
+#define CHECK_INT(got, expected)                                                                     \
+    do {                                                                                             \
+        long long g_ = (long long)(got), e_ = (long long)(expected);                                 \
+        if (g_ != e_) gw_test_fail(__FILE__, __LINE__, "%s: expected %lld, got %lld", #got, e_, g_); \
+    } while (0)
+#define CHECK_NEAR(got, expected, tolerance)                                               \
+    do {                                                                                   \
+        double g_ = (got), e_ = (expected);                                                \
+        if (!(fabs(g_ - e_) <= (tolerance)))                                               \
+            gw_test_fail(__FILE__, __LINE__, "%s: expected %.9g, got %.9g", #got, e_, g_); \
+    } while (0)
+#define CHECK_TEXT(got, expected)                                                                              \
+    do {                                                                                                       \
+        const char *g_ = (got), *e_ = (expected);                                                              \
+        if (!g_ || strcmp(g_, e_))                                                                             \
+            gw_test_fail(__FILE__, __LINE__, "%s: expected \"%s\", got \"%s\"", #got, e_, g_ ? g_ : "(null)"); \
+    } while (0)
 
 #endif

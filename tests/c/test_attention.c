@@ -5,7 +5,7 @@
 
 static uint64_t seed;
 
-static float draw(void) {   /* -1 .. 1, now and then a large one */
+static float draw(void) { /* -1 .. 1, now and then a large one */
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     float f = (float)(int32_t)(seed >> 32) / 2147483648.0f;
     return seed >> 26 & 63 ? f : f * 8;
@@ -13,7 +13,7 @@ static float draw(void) {   /* -1 .. 1, now and then a large one */
 
 #ifdef GW_HAVE_SIMD
 #define TESTED(name) gw_simd_##name
-enum { D = 72, STRIDE = D * 4 + 16 };   /* a last block of 8 in q8 */
+enum { D = 72, STRIDE = D * 4 + 16 }; /* a last block of 8 in q8 */
 
 static const struct {
     int type;
@@ -23,7 +23,9 @@ static const struct {
 } kernels[] = {
     { GW_KV_F32, { gw_ref_scores_f32, gw_simd_scores_f32 }, { gw_ref_mix_f32, gw_simd_mix_f32 }, { NULL, NULL } },
     { GW_KV_I16, { gw_ref_scores_i16, gw_simd_scores_i16 }, { gw_ref_mix_i16, gw_simd_mix_i16 }, { NULL, NULL } },
-    { GW_KV_Q8, { gw_ref_scores_q8, gw_simd_scores_q8 }, { gw_ref_mix_q8, gw_simd_mix_q8 },
+    { GW_KV_Q8,
+      { gw_ref_scores_q8, gw_simd_scores_q8 },
+      { gw_ref_mix_q8, gw_simd_mix_q8 },
       { gw_ref_widen_q8, gw_simd_widen_q8 } },
 };
 
@@ -116,7 +118,8 @@ TEST(attention_caps_are_near_tanh) {
             worst = fmax(worst, fabs(got - caps[c] * tanh((double)x / caps[c])) / caps[c]);
             CHECK(gw_capped(-x, caps[c]) == -got && got <= caps[c]);
         }
-    if (!(worst <= GW_CAP_ERROR)) gw_test_fail(__FILE__, __LINE__, "error %g of the cap, at most %g", worst, GW_CAP_ERROR);
+    if (!(worst <= GW_CAP_ERROR))
+        gw_test_fail(__FILE__, __LINE__, "error %g of the cap, at most %g", worst, GW_CAP_ERROR);
     CHECK(gw_capped(INFINITY, 30) == 30 && gw_capped(-INFINITY, 30) == -30 && isnan(gw_capped(NAN, 30)));
 }
 
@@ -124,7 +127,9 @@ TEST(attention_caps_are_near_tanh) {
 
 enum { MOST = 512, I16_BYTES = 2 * MOST + 16 };
 
-typedef struct { uint8_t k[GW_KEYS * I16_BYTES], v[GW_KEYS * I16_BYTES], q[I16_BYTES]; } i16_rows;
+typedef struct {
+    uint8_t k[GW_KEYS * I16_BYTES], v[GW_KEYS * I16_BYTES], q[I16_BYTES];
+} i16_rows;
 
 /* Item i of row j. */
 typedef float item_fn(int j, int i);
@@ -243,7 +248,7 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
     double lane = (double)int_at(r.k, 0) * int_at(r.q, 0) * MOST / GW_I16_LANES;
     CHECK(lane <= INT32_MAX && lane > INT32_MAX * 0.999);
     check_scores(&r, MOST, GW_KEYS, ones, ones);
-    for (int above = 0; above < 400; above++) {   /* now and then nearly all are rounded up */
+    for (int above = 0; above < 400; above++) { /* now and then nearly all are rounded up */
         for (int j = 0; j < GW_KEYS; j++) p[j] = j ? 1 : 1 + (float)above * 1e-5f;
         check_mix(&r, MOST, GW_KEYS, p);
     }
@@ -255,7 +260,11 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
 enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = GW_MAX_HEAD_DIM, WINDOW = 150, BATCH = 64 };
 
 /* length: 0: causal; else of a text that sees itself in both directions. */
-typedef struct { int n_head, n_head_kv, head_dim; uint32_t window, length; float cap; } shape;
+typedef struct {
+    int n_head, n_head_kv, head_dim;
+    uint32_t window, length;
+    float cap;
+} shape;
 
 static gw_heads heads_of(const shape *s) {
     uint32_t window = s->window ? s->window : UINT32_MAX;
@@ -271,12 +280,13 @@ typedef struct {
     gw_kv kv;
     void *block;
     size_t ldq, ldk;
-    float *q, *k, *v, *out;   /* [MAX_POS][ld] */
+    float *q, *k, *v, *out; /* [MAX_POS][ld] */
 } rig;
 
 static void take(rig *r, int type, gw_pool *pool, gw_arena *a) {
     /* A bidirectional text is all in the cache. */
-    gw_layer_shape layer = { .n_head_kv = (uint32_t)r->shape.n_head_kv, .head_dim = (uint32_t)r->shape.head_dim,
+    gw_layer_shape layer = { .n_head_kv = (uint32_t)r->shape.n_head_kv,
+                             .head_dim = (uint32_t)r->shape.head_dim,
                              .window = r->shape.length ? 0 : r->shape.window };
     gw_kv_init(&r->kv, (gw_kv_shape){ 1, MAX_POS, r->shape.window, BATCH, &layer, type }, a);
     gw_ops_init(&r->ops, pool, 1, 32, gw_attention_partials(r->heads, MAX_POS), a);
@@ -293,7 +303,7 @@ static void rig_init(rig *r, shape h, int type, int threads, uint32_t length) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     CHECK(a.base);
     r->block = a.base;
-    memset(a.base, 0xff, a.size);   /* NaN: what is not visible must not be touched */
+    memset(a.base, 0xff, a.size); /* NaN: what is not visible must not be touched */
     take(r, type, pool, &a);
     seed = 7;
     for (size_t i = 0; i < length * r->ldq; i++) r->q[i] = draw();
@@ -317,8 +327,9 @@ static void run(rig *r, uint32_t n, uint32_t from, uint32_t batch) {
     for (uint32_t pos = 0, rows; pos < n; pos += rows) {
         rows = pos < from ? (uint32_t)gw_min(BATCH, from - pos) : (uint32_t)gw_min(batch, n - pos);
         if (!r->shape.length) store(r, pos, rows);
-        if (pos >= from) gw_attention(&r->ops, r->heads, &r->kv.layers[0], pos, r->q + pos * r->ldq, r->ldq, (int)rows,
-                                      r->out + pos * r->ldq);
+        if (pos >= from)
+            gw_attention(&r->ops, r->heads, &r->kv.layers[0], pos, r->q + pos * r->ldq, r->ldq, (int)rows,
+                         r->out + pos * r->ldq);
         gw_kv_advance(&r->kv, rows);
     }
 }
@@ -366,12 +377,25 @@ static double error_of(const rig *r, uint32_t n) {
 /* By type; inputs are about 1, their products with a query about 1 to 10. */
 static const double tolerance[GW_KV_TYPES] = { 6e-2, 2e-5, 6e-2, 4e-1 };
 static const shape shapes[] = {
-    { 4, 1, 24, 0, 0, 0 }, { 4, 1, 24, WINDOW, 0, 0 }, { 6, 3, 8, WINDOW, 0, 0 }, { 3, 1, 40, 0, 0, 0 },
-    { 20, 1, 8, WINDOW, 0, 0 }, { 34, 2, 8, 0, 0, 0 }, { 1, 1, 72, WINDOW, 0, 0 }, { 2, 2, 16, 1, 0, 0 },
-    { 3, 3, 64, 0, 0, 0 }, { 2, 1, 80, 0, 0, 0 }, { 4, 2, 96, WINDOW, 0, 0 },                  /* GPT-2's, Qwen3's kind */
-    { 4, 2, 16, 0, 0, 5 }, { 4, 2, 24, WINDOW, 0, 50 }, { 3, 1, 8, 1, 0, 2 },                  /* Gemma 2's */
-    { 3, 1, 16, 0, LENGTH, 0 }, { 3, 1, 16, WINDOW, LENGTH, 0 }, { 6, 2, 8, 3, LENGTH, 4 },    /* bidirectional */
-    { 2, 1, 8, 2 * LENGTH, LENGTH, 0 }, { 4, 4, 8, 1, LENGTH, 0 },
+    { 4, 1, 24, 0, 0, 0 },
+    { 4, 1, 24, WINDOW, 0, 0 },
+    { 6, 3, 8, WINDOW, 0, 0 },
+    { 3, 1, 40, 0, 0, 0 },
+    { 20, 1, 8, WINDOW, 0, 0 },
+    { 34, 2, 8, 0, 0, 0 },
+    { 1, 1, 72, WINDOW, 0, 0 },
+    { 2, 2, 16, 1, 0, 0 },
+    { 3, 3, 64, 0, 0, 0 },
+    { 2, 1, 80, 0, 0, 0 },
+    { 4, 2, 96, WINDOW, 0, 0 }, /* GPT-2's, Qwen3's kind */
+    { 4, 2, 16, 0, 0, 5 },
+    { 4, 2, 24, WINDOW, 0, 50 },
+    { 3, 1, 8, 1, 0, 2 }, /* Gemma 2's */
+    { 3, 1, 16, 0, LENGTH, 0 },
+    { 3, 1, 16, WINDOW, LENGTH, 0 },
+    { 6, 2, 8, 3, LENGTH, 4 }, /* bidirectional */
+    { 2, 1, 8, 2 * LENGTH, LENGTH, 0 },
+    { 4, 4, 8, 1, LENGTH, 0 },
 };
 
 static void same_from(const rig *whole, uint32_t length, uint32_t from, uint32_t batch, int threads) {
@@ -387,9 +411,16 @@ static void same_from(const rig *whole, uint32_t length, uint32_t from, uint32_t
 }
 
 /* The last positions, or all. */
-static const struct { uint32_t from, batch; int threads; } ways[] = {
-    { LENGTH - TAIL, 1, 1 }, { LENGTH - TAIL, 1, 2 }, { LENGTH - TAIL, 5, 3 }, { 0, 64, 1 }, { LENGTH - TAIL, 7, 1 },
-    { LENGTH - TAIL, 1, 3 }, { 0, 64, 3 } };
+static const struct {
+    uint32_t from, batch;
+    int threads;
+} ways[] = { { LENGTH - TAIL, 1, 1 },
+             { LENGTH - TAIL, 1, 2 },
+             { LENGTH - TAIL, 5, 3 },
+             { 0, 64, 1 },
+             { LENGTH - TAIL, 7, 1 },
+             { LENGTH - TAIL, 1, 3 },
+             { 0, 64, 3 } };
 
 TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_threads) {
     enum { SHAPES = sizeof shapes / sizeof *shapes, WAYS = sizeof ways / sizeof *ways };
@@ -425,7 +456,7 @@ TEST(attention_of_the_largest_heads) {
     for (int type = 0; type < GW_KV_TYPES; type++) {
         rig r;
         rig_init(&r, (shape){ 16, 1, GW_MAX_HEAD_DIM, WINDOW, 0, 0 }, type, 2, FEW);
-        for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f;   /* scores as those of smaller heads */
+        for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f; /* scores as those of smaller heads */
         run(&r, FEW, 0, BATCH);
         double error = error_of(&r, FEW);
         if (!(error <= tolerance[type])) gw_test_fail(__FILE__, __LINE__, "type %d: error %g", type, error);

@@ -43,26 +43,43 @@ TEST(bpe_words_are_those_of_the_oracle) {
             const struct bpe_case *c = &bpe_cases[i];
             const char *got = words_of(kind, c->text, c->len);
             if (strcmp(got, c->words[kind]))
-                gw_test_fail(__FILE__, __LINE__, "%s of %s: expected %s, got %s", kinds[kind], c->text, c->words[kind], got);
+                gw_test_fail(__FILE__, __LINE__, "%s of %s: expected %s, got %s", kinds[kind], c->text, c->words[kind],
+                             got);
         }
 }
 
 TEST(bpe_words_of_bytes_that_are_not_utf8) {
     CHECK_TEXT(words_of(0, "a\xFF\xC3 b", 5), "1 2 2");
     CHECK_TEXT(words_of(3, "a\xFF\xC3 b", 5), "1 2 2");
-    CHECK_TEXT(words_of(2, "\xE0\x80\xA0" "a", 4), "4");           /* three bytes for a blank: no blank */
-    CHECK_TEXT(words_of(0, "\xE0\x80\xA0" "a", 4), "3 1");
-    CHECK_TEXT(words_of(0, "\xF4\x90\x80\x80" "a", 5), "4 1");     /* above the last code point */
-    CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5");       /* half a surrogate pair, a cut character */
+    CHECK_TEXT(words_of(2,
+                        "\xE0\x80\xA0"
+                        "a",
+                        4),
+               "4"); /* three bytes for a blank: no blank */
+    CHECK_TEXT(words_of(0,
+                        "\xE0\x80\xA0"
+                        "a",
+                        4),
+               "3 1");
+    CHECK_TEXT(words_of(0,
+                        "\xF4\x90\x80\x80"
+                        "a",
+                        5),
+               "4 1");                                       /* above the last code point */
+    CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5"); /* half a surrogate pair, a cut character */
 }
 
 TEST(classes_of_characters) {
-    static const struct { uint32_t code; gw_class class; } some[] = {
-        { 0, GW_OTHER }, { 'a', GW_LETTER }, { '0', GW_NUMBER }, { ' ', GW_BLANK }, { 0x85, GW_BLANK }, { 0xA0, GW_BLANK },
-        { 0xAA, GW_LETTER }, { 0xB2, GW_NUMBER }, { 0x301, GW_OTHER }, { 0x663, GW_NUMBER }, { 0x1680, GW_BLANK },
-        { 0x180E, GW_OTHER }, { 0x200B, GW_OTHER }, { 0x2028, GW_BLANK }, { 0x2167, GW_NUMBER }, { 0x3000, GW_BLANK },
-        { 0x4E00, GW_LETTER }, { 0x9FFF, GW_LETTER }, { 0xD800, GW_OTHER }, { 0xFEFF, GW_OTHER }, { 0x1D7FF, GW_NUMBER },
-        { 0x20000, GW_LETTER }, { 0x10FFFF, GW_OTHER },
+    static const struct {
+        uint32_t code;
+        gw_class class;
+    } some[] = {
+        { 0, GW_OTHER },        { 'a', GW_LETTER },     { '0', GW_NUMBER },     { ' ', GW_BLANK },
+        { 0x85, GW_BLANK },     { 0xA0, GW_BLANK },     { 0xAA, GW_LETTER },    { 0xB2, GW_NUMBER },
+        { 0x301, GW_OTHER },    { 0x663, GW_NUMBER },   { 0x1680, GW_BLANK },   { 0x180E, GW_OTHER },
+        { 0x200B, GW_OTHER },   { 0x2028, GW_BLANK },   { 0x2167, GW_NUMBER },  { 0x3000, GW_BLANK },
+        { 0x4E00, GW_LETTER },  { 0x9FFF, GW_LETTER },  { 0xD800, GW_OTHER },   { 0xFEFF, GW_OTHER },
+        { 0x1D7FF, GW_NUMBER }, { 0x20000, GW_LETTER }, { 0x10FFFF, GW_OTHER },
     };
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) CHECK_INT(gw_class_of(some[i].code), some[i].class);
 }
@@ -74,7 +91,9 @@ static void add(gw_tokenizer *t, const char *text, int type) {
     CHECK_INT(gw_tokenizer_add_type(t, type), 0);
 }
 
-static void add_merge(gw_tokenizer *t, const char *pair) { CHECK_INT(gw_tokenizer_add_merge(t, pair, strlen(pair)), 0); }
+static void add_merge(gw_tokenizer *t, const char *pair) {
+    CHECK_INT(gw_tokenizer_add_merge(t, pair, strlen(pair)), 0);
+}
 
 /* The printable form of a byte. */
 static const char *letter(int byte) {
@@ -159,7 +178,8 @@ static gw_tokenizer *begin(const char *const *merges, size_t n) {
     return t;
 }
 
-#define BEGIN(...) begin((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define BEGIN(...) \
+    begin((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 static gw_tokenizer *ready(gw_tokenizer *t, const char *pre) {
     gw_error e = { 0 };
@@ -198,10 +218,10 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
     CHECK_TEXT(ids_of(t, "abc", 0), "259");
     CHECK_TEXT(ids_of(t, "bc", 0), "260");
     gw_tokenizer_free(t);
-    t = ready(BEGIN("b c", "a b", "ab c"), "gpt-2");   /* bc goes first, and nothing joins a and bc */
+    t = ready(BEGIN("b c", "a b", "ab c"), "gpt-2"); /* bc goes first, and nothing joins a and bc */
     CHECK_TEXT(ids_of(t, "abc", 0), "97 258");
     gw_tokenizer_free(t);
-    t = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe");   /* but a word that is a piece is that piece */
+    t = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe"); /* but a word that is a piece is that piece */
     CHECK_TEXT(ids_of(t, "abc", 0), "260");
     CHECK_TEXT(ids_of(t, "abcc", 0), "97 258 99");
     gw_tokenizer_free(t);
@@ -210,7 +230,7 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
 TEST(bpe_bytes_of_every_kind_come_back) {
     gw_tokenizer *t = ready(BEGIN("Ġ a", "Ã ©", "Ċ Ċ"), "qwen2");
     CHECK_TEXT(ids_of(t, " a\xC3\xA9\n\n", 0), "258 259 260");
-    CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129");   /* U+2581 is three bytes like any other */
+    CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129"); /* U+2581 is three bytes like any other */
     for (int c = 0; c < 256; c++) {
         int32_t id;
         char byte = (char)c, back;
@@ -246,7 +266,7 @@ TEST(bpe_no_merge_makes_a_control_token) {
         CHECK_TEXT(ids_of(t, "abcd", GW_TOKENIZE_SPECIAL), "260");
         gw_tokenizer_free(t);
     }
-    gw_tokenizer *t = BEGIN("a b");   /* a file that pads with the piece "!" can still say "!" */
+    gw_tokenizer *t = BEGIN("a b"); /* a file that pads with the piece "!" can still say "!" */
     gw_tokenizer_mark_control(t, '!');
     ready(t, "gpt-2");
     CHECK_TEXT(ids_of(t, "!", 0), "33");
@@ -257,7 +277,7 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     gw_tokenizer *t = BEGIN("a b");
     add(t, "<|im_end|>", GW_TOKEN_USER);
     add(t, "<|eot_id|>", GW_TOKEN_NORMAL);
-    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL);   /* not written in the alphabet: made by no merge */
+    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* not written in the alphabet: made by no merge */
     ready(t, "qwen2");
     CHECK_INT(gw_tokenizer_type(t, MADE + 1), GW_TOKEN_CONTROL);
     CHECK_INT(gw_tokenizer_type(t, MADE + 2), GW_TOKEN_CONTROL);
@@ -295,7 +315,7 @@ TEST(bpe_refuses_wrong_files) {
     static char long_merge[2 * GW_MAX_PIECE + 2];
     memset(long_merge, 'a', sizeof long_merge);
     CHECK_INT(gw_tokenizer_add_merge(t, long_merge, sizeof long_merge), GW_E_BAD_TOKENIZER);
-    gw_tokenizer_add_score(t, 0);   /* one score for 259 pieces */
+    gw_tokenizer_add_score(t, 0); /* one score for 259 pieces */
     refused(t, "gpt-2", "tokenizer.ggml.scores", "1");
 }
 
@@ -304,7 +324,8 @@ TEST(unknown_tokenizers_are_refused) {
     for (int i = 0; i < 4; i++) {
         gw_error e = { 0 };
         gw_tokenizer *t = BEGIN("a b");
-        CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = models[i], .pre = "gpt-2" }, &e), GW_E_BAD_TOKENIZER);
+        CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = models[i], .pre = "gpt-2" }, &e),
+                  GW_E_BAD_TOKENIZER);
         CHECK_TEXT(e.what, "tokenizer.ggml.model");
         CHECK_TEXT(e.expected, "llama, gpt2 or gemma4");
         gw_tokenizer_free(t);
@@ -314,7 +335,13 @@ TEST(unknown_tokenizers_are_refused) {
 /* Gemma 4's kind: U+2581 is a blank, merges go over characters, of two pieces with one text the later one counts, and a
  * character without a piece becomes its bytes. */
 TEST(merges_over_characters) {
-    static const char *const pieces[] = { "\xE2\x96\x81", "a", "b", "ab", ("\xE2\x96\x81" "a"), "ab" };
+    static const char *const pieces[] = { "\xE2\x96\x81",
+                                          "a",
+                                          "b",
+                                          "ab",
+                                          ("\xE2\x96\x81"
+                                           "a"),
+                                          "ab" };
     gw_error e = { 0 };
     gw_tokenizer *t = gw_tokenizer_new();
     for (int b = 0; b < 256; b++) {
@@ -381,23 +408,26 @@ static double seconds_of(gw_tokenizer *t, const char *unit, size_t len, int32_t 
 /* Sixteen times the text takes sixteen times as long, or a little more; were it quadratic, 256 times. */
 TEST(bpe_hostile_texts_take_linear_time) {
     static const char *const units[] = {
-        "a", " ", "\n", " \n", "1", "\xCC\x81", "\xFF", "\xE6", "'", "'s", "\xE6\x97\xA5", " a", "\t ", "!", "\r", "a\xCC\x81", "<|",
+        "a",  " ",   "\n", " \n", "1",         "\xCC\x81", "\xFF", "\xE6", "'", "'s", "\xE6\x97\xA5",
+        " a", "\t ", "!",  "\r",  "a\xCC\x81", "<|",
     };
     enum { LARGE = 1 << 18, SMALL = LARGE / 16 };
     int32_t *ids = malloc(LARGE * sizeof *ids);
     char *text = malloc(LARGE);
     CHECK(ids && text);
     for (int kind = 0; kind < 4; kind++) {
-        gw_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"), kinds[kind]);
+        gw_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"),
+                                kinds[kind]);
         for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
             double small = seconds_of(t, units[i], SMALL, ids, text), large = seconds_of(t, units[i], LARGE, ids, text);
             /* Others may have had the processor meanwhile; what is quadratic is slow each time. */
             for (int again = 0; again < 4 && large > 0.2 && large > 100 * small; again++)
                 large = fmin(large, seconds_of(t, units[i], LARGE, ids, text));
             if (large > 0.2 && large > 100 * small)
-                gw_test_fail(__FILE__, __LINE__, "%s, unit %zu: %.3f s, and %.3f s for a 16th", kinds[kind], i, large, small);
+                gw_test_fail(__FILE__, __LINE__, "%s, unit %zu: %.3f s, and %.3f s for a 16th", kinds[kind], i, large,
+                             small);
         }
-        CHECK(gw_tokenizer_bytes(t) < 2 << 20);   /* scratch has been given back */
+        CHECK(gw_tokenizer_bytes(t) < 2 << 20); /* scratch has been given back */
         gw_tokenizer_free(t);
     }
     free(ids);

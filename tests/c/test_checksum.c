@@ -9,9 +9,12 @@ static void fill(void) {
 }
 
 TEST(checksum_gives_what_its_specification_gives) {
-    static const struct { size_t n; uint32_t sum[2]; } known[] = {
-        { 0, { 0x928ce393, 0xef718da9 } }, { 1, { 0xbbfa06bf, 0x0ebf8350 } }, { 4, { 0x654480cb, 0x3cafbbc7 } },
-        { 127, { 0x21a9698a, 0x13862f8f } }, { 128, { 0xf88a382b, 0xb7644d7b } }, { 129, { 0xd88b3695, 0xb143a210 } },
+    static const struct {
+        size_t n;
+        uint32_t sum[2];
+    } known[] = {
+        { 0, { 0x928ce393, 0xef718da9 } },    { 1, { 0xbbfa06bf, 0x0ebf8350 } },   { 4, { 0x654480cb, 0x3cafbbc7 } },
+        { 127, { 0x21a9698a, 0x13862f8f } },  { 128, { 0xf88a382b, 0xb7644d7b } }, { 129, { 0xd88b3695, 0xb143a210 } },
         { 1000, { 0xd31474f3, 0xe55ddc8d } },
     };
     fill();

@@ -16,9 +16,21 @@
 
 /* The window (24) is less than a batch (64); the rings have 96 rows; context is far beyond. */
 static const tiny_config base = {
-    .n_embd = 32, .n_layer = 3, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 24,
-    .n_ctx = 400, .n_vocab = 50, .pattern = 3, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0,
-    .head = -1, .seed = 3,
+    .n_embd = 32,
+    .n_layer = 3,
+    .n_ff = 64,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 16,
+    .window = 24,
+    .n_ctx = 400,
+    .n_vocab = 50,
+    .pattern = 3,
+    .embd = GW_Q8_0,
+    .attn = GW_Q4_0,
+    .ffn = GW_Q4_0,
+    .head = -1,
+    .seed = 3,
 };
 enum { VOCAB = 50, MOST = 400 };
 
@@ -112,11 +124,28 @@ static void check_bits(const float *got, const float *expected, size_t n, const 
 
 /* --- right --- */
 
-#define SHAPE(width, layers, ff, heads, kv, dim, win, vocab, every, bools, te, ta, tf, th)                \
-    { .n_embd = width, .n_layer = layers, .n_ff = ff, .n_head = heads, .n_head_kv = kv, .head_dim = dim, \
-      .window = win, .n_ctx = 200, .n_vocab = vocab, .pattern = every, .pattern_as_bools = bools,       \
-      .embd = te, .attn = ta, .ffn = tf, .head = th, .seed = 9 }
-static const struct { const char *name; double tolerance; tiny_config c; } shapes[] = {
+#define SHAPE(width, layers, ff, heads, kv, dim, win, vocab, every, bools, te, ta, tf, th) \
+    { .n_embd = width,                                                                     \
+      .n_layer = layers,                                                                   \
+      .n_ff = ff,                                                                          \
+      .n_head = heads,                                                                     \
+      .n_head_kv = kv,                                                                     \
+      .head_dim = dim,                                                                     \
+      .window = win,                                                                       \
+      .n_ctx = 200,                                                                        \
+      .n_vocab = vocab,                                                                    \
+      .pattern = every,                                                                    \
+      .pattern_as_bools = bools,                                                           \
+      .embd = te,                                                                          \
+      .attn = ta,                                                                          \
+      .ffn = tf,                                                                           \
+      .head = th,                                                                          \
+      .seed = 9 }
+static const struct {
+    const char *name;
+    double tolerance;
+    tiny_config c;
+} shapes[] = {
     { "heads 4/1, ff 36", 1e-6, SHAPE(32, 3, 36, 4, 1, 24, 24, 261, 3, false, GW_F32, GW_F32, GW_F32, -1) },
     { "heads 6/3, untied", 1e-6, SHAPE(36, 3, 40, 6, 3, 8, 24, 31, 3, false, GW_F32, GW_F32, GW_F32, GW_F32) },
     { "heads 20/1, sizes not by 4", 1e-6, SHAPE(30, 3, 41, 20, 1, 8, 24, 33, 3, false, GW_F32, GW_F32, GW_F32, -1) },
@@ -131,7 +160,7 @@ static const struct { const char *name; double tolerance; tiny_config c; } shape
 };
 
 static void check_shape(const tiny_config *c, double tolerance, const char *name) {
-    enum { N = 110 };   /* more than a batch, and than a ring has rows */
+    enum { N = 110 }; /* more than a batch, and than a ring has rows */
     tiny_file f = tiny_make(c);
     rig r = rig_new(c, 2, 0);
     int32_t ids[N];
@@ -220,7 +249,7 @@ TEST(engine_runs_in_portions_of_layers) {
         CHECK_INT(how, GW_RUN_DONE);
         CHECK(calls >= 9 / layers);
         check_bits(gw_logits(r.m), whole, VOCAB, "layers", (uint32_t)layers);
-        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE);   /* nothing pending: the logits stay */
+        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* nothing pending: the logits stay */
         check_bits(gw_logits(r.m), whole, VOCAB, "layers, again", (uint32_t)layers);
     }
     rig_free(&r);
@@ -248,21 +277,21 @@ TEST(engine_reuses_what_the_cache_still_holds) {
     append(a.m, ids, &n, 20, 2);
     check_fresh(a.m, b.m, ids, n, "prompt and answer");
     make_ids(ids + n, 30, VOCAB, 3);
-    CHECK_INT(sync_run(a.m, ids, n + 30), n);                       /* the next turn */
+    CHECK_INT(sync_run(a.m, ids, n + 30), n); /* the next turn */
     check_fresh(a.m, b.m, ids, n += 30, "extension");
-    CHECK_INT(sync_run(a.m, ids, n), n - 1);                        /* the same once more */
+    CHECK_INT(sync_run(a.m, ids, n), n - 1); /* the same once more */
     check_fresh(a.m, b.m, ids, n, "repetition");
-    CHECK_INT(sync_run(a.m, ids, n - 10), n - 11);                  /* within the rings' reach */
+    CHECK_INT(sync_run(a.m, ids, n - 10), n - 11); /* within the rings' reach */
     check_fresh(a.m, b.m, ids, n - 10, "a little back");
     append(a.m, ids, &n, 0, 0);
     memcpy(other, ids, sizeof other);
     make_ids(other + 280, 40, VOCAB, 4);
-    CHECK_INT(sync_run(a.m, other, 320), 280);                      /* another answer, within reach */
+    CHECK_INT(sync_run(a.m, other, 320), 280); /* another answer, within reach */
     check_fresh(a.m, b.m, other, 320, "another answer");
     make_ids(other, 40, VOCAB, 6);
-    CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]);       /* unrelated */
+    CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]); /* unrelated */
     check_fresh(a.m, b.m, other, 320, "unrelated");
-    CHECK_INT(sync_run(a.m, other, 150), 0);                        /* behind the rings: nothing is left */
+    CHECK_INT(sync_run(a.m, other, 150), 0); /* behind the rings: nothing is left */
     check_fresh(a.m, b.m, other, 150, "far back");
     rig_free(&a);
     rig_free(&b);
@@ -308,8 +337,8 @@ TEST(engine_random_walk) {
             n = (uint32_t)gw_min(300, common + 1 + random[2] % 70);
             make_ids(ids + common, n - common, VOCAB, i);
             CHECK(gw_sync(a.m, ids, n) >= 0);
-            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0);   /* and asked once more */
-            if (random[0] % 4 == 2) {   /* given up in the middle */
+            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* and asked once more */
+            if (random[0] % 4 == 2) {                                              /* given up in the middle */
                 CHECK(gw_run(a.m, 1 + (int)(random[1] % 3)) >= 0);
                 __atomic_store_n(gw_abort_flag(a.m), 1, __ATOMIC_SEQ_CST);
                 int how = gw_run(a.m, 0);
@@ -345,7 +374,9 @@ static void check_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths,
 }
 
 TEST(engine_packs_texts_that_see_earlier_tokens_only) {
-    static const uint32_t lengths[][8] = { { 1, 1 }, { 2, 5, 1 }, { 30, 33, 1 }, { 62, 2 }, { 9, 1, 8, 7, 6, 5, 4, 3 } };
+    static const uint32_t lengths[][8] = {
+        { 1, 1 }, { 2, 5, 1 }, { 30, 33, 1 }, { 62, 2 }, { 9, 1, 8, 7, 6, 5, 4, 3 }
+    };
     static const uint32_t texts[] = { 2, 3, 3, 2, 8 };
     int32_t ids[64];
     make_ids(ids, 64, VOCAB, 11);
@@ -372,7 +403,7 @@ TEST(engine_packs_no_more_than_rows_behind_it_allow) {
     both[1] = 8;
     check_pack(r.m, ids, both, 2, GW_POOL_MEAN);
     CHECK_INT(gw_pack(r.m, ids, &one, 1, GW_POOL_MEAN), 0);
-    CHECK_INT(gw_append(r.m, ids[0]), GW_E_BAD_STATE);   /* it belongs to no text */
+    CHECK_INT(gw_append(r.m, ids[0]), GW_E_BAD_STATE); /* it belongs to no text */
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT((int)gw_model_number(small.m, "pack_ids"), 0);
     CHECK_INT(gw_pack(small.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);
@@ -459,7 +490,7 @@ TEST(engine_aborts_between_layers_and_goes_on) {
         CHECK_TEXT(gw_error_text(a.m, "code"), "aborted");
         CHECK_INT(*gw_abort_flag(a.m), 0);
         CHECK_INT(gw_pending(a.m), 0);
-        CHECK_INT(gw_position(a.m), layers / 4 * 64);   /* three layers and the end of each batch */
+        CHECK_INT(gw_position(a.m), layers / 4 * 64); /* three layers and the end of each batch */
         uint32_t kept = gw_position(a.m);
         CHECK_INT(sync_run(a.m, ids, 200), kept);
         check_bits(gw_logits(a.m), whole, VOCAB, "aborted after layers", (uint32_t)layers);
@@ -472,7 +503,7 @@ TEST(engine_aborts_between_layers_and_goes_on) {
     CHECK_INT(sync_run(a.m, ids, 200), 0);
     check_bits(gw_logits(a.m), whole, VOCAB, "aborted while giving rows", 0);
     *gw_abort_flag(a.m) = 1;
-    sync_run(a.m, ids, 199);   /* sync clears the flag */
+    sync_run(a.m, ids, 199); /* sync clears the flag */
     rig_free(&a);
 }
 
@@ -498,7 +529,7 @@ TEST(engine_aborts_from_another_thread) {
     nuisance n = { gw_abort_flag(a.m), 0 };
     pthread_t thread;
     CHECK_INT(pthread_create(&thread, NULL, set_flag, &n), 0);
-    for (int aborted = 0; aborted < 5;) {   /* it comes at some time */
+    for (int aborted = 0; aborted < 5;) { /* it comes at some time */
         CHECK(gw_sync(a.m, ids, 200) >= 0);
         int how = gw_run(a.m, 0);
         CHECK(how == GW_RUN_DONE || how == GW_E_ABORTED);
@@ -535,7 +566,7 @@ TEST(engine_two_models_at_once) {
     for (int k = 0; k < 2; k++) check_bits(gw_logits(r[k].m), alone[k], VOCAB, "model", (uint32_t)k);
     rig_free(&r[1]);
     CHECK_INT(gw_append(r[0].m, 1), 0);
-    run(r[0].m);   /* the first lives on */
+    run(r[0].m); /* the first lives on */
     rig_free(&r[0]);
 }
 
@@ -578,7 +609,7 @@ TEST(engine_a_draw_that_fails_says_why) {
     rig r = rig_new(&base, 1, 64);
     float *logits = malloc(VOCAB * sizeof *logits);
     for (uint32_t i = 0; i < VOCAB; i++) logits[i] = i == 7 ? NAN : 0;
-    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN);   /* an older error, of something else */
+    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* an older error, of something else */
     CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
     CHECK_TEXT(gw_error_text(r.m, "code"), "not-finite");
     CHECK(strstr(gw_error_text(r.m, "what"), "logit of token 7") && !strstr(gw_error_text(r.m, "what"), "token id"));

@@ -18,7 +18,7 @@ static gw_round_kernel *const reference[] = { gw_ref_round_f32, gw_ref_round_f16
 static gw_round_kernel *const fast[] = { gw_simd_round_f32, gw_simd_round_f16, gw_simd_round_bf16 };
 #endif
 
-static uint32_t draw(void) {   /* xorshift (Marsaglia 2003) */
+static uint32_t draw(void) { /* xorshift (Marsaglia 2003) */
     static uint32_t state = 2463534242u;
     state ^= state << 13;
     state ^= state >> 17;
@@ -68,7 +68,7 @@ TEST(floats_any_bits_are_rounded_alike) {
     for (int turn = 0; turn < 8; turn++) {
         for (uint32_t v = 0; v < MOST; v++) {
             uint32_t u = draw();
-            if (turn % 2) u = (u & 0x807fffff) | (draw() % 12 + 116) << 23;   /* of similar size */
+            if (turn % 2) u = (u & 0x807fffff) | (draw() % 12 + 116) << 23; /* of similar size */
             memcpy(row + 1 + 4 * v, &u, 4);
         }
         same_blocks(0, MOST);
@@ -108,7 +108,7 @@ TEST(floats_lose_no_more_than_the_bound) {
             closest = fmax(closest, fabs((double)back[j] - x[j]) / bound);
         }
     }
-    CHECK(closest > 0.8);   /* it is no idle bound */
+    CHECK(closest > 0.8); /* it is no idle bound */
 }
 
 /* Of one row of activations f16 weights take another way when one of them is large, and with several rows. */
@@ -118,7 +118,7 @@ TEST(floats_f16_products_are_alike_whatever_the_size) {
     static const float largest[] = { 1e-3f, 32767.0f, 32768.0f, 3e6f };
     static float x[4 * K], a[PANELS * 16], b[PANELS * 16];
     for (int v = 0; v < PANELS * 4 * K; v++) {
-        uint16_t h = (uint16_t)(draw() & (v % 8 ? 0xbfff : 0x83ff));   /* an eighth of them denormal */
+        uint16_t h = (uint16_t)(draw() & (v % 8 ? 0xbfff : 0x83ff)); /* an eighth of them denormal */
         memcpy(row + 2 * v, &h, 2);
     }
     for (int i = 0; i < 4; i++)
@@ -137,13 +137,28 @@ TEST(floats_f16_products_are_alike_whatever_the_size) {
 /* --- loading --- */
 
 static const tiny_config small = {
-    .n_embd = 64, .n_layer = 2, .n_ff = 96, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 8,
-    .n_ctx = 128, .n_vocab = 43, .pattern = 2, .embd = GW_F16, .attn = GW_Q4_0, .ffn = GW_Q4_0,
-    .head = -1, .seed = 5,
+    .n_embd = 64,
+    .n_layer = 2,
+    .n_ff = 96,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 16,
+    .window = 8,
+    .n_ctx = 128,
+    .n_vocab = 43,
+    .pattern = 2,
+    .embd = GW_F16,
+    .attn = GW_Q4_0,
+    .ffn = GW_Q4_0,
+    .head = -1,
+    .seed = 5,
 };
 enum { VOCAB = 43 };
 
-typedef struct { double weights; float logits[VOCAB]; } outcome;
+typedef struct {
+    double weights;
+    float logits[VOCAB];
+} outcome;
 
 static outcome run_parts(const tiny_file *files, uint32_t n, const char *floats, gw_pool *pool, size_t chunk) {
     const int32_t ids[] = { 2, 7, 11, 13, 5, 39, 0, 8, 21, 34, 17 };
@@ -231,9 +246,11 @@ TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
 
 /* What auto means: keep, whatever the layers are; and it is the default. */
 TEST(floats_auto_keeps_them) {
-    static const struct { int embd, attn, ffn; } cases[] = {
+    static const struct {
+        int embd, attn, ffn;
+    } cases[] = {
         { GW_F16, GW_Q4_0, GW_Q4_0 }, { GW_F32, GW_F16, GW_Q8_0 }, { GW_BF16, GW_Q8_0, GW_Q4_0 },
-        { GW_F32, GW_F32, GW_F32 }, { GW_F16, GW_F16, GW_BF16 }, { GW_Q8_0, GW_Q4_0, GW_F16 },
+        { GW_F32, GW_F32, GW_F32 },   { GW_F16, GW_F16, GW_BF16 }, { GW_Q8_0, GW_Q4_0, GW_F16 },
     };
     gw_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

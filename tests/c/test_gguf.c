@@ -93,8 +93,8 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
 
 static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
     (void)ctx;
-    return say("%s %u: %d %d %d %d type %u at %d\n", t->name, t->n_dims, (int)t->shape[0],
-               (int)t->shape[1], (int)t->shape[2], (int)t->shape[3], t->type, (int)t->offset);
+    return say("%s %u: %d %d %d %d type %u at %d\n", t->name, t->n_dims, (int)t->shape[0], (int)t->shape[1],
+               (int)t->shape[2], (int)t->shape[3], t->type, (int)t->offset);
 }
 
 static const gw_gguf_listener listener = { NULL, on_header, on_value, on_array, on_element, on_tensor };
@@ -132,19 +132,18 @@ static int read_all(void) { return read_in_steps(file_size, file_size, file_size
 
 /* --- good files --------------------------------------------------------------------------------- */
 
-static const char *const good_events =
-    "v3 3 tensors 16 metadata\n"
-    "general.architecture = 'gemma3'\n"
-    "u8 = 0 255 255\ni8 = 1 -1 -1\nu16 = 2 65535 65535\ni16 = 3 -2 -2\n"
-    "u32 = 4 4294967295 4.2949673e+09\ni32 = 5 -3 -3\nf32 = 6 0 1.5\nbool = 7 1 1\n"
-    "u64 = 10 9223372036854775807 1.84467441e+19\ni64 = 11 -4 -4\nf64 = 12 0 -0.25\n"
-    "general.alignment = 4 64 64\n"
-    "none = 0 of 8\n"
-    "words = 3 of 8\nwords[0] = 'a'\nwords[1] = ''\nwords[2] = 'xyz'\n"
-    "empty = ''\n"
-    "token_embd.weight 2: 64 3 1 1 type 8 at 0\n"
-    "v 1: 7 1 1 1 type 8 at 64\n"
-    "cube 4: 2 3 4 5 type 8 at 128\n";
+static const char *const good_events = "v3 3 tensors 16 metadata\n"
+                                       "general.architecture = 'gemma3'\n"
+                                       "u8 = 0 255 255\ni8 = 1 -1 -1\nu16 = 2 65535 65535\ni16 = 3 -2 -2\n"
+                                       "u32 = 4 4294967295 4.2949673e+09\ni32 = 5 -3 -3\nf32 = 6 0 1.5\nbool = 7 1 1\n"
+                                       "u64 = 10 9223372036854775807 1.84467441e+19\ni64 = 11 -4 -4\nf64 = 12 0 -0.25\n"
+                                       "general.alignment = 4 64 64\n"
+                                       "none = 0 of 8\n"
+                                       "words = 3 of 8\nwords[0] = 'a'\nwords[1] = ''\nwords[2] = 'xyz'\n"
+                                       "empty = ''\n"
+                                       "token_embd.weight 2: 64 3 1 1 type 8 at 0\n"
+                                       "v 1: 7 1 1 1 type 8 at 64\n"
+                                       "cube 4: 2 3 4 5 type 8 at 128\n";
 
 static void put_good(uint32_t version) {
     put_head(version, 3, 16);
@@ -191,10 +190,10 @@ static void check_good(int state, size_t end, const char *expected) {
 TEST(gguf_events_in_order) {
     put_good(3);
     size_t end = file_size;
-    put("\1\2\3\4 weights", 12);   /* what follows is not touched */
+    put("\1\2\3\4 weights", 12); /* what follows is not touched */
     check_good(read_all(), end, good_events);
     size_t used = 99;
-    CHECK_INT(gw_gguf_push(&parser, file, 4, &used), 1);   /* done stays done */
+    CHECK_INT(gw_gguf_push(&parser, file, 4, &used), 1); /* done stays done */
     CHECK_INT(used, 0);
 }
 
@@ -221,7 +220,7 @@ TEST(gguf_every_truncation_asks_for_more) {
     put_good(3);
     for (size_t size = 0; size < file_size; size++) {
         CHECK_INT(read_in_steps(size, size, 1), 0);
-        CHECK(!strncmp(events, good_events, events_size));   /* and said nothing wrong so far */
+        CHECK(!strncmp(events, good_events, events_size)); /* and said nothing wrong so far */
     }
 }
 
@@ -268,7 +267,7 @@ TEST(gguf_longest_items_fit_the_window) {
     memcpy(big, file, 8);
     memset(big + 8 + GW_MAX_KEY, 0, 4);
     big[8 + GW_MAX_KEY] = GW_GGUF_STRING;
-    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA);   /* 'kkkkkkkk' as a length */
+    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA); /* 'kkkkkkkk' as a length */
     begin();
     put_head(3, 0, 1);
     CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), 0);
@@ -289,13 +288,14 @@ TEST(gguf_longest_items_fit_the_window) {
 static void check_bad(int line, int code, const char *what, const char *expected, const char *got) {
     for (size_t step = 1; step <= file_size; step += file_size - 1) {
         int state = read_in_steps(file_size, step, step);
-        if (state != code) gw_test_fail(__FILE__, line, "expected %s, got %s", gw_error_name(code), gw_error_name(state));
+        if (state != code)
+            gw_test_fail(__FILE__, line, "expected %s, got %s", gw_error_name(code), gw_error_name(state));
         CHECK_INT(error.code, code);
         CHECK_TEXT(error.what, what);
         CHECK_TEXT(error.expected, expected);
         CHECK_TEXT(error.got, got);
         size_t used;
-        CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), code);   /* failed stays failed */
+        CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), code); /* failed stays failed */
         CHECK_INT(used, 0);
     }
 }
@@ -378,7 +378,7 @@ TEST(gguf_bad_values) {
     put_scalar("k", GW_GGUF_STRING, (1 << 20) + 1, 8);
     BAD(GW_E_BAD_METADATA, "length of k", "at most 1048576 bytes", "1048577");
     put_head(3, 0, 1);
-    put_scalar("k", GW_GGUF_STRING, (uint64_t)-8, 8);   /* 8 + length wraps to 0 */
+    put_scalar("k", GW_GGUF_STRING, (uint64_t)-8, 8); /* 8 + length wraps to 0 */
     BAD(GW_E_BAD_METADATA, "length of k", "at most 1048576 bytes", "18446744073709551608");
 }
 
@@ -454,9 +454,9 @@ TEST(gguf_bad_shapes) {
     BAD(GW_E_BAD_SHAPE, what, expected, "[64, 0, 2, 1]");
     put_one_tensor("t", 1, (uint64_t[]){ UINT64_MAX }, 0);
     BAD(GW_E_BAD_SHAPE, what, expected, "[18446744073709551615, 1, 1, 1]");
-    put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0);   /* product wraps to 0 */
+    put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0); /* product wraps to 0 */
     BAD(GW_E_BAD_SHAPE, what, expected, "[4294967296, 4294967296, 1, 1]");
-    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0);   /* wraps to 4 */
+    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* wraps to 4 */
     BAD(GW_E_BAD_SHAPE, what, expected, "[4194305, 4194305, 211106198978564, 1]");
     put_one_tensor("t", 2, (uint64_t[]){ 1ull << 52, 2 }, 0);
     CHECK_INT(read_all(), 1);

@@ -8,8 +8,27 @@ enum { BYTES = 256 };
 
 /* One to thirty letters, some of two bytes, some that a JSON string must escape. */
 static const char *const pieces[] = {
-    "a", "b", "ab", "aba", "abab", "a\"", "\"", "\"b", "\\", "a\\", "\n", "\xC3\xA9", "a\xC3\xA9", "\xC3\xA9\xC3\xA9", "\xC3",
-    "aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbb", ("\xC3\xA9" "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "ab\xC3",
+    "a",
+    "b",
+    "ab",
+    "aba",
+    "abab",
+    "a\"",
+    "\"",
+    "\"b",
+    "\\",
+    "a\\",
+    "\n",
+    "\xC3\xA9",
+    "a\xC3\xA9",
+    "\xC3\xA9\xC3\xA9",
+    "\xC3",
+    "aaaaaaaaaaaaaaaa",
+    "aaaaaaaaaaaaaaaaa",
+    "bbbbbbbbbbbbbbbbbbbbbbbb",
+    ("\xC3\xA9"
+     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+    "ab\xC3",
 };
 enum { PIECES = sizeof pieces / sizeof *pieces, WORDS = (2 + BYTES + PIECES + 31) / 32 };
 
@@ -96,22 +115,77 @@ enum { STRING_WORDS = 12 + 10 + 2 * 19 + 4 + 4 + 3 * 5 + 1 + 3 * 2 };
 /* A grammar of a quote, at most `most` plain characters, and a quote. */
 static void string_of(uint32_t *w, uint32_t most) {
     const uint32_t words[STRING_WORDS] = {
-        0x31475747, 1, STRING_WORDS, 10, 19, 4, 5, 1, 2, 0, 0, 0,
-        0, 1, 2, 3, 4, 5, 6, 7, 8, 19,
-        SPAN('"', '"', 0), SPAN(0x80, 0xBF, 0), SPAN(0x80, 0xBF, 2), SPAN(0x80, 0xBF, 3), SPAN(0xA0, 0xBF, 2),
-        SPAN(0x80, 0x9F, 2), SPAN(0x90, 0xBF, 3), SPAN(0x80, 0x8F, 3),
-        SPAN(0x20, 0x21, 0), SPAN(0x23, 0x5B, 0), SPAN(0x5D, 0x7F, 0), SPAN(0xC2, 0xDF, 2), SPAN(0xE0, 0xE0, 5),
-        SPAN(0xE1, 0xEC, 3), SPAN(0xED, 0xED, 6), SPAN(0xEE, 0xEF, 3), SPAN(0xF0, 0xF0, 7), SPAN(0xF1, 0xF3, 4),
-        SPAN(0xF4, 0xF4, 8),
-        1, 3, 5, 5,
-        0, 0, 1 << 1, 1,   /* at the start, after the quote, after a character, at the end */
-        GW_BYTES, 1, 1,
-        GW_BYTES, 9, 2,
-        GW_BYTES, 1, 3,
-        GW_BYTES | GW_NEXT << 2, 9, 2,
-        GW_BYTES | GW_EXIT << 2, 1, 3,
+        0x31475747,
+        1,
+        STRING_WORDS,
+        10,
+        19,
+        4,
+        5,
+        1,
+        2,
         0,
-        0, GW_NEVER, 0, 0, most, 0,
+        0,
+        0,
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        19,
+        SPAN('"', '"', 0),
+        SPAN(0x80, 0xBF, 0),
+        SPAN(0x80, 0xBF, 2),
+        SPAN(0x80, 0xBF, 3),
+        SPAN(0xA0, 0xBF, 2),
+        SPAN(0x80, 0x9F, 2),
+        SPAN(0x90, 0xBF, 3),
+        SPAN(0x80, 0x8F, 3),
+        SPAN(0x20, 0x21, 0),
+        SPAN(0x23, 0x5B, 0),
+        SPAN(0x5D, 0x7F, 0),
+        SPAN(0xC2, 0xDF, 2),
+        SPAN(0xE0, 0xE0, 5),
+        SPAN(0xE1, 0xEC, 3),
+        SPAN(0xED, 0xED, 6),
+        SPAN(0xEE, 0xEF, 3),
+        SPAN(0xF0, 0xF0, 7),
+        SPAN(0xF1, 0xF3, 4),
+        SPAN(0xF4, 0xF4, 8),
+        1,
+        3,
+        5,
+        5,
+        0,
+        0,
+        1 << 1,
+        1, /* at the start, after the quote, after a character, at the end */
+        GW_BYTES,
+        1,
+        1,
+        GW_BYTES,
+        9,
+        2,
+        GW_BYTES,
+        1,
+        3,
+        GW_BYTES | GW_NEXT << 2,
+        9,
+        2,
+        GW_BYTES | GW_EXIT << 2,
+        1,
+        3,
+        0,
+        0,
+        GW_NEVER,
+        0,
+        0,
+        most,
+        0,
     };
     memcpy(w, words, sizeof words);
 }
@@ -124,7 +198,7 @@ static void check_masks(gw_matcher *m, const char *text) {
         CHECK(bits != NULL);
         memcpy(mask, bits, sizeof mask);
         for (uint32_t id = 0; id < trie.n_vocab; id++) CHECK_INT(gw_matcher_allows(m, (int32_t)id), in(mask, id));
-        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask));   /* from the memo */
+        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask)); /* from the memo */
         if (at < strlen(text)) CHECK_INT(gw_matcher_accept_text(m, text + at, 1), 1);
     }
 }
@@ -167,7 +241,13 @@ TEST(masks_of_known_states_are_not_looked_for_again) {
 }
 
 /* A DFA cache in a block of so many words, and what masks need. */
-typedef struct { gw_grammar g; gw_dfa d; gw_mask_builder b; gw_arena a; gw_item items[GW_MOST_ITEMS]; } small;
+typedef struct {
+    gw_grammar g;
+    gw_dfa d;
+    gw_mask_builder b;
+    gw_arena a;
+    gw_item items[GW_MOST_ITEMS];
+} small;
 
 static void open_small(small *z, const uint32_t *words, uint32_t size, gw_error *e) {
     memset(z, 0, sizeof *z);

@@ -13,7 +13,7 @@ static uint32_t random_bits(void) {
     return (uint32_t)(seed >> 33) ^ (uint32_t)(seed >> 11);
 }
 
-static float random_float(void) {   /* about normal, with a few outliers and zeros */
+static float random_float(void) { /* about normal, with a few outliers and zeros */
     float sum = 0;
     for (int i = 0; i < 4; i++) sum += (float)(random_bits() & 0xffff) / 65536.0f - 0.5f;
     uint32_t kind = random_bits() % 64;
@@ -26,12 +26,12 @@ static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS], want[MAX_N * MAX_ROW
 static float matrix[MAX_ROWS * MAX_K];
 static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
 static gw_narrow q8[MAX_N * MAX_K];
-static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K];   /* in the layout of the specification, of the build */
+static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K]; /* in the layout of the specification, of the build */
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
 static int32_t half8[MAX_N * MAX_K / 32], half16[MAX_N * MAX_K / 32];
 
-static bool extreme;   /* weights and activations are as large as possible */
+static bool extreme; /* weights and activations are as large as possible */
 
 /* Blocks of ones under sensible f16 scales. */
 static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
@@ -48,7 +48,7 @@ static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
 static void random_blocks(const gw_format *f, uint8_t *out, size_t k) {
     for (size_t i = 0; i < k; i += f->items, out += f->bytes) {
         for (uint32_t b = 0; b < f->bytes; b++) out[b] = (uint8_t)random_bits();
-        for (uint32_t h = 0; h < f->halves && !(h && f->values); h++) {   /* IQ4_XS: only the first is an f16 */
+        for (uint32_t h = 0; h < f->halves && !(h && f->values); h++) { /* IQ4_XS: only the first is an f16 */
             uint16_t scale = random_bits() % 32 ? gw_f32_to_f16(random_float() * 0.05f) : 0;
             memcpy(out + f->first_half + 2 * h, &scale, 2);
         }
@@ -79,7 +79,7 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
     for (int t = 0; t < n; t++) {
         for (size_t i = 0; i < k; i++) x[t * ldx + i] = extreme ? extreme_at(t, i) : random_float();
         if (k % 32) continue;
-        if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float));   /* a block of zeros */
+        if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float)); /* a block of zeros */
         gw_ref_narrow(&a, t, 0, k);
         GW_KERNEL_INT(wide)(&own, t, 0, k);
         gw_ref_wide(&a, t, 0, k);
@@ -87,10 +87,13 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
     return a;
 }
 
-static const struct { int rows, n; size_t k; } cases[] = {
-    { 4, 1, 32 }, { 16, 1, 64 }, { 18, 1, 96 }, { 40, 1, 1280 }, { 4, 2, 32 }, { 10, 4, 64 },
-    { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 }, { 18, 1, 256 }, { 16, 6, 512 }, { 12, 9, 1280 },
-    { 20, 2, 256 }, { 12, 3, 512 }, { 12, 10, 256 }, { 8, 67, 256 },   /* more rows than are joined at once */
+static const struct {
+    int rows, n;
+    size_t k;
+} cases[] = {
+    { 4, 1, 32 },    { 16, 1, 64 },    { 18, 1, 96 },   { 40, 1, 1280 }, { 4, 2, 32 },   { 10, 4, 64 },
+    { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 },  { 18, 1, 256 },  { 16, 6, 512 }, { 12, 9, 1280 },
+    { 20, 2, 256 },  { 12, 3, 512 },   { 12, 10, 256 }, { 8, 67, 256 }, /* more rows than are joined at once */
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -168,10 +171,10 @@ TEST(kernels_f16) { same_bits(GW_F16, AS_FLOAT, gw_ref_matmul_f16, SIMD(matmul_f
 TEST(kernels_bf16) { same_bits(GW_BF16, AS_FLOAT, gw_ref_matmul_bf16, SIMD(matmul_bf16)); }
 TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, INT(matmul_q8_wide)); }
 
-#define GW_X(NAME, name, ...)                                                                                \
-    TEST(kernels_##name) { same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, INT(matmul_##name)); }          \
-    TEST(kernels_##name##_wide) {                                                                                \
-        same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, INT(matmul_##name##_wide));                   \
+#define GW_X(NAME, name, ...)                                                                           \
+    TEST(kernels_##name) { same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, INT(matmul_##name)); } \
+    TEST(kernels_##name##_wide) {                                                                       \
+        same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, INT(matmul_##name##_wide));          \
     }
 GW_X(Q4_0, q4)
 GW_FORMATS(GW_X)
@@ -196,8 +199,8 @@ TEST(kernels_of_8_bits_in_7) {
     gw_relaxed_only_7_bits = false;
 }
 
-#define GW_X(NAME, name, ...)                                                                       \
-    same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, gw_relaxed_matmul_##name);                    \
+#define GW_X(NAME, name, ...)                                                        \
+    same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, gw_relaxed_matmul_##name); \
     same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, gw_relaxed_matmul_##name##_wide);
 
 /* Products added by pairs in 16 bits and without: both on every engine. */
@@ -237,7 +240,7 @@ TEST(kernels_chosen_by_the_build) {
 }
 
 #ifdef GW_HAVE_SIMD
-static int wide_at(const gw_acts *a, size_t block, int c) {   /* one activation that the build's kernel made */
+static int wide_at(const gw_acts *a, size_t block, int c) { /* one activation that the build's kernel made */
 #ifdef GW_HAVE_RELAXED
     const int8_t *planes = (const int8_t *)(a->q16 + block * 32);
     return 128 * planes[c] + planes[32 + c];
@@ -262,7 +265,7 @@ static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide)
         for (int t = 0; t < N; t++) {
             gw_ref_narrow(&a, t, 0, K);
             gw_ref_wide(&a, t, 0, K);
-            for (size_t from = 0, k = 32; from < K; from += k, k = K - from < 96 ? K - from : 96) {   /* pieces */
+            for (size_t from = 0, k = 32; from < K; from += k, k = K - from < 96 ? K - from : 96) { /* pieces */
                 narrow(&b, t, from, k);
                 wide(&b, t, from, k);
             }
@@ -271,7 +274,8 @@ static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide)
         CHECK(!memcmp(s[0], s[2], sizeof s[0]) && !memcmp(s[1], s[3], sizeof s[1]));
         CHECK(!memcmp(sums[0], sums[4], 4 * sizeof sums[0]));
         for (size_t i = 0; i < BLOCKS * 32; i++)
-            if (i / 32 % a.stride < N) CHECK_INT(wide_at(&b, i / 32, i % 32), a.q16[i / 32 * 32 + GW_WIDE_ORDER(i % 32)]);
+            if (i / 32 % a.stride < N)
+                CHECK_INT(wide_at(&b, i / 32, i % 32), a.q16[i / 32 * 32 + GW_WIDE_ORDER(i % 32)]);
     }
 }
 
@@ -332,7 +336,7 @@ TEST(pack_gives_every_row_back) {
             gw_unpack_row(type, panels, r, K, row);
             CHECK(!memcmp(row, matrix + r * K, sizeof row));
         }
-        gw_unpack_row(type, panels, ROWS, K, row);   /* the row that fills the last panel */
+        gw_unpack_row(type, panels, ROWS, K, row); /* the row that fills the last panel */
         for (int j = 0; j < K; j++) CHECK(row[j] == 0.0f);
     }
 }

@@ -5,7 +5,7 @@
 #include "file/types.h"
 #include "test.h"
 
-enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 };   /* 10 + 16 -> whole blocks of 16 */
+enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* 10 + 16 -> whole blocks of 16 */
 /* Rows of other heads, a shorter window, and a layer that has no rows of its own. */
 static const gw_layer_shape shapes[LAYERS] = {
     { .n_head_kv = 2, .head_dim = 8, .window = WINDOW, .kv_owner = 0 },
@@ -17,7 +17,7 @@ static const gw_layer_shape shapes[LAYERS] = {
 typedef struct {
     gw_kv kv;
     void *block;
-    float stored[CONTEXT];    /* per position: number of the storing that ought to be there */
+    float stored[CONTEXT]; /* per position: number of the storing that ought to be there */
     float count;
 } rig;
 
@@ -28,7 +28,7 @@ static void rig_of(rig *r, uint32_t n_ctx, int type) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     r->block = a.base;
     CHECK(r->block);
-    memset(r->block, 0xff, a.size);   /* NaN: a row that nobody wrote shows too */
+    memset(r->block, 0xff, a.size); /* NaN: a row that nobody wrote shows too */
     gw_kv_init(&r->kv, shape, &a);
     CHECK_INT(a.used, a.size);
     r->count = 0;
@@ -51,7 +51,7 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
         for (uint32_t i = 0; i < rows; i++) marks[i] = r->count = fmodf(r->count + 4.0f, 2000.0f);
         for (uint32_t l = 0; l < layers; l++)
             for (uint32_t i = 0; i < rows; i++) store(r, l, pos + i, marks[i]);
-        if (layers < LAYERS) return;   /* aborted */
+        if (layers < LAYERS) return; /* aborted */
         memcpy(r->stored + pos, marks, rows * sizeof *marks);
         gw_kv_advance(&r->kv, rows);
         n -= rows;
@@ -81,8 +81,9 @@ static void check_visible(const rig *r) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
                 /* half a step, and the rounding of a scale */
-                float off = r->kv.layers[l].type == GW_KV_Q8 ? expected / 250
-                            : r->kv.layers[l].type == GW_KV_I16 ? expected / 60000 : 0;
+                float off = r->kv.layers[l].type == GW_KV_Q8    ? expected / 250
+                            : r->kv.layers[l].type == GW_KV_I16 ? expected / 60000
+                                                                : 0;
                 if (!(fabsf(k - expected) <= off && fabsf(v + expected) <= off))
                     gw_test_fail(__FILE__, __LINE__, "layer %u, position %u of %u: expected %g, got %g and %g", l, p,
                                  r->kv.pos, expected, k, v);
@@ -94,7 +95,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     rig r;
     rig_init(&r, CONTEXT);
     CHECK_INT(r.kv.layers[0].rows, RING);
-    CHECK_INT(r.kv.layers[1].rows, 320);   /* whole blocks of 16 */
+    CHECK_INT(r.kv.layers[1].rows, 320); /* whole blocks of 16 */
     CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_I16 && r.kv.layers[2].type == GW_KV_F32);
     CHECK_INT(r.kv.saved[0].rows, WINDOW);
     CHECK_INT(r.kv.saved[1].rows, 0);
@@ -104,7 +105,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     gw_free(r.block);
     rig_init(&r, 20);
     CHECK_INT(r.kv.layers[0].rows, 32);
-    CHECK_INT(r.kv.saved[0].rows, 0);      /* a ring that never wraps needs nothing aside */
+    CHECK_INT(r.kv.saved[0].rows, 0); /* a ring that never wraps needs nothing aside */
     gw_free(r.block);
 }
 
@@ -113,7 +114,7 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     rig_init(&r, CONTEXT);
     write(&r, 100, LAYERS);
     check_visible(&r);
-    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100);            /* not beyond what is there */
+    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* not beyond what is there */
     /* The last batch ended at 100, so the rings hold 68 .. 99: a query at 77 sees 68 on. */
     CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
     check_visible(&r);
@@ -121,7 +122,7 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     write(&r, 100, LAYERS);
     gw_kv_rewind(&r.kv, 90);
     write(&r, 4, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);              /* 68 is still there */
+    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77); /* 68 is still there */
     check_visible(&r);
     CHECK_INT(gw_kv_rewind(&r.kv, 0), 0);
     write(&r, 5, LAYERS);
@@ -139,20 +140,20 @@ TEST(kv_goes_back_to_what_was_saved) {
     CHECK_INT(r.kv.saved_pos, 99);
     for (int i = 0; i < 3; i++) {
         write(&r, 150, LAYERS);
-        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99);         /* the rings have moved on */
+        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99); /* the rings have moved on */
         check_visible(&r);
     }
     write(&r, 10, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105);            /* within reach: no need of the saved rows */
+    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105); /* within reach: no need of the saved rows */
     check_visible(&r);
     write(&r, 150, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0);               /* before them: all is gone, they are too */
+    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* before them: all is gone, they are too */
     CHECK_INT(r.kv.saved_pos, 0);
     write(&r, 250, LAYERS);
-    gw_kv_save(&r.kv, 200);                              /* out of reach: refused */
+    gw_kv_save(&r.kv, 200); /* out of reach: refused */
     CHECK_INT(r.kv.saved_pos, 0);
     gw_kv_save(&r.kv, 249);
-    gw_kv_rewind(&r.kv, 248);                            /* a past that is overwritten cannot come back */
+    gw_kv_rewind(&r.kv, 248); /* a past that is overwritten cannot come back */
     write(&r, 40, LAYERS);
     CHECK_INT(gw_kv_rewind(&r.kv, 249), 0);
     gw_free(r.block);
@@ -196,7 +197,7 @@ static void random_walk(int type) {
         }
         check_visible(&r);
     }
-    CHECK(restored > 10 && emptied > 10);   /* the walk went everywhere */
+    CHECK(restored > 10 && emptied > 10); /* the walk went everywhere */
     gw_free(r.block);
 }
 
@@ -273,7 +274,10 @@ TEST(kv_i16_rows_keep_half_a_step) {
         for (int shape = 0; shape < 4; shape++) {
             double largest = 0, norm = 0, ints = 0;
             for (int i = 0; i < D_I16; i++) {
-                float x = shape == 0 ? sinf((float)i) : shape == 1 ? (float)(i % 3 - 1) : shape == 2 ? (float)(i == 5) : 1;
+                float x = shape == 0   ? sinf((float)i)
+                          : shape == 1 ? (float)(i % 3 - 1)
+                          : shape == 2 ? (float)(i == 5)
+                                       : 1;
                 in[i] = x * powf(10, (float)power);
                 largest = fmax(largest, fabs(in[i]));
             }
@@ -299,7 +303,8 @@ TEST(kv_i16_rows_saturate_and_keep_nan) {
     for (int i = 0; i < D_I16; i++) in[i] = i % 3 ? INFINITY : -INFINITY;
     store_i16(in, plane, out);
     for (int side = 0; side < 2; side++)
-        for (int i = 0; i < D_I16; i++) CHECK(isfinite(out[side][i]) && out[side][i] * in[i] > 0 && fabsf(out[side][i]) > 1e38f);
+        for (int i = 0; i < D_I16; i++)
+            CHECK(isfinite(out[side][i]) && out[side][i] * in[i] > 0 && fabsf(out[side][i]) > 1e38f);
     in[7] = NAN;
     store_i16(in, plane, out);
     CHECK(isnan(out[0][7]) && isnan(out[1][7]));
@@ -329,9 +334,9 @@ TEST(kv_q8_rows_keep_half_a_step) {
     for (int i = 0; i < D; i++) in[i] = i == 40 ? INFINITY : 1;
     gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
-    CHECK(isfinite(out[40]) && out[40] > 1e38f);   /* as large as can be */
+    CHECK(isfinite(out[40]) && out[40] > 1e38f); /* as large as can be */
     CHECK_NEAR(out[0], 1, 1.0 / 252);
-    in[40] = NAN;                                  /* does not vanish, but spoils no other block */
+    in[40] = NAN; /* does not vanish, but spoils no other block */
     gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
     CHECK(isnan(out[40]) && isnan(out[32]));

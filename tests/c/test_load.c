@@ -10,9 +10,21 @@
 #include <malloc.h>
 
 static const tiny_config small = {
-    .n_embd = 32, .n_layer = 2, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .window = 8,
-    .n_ctx = 128, .n_vocab = 40, .pattern = 2, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0,
-    .head = -1, .seed = 1,
+    .n_embd = 32,
+    .n_layer = 2,
+    .n_ff = 64,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 8,
+    .window = 8,
+    .n_ctx = 128,
+    .n_vocab = 40,
+    .pattern = 2,
+    .embd = GW_Q8_0,
+    .attn = GW_Q4_0,
+    .ffn = GW_Q4_0,
+    .head = -1,
+    .seed = 1,
 };
 
 static gw_model *fresh(gw_pool *pool) {
@@ -124,92 +136,72 @@ typedef struct {
 
 #define KEY(name) "gemma3." name
 static const bad_file bad_files[] = {
-    { TINY_DROP_TENSOR, "blk.1.ffn_up.weight", 0, 0,
-      GW_E_MISSING_TENSOR, "blk.1.ffn_up.weight", "", "missing" },
-    { TINY_DROP_TENSOR, "blk.0.attn_q_norm.weight", 0, 0,
-      GW_E_MISSING_TENSOR, "blk.0.attn_q_norm.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "blk.1.ffn_up.weight", 0, 0, GW_E_MISSING_TENSOR, "blk.1.ffn_up.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "blk.0.attn_q_norm.weight", 0, 0, GW_E_MISSING_TENSOR, "blk.0.attn_q_norm.weight", "",
+      "missing" },
     { TINY_DROP_TENSOR, "token_embd.weight", 0, 0, GW_E_MISSING_TENSOR, "token_embd.weight", "", "missing" },
-    { TINY_DROP_TENSOR, "output_norm.weight", 0, 0,
-      GW_E_MISSING_TENSOR, "output_norm.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "output_norm.weight", 0, 0, GW_E_MISSING_TENSOR, "output_norm.weight", "", "missing" },
     { TINY_TWICE, "blk.0.attn_v.weight", 0, 0, GW_E_DUPLICATE, "blk.0.attn_v.weight", "once", "twice" },
     { TINY_TWICE, "blk.1.ffn_norm.weight", 0, 0, GW_E_DUPLICATE, "blk.1.ffn_norm.weight", "once", "twice" },
-    { TINY_SHAPE, "blk.0.attn_k.weight", 12, 0,
-      GW_E_BAD_SHAPE, "blk.0.attn_k.weight", "[32, 16]", "[32, 12" },
+    { TINY_SHAPE, "blk.0.attn_k.weight", 12, 0, GW_E_BAD_SHAPE, "blk.0.attn_k.weight", "[32, 16]", "[32, 12" },
     { TINY_SHAPE, "blk.1.attn_norm.weight", 31, 0, GW_E_BAD_SHAPE, "blk.1.attn_norm.weight", "[32]", "[31" },
     { TINY_SHAPE, "token_embd.weight", 41, 0, GW_E_BAD_SHAPE, "token_embd.weight", "[32, 40]", "[32, 41" },
-    { TINY_TYPE, "blk.0.ffn_down.weight", 16, 0,
-      GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "multiple of 256", "64" },
-    { TINY_TYPE, "blk.0.ffn_down.weight", 9, 0,
-      GW_E_UNSUPPORTED_TYPE, "blk.0.ffn_down.weight", "Q8_0", "Q8_1" },
-    { TINY_TYPE, "blk.0.attn_norm.weight", 39, 0,
-      GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "MXFP4" },
+    { TINY_TYPE, "blk.0.ffn_down.weight", 16, 0, GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "multiple of 256", "64" },
+    { TINY_TYPE, "blk.0.ffn_down.weight", 9, 0, GW_E_UNSUPPORTED_TYPE, "blk.0.ffn_down.weight", "Q8_0", "Q8_1" },
+    { TINY_TYPE, "blk.0.attn_norm.weight", 39, 0, GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "MXFP4" },
     { TINY_TYPE, "blk.1.attn_q.weight", 9999, 0, GW_E_UNSUPPORTED_TYPE, "blk.1.attn_q.weight", "", "9999" },
-    { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0,
-      GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "where the one before it ends", "0" },
-    { TINY_OFFSET, "blk.0.ffn_gate.weight", 1 << 20, 0,
-      GW_E_TENSOR_RANGE, "blk.0.ffn_up.weight", "where the one before it ends", "" },   /* the first behind the gap */
-    { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0,
-      GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "multiple of 32", "33" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight",
+      "where the one before it ends", "0" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 1 << 20, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_up.weight",
+      "where the one before it ends", "" }, /* the first behind the gap */
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "multiple of 32", "33" },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 1e18, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "2^53", "" },
-    { TINY_DROP_KEY, "general.architecture", 0, 0,
-      GW_E_MISSING_KEY, "general.architecture", "gemma3", "no such key" },
-    { TINY_SET_KEY, "general.architecture", 0, "mamba",
-      GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "mamba" },
-    { TINY_SET_KEY, "general.architecture", 0, "gemma3n",
-      GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "gemma3n" },
-    { TINY_DROP_KEY, KEY("embedding_length"), 0, 0,
-      GW_E_MISSING_KEY, KEY("embedding_length"), "a number", "no such key" },
-    { TINY_SET_KEY, KEY("embedding_length"), 0, 0,
-      GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "0" },
-    { TINY_SET_KEY, KEY("embedding_length"), 32.5, 0,
-      GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "32.5" },
+    { TINY_DROP_KEY, "general.architecture", 0, 0, GW_E_MISSING_KEY, "general.architecture", "gemma3", "no such key" },
+    { TINY_SET_KEY, "general.architecture", 0, "mamba", GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3",
+      "mamba" },
+    { TINY_SET_KEY, "general.architecture", 0, "gemma3n", GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3",
+      "gemma3n" },
+    { TINY_DROP_KEY, KEY("embedding_length"), 0, 0, GW_E_MISSING_KEY, KEY("embedding_length"), "a number",
+      "no such key" },
+    { TINY_SET_KEY, KEY("embedding_length"), 0, 0, GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "0" },
+    { TINY_SET_KEY, KEY("embedding_length"), 32.5, 0, GW_E_BAD_METADATA, KEY("embedding_length"), "whole number",
+      "32.5" },
     { TINY_SET_KEY, KEY("block_count"), 4e9, 0, GW_E_BAD_METADATA, KEY("block_count"), "1 to 512", "4e+09" },
     { TINY_SET_KEY, KEY("block_count"), -1, 0, GW_E_BAD_METADATA, KEY("block_count"), "1 to 512", "-1" },
     { TINY_SET_KEY, KEY("block_count"), 3, 0, GW_E_MISSING_TENSOR, "blk.2.", "", "missing" },
-    { TINY_SET_KEY, KEY("feed_forward_length"), NAN, 0,
-      GW_E_BAD_METADATA, KEY("feed_forward_length"), "", "nan" },
-    { TINY_SET_KEY, KEY("feed_forward_length"), 96, 0,
-      GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "[96, 32]", "[64, 32" },
-    { TINY_SET_KEY, KEY("context_length"), 1e9, 0,
-      GW_E_BAD_METADATA, KEY("context_length"), "1 to 1048576", "1e+09" },
-    { TINY_KEY_AS_TEXT, KEY("context_length"), 0, 0,
-      GW_E_BAD_METADATA, KEY("context_length"), "whole number", "" },
-    { TINY_SET_KEY, KEY("attention.head_count"), 3, 0,
-      GW_E_BAD_METADATA, KEY("attention.head_count"), "multiple", "3" },
+    { TINY_SET_KEY, KEY("feed_forward_length"), NAN, 0, GW_E_BAD_METADATA, KEY("feed_forward_length"), "", "nan" },
+    { TINY_SET_KEY, KEY("feed_forward_length"), 96, 0, GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "[96, 32]", "[64, 32" },
+    { TINY_SET_KEY, KEY("context_length"), 1e9, 0, GW_E_BAD_METADATA, KEY("context_length"), "1 to 1048576", "1e+09" },
+    { TINY_KEY_AS_TEXT, KEY("context_length"), 0, 0, GW_E_BAD_METADATA, KEY("context_length"), "whole number", "" },
+    { TINY_SET_KEY, KEY("attention.head_count"), 3, 0, GW_E_BAD_METADATA, KEY("attention.head_count"), "multiple",
+      "3" },
     { TINY_SET_KEY, KEY("attention.key_length"), 12, 0, GW_E_BAD_METADATA, KEY("attention."), "", "" },
-    { TINY_SET_KEY, KEY("attention.value_length"), 16, 0,
-      GW_E_BAD_METADATA, KEY("attention.value_length"), "8", "16" },
-    { TINY_SET_KEY, KEY("attention.layer_norm_rms_epsilon"), -1, 0,
-      GW_E_BAD_METADATA, "epsilon", "positive", "-1" },
-    { TINY_SET_KEY, KEY("rope.freq_base"), INFINITY, 0,
-      GW_E_BAD_METADATA, "rope.freq_base", "positive", "inf" },
-    { TINY_DROP_KEY, "tokenizer.ggml.model", 0, 0,
-      GW_E_MISSING_TOKENIZER, "tokenizer.ggml.model", "", "no such key" },
-    { TINY_DROP_KEY, "tokenizer.ggml.tokens", 0, 0,
-      GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "no such key" },
-    { TINY_EMPTY_ARRAY, "tokenizer.ggml.tokens", 0, 0,
-      GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "" },
-    { TINY_SET_KEY, "tokenizer.ggml.model", 0, "bert",
-      GW_E_BAD_TOKENIZER, "tokenizer.ggml.model", "llama, gpt2 or gemma4", "bert" },
+    { TINY_SET_KEY, KEY("attention.value_length"), 16, 0, GW_E_BAD_METADATA, KEY("attention.value_length"), "8", "16" },
+    { TINY_SET_KEY, KEY("attention.layer_norm_rms_epsilon"), -1, 0, GW_E_BAD_METADATA, "epsilon", "positive", "-1" },
+    { TINY_SET_KEY, KEY("rope.freq_base"), INFINITY, 0, GW_E_BAD_METADATA, "rope.freq_base", "positive", "inf" },
+    { TINY_DROP_KEY, "tokenizer.ggml.model", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.model", "", "no such key" },
+    { TINY_DROP_KEY, "tokenizer.ggml.tokens", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "",
+      "no such key" },
+    { TINY_EMPTY_ARRAY, "tokenizer.ggml.tokens", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "" },
+    { TINY_SET_KEY, "tokenizer.ggml.model", 0, "bert", GW_E_BAD_TOKENIZER, "tokenizer.ggml.model",
+      "llama, gpt2 or gemma4", "bert" },
     { TINY_DROP_KEY, "tokenizer.ggml.scores", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "0" },
-    { TINY_SHORT_ARRAY, "tokenizer.ggml.scores", 0, 0,
-      GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "39" },
-    { TINY_SHORT_ARRAY, "tokenizer.ggml.token_type", 0, 0,
-      GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type", "40", "39" },
-    { TINY_SET_KEY, "tokenizer.ggml.bos_token_id", 40, 0,
-      GW_E_BAD_METADATA, "tokenizer.ggml.bos_token_id", "a number below 40", "40" },
-    { TINY_SET_KEY, "tokenizer.ggml.eos_token_id", 4294967294., 0,
-      GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id", "a number below 40", "4294967294" },
-    { TINY_SET_KEY, "tokenizer.ggml.eos_token_id", -2, 0,
-      GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id", "", "-2" },
-    { TINY_SET_KEY, "tokenizer.ggml.eot_token_id", NAN, 0,
-      GW_E_BAD_METADATA, "tokenizer.ggml.eot_token_id", "", "nan" },
-    { TINY_KEY_AS_TEXT, "tokenizer.ggml.eos_token_id", 0, 0,
-      GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id", "a number", "nan" },
-    { TINY_SET_KEY, "tokenizer.ggml.eom_token_id", 1e6, 0,
-      GW_E_BAD_METADATA, "tokenizer.ggml.eom_token_id", "", "1000000" },
-    { TINY_SHORT_ARRAY, KEY("attention.sliding_window_pattern"), 0, 0,
-      GW_E_BAD_METADATA, "sliding_window_pattern", "2", "1" },
+    { TINY_SHORT_ARRAY, "tokenizer.ggml.scores", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "39" },
+    { TINY_SHORT_ARRAY, "tokenizer.ggml.token_type", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type", "40",
+      "39" },
+    { TINY_SET_KEY, "tokenizer.ggml.bos_token_id", 40, 0, GW_E_BAD_METADATA, "tokenizer.ggml.bos_token_id",
+      "a number below 40", "40" },
+    { TINY_SET_KEY, "tokenizer.ggml.eos_token_id", 4294967294., 0, GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id",
+      "a number below 40", "4294967294" },
+    { TINY_SET_KEY, "tokenizer.ggml.eos_token_id", -2, 0, GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id", "", "-2" },
+    { TINY_SET_KEY, "tokenizer.ggml.eot_token_id", NAN, 0, GW_E_BAD_METADATA, "tokenizer.ggml.eot_token_id", "",
+      "nan" },
+    { TINY_KEY_AS_TEXT, "tokenizer.ggml.eos_token_id", 0, 0, GW_E_BAD_METADATA, "tokenizer.ggml.eos_token_id",
+      "a number", "nan" },
+    { TINY_SET_KEY, "tokenizer.ggml.eom_token_id", 1e6, 0, GW_E_BAD_METADATA, "tokenizer.ggml.eom_token_id", "",
+      "1000000" },
+    { TINY_SHORT_ARRAY, KEY("attention.sliding_window_pattern"), 0, 0, GW_E_BAD_METADATA, "sliding_window_pattern", "2",
+      "1" },
 };
 
 static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
@@ -226,7 +218,7 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
     check_error(m, "what", b->what);
     check_error(m, "expected", b->expected);
     check_error(m, "got", b->got);
-    CHECK_INT(gw_load_commit(m, 0), code);   /* it stays failed */
+    CHECK_INT(gw_load_commit(m, 0), code); /* it stays failed */
     CHECK_INT(gw_load_end(m), code);
     CHECK_INT(gw_load_room(m), 0);
     const int32_t id = 2;
@@ -257,10 +249,16 @@ static int feed_patched(const tiny_file *f, size_t at, const char *bytes, size_t
 }
 
 TEST(load_takes_minus_one_and_an_unknown_padding_token_for_none) {
-    static const struct { const char *key, *number; double value; } files[] = {
-        { "tokenizer.ggml.bos_token_id", "bos_id", -1 }, { "tokenizer.ggml.eos_token_id", "eos_id", -1 },
-        { "tokenizer.ggml.padding_token_id", "pad_id", -1 }, { "tokenizer.ggml.padding_token_id", "pad_id", 40 },
-        { "tokenizer.ggml.eos_token_id", "eos_id", UINT32_MAX }, { "tokenizer.ggml.padding_token_id", "pad_id", UINT32_MAX },
+    static const struct {
+        const char *key, *number;
+        double value;
+    } files[] = {
+        { "tokenizer.ggml.bos_token_id", "bos_id", -1 },
+        { "tokenizer.ggml.eos_token_id", "eos_id", -1 },
+        { "tokenizer.ggml.padding_token_id", "pad_id", -1 },
+        { "tokenizer.ggml.padding_token_id", "pad_id", 40 },
+        { "tokenizer.ggml.eos_token_id", "eos_id", UINT32_MAX },
+        { "tokenizer.ggml.padding_token_id", "pad_id", UINT32_MAX },
     };
     gw_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -310,7 +308,7 @@ TEST(load_calls_out_of_order_are_refused) {
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_PLAN);
     CHECK_INT(gw_sync(m, ids, 1), GW_E_BAD_STATE);
     CHECK(isnan(gw_model_number(m, "n_ctx")));
-    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION);   /* and may be asked again */
+    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* and may be asked again */
     check_error(m, "expected", "128");
     CHECK_INT(gw_load_reserve(m, UINT32_MAX), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_reserve(m, 128), 0);
@@ -330,10 +328,15 @@ TEST(load_reads_what_the_file_says) {
     tiny_file f = tiny_make(&c);
     gw_model *m = fresh(pool);
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 77), GW_LOAD_READY);
-    static const struct { const char *key; double value; } numbers[] = {
-        { "context_length", 128 }, { "n_ctx", 77 }, { "n_vocab", 261 }, { "n_layer", 2 }, { "n_embd", 32 },
-        { "n_ff", 64 }, { "n_head", 4 }, { "n_head_kv", 2 }, { "head_dim", 8 }, { "window", 8 }, { "alignment", 128 },
-        { "gguf_version", 3 }, { "bos_id", 2 }, { "eos_id", 1 }, { "eot_id", 4 }, { "add_bos", 1 }, { "n_tensors", 28 },
+    static const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        { "context_length", 128 }, { "n_ctx", 77 }, { "n_vocab", 261 },   { "n_layer", 2 },
+        { "n_embd", 32 },          { "n_ff", 64 },  { "n_head", 4 },      { "n_head_kv", 2 },
+        { "head_dim", 8 },         { "window", 8 }, { "alignment", 128 }, { "gguf_version", 3 },
+        { "bos_id", 2 },           { "eos_id", 1 }, { "eot_id", 4 },      { "add_bos", 1 },
+        { "n_tensors", 28 },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         CHECK_NEAR(gw_model_number(m, numbers[i].key), numbers[i].value, 0);
@@ -381,10 +384,11 @@ static double heap_in_use(void) {
 #endif
 }
 
-static const tiny_config one_b = {   /* Gemma 3 1B's shape */
-    .n_embd = 1152, .n_layer = 26, .n_ff = 6912, .n_head = 4, .n_head_kv = 1, .head_dim = 256, .window = 512,
-    .n_ctx = 32768, .n_vocab = 262144, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = -1,
-    .header_only = true,
+static const tiny_config one_b = {
+    /* Gemma 3 1B's shape */
+    .n_embd = 1152,  .n_layer = 26,  .n_ff = 6912,   .n_head = 4,         .n_head_kv = 1,
+    .head_dim = 256, .window = 512,  .n_ctx = 32768, .n_vocab = 262144,   .embd = GW_Q8_0,
+    .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = -1,     .header_only = true,
 };
 
 TEST(load_plan_is_what_reserve_takes) {
@@ -463,7 +467,7 @@ static void check_too_large(tiny_config c, const char *part, double least) {
 TEST(load_sizes_beyond_32_bits) {
     tiny_config c = small;
     c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4096;
-    check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4));   /* global; ring, and its copy */
+    check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4)); /* global; ring, and its copy */
     c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
     check_too_large(c, "scratch", 8192.0 * 1024 * 514 * 4);
     c = small, c.n_embd = 65536, c.n_ff = 1 << 20, c.ffn = GW_F32;
@@ -478,12 +482,12 @@ TEST(load_limit_says_what_would_fit) {
     gw_pool *pool = gw_pool_new(1);
     tiny_file f = tiny_make(&c);
     gw_model *m = fresh(pool);
-    CHECK_INT(gw_largest_context(m, 1e12), 0);   /* nothing is known yet */
+    CHECK_INT(gw_largest_context(m, 1e12), 0); /* nothing is known yet */
     memcpy(gw_load_window(m), f.data, f.size);
     CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
     for (uint32_t n = 1; n < 32768; n += 1 + n / 3) {
         double bytes = gw_plan_bytes(m, n, "heap");
-        uint32_t fits = gw_largest_context(m, bytes);   /* a few contexts may have one size */
+        uint32_t fits = gw_largest_context(m, bytes); /* a few contexts may have one size */
         CHECK(fits >= n && gw_plan_bytes(m, fits, "heap") <= bytes);
         CHECK(fits == 32768 || gw_plan_bytes(m, fits + 1, "heap") > bytes);
     }
@@ -522,16 +526,33 @@ TEST(load_plan_of_an_impossible_context_is_no_number) {
 
 /* A number that is none, in the middle of each kind of tensor: refused by its tensor's name and row. */
 TEST(load_refuses_what_is_not_finite) {
-    static const struct { int type; uint32_t at, bytes; uint32_t value; } wild[] = {
-        { GW_F32, 0, 4, 0x7fc00000 }, { GW_F32, 1020, 4, 0xff800000 }, { GW_F16, 2, 2, 0x7c00 }, { GW_F16, 510, 2, 0xfe00 },
-        { GW_BF16, 0, 2, 0x7f80 }, { GW_Q4_0, 18, 2, 0x7c00 }, { GW_Q8_0, 34, 2, 0xfc01 }, { GW_Q4_1, 0, 2, 0x7c00 },
-        { GW_Q4_1, 22, 2, 0x7e00 }, { GW_Q5_0, 22, 2, 0x7c00 }, { GW_Q5_1, 2, 2, 0x7c00 }, { GW_Q2_K, 80, 2, 0x7c00 },
-        { GW_Q2_K, 82, 2, 0xfc00 }, { GW_Q3_K, 108, 2, 0x7c00 }, { GW_Q4_K, 0, 2, 0x7c00 }, { GW_Q4_K, 2, 2, 0x7e00 },
-        { GW_Q5_K, 2, 2, 0x7c00 }, { GW_Q6_K, 208, 2, 0x7c00 }, { GW_IQ4_NL, 18, 2, 0x7c00 }, { GW_IQ4_XS, 0, 2, 0x7c00 } };
+    static const struct {
+        int type;
+        uint32_t at, bytes;
+        uint32_t value;
+    } wild[] = { { GW_F32, 0, 4, 0x7fc00000 }, { GW_F32, 1020, 4, 0xff800000 }, { GW_F16, 2, 2, 0x7c00 },
+                 { GW_F16, 510, 2, 0xfe00 },   { GW_BF16, 0, 2, 0x7f80 },       { GW_Q4_0, 18, 2, 0x7c00 },
+                 { GW_Q8_0, 34, 2, 0xfc01 },   { GW_Q4_1, 0, 2, 0x7c00 },       { GW_Q4_1, 22, 2, 0x7e00 },
+                 { GW_Q5_0, 22, 2, 0x7c00 },   { GW_Q5_1, 2, 2, 0x7c00 },       { GW_Q2_K, 80, 2, 0x7c00 },
+                 { GW_Q2_K, 82, 2, 0xfc00 },   { GW_Q3_K, 108, 2, 0x7c00 },     { GW_Q4_K, 0, 2, 0x7c00 },
+                 { GW_Q4_K, 2, 2, 0x7e00 },    { GW_Q5_K, 2, 2, 0x7c00 },       { GW_Q6_K, 208, 2, 0x7c00 },
+                 { GW_IQ4_NL, 18, 2, 0x7c00 }, { GW_IQ4_XS, 0, 2, 0x7c00 } };
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
-        tiny_config c = { .n_embd = 256, .n_layer = 1, .n_ff = 256, .n_head = 2, .n_head_kv = 1, .head_dim = 128, .window = 8,
-                          .n_ctx = 32, .n_vocab = 20, .pattern = 1, .embd = GW_Q8_0, .attn = GW_Q8_0, .ffn = wild[i].type,
-                          .head = -1, .seed = 1 };
+        tiny_config c = { .n_embd = 256,
+                          .n_layer = 1,
+                          .n_ff = 256,
+                          .n_head = 2,
+                          .n_head_kv = 1,
+                          .head_dim = 128,
+                          .window = 8,
+                          .n_ctx = 32,
+                          .n_vocab = 20,
+                          .pattern = 1,
+                          .embd = GW_Q8_0,
+                          .attn = GW_Q8_0,
+                          .ffn = wild[i].type,
+                          .head = -1,
+                          .seed = 1 };
         tiny_file f = tiny_make(&c);
         const tiny_tensor *t = tiny_find(&f, "blk.0.ffn_up.weight");
         const gw_type *type = gw_type_of(wild[i].type);
@@ -557,13 +578,28 @@ TEST(load_refuses_what_is_not_finite) {
 }
 
 TEST(load_refuses_vectors_and_planes_that_are_not_finite) {
-    static const struct { const char *name; uint32_t at, value; } wild[] = {
-        { "output_norm.weight", 8, 0x7fc00000 }, { "blk.0.attn_q_norm.weight", 0, 0xff800000 },
-        { "token_embd.weight", 34, 0x00007c00 } };
+    static const struct {
+        const char *name;
+        uint32_t at, value;
+    } wild[] = { { "output_norm.weight", 8, 0x7fc00000 },
+                 { "blk.0.attn_q_norm.weight", 0, 0xff800000 },
+                 { "token_embd.weight", 34, 0x00007c00 } };
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
-        tiny_config c = { .n_embd = 32, .n_layer = 1, .n_ff = 32, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .window = 8,
-                          .n_ctx = 32, .n_vocab = 20, .pattern = 1, .embd = GW_Q8_0, .attn = GW_Q8_0, .ffn = GW_Q8_0,
-                          .head = -1, .seed = 1 };
+        tiny_config c = { .n_embd = 32,
+                          .n_layer = 1,
+                          .n_ff = 32,
+                          .n_head = 2,
+                          .n_head_kv = 1,
+                          .head_dim = 16,
+                          .window = 8,
+                          .n_ctx = 32,
+                          .n_vocab = 20,
+                          .pattern = 1,
+                          .embd = GW_Q8_0,
+                          .attn = GW_Q8_0,
+                          .ffn = GW_Q8_0,
+                          .head = -1,
+                          .seed = 1 };
         tiny_file f = tiny_make(&c);
         gw_pool *pool = gw_pool_new(1);
         gw_model *m = gw_model_new(pool);

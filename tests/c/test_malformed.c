@@ -6,7 +6,11 @@
 #include "test.h"
 #include "tiny_gguf.h"
 
-static const struct { const char *name, *code; size_t size; const char *bytes; } malformed[] = {
+static const struct {
+    const char *name, *code;
+    size_t size;
+    const char *bytes;
+} malformed[] = {
 #include "../vectors/malformed.inc"
 };
 enum { N_MALFORMED = sizeof malformed / sizeof *malformed };
@@ -17,8 +21,8 @@ static void check_refused(gw_pool *pool, size_t i, size_t chunk) {
     int state = tiny_feed(m, (const uint8_t *)malformed[i].bytes, malformed[i].size, chunk, 16);
     int end = gw_load_end(m);
     if (end >= 0 || strcmp(gw_error_text(m, "code"), malformed[i].code))
-        gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (state %d): %s, expected %s, got %s", malformed[i].name,
-                     malformed[i].code, gw_error_text(m, "code"), state, gw_error_text(m, "what"),
+        gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (state %d): %s, expected %s, got %s",
+                     malformed[i].name, malformed[i].code, gw_error_text(m, "code"), state, gw_error_text(m, "what"),
                      gw_error_text(m, "expected"), gw_error_text(m, "got"));
     const char *const parts[] = { "what", "expected", "got" };
     for (int k = 0; k < 3; k++)
@@ -40,8 +44,20 @@ TEST(malformed_files_are_refused_each_with_its_error) {
 
 TEST(malformed_files_leave_nothing_behind) {
     tiny_file f = tiny_make(&(tiny_config){
-        .n_embd = 32, .n_layer = 1, .n_ff = 32, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .window = 8,
-        .n_ctx = 32, .n_vocab = 20, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_F16, .head = -1, .seed = 1,
+        .n_embd = 32,
+        .n_layer = 1,
+        .n_ff = 32,
+        .n_head = 2,
+        .n_head_kv = 1,
+        .head_dim = 16,
+        .window = 8,
+        .n_ctx = 32,
+        .n_vocab = 20,
+        .embd = GW_Q8_0,
+        .attn = GW_Q4_0,
+        .ffn = GW_F16,
+        .head = -1,
+        .seed = 1,
     });
     gw_pool *pool = gw_pool_new(1);
     CHECK(pool);

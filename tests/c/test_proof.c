@@ -3,7 +3,9 @@
 #include "kernels/proof.h"
 #include "test.h"
 
-static const gw_kernel_list everything = { .narrow = UINT32_MAX, .wide = UINT32_MAX, .rounded = UINT32_MAX, .caches = UINT32_MAX, .planes = true };
+static const gw_kernel_list everything = {
+    .narrow = UINT32_MAX, .wide = UINT32_MAX, .rounded = UINT32_MAX, .caches = UINT32_MAX, .planes = true
+};
 
 TEST(proofs_hold) {
     gw_error e = { 0 };
@@ -39,7 +41,7 @@ TEST(proof_does_without_wrong_pairs) {
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "i16x8.relaxed_dot_i8x16_i7x16_s"));
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     as_at_first();
-    gw_relaxed_fault = GW_FAULT_PAIRS;   /* as if only these knew */
+    gw_relaxed_fault = GW_FAULT_PAIRS; /* as if only these knew */
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "pairs"));
     as_at_first();

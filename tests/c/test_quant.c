@@ -10,7 +10,7 @@
 static uint32_t bits_of(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
-    return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : u;   /* one NaN for all */
+    return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : u; /* one NaN for all */
 }
 
 static float float_of(uint32_t u) {
@@ -32,8 +32,8 @@ static void check_floats(const float *got, const uint32_t *expected, size_t n) {
 }
 
 /* Quantise ggml_input as one row, compare with `blocks`; dequantise that and `raw`, compare. */
-static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uint32_t *back,
-                       const uint8_t *raw, size_t n_raw, const uint32_t *raw_back) {
+static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uint32_t *back, const uint8_t *raw,
+                       size_t n_raw, const uint32_t *raw_back) {
     const gw_type *t = gw_type_of(id);
     size_t k = COUNT(ggml_input), k_raw = n_raw / t->bytes * t->items;
     CHECK_INT(gw_row_bytes(t, k), n_blocks);
@@ -64,7 +64,7 @@ TEST(quant_table_is_ggmls) {
     for (uint32_t id = 0; id < 1000; id++) rows += gw_type_of(id) != NULL;
     CHECK_INT(rows, COUNT(ggml_types));
     CHECK_TEXT(gw_type_name(GW_Q4_0), "Q4_0");
-    CHECK_TEXT(gw_type_name(4), "unknown");   /* Q4_2, gone from ggml since 2023 */
+    CHECK_TEXT(gw_type_name(4), "unknown"); /* Q4_2, gone from ggml since 2023 */
     CHECK(gw_type_of(UINT32_MAX) == NULL);
     CHECK(!gw_type_supported(gw_type_of(4)));
 }
@@ -83,17 +83,17 @@ TEST(quant_supported_types) {
     CHECK_INT(supported, COUNT(expected) + COUNT(ggml_formats));
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1152), 36 * 18);
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1150), 0);
-    CHECK_INT(gw_row_bytes(gw_type_of(12), 1152), 0);   /* Q4_K: 1152 is no multiple of 256 */
+    CHECK_INT(gw_row_bytes(gw_type_of(12), 1152), 0); /* Q4_K: 1152 is no multiple of 256 */
 }
 
 TEST(quant_q4_0_is_ggmls) {
-    check_type(GW_Q4_0, ggml_q4_0, sizeof ggml_q4_0, ggml_q4_0_back,
-               ggml_q4_0_raw, sizeof ggml_q4_0_raw, ggml_q4_0_raw_back);
+    check_type(GW_Q4_0, ggml_q4_0, sizeof ggml_q4_0, ggml_q4_0_back, ggml_q4_0_raw, sizeof ggml_q4_0_raw,
+               ggml_q4_0_raw_back);
 }
 
 TEST(quant_q8_0_is_ggmls) {
-    check_type(GW_Q8_0, ggml_q8_0, sizeof ggml_q8_0, ggml_q8_0_back,
-               ggml_q8_0_raw, sizeof ggml_q8_0_raw, ggml_q8_0_raw_back);
+    check_type(GW_Q8_0, ggml_q8_0, sizeof ggml_q8_0, ggml_q8_0_back, ggml_q8_0_raw, sizeof ggml_q8_0_raw,
+               ggml_q8_0_raw_back);
 }
 
 TEST(quant_halves_at_every_edge) {
@@ -104,7 +104,7 @@ TEST(quant_halves_at_every_edge) {
     }
 }
 
-static uint64_t hash_bytes(uint64_t h, uint32_t v, int n) {   /* FNV-1a */
+static uint64_t hash_bytes(uint64_t h, uint32_t v, int n) { /* FNV-1a */
     for (int i = 0; i < n; i++) h = (h ^ (v >> 8 * i & 255)) * 0x100000001b3u;
     return h;
 }
@@ -176,7 +176,7 @@ TEST(formats_are_ggmls) {
 
 TEST(quant_bf16_values) {
     CHECK(isnan(gw_bf16_to_f32(gw_f32_to_bf16(NAN))));
-    CHECK(isnan(gw_bf16_to_f32(gw_f32_to_bf16(float_of(0x7f800001)))));   /* payload only in the low half */
+    CHECK(isnan(gw_bf16_to_f32(gw_f32_to_bf16(float_of(0x7f800001))))); /* payload only in the low half */
     for (uint32_t v = 0; v < 65536; v++)
         if ((v & 0x7fff) <= 0x7f80) CHECK_INT(gw_f32_to_bf16(gw_bf16_to_f32((uint16_t)v)), v);
 }
@@ -206,6 +206,6 @@ TEST(quant_rubbish_is_no_trap) {
         for (int j = 0; j < 32; j++) in[j] = j % 3 ? odd[i] : (float)j;
         gw_type_of(GW_Q4_0)->quantise(in, row, 32);
         gw_type_of(GW_Q8_0)->quantise(in, row, 32);
-        for (int j = 0; j < 32; j++) CHECK((int8_t)row[2 + j] >= -127);   /* -128 would break int8 dot products */
+        for (int j = 0; j < 32; j++) CHECK((int8_t)row[2 + j] >= -127); /* -128 would break int8 dot products */
     }
 }

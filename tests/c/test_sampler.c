@@ -10,7 +10,8 @@ static int32_t ids[MOST];
 static double p[MOST];
 
 static void set(gw_sampler *s, const char *name, double value) {
-    if (gw_sampler_set(s, name, value, &error)) gw_test_fail(__FILE__, __LINE__, "%s = %g: %s", name, value, error.expected);
+    if (gw_sampler_set(s, name, value, &error))
+        gw_test_fail(__FILE__, __LINE__, "%s = %g: %s", name, value, error.expected);
 }
 
 /* A sampler of n tokens with every cut off. */
@@ -103,12 +104,12 @@ TEST(sampler_llama_typical) {
     check_case(__LINE__, s, 4, (float[]){ 0.97f, 0.01f, 0.01f, 0.01f }, (float[]){ 1, 0, 0, 0 });
     s = plain(4);
     set(s, "typical_p", 0.5);
-    float third = 1 / 3.f;   /* llama.cpp's 0.2 each, normalised */
+    float third = 1 / 3.f; /* llama.cpp's 0.2 each, normalised */
     check_case(__LINE__, s, 4, (float[]){ 0.4f, 0.2f, 0.2f, 0.2f }, (float[]){ 0, third, third, third });
 }
 
-static void check_penalties(int line, const char *accepted, double repetition, double frequency,
-                            double presence, float a, float b, float c, float d, float e) {
+static void check_penalties(int line, const char *accepted, double repetition, double frequency, double presence,
+                            float a, float b, float c, float d, float e) {
     gw_sampler *s = plain(5);
     set(s, "penalty_window", (double)strlen(accepted));
     set(s, "repetition_penalty", repetition);
@@ -137,11 +138,12 @@ static void check_queue(int line, int k, double top_p, double min_p) {
     set(s, "top_k", k);
     set(s, "top_p", top_p);
     set(s, "min_p", min_p);
-    int least = k && k < N ? N - k : 1;   /* token 0 has probability 0 */
+    int least = k && k < N ? N - k : 1; /* token 0 has probability 0 */
     double sum = 0, total = N * (N - 1) / 2.0 - least * (least - 1) / 2.0;
     if (top_p < 1) {
         least = N;
-        do sum += --least; while (sum < ceil(top_p * total));
+        do sum += --least;
+        while (sum < ceil(top_p * total));
     }
     if (min_p > 0) least = (int)fmax(least, ceil(min_p * (N - 1)));
     int m = gw_sampler_distribution(s, logits, ids, p, MOST);
@@ -154,7 +156,7 @@ TEST(sampler_llama_queue) {
     check_queue(__LINE__, 10000, 1, 0);
     check_queue(__LINE__, 1, 1, 0);
     check_queue(__LINE__, 100, 1, 0);
-    check_queue(__LINE__, 5000, 1, 0);   /* above the heap's limit */
+    check_queue(__LINE__, 5000, 1, 0); /* above the heap's limit */
     check_queue(__LINE__, 0, 0, 0);
     check_queue(__LINE__, 0, 0.0003f, 0);
     check_queue(__LINE__, 0, 0.8f, 0);
@@ -199,7 +201,7 @@ TEST(sampler_top_k_is_the_sorted_prefix) {
     for (size_t a = 0; a < COUNT(sizes); a++) {
         uint32_t n = sizes[a];
         float *x = bell(n, a, 6);
-        for (uint32_t i = 0; i < n; i++) x[i] = rintf(x[i] * 64) / 64;   /* many ties */
+        for (uint32_t i = 0; i < n; i++) x[i] = rintf(x[i] * 64) / 64; /* many ties */
         int32_t *order = sorted(x, n);
         gw_sampler *s = plain(n);
         int ks[] = { 1, 2, 3, 16, 64, 999, 4096, 4097, 12000 };
@@ -217,7 +219,7 @@ TEST(sampler_top_k_is_the_sorted_prefix) {
 
 TEST(sampler_top_p_is_the_sorted_prefix) {
     enum { N = 14000 };
-    double scales[] = { 0, 0.5, 6, 20, 200 };   /* from all alike to one that has it all */
+    double scales[] = { 0, 0.5, 6, 20, 200 }; /* from all alike to one that has it all */
     for (size_t a = 0; a < COUNT(scales); a++) {
         float *x = bell(N, 5 + a, scales[a]);
         int32_t *order = sorted(x, N);
@@ -231,7 +233,7 @@ TEST(sampler_top_p_is_the_sorted_prefix) {
             while (expected < N && have < ps[b] * total) have += exp((double)x[order[expected++]] - x[order[0]]);
             set(s, "top_p", ps[b]);
             int m = gw_sampler_distribution(s, x, ids, p, MOST);
-            CHECK(abs(m - expected) <= 1);   /* sums in another order, masses as floats */
+            CHECK(abs(m - expected) <= 1); /* sums in another order, masses as floats */
             check_prefix(order, m, m);
         }
         gw_sampler_free(s);
@@ -251,7 +253,8 @@ TEST(sampler_probabilities_add_up) {
         gw_sampler_reset(s);
         set(s, "top_k", 0);
         set(s, "top_p", 1);
-        for (int i = 0; i < 5; i++) if (mask >> i & 1) set(s, names[i], values[i]);
+        for (int i = 0; i < 5; i++)
+            if (mask >> i & 1) set(s, names[i], values[i]);
         double sum = 0, temperature = mask >> 4 ? 0.7 : 1;
         int m = gw_sampler_distribution(s, x, ids, p, MOST);
         CHECK(m > 0 && m <= ((mask & 1) ? 500 : N));
@@ -318,9 +321,10 @@ TEST(sampler_draws_follow_the_probabilities) {
 }
 
 TEST(sampler_draws_of_all_with_gaps) {
-    enum { N = 1500 };   /* several blocks, some of them without a token that can come */
+    enum { N = 1500 }; /* several blocks, some of them without a token that can come */
     float *x = bell(N, 12, 6);
-    for (int i = 0; i < N; i++) if (i / 512 % 2 || i % 7 == 0) x[i] = -INFINITY;
+    for (int i = 0; i < N; i++)
+        if (i / 512 % 2 || i % 7 == 0) x[i] = -INFINITY;
     gw_sampler *s = plain(N);
     check_draws(__LINE__, s, x, N);
     gw_sampler_free(s);
@@ -339,7 +343,7 @@ TEST(sampler_seeds) {
     }
     CHECK(!memcmp(first, again, sizeof first));
     CHECK(memcmp(first, other, sizeof first) != 0);
-    gw_sampler_reset(s);   /* seed 0, as a new sampler has it */
+    gw_sampler_reset(s); /* seed 0, as a new sampler has it */
     gw_sampler *fresh = gw_sampler_new(N);
     for (int j = 0; j < DRAWS; j++) CHECK_INT(gw_sampler_draw(s, x), gw_sampler_draw(fresh, x));
     gw_sampler_free(s);
@@ -361,7 +365,8 @@ TEST(sampler_draws_are_the_same_everywhere) {
         for (int j = 0; j < 200; j++) hash = (hash ^ (uint64_t)gw_sampler_draw(s, x)) * 0x100000001b3u;
         gw_sampler_free(s);
     }
-    if (hash != 0x36070950fdfd366cu) gw_test_fail(__FILE__, __LINE__, "hash of 1000 draws: %llx", (unsigned long long)hash);
+    if (hash != 0x36070950fdfd366cu)
+        gw_test_fail(__FILE__, __LINE__, "hash of 1000 draws: %llx", (unsigned long long)hash);
     free(x);
 }
 
@@ -372,7 +377,7 @@ TEST(sampler_draws_nothing_anew_from_a_singleton) {
     for (int i = 0; i < 256; i++) x[i] = y[i] = -INFINITY;
     x[0] = one[0];
     memcpy(y, two, sizeof two);
-    gw_sampler_draw(a, x);   /* a certain draw takes its random number like any other */
+    gw_sampler_draw(a, x); /* a certain draw takes its random number like any other */
     gw_sampler_draw(b, y);
     for (int i = 0; i < 8; i++) CHECK_INT(gw_sampler_draw(a, many), gw_sampler_draw(b, many));
     gw_sampler_free(a);
@@ -394,9 +399,9 @@ TEST(sampler_greedy) {
         x[places[i]] = kept;
     }
     x[70000] = x[80000] = x[60000] = 50;
-    CHECK_INT(gw_sampler_draw(s, x), 60000);   /* the lowest on ties */
+    CHECK_INT(gw_sampler_draw(s, x), 60000); /* the lowest on ties */
     for (int i = 0; i < N; i++) x[i] = i == 5 ? 0.0f : i == 3 ? -0.0f : -1e30f;
-    CHECK_INT(gw_sampler_draw(s, x), 3);       /* -0 equals 0 */
+    CHECK_INT(gw_sampler_draw(s, x), 3); /* -0 equals 0 */
     for (int i = 0; i < N; i++) x[i] = i == 9 ? -3e38f : -INFINITY;
     CHECK_INT(gw_sampler_draw(s, x), 9);
     gw_sampler_free(s);
@@ -411,9 +416,9 @@ TEST(sampler_bias) {
     CHECK_INT(gw_sampler_draw(s, x), 2);
     CHECK_INT(gw_sampler_bias(s, 0, 2.5f, &error), 0);
     CHECK_INT(gw_sampler_draw(s, x), 0);
-    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0);   /* the last word holds */
+    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0); /* the last word holds */
     CHECK_INT(gw_sampler_draw(s, x), 2);
-    CHECK_NEAR(x[3], 4, 0);   /* logits are only read */
+    CHECK_NEAR(x[3], 4, 0); /* logits are only read */
     CHECK_INT(gw_sampler_bias(s, 4, 1, &error), GW_E_BAD_TOKEN);
     CHECK_TEXT(error.expected, "0 to 3");
     CHECK_INT(gw_sampler_bias(s, -1, 1, &error), GW_E_BAD_TOKEN);
@@ -429,7 +434,7 @@ TEST(sampler_bias_table_is_bounded) {
     gw_sampler *s = plain(2000);
     for (int i = 0; i < 1024; i++) CHECK_INT(gw_sampler_bias(s, i, 1, &error), 0);
     CHECK_INT(gw_sampler_bias(s, 1024, 1, &error), GW_E_BAD_OPTION);
-    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0);   /* one that is there may change */
+    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* one that is there may change */
     gw_sampler_free(s);
 }
 
@@ -444,14 +449,14 @@ TEST(sampler_penalty_window) {
     gw_sampler_accept(s, 1);
     CHECK_INT(gw_sampler_draw(s, x), 2);
     gw_sampler_accept(s, 2);
-    CHECK_INT(gw_sampler_draw(s, x), 0);   /* 0 has left the window */
+    CHECK_INT(gw_sampler_draw(s, x), 0); /* 0 has left the window */
     set(s, "penalty_window", 0);
     CHECK_INT(gw_sampler_draw(s, x), 0);
     set(s, "penalty_window", 1 << 20);
-    for (int i = 0; i < 40000; i++) gw_sampler_accept(s, 3);   /* more than are remembered */
+    for (int i = 0; i < 40000; i++) gw_sampler_accept(s, 3); /* more than are remembered */
     CHECK_INT(gw_sampler_draw(s, x), 0);
     gw_sampler_accept(s, -1);
-    gw_sampler_accept(s, 4);   /* ids that no token has are ignored */
+    gw_sampler_accept(s, 4); /* ids that no token has are ignored */
     CHECK_INT(gw_sampler_draw(s, x), 0);
     gw_sampler_free(s);
 }
@@ -465,7 +470,7 @@ TEST(sampler_repetition_spares_nobody) {
     gw_sampler_accept(s, 2);
     int m = gw_sampler_distribution(s, x, ids, p, MOST);
     CHECK_INT(m, 4);
-    int32_t order[] = { 3, 2, 1, 0 };   /* 2, 3 / 2, -1.5, -1 * 2: counted once however often it came */
+    int32_t order[] = { 3, 2, 1, 0 }; /* 2, 3 / 2, -1.5, -1 * 2: counted once however often it came */
     for (int i = 0; i < 4; i++) CHECK_INT(ids[i], order[i]);
     CHECK_NEAR(log(p[1] / p[3]), 3.5, 1e-6);
     gw_sampler_free(s);
@@ -475,12 +480,32 @@ TEST(sampler_repetition_spares_nobody) {
 
 TEST(sampler_option_ranges) {
     gw_sampler *s = plain(4);
-    struct { const char *name; double bad; } cases[] = {
-        { "temperature", -1 }, { "temperature", 101 }, { "temperature", NAN }, { "temperature", INFINITY },
-        { "top_k", -1 }, { "top_k", 1.5 }, { "top_p", -0.1 }, { "top_p", 1.1 }, { "min_p", 1.01 },
-        { "min_p", NAN }, { "typical_p", 2 }, { "repetition_penalty", 0 }, { "repetition_penalty", -2 },
-        { "frequency_penalty", 1000 }, { "presence_penalty", -INFINITY }, { "penalty_window", -1 },
-        { "penalty_window", 2.5 }, { "seed", -1 }, { "seed", 0.5 }, { "seed", 1e300 }, { "topk", 5 }, { "", 0 },
+    struct {
+        const char *name;
+        double bad;
+    } cases[] = {
+        { "temperature", -1 },
+        { "temperature", 101 },
+        { "temperature", NAN },
+        { "temperature", INFINITY },
+        { "top_k", -1 },
+        { "top_k", 1.5 },
+        { "top_p", -0.1 },
+        { "top_p", 1.1 },
+        { "min_p", 1.01 },
+        { "min_p", NAN },
+        { "typical_p", 2 },
+        { "repetition_penalty", 0 },
+        { "repetition_penalty", -2 },
+        { "frequency_penalty", 1000 },
+        { "presence_penalty", -INFINITY },
+        { "penalty_window", -1 },
+        { "penalty_window", 2.5 },
+        { "seed", -1 },
+        { "seed", 0.5 },
+        { "seed", 1e300 },
+        { "topk", 5 },
+        { "", 0 },
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         if (gw_sampler_set(s, cases[i].name, cases[i].bad, &error) != GW_E_BAD_OPTION)
@@ -489,15 +514,16 @@ TEST(sampler_option_ranges) {
     CHECK_TEXT(error.what, "temperature");
     CHECK_TEXT(error.expected, "0 to 100");
     CHECK_TEXT(error.got, "-1");
-    CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0);   /* still usable */
+    CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0); /* still usable */
     gw_sampler_free(s);
     CHECK(gw_sampler_new(0) == NULL);
 }
 
 TEST(sampler_bad_logits) {
     gw_sampler *s = plain(3);
-    float bad[][3] = { { 1, NAN, 2 }, { 1, -NAN, 2 }, { 1, INFINITY, 2 },
-                       { -INFINITY, -INFINITY, -INFINITY }, { -INFINITY, NAN, 1 } };
+    float bad[][3] = {
+        { 1, NAN, 2 }, { 1, -NAN, 2 }, { 1, INFINITY, 2 }, { -INFINITY, -INFINITY, -INFINITY }, { -INFINITY, NAN, 1 }
+    };
     for (size_t i = 0; i < COUNT(bad); i++)
         for (int greedy = 0; greedy < 2; greedy++) {
             set(s, "temperature", !greedy);
@@ -507,7 +533,7 @@ TEST(sampler_bad_logits) {
             CHECK(isnan(gw_logprob(bad[i], 3, 0)));
         }
     for (int i = 0; i < 3; i++) gw_sampler_bias(s, i, -INFINITY, &error);
-    CHECK_INT(gw_sampler_draw(s, (float[]){ 1, 2, 3 }), GW_E_BAD_STATE);   /* every token banned */
+    CHECK_INT(gw_sampler_draw(s, (float[]){ 1, 2, 3 }), GW_E_BAD_STATE); /* every token banned */
     gw_sampler_free(s);
 }
 
@@ -535,7 +561,7 @@ TEST(sampler_logprobs) {
     float *x = bell(N, 31, 9), top[64];
     int32_t *order = sorted(x, N);
     double total = 0;
-    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]);   /* smallest first */
+    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* smallest first */
     for (int i = 0; i < N; i += 9973) CHECK_NEAR(gw_logprob(x, N, i), x[i] - log(total), 1e-12);
     CHECK_INT(gw_top_logprobs(x, N, 64, ids, top), 64);
     for (int i = 0; i < 64; i++) {

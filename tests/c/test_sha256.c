@@ -8,7 +8,7 @@ static void check_digest(const char *text, size_t times, const char *expected) {
     CHECK(s);
     for (size_t i = 0; i < times; i++) gw_sha256_update(s, (const uint8_t *)text, strlen(text));
     CHECK_TEXT(gw_sha256_hex(s), expected);
-    CHECK_TEXT(gw_sha256_hex(s), expected);   /* asking changes nothing */
+    CHECK_TEXT(gw_sha256_hex(s), expected); /* asking changes nothing */
     gw_free(s);
 }
 
@@ -18,7 +18,8 @@ TEST(sha256_vectors_of_the_standard) {
     check_digest("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
                  "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     check_digest("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrs"
-                 "mnopqrstnopqrstu", 1, "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
+                 "mnopqrstnopqrstu",
+                 1, "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
     check_digest("a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
     check_digest("\xbd", 1, "68325720aabd7c82f30f554b313d0570c95accbb7dc4b5aae11204c08ffe732b");
     check_digest("\xc9\x8c\x8e\x55", 1, "7abc22c0ae5af26ce93dbb94433a0e0b2e119d014f8e7f65bd56c61ccccd9504");
@@ -65,7 +66,7 @@ TEST(sha256_goes_on_from_a_stored_state) {
 
 TEST(sha256_takes_any_bytes_as_a_state) {
     gw_sha256 *s = gw_sha256_new();
-    memset(s, 0xff, GW_SHA256_STATE);   /* a damaged journal: a wrong digest, nothing worse */
+    memset(s, 0xff, GW_SHA256_STATE); /* a damaged journal: a wrong digest, nothing worse */
     gw_sha256_update(s, text, sizeof text);
     CHECK_INT(strlen(gw_sha256_hex(s)), 64);
     gw_free(s);

@@ -10,9 +10,21 @@
 enum { MOST = 8 };
 
 static const tiny_config small = {
-    .n_embd = 32, .n_layer = 2, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .window = 8,
-    .n_ctx = 128, .n_vocab = 40, .pattern = 2, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_F16,
-    .head = -1, .seed = 3,
+    .n_embd = 32,
+    .n_layer = 2,
+    .n_ff = 64,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 8,
+    .window = 8,
+    .n_ctx = 128,
+    .n_vocab = 40,
+    .pattern = 2,
+    .embd = GW_Q8_0,
+    .attn = GW_Q4_0,
+    .ffn = GW_F16,
+    .head = -1,
+    .seed = 3,
 };
 
 static gw_model *fresh(gw_pool *pool) {
@@ -95,7 +107,7 @@ TEST(split_asks_for_all_headers_then_for_all_weights) {
         CHECK_INT(gw_load_part(m), i);
         CHECK_NEAR(gw_load_offset(m), 0, 0);
         CHECK(gw_load_room(m) >= 65536 && (i == 0 || gw_load_room(m) == 65536));
-        memcpy(gw_load_window(m), files[i].data, files[i].header + 5 * (size_t)i);   /* a little beyond it */
+        memcpy(gw_load_window(m), files[i].data, files[i].header + 5 * (size_t)i); /* a little beyond it */
         CHECK_INT(gw_load_commit(m, files[i].header + 5 * (size_t)i), i < 2 ? GW_LOAD_HEADER : GW_LOAD_PLAN);
         CHECK_NEAR(gw_model_number(m, "parts"), 3, 0);
     }
@@ -157,7 +169,7 @@ TEST(split_missing_and_misplaced_parts) {
     swapped[1] = f[2], swapped[2] = f[1];
     check_refused(swapped, 3, GW_E_BAD_PART, "file 2", "part 2, named like …-00002-of-00003.gguf",
                   "part 3, …-00003-of-00003.gguf");
-    swapped[1] = f[0];   /* the first one twice */
+    swapped[1] = f[0]; /* the first one twice */
     check_refused(swapped, 3, GW_E_BAD_PART, "file 2", "part 2, named like …-00002-of-00003.gguf",
                   "part 1, …-00001-of-00003.gguf");
     free_parts(f, 3);
@@ -171,16 +183,19 @@ TEST(split_files_of_different_models) {
     make_parts(small, 2, other);
     memcpy(mixed, f, sizeof f);
     mixed[1] = other[1];
-    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors", "of 2, with 28");
+    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors",
+                  "of 2, with 28");
     free_parts(other, 2);
     tiny_file deep[3];
     make_parts(deeper, 3, deep);
     mixed[1] = deep[1];
-    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors", "of 3, with 41");
+    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors",
+                  "of 3, with 41");
     free_parts(deep, 3);
     tiny_file whole = tiny_make(&small);
     mixed[1] = whole;
-    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors", "of 1, with -1");
+    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors",
+                  "of 1, with -1");
     mixed[0] = mixed[2] = whole;
     check_refused(mixed, 3, GW_E_BAD_PART, "files of the model", "1, as it is not split", "3");
     tiny_free(&whole);
@@ -197,15 +212,14 @@ TEST(split_tensor_twice_or_nowhere) {
         tiny_file f[7];
         c.damage = i % 2 ? TINY_DROP_TENSOR : TINY_TWICE, c.victim = victims[i / 2];
         make_parts(c, 7, f);
-        for (int k = 0; k < 6; k++)
-            apart |= i % 2 == 0 && tiny_find(&f[k], c.victim) && tiny_find(&f[k + 1], c.victim);
+        for (int k = 0; k < 6; k++) apart |= i % 2 == 0 && tiny_find(&f[k], c.victim) && tiny_find(&f[k + 1], c.victim);
         gw_model *m = fresh(pool);
         CHECK_INT(tiny_feed_parts(m, f, 7, 0, 0), i % 2 ? GW_E_MISSING_TENSOR : GW_E_DUPLICATE);
         CHECK(strstr(gw_error_text(m, "what"), c.victim));
         gw_model_free(m);
         free_parts(f, 7);
     }
-    CHECK(apart);   /* one of them was in two parts, not twice in one */
+    CHECK(apart); /* one of them was in two parts, not twice in one */
     gw_pool_free(pool);
 }
 
@@ -228,8 +242,7 @@ TEST(split_impossible_keys) {
     check_key(TINY_DROP_KEY, "split.count", 0, what, expected, "0, -1");
     check_key(TINY_SET_KEY, "split.count", 2, "files of a split model",
               "all 2: …-00001-of-00002.gguf to …-00002-of-00002.gguf", "3");
-    check_key(TINY_SET_KEY, "split.tensors.count", 27, "tensors of all parts",
-              "27, as split.tensors.count says", "28");
+    check_key(TINY_SET_KEY, "split.tensors.count", 27, "tensors of all parts", "27, as split.tensors.count says", "28");
 }
 
 TEST(split_without_a_tensor_count_is_taken) {

@@ -10,9 +10,21 @@
 
 /* Rings of 96 rows, a window of 24: both have moved on after MOST tokens. */
 static const tiny_config base = {
-    .n_embd = 32, .n_layer = 3, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 24,
-    .n_ctx = 400, .n_vocab = 50, .pattern = 3, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0,
-    .head = -1, .seed = 3,
+    .n_embd = 32,
+    .n_layer = 3,
+    .n_ff = 64,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 16,
+    .window = 24,
+    .n_ctx = 400,
+    .n_vocab = 50,
+    .pattern = 3,
+    .embd = GW_Q8_0,
+    .attn = GW_Q4_0,
+    .ffn = GW_Q4_0,
+    .head = -1,
+    .seed = 3,
 };
 enum { VOCAB = 50, CONTEXT = 300, PROMPT = 150, ANSWER = 20, MORE = 30, ALL = PROMPT + ANSWER + MORE };
 
@@ -104,12 +116,12 @@ TEST(state_goes_on_bit_for_bit) {
         CHECK_INT(all.n, b.n);
         CHECK(!memcmp(all.at, b.at, b.n));
         free(all.at);
-        CHECK_INT(gw_save(other.m, NULL, 0), 1);   /* there is nothing as yet */
-        eval(other.m, ids + 40, 60, 60);   /* it was used before */
+        CHECK_INT(gw_save(other.m, NULL, 0), 1); /* there is nothing as yet */
+        eval(other.m, ids + 40, 60, 60);         /* it was used before */
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
         check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
-        rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]);   /* a retry: from the rows kept aside */
+        rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry: from the rows kept aside */
         CHECK_INT(restore(again.m, b, 4096), 0);
         CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
         free(b.at);
@@ -150,7 +162,7 @@ TEST(state_of_a_beginning_and_of_what_is_not_there) {
     eval(a.m, ids, PROMPT, PROMPT);
     CHECK_INT(gw_save(a.m, ids, PROMPT + 1), 1);
     CHECK_INT(gw_save(a.m, ids + 1, 10), 1);
-    CHECK_INT(gw_save(a.m, ids, 10), 1);   /* the rings have moved on */
+    CHECK_INT(gw_save(a.m, ids, 10), 1); /* the rings have moved on */
     bytes s = save(a.m, ids, PROMPT - 9);
     CHECK_INT(restore(b.m, s, 777), 0);
     CHECK_INT(eval(a.m, ids, PROMPT, PROMPT), PROMPT - 1);
@@ -158,16 +170,18 @@ TEST(state_of_a_beginning_and_of_what_is_not_there) {
     CHECK(!memcmp(gw_logits(a.m), gw_logits(b.m), VOCAB * sizeof(float)));
     CHECK_INT(gw_sync(a.m, ids + 3, 100), 0);
     CHECK_INT(gw_run(a.m, 1), GW_RUN_MORE);
-    CHECK_INT(gw_save(a.m, ids + 3, 20), 1);   /* in the middle of a batch */
+    CHECK_INT(gw_save(a.m, ids + 3, 20), 1); /* in the middle of a batch */
     free(s.at);
     rig_free(&a);
     rig_free(&b);
 }
 
 static void set_sampler(gw_model *m) {
-    static const struct { const char *name; double value; } options[] = {
-        { "temperature", 1.5 }, { "top_k", 0 }, { "top_p", 0.9 }, { "repetition_penalty", 1.3 },
-        { "penalty_window", 20 }, { "seed", 77 } };
+    static const struct {
+        const char *name;
+        double value;
+    } options[] = { { "temperature", 1.5 },        { "top_k", 0 },           { "top_p", 0.9 },
+                    { "repetition_penalty", 1.3 }, { "penalty_window", 20 }, { "seed", 77 } };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         CHECK_INT(gw_set_option(m, options[i].name, options[i].value), 0);
     CHECK_INT(gw_set_bias(m, 7, -INFINITY), 0);
@@ -278,7 +292,7 @@ TEST(state_that_is_damaged_or_cut_is_refused) {
     check_lives(a.m, sound.m);
     for (size_t n = 0; n < s.n; n += n < 700 ? 13 : 4999)
         CHECK_INT(restore(a.m, (bytes){ s.at, n }, 1 << 30), GW_E_BAD_SAVED);
-    CHECK_INT(gw_restore(a.m, (double)s.n), 0);   /* all were promised, some came */
+    CHECK_INT(gw_restore(a.m, (double)s.n), 0); /* all were promised, some came */
     memcpy(gw_state_window(a.m), s.at, 5000);
     CHECK_INT(gw_restore_commit(a.m, 5000), 1);
     CHECK_INT(gw_restore_commit(a.m, 0), GW_E_BAD_SAVED);
@@ -310,10 +324,13 @@ TEST(state_rows_are_what_kernels_rely_on) {
         for (int values = 0; values < 2; values++) {
             gw_kv_row_out(kv.layers, values, 3, row);
             CHECK(gw_kv_row_in(kv.layers, values, 3, row));
-            static const struct { int type; uint32_t at; uint16_t value; } wrong[] = {
-                { GW_KV_F32, 2, 0x7f80 }, { GW_KV_F32, 30, 0xffc0 }, { GW_KV_I16, 0, 0x8000 },
-                { GW_KV_I16, 18, 0xbf80 }, { GW_KV_I16, 18, 0x7fc0 }, { GW_KV_I16, 18, 0x7f00 },
-                { GW_KV_Q8, 0, 0x0180 }, { GW_KV_Q8, 8, 0x7f80 }, { GW_KV_Q8, 8, 0xbf80 } };
+            static const struct {
+                int type;
+                uint32_t at;
+                uint16_t value;
+            } wrong[] = { { GW_KV_F32, 2, 0x7f80 },  { GW_KV_F32, 30, 0xffc0 }, { GW_KV_I16, 0, 0x8000 },
+                          { GW_KV_I16, 18, 0xbf80 }, { GW_KV_I16, 18, 0x7fc0 }, { GW_KV_I16, 18, 0x7f00 },
+                          { GW_KV_Q8, 0, 0x0180 },   { GW_KV_Q8, 8, 0x7f80 },   { GW_KV_Q8, 8, 0xbf80 } };
             for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
                 uint8_t bad[256];
                 memcpy(bad, row, n);

@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 #include <time.h>
 
-typedef struct { _Atomic int runs[1000]; _Atomic long sum; } tally;
+typedef struct {
+    _Atomic int runs[1000];
+    _Atomic long sum;
+} tally;
 
 static void count(void *ctx, int i) {
     tally *t = ctx;
@@ -37,7 +40,7 @@ TEST(threads_refuses_bad_counts) {
     CHECK(gw_pool_new(GW_MAX_THREADS + 1) == NULL);
 }
 
-static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; }   /* no atomics: TSan judges the barrier */
+static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; } /* no atomics: TSan judges the barrier */
 
 TEST(threads_results_are_visible_after_the_barrier) {
     gw_pool *p = gw_pool_new(3);
@@ -50,7 +53,11 @@ TEST(threads_results_are_visible_after_the_barrier) {
 
 /* --- pure items --- */
 
-typedef struct { int offset, n; long *cells; _Atomic int placed; } pure_job;
+typedef struct {
+    int offset, n;
+    long *cells;
+    _Atomic int placed;
+} pure_job;
 
 static void square(const void *ctx, int i, float *out) { *out = (float)(i * i + ((const pure_job *)ctx)->offset); }
 
@@ -75,7 +82,7 @@ static void each_pure_item_once(int threads) {
         gw_parallel_pure(p, &squares, job, n);
         CHECK_INT(job->placed, n);
         for (int i = 0; i < n; i++) CHECK_INT(cells[i], i * i + round);
-        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64);   /* the other kind in between */
+        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64); /* the other kind in between */
     }
     gw_pure_settle(p);
     gw_pool_free(p);
@@ -94,9 +101,9 @@ static _Atomic int trapped;
 
 static void trap_in_helper(void *ctx, int i) {
     (void)i;
-    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue;   /* until a helper has come */
+    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* until a helper has come */
     if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
-    gw_pool_fail(ctx, 1);   /* any helper's number: none works at a pure item */
+    gw_pool_fail(ctx, 1); /* any helper's number: none works at a pure item */
     pthread_exit(NULL);
 }
 
@@ -109,7 +116,7 @@ TEST(threads_a_helper_that_traps_is_not_waited_for) {
         gw_parallel(p, trap_in_helper, p, 100);
         CHECK(trapped && gw_pool_failed(p));
         long cells[64] = { 0 };
-        gw_parallel(p, plain_add, cells, 64);   /* and what follows ends, too */
+        gw_parallel(p, plain_add, cells, 64); /* and what follows ends, too */
         for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
         gw_pool_free(p);
     }
@@ -124,7 +131,7 @@ static void stick(const void *ctx, int i, float *out) {
         while (atomic_load(&held)) continue;
         atomic_fetch_sub(&stuck, 1);
     } else {
-        while (atomic_load(&held) > atomic_load(&stuck)) continue;   /* until helpers have come */
+        while (atomic_load(&held) > atomic_load(&stuck)) continue; /* until helpers have come */
     }
     square(ctx, i, out);
 }
@@ -145,16 +152,16 @@ static void not_waited_for(int threads) {
     CHECK_INT(stuck, threads - 1);
     for (int round = 0; round < 20; round++) {
         pure_job *job = gw_pure_place(p, jobs, sizeof *jobs);
-        CHECK(job != first);   /* late helpers read it */
+        CHECK(job != first); /* late helpers read it */
         *job = (pure_job){ round, 100, cells, 0 };
         gw_parallel_pure(p, &squares, job, 100);
     }
     held = 0;
     gw_pure_settle(p);
     CHECK_INT(stuck, 0);
-    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i);   /* what they had was not placed again */
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i); /* what they had was not placed again */
     CHECK(gw_pure_place(p, jobs, sizeof *jobs) == first);
-    first->offset = 0;     /* TSan: now it may be written */
+    first->offset = 0; /* TSan: now it may be written */
     gw_parallel_pure(p, &squares, first, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 22L * i * i);
     gw_pool_free(p);
@@ -192,7 +199,7 @@ TEST(threads_as_many_may_be_late_as_there_are_places) {
 /* One that is gone, or stopped, in the middle of an item: the caller goes on alone. */
 static void vanish(void *ctx, int i) {
     if (pthread_equal(pthread_self(), caller)) {
-        while (!atomic_load(&stuck)) continue;   /* until a helper has come */
+        while (!atomic_load(&stuck)) continue; /* until a helper has come */
     } else {
         atomic_fetch_add(&stuck, 1);
         while (atomic_load(&held)) continue;
@@ -215,7 +222,7 @@ TEST(threads_a_helper_that_vanished_is_not_waited_for) {
     held = 1;
     gw_parallel(p, vanish, cells, 100);
     CHECK(gw_pool_failed(p) && stuck);
-    for (int round = 0; round < 50; round++) gw_parallel(p, plain_add, after, 100);   /* alone */
+    for (int round = 0; round < 50; round++) gw_parallel(p, plain_add, after, 100); /* alone */
     for (int i = 0; i < 100; i++) CHECK_INT(after[i], 50L * i);
     held = 0;
     gw_pool_free(p);

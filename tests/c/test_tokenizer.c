@@ -48,8 +48,8 @@ static gw_tokenizer *with(const char *const *pieces, size_t n) {
     return t;
 }
 
-#define WITH(...) with((const char *const[]){ __VA_ARGS__ }, \
-                       sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define WITH(...) \
+    with((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 /* Ids as text, "260 261"; checks that decoding gives the text back. */
 static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
@@ -73,7 +73,7 @@ static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
 
 TEST(highest_score_merges_first) {
     gw_tokenizer *t = WITH("bc", "ab", "a", "b", "c");
-    CHECK_TEXT(ids_of(t, "abc", 0), "261 259");   /* bc before ab */
+    CHECK_TEXT(ids_of(t, "abc", 0), "261 259"); /* bc before ab */
     gw_tokenizer_free(t);
     t = WITH("ab", "bc", "a", "b", "c");
     CHECK_TEXT(ids_of(t, "abc", 0), "259 263");
@@ -85,7 +85,7 @@ TEST(leftmost_of_equal_scores) {
     CHECK_TEXT(ids_of(t, "aaaaa", 0), "259 259 260");
     gw_tokenizer_free(t);
     t = begin();
-    add(t, "ba", -0.0f, GW_TOKEN_NORMAL);   /* -0 and 0 tie */
+    add(t, "ba", -0.0f, GW_TOKEN_NORMAL); /* -0 and 0 tie */
     add(t, "ab", 0.0f, GW_TOKEN_NORMAL);
     add(t, "a", -9, GW_TOKEN_NORMAL);
     add(t, "b", -9, GW_TOKEN_NORMAL);
@@ -133,14 +133,14 @@ TEST(space_is_stored_as_u2581) {
 
 TEST(user_pieces_are_leftmost_and_longest) {
     gw_tokenizer *t = begin();
-    add(t, "\n", -1000, GW_TOKEN_USER);      /* 259 */
+    add(t, "\n", -1000, GW_TOKEN_USER); /* 259 */
     add(t, "\n\n", -1000, GW_TOKEN_USER);
     add(t, "\n\n\n", -1000, GW_TOKEN_USER);
-    add(t, "  ", -1000, GW_TOKEN_USER);      /* 262: real spaces */
+    add(t, "  ", -1000, GW_TOKEN_USER); /* 262: real spaces */
     add(t, SPACE SPACE SPACE, -1000, GW_TOKEN_USER);
-    add(t, "<td>", -1000, GW_TOKEN_USER);    /* 264 */
-    add(t, "a<", 5, GW_TOKEN_NORMAL);        /* 265: must not reach into <td> */
-    add(t, SPACE "a", 4, GW_TOKEN_NORMAL);   /* 266 */
+    add(t, "<td>", -1000, GW_TOKEN_USER);  /* 264 */
+    add(t, "a<", 5, GW_TOKEN_NORMAL);      /* 265: must not reach into <td> */
+    add(t, SPACE "a", 4, GW_TOKEN_NORMAL); /* 266 */
     add(t, "a", -1, GW_TOKEN_NORMAL);
     add(t, "<", -1, GW_TOKEN_NORMAL);
     add(t, SPACE, -1, GW_TOKEN_NORMAL);
@@ -157,14 +157,14 @@ TEST(user_pieces_are_leftmost_and_longest) {
 TEST(control_pieces_only_when_allowed) {
     gw_tokenizer *t = WITH("<", "e", "o", "t", ">", "<e", "<eo", "<eot", "<eot>");
     const char *text = "<eot>e";
-    CHECK_TEXT(ids_of(t, text, 0), "267 260");   /* the normal piece of that name, by merging */
+    CHECK_TEXT(ids_of(t, text, 0), "267 260"); /* the normal piece of that name, by merging */
     CHECK_TEXT(ids_of(t, text, GW_TOKENIZE_SPECIAL), "2 260");
     CHECK_INT(gw_tokenizer_find(t, "<eot>", 5), 2);
     CHECK_TEXT(ids_of(t, "<unk>", GW_TOKENIZE_SPECIAL), "0");
     gw_tokenizer_free(t);
     t = WITH("<", "b");
     CHECK_TEXT(ids_of(t, "<bos>", 0), "259 260 114 118 65");
-    CHECK_TEXT(ids_of(t, "<0x41>", 0), "259 51 123 55 52 65");   /* nor byte pieces by name */
+    CHECK_TEXT(ids_of(t, "<0x41>", 0), "259 51 123 55 52 65"); /* nor byte pieces by name */
     gw_tokenizer_free(t);
 }
 
@@ -173,17 +173,17 @@ TEST(turn_tokens_are_control_whatever_their_type) {
     static const int types[] = { GW_TOKEN_NORMAL, GW_TOKEN_USER, GW_TOKEN_UNUSED, GW_TOKEN_CONTROL };
     for (int i = 0; i < 4; i++) {
         gw_tokenizer *t = begin();
-        add(t, "<end_of_turn>", 0, types[i]);   /* PIECES, known by name */
-        add(t, "<mine>", -1, types[i]);         /* PIECES + 1, marked by the file's keys */
+        add(t, "<end_of_turn>", 0, types[i]); /* PIECES, known by name */
+        add(t, "<mine>", -1, types[i]);       /* PIECES + 1, marked by the file's keys */
         gw_tokenizer_mark_control(t, PIECES + 1);
-        gw_tokenizer_mark_control(t, 1 << 20);  /* out of range: ignored */
+        gw_tokenizer_mark_control(t, 1 << 20); /* out of range: ignored */
         finish(t);
         CHECK_INT(gw_tokenizer_type(t, PIECES), GW_TOKEN_CONTROL);
         CHECK_INT(gw_tokenizer_type(t, PIECES + 1), GW_TOKEN_CONTROL);
         int32_t ids[64];
         const char *text = "<end_of_turn><mine>";
         int n = gw_tokenizer_encode(t, text, strlen(text), 0, ids, 64);
-        CHECK_INT(n, (int)strlen(text));   /* spelled in bytes */
+        CHECK_INT(n, (int)strlen(text)); /* spelled in bytes */
         for (int k = 0; k < n; k++) CHECK(ids[k] < PIECES);
         CHECK_INT(gw_tokenizer_encode(t, text, strlen(text), GW_TOKENIZE_SPECIAL, ids, 64), 2);
         CHECK_INT(ids[0], PIECES);
@@ -204,7 +204,7 @@ TEST(decode_of_each_type) {
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, sizeof out), 3);
     CHECK(!memcmp(out, " x ", 3));
     out[0] = '#';
-    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3);   /* too small: length only */
+    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3); /* too small: length only */
     CHECK_INT(out[0], '#');
     CHECK_INT(gw_tokenizer_decode(t, 260, 0, out, sizeof out), 0);
     CHECK_INT(gw_tokenizer_decode(t, 262, 0, out, sizeof out), GW_E_BAD_TOKEN);
@@ -233,7 +233,7 @@ TEST(bytes_that_are_not_utf8) {
 TEST(unknown_without_byte_pieces) {
     gw_tokenizer *t = gw_tokenizer_new();
     add(t, "a", -1, GW_TOKEN_NORMAL);
-    add(t, "<unk>", 0, GW_TOKEN_CONTROL);   /* as converted Gemma files have it */
+    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* as converted Gemma files have it */
     finish(t);
     int32_t ids[8];
     CHECK_INT(gw_tokenizer_encode(t, "aéa\xFF", 5, 0, ids, 8), 4);
@@ -271,8 +271,7 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
     const char *names[] = { "<unk>", "a", "b", "ab" };
     for (int i = 0; i < pieces; i++) gw_tokenizer_add_piece(t, names[i], strlen(names[i]));
     for (int i = 0; i < scores; i++) gw_tokenizer_add_score(t, (float)-i);
-    for (int i = 0; i < types; i++)
-        gw_tokenizer_add_type(t, i ? GW_TOKEN_NORMAL : GW_TOKEN_UNKNOWN);
+    for (int i = 0; i < types; i++) gw_tokenizer_add_type(t, i ? GW_TOKEN_NORMAL : GW_TOKEN_UNKNOWN);
     int code = gw_tokenizer_finish(t, &by_score, e);
     int32_t ids[4];
     int n = gw_tokenizer_encode(t, "ab", 2, 0, ids, 4);
@@ -285,7 +284,7 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
 TEST(counts_must_agree) {
     gw_error e = { 0 };
     CHECK_INT(finish_with(4, 4, 4, &e), 0);
-    CHECK_INT(finish_with(4, 4, 0, &e), 0);   /* types by name */
+    CHECK_INT(finish_with(4, 4, 0, &e), 0); /* types by name */
     CHECK_INT(finish_with(0, 0, 0, &e), GW_E_MISSING_TOKENIZER);
     CHECK_INT(finish_with(4, 3, 4, &e), GW_E_BAD_TOKENIZER);
     CHECK_TEXT(e.what, "tokenizer.ggml.scores");
@@ -325,13 +324,13 @@ TEST(bad_elements) {
     CHECK_TEXT(e.got, "<0xG1>");
     gw_tokenizer_free(t);
     t = gw_tokenizer_new();
-    add(t, "a", 0, GW_TOKEN_NORMAL);   /* neither bytes nor an unknown piece */
+    add(t, "a", 0, GW_TOKEN_NORMAL); /* neither bytes nor an unknown piece */
     CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     gw_tokenizer_free(t);
     t = WITH("a");
     CHECK_INT(gw_tokenizer_add_piece(t, "b", 1), GW_E_BAD_STATE);
     CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_STATE);
-    CHECK_TEXT(ids_of(t, "a", 0), "259");   /* still works */
+    CHECK_TEXT(ids_of(t, "a", 0), "259"); /* still works */
     gw_tokenizer_free(t);
     gw_tokenizer_free(NULL);
 }
@@ -359,11 +358,11 @@ static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
 static gw_tokenizer *with_prefix(void) {
     gw_error e = { 0 };
     gw_tokenizer *t = begin();
-    add(t, SPACE "a", -1, GW_TOKEN_NORMAL);     /* 259 */
+    add(t, SPACE "a", -1, GW_TOKEN_NORMAL); /* 259 */
     add(t, "a", -3, GW_TOKEN_NORMAL);
-    add(t, SPACE, -2, GW_TOKEN_NORMAL);         /* 261 */
+    add(t, SPACE, -2, GW_TOKEN_NORMAL); /* 261 */
     add(t, SPACE SPACE, -5, GW_TOKEN_NORMAL);
-    add(t, "\n", -9, GW_TOKEN_USER);            /* 263 */
+    add(t, "\n", -9, GW_TOKEN_USER); /* 263 */
     add(t, "  !", -9, GW_TOKEN_USER);
     CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "llama", .space_prefix = true }, &e), 0);
     return t;
@@ -375,11 +374,11 @@ TEST(blank_before_a_text) {
     CHECK_TEXT(prefixed(t, "a", 0), "259");
     CHECK_TEXT(prefixed(t, "aa", 0), "259 260");
     CHECK_TEXT(prefixed(t, " ", 0), "262");
-    CHECK_TEXT(prefixed(t, " a", 0), "261 259");   /* the same blank joins the letter, as it does in llama.cpp */
+    CHECK_TEXT(prefixed(t, " a", 0), "261 259"); /* the same blank joins the letter, as it does in llama.cpp */
     CHECK_TEXT(prefixed(t, "é", 0), "261 198 172");
-    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259");        /* and behind each piece found as it is */
+    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* and behind each piece found as it is */
     CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
-    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259");            /* whose own blanks stay */
+    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* whose own blanks stay */
     CHECK_TEXT(prefixed(t, "a<eot>a", GW_TOKENIZE_SPECIAL), "259 2 259");
     gw_tokenizer_free(t);
 }
@@ -392,9 +391,9 @@ TEST(no_blank_before_what_continues_a_text) {
     CHECK_INT(gw_tokenizer_encode(t, "a\na", 3, GW_TOKENIZE_CONTINUES, ids, 8), 3);
     CHECK_INT(ids[2], 259);
     char out[4];
-    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2);   /* a blank of the text */
+    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* a blank of the text */
     CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
-    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1);     /* behind BOS */
+    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* behind BOS */
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);
     gw_tokenizer_free(t);
 }
@@ -424,16 +423,14 @@ static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *i
         n--;
         for (size_t i = best + 1; i < n; i++) lengths[i] = lengths[i + 1];
     }
-    for (size_t i = 0, at = 0; i < n; at += lengths[i++])
-        ids[i] = gw_tokenizer_find(t, text + at, lengths[i]);
+    for (size_t i = 0, at = 0; i < n; at += lengths[i++]) ids[i] = gw_tokenizer_find(t, text + at, lengths[i]);
     return (int)n;
 }
 
 /* Random pieces of two or three letters' alphabet, few different scores: ties everywhere. */
 static gw_tokenizer *random_vocabulary(uint32_t *seed, uint32_t letters) {
     gw_tokenizer *t = begin();
-    for (uint32_t c = 0; c < letters; c++)
-        add(t, (char[]){ (char)('a' + c), 0 }, -99, GW_TOKEN_NORMAL);
+    for (uint32_t c = 0; c < letters; c++) add(t, (char[]){ (char)('a' + c), 0 }, -99, GW_TOKEN_NORMAL);
     for (int i = 0; i < 40; i++) {
         char piece[8] = "";
         size_t len = 2 + next_random(seed) % 4;
@@ -590,7 +587,7 @@ TEST(a_megabyte_of_one_character_and_of_noise) {
     gw_tokenizer *t = WITH("aa", "aaaa", "aaaaaaaa", "a", "ab", "b", SPACE);
     memset(text, 'a', len);
     round_trip(t, text, len, 1 << 17);
-    CHECK(gw_tokenizer_bytes(t) < len);   /* what 36 bytes a character took is given back */
+    CHECK(gw_tokenizer_bytes(t) < len); /* what 36 bytes a character took is given back */
     uint32_t seed = 7;
     for (size_t i = 0; i < len; i++) text[i] = (char)next_random(&seed);
     round_trip(t, text, len, -1);
@@ -608,6 +605,6 @@ TEST(memory_per_piece) {
         add(t, piece, -(float)i, GW_TOKEN_NORMAL);
     }
     finish(t);
-    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64);   /* 16 MB at 262144 */
+    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* 16 MB at 262144 */
     gw_tokenizer_free(t);
 }

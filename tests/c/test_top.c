@@ -38,9 +38,7 @@ static float whole[MOST_N * (MOST_ROWS + 4)], top[MOST_N * (MOST_ROWS + 4)];
 
 static const gw_rows all_rows;
 
-static uint8_t *block_of(uint32_t row, uint32_t b) {
-    return rig.file + (row * (rig.plain.k / 32) + b) * 34;
-}
+static uint8_t *block_of(uint32_t row, uint32_t b) { return rig.file + (row * (rig.plain.k / 32) + b) * 34; }
 
 static void set_scale(uint8_t *block, uint16_t f16) {
     block[0] = (uint8_t)f16;
@@ -69,7 +67,7 @@ static void close_rig(void) {
 static void pack(void) {
     const gw_type *q8 = rig.plain.type;
     uint32_t k = rig.plain.k, rows = rig.plain.rows, bytes = k / 32 * 34;
-    gw_pure_settle(rig.pool);   /* late threads read weights */
+    gw_pure_settle(rig.pool); /* late threads read weights */
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, rig.file + r * bytes, n, k, rig.one + r * bytes);
@@ -90,9 +88,7 @@ static void random_x(float size) {
     for (int i = 0; i < MOST_N * MOST_K; i++) rig.x[i] = random_float() * size;
 }
 
-static void product(const gw_matrix *m, int n, float *y) {
-    gw_matmul(&rig.ops, rig.x, MOST_K, n, &m, &y, 1, true);
-}
+static void product(const gw_matrix *m, int n, float *y) { gw_matmul(&rig.ops, rig.x, MOST_K, n, &m, &y, 1, true); }
 
 /* What the sampler makes of logits. */
 static int32_t arg_max(const float *y) {
@@ -132,7 +128,7 @@ TEST(top_planes_hold_every_code_and_scale) {
     open_rig(ROWS, K, 1);
     for (uint32_t r = 0; r < ROWS; r++)
         for (uint32_t b = 0; b < K / 32; b++) {
-            set_scale(block_of(r, b), (uint16_t)(random_bits() & 0xfbff));   /* finite */
+            set_scale(block_of(r, b), (uint16_t)(random_bits() & 0xfbff)); /* finite */
             for (int i = 0; i < 32; i++) block_of(r, b)[2 + i] = (uint8_t)((r * 2 + b) * 32 + i);
         }
     pack();
@@ -155,15 +151,17 @@ TEST(top_planes_hold_every_code_and_scale) {
 }
 
 TEST(top_product_has_the_bits_of_one_plane) {
-    static const struct { uint32_t rows, k; } sizes[] = { { 1, 32 }, { 18, 64 }, { 31, 320 }, { 64, 96 }, { 301, 32 } };
+    static const struct {
+        uint32_t rows, k;
+    } sizes[] = { { 1, 32 }, { 18, 64 }, { 31, 320 }, { 64, 96 }, { 301, 32 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int n = 1; n <= MOST_N; n++) {
             open_rig(sizes[i].rows, sizes[i].k, 1 + n % 3);
             random_rows(1);
             random_x(1);
             for (uint32_t r = 0; r < sizes[i].rows; r += 5) {
-                block_of(r, 0)[2] = 128;   /* -128, which no quantiser writes */
-                set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff);   /* the smallest, and the greatest */
+                block_of(r, 0)[2] = 128;                             /* -128, which no quantiser writes */
+                set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff); /* the smallest, and the greatest */
             }
             pack();
             product(&rig.plain, n, whole);
@@ -188,10 +186,20 @@ static int32_t sums[2][4][MOST_BLOCKS];
 
 /* Each side has its own order of activations. */
 static gw_acts acts_of(int side, int n, uint32_t k) {
-    int32_t(*sum)[MOST_BLOCKS] = sums[side];
-    gw_acts a = { .n = n, .k = k, .stride = gw_acts_stride(n), .x = rig.x, .ldx = MOST_K, .q8 = q8[side],
-                  .s8 = s8[side], .sum8 = sum[0], .half8 = sum[1], .q16 = q16[side], .s16 = s16[side],
-                  .sum16 = sum[2], .half16 = sum[3] };
+    int32_t (*sum)[MOST_BLOCKS] = sums[side];
+    gw_acts a = { .n = n,
+                  .k = k,
+                  .stride = gw_acts_stride(n),
+                  .x = rig.x,
+                  .ldx = MOST_K,
+                  .q8 = q8[side],
+                  .s8 = s8[side],
+                  .sum8 = sum[0],
+                  .half8 = sum[1],
+                  .q16 = q16[side],
+                  .s16 = s16[side],
+                  .sum16 = sum[2],
+                  .half16 = sum[3] };
     for (int t = 0; t < n; t++) {
         (side ? FAST(narrow) : gw_ref_narrow)(&a, t, 0, k);
         (side ? FAST(wide) : gw_ref_wide)(&a, t, 0, k);
@@ -210,7 +218,8 @@ TEST(top_kernels_agree_with_the_specification) {
 #endif
         random_rows(1);
         random_x(1);
-        for (int i = 0; i < 40; i++) block_of(random_bits() % ROWS, random_bits() % 5)[2 + i % 32] = (uint8_t)random_bits();
+        for (int i = 0; i < 40; i++)
+            block_of(random_bits() % ROWS, random_bits() % 5)[2 + i % 32] = (uint8_t)random_bits();
         pack();
         for (int n = 1; n <= MOST_N; n++) {
             gw_acts slow = acts_of(0, n, K), fast = acts_of(1, n, K);
@@ -269,13 +278,14 @@ TEST(top_bound_holds_for_every_row) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         random_rows(sizes[i] > 1 ? 1e3f : 0.1f);
         random_x(sizes[i]);
-        for (int j = 0; j < 100; j++) set_scale(block_of(random_bits() % MOST_ROWS, 0), (uint16_t)(random_bits() & 0xfbff));
+        for (int j = 0; j < 100; j++)
+            set_scale(block_of(random_bits() % MOST_ROWS, 0), (uint16_t)(random_bits() & 0xfbff));
         pack();
         check_bound("random");
     }
     for (int round = 0; round < 10; round++) {
         random_x(1);
-        for (int i = 0; i < MOST_K; i++)   /* magnitudes that are close, then some that stand out */
+        for (int i = 0; i < MOST_K; i++) /* magnitudes that are close, then some that stand out */
             rig.x[i] = (rig.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float() : i % 40 ? 0.02f : 3.0f);
         worst_rows();
         pack();
@@ -296,7 +306,9 @@ static void aim_row(uint32_t r, float size) {
 }
 
 TEST(top_finds_the_id_of_the_whole_product) {
-    static const struct { uint32_t rows, k; } sizes[] = {
+    static const struct {
+        uint32_t rows, k;
+    } sizes[] = {
         { 1, 32 }, { 3, 32 }, { 5, 64 }, { 50, 32 }, { 999, 320 }, { 1030, 96 }, { 3000, 320 },
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -304,7 +316,7 @@ TEST(top_finds_the_id_of_the_whole_product) {
             open_rig(sizes[i].rows, sizes[i].k, 1 + round % 4);
             random_rows(1);
             random_x(round % 2 ? 1 : 1e-3f);
-            if (round > 2) aim_row(random_bits() % sizes[i].rows, 1);   /* one stands out */
+            if (round > 2) aim_row(random_bits() % sizes[i].rows, 1); /* one stands out */
             pack();
             check_top("random");
             close_rig();
@@ -357,7 +369,7 @@ TEST(top_is_not_misled_by_the_high_plane) {
                 bool with = round % 2 ? rig.x[i] > 0 : rig.x[i] < 0;
                 if (r % 3 == 0) *code = (uint8_t)((*code & 0xf0) | (random_bits() & 15));
                 if (r % 3 == 1) *code = (uint8_t)((*code & 0xf0) | (with ? 15 : 0));
-                if (r % 3 == 2 && random_bits() % 50 == 0) *code ^= 1;   /* within the approximation's error */
+                if (r % 3 == 2 && random_bits() % 50 == 0) *code ^= 1; /* within the approximation's error */
             }
         }
         pack();
@@ -485,7 +497,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
         CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
-    static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 };   /* infinities and NaN */
+    static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 }; /* infinities and NaN */
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
         random_x(1);
         set_scale(block_of(77, 3), scales[i]);
@@ -520,7 +532,7 @@ static void close_rows(uint32_t first, uint32_t last) {
 }
 
 TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
-    static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };   /* from where a cap changes little to its very top */
+    static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 }; /* from where a cap changes little to its very top */
     int equal = 0;
     open_rig(MOST_ROWS, MOST_K, 3);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -564,7 +576,7 @@ TEST(top_excludes_as_much_with_a_cap) {
     pack();
     CHECK(check_capped("one stands out", 30) <= 5);
     CHECK(top[1234] < 30 && top[1234] > 20);
-    static const int32_t exact[] = { 8, 1235, 2999 };   /* one of them in the panel of the greatest */
+    static const int32_t exact[] = { 8, 1235, 2999 }; /* one of them in the panel of the greatest */
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
     gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, exact, 3, &all_rows, top);
@@ -617,14 +629,27 @@ typedef struct {
 
 static engine start(int head, int threads) {
     tiny_config c = {
-        .n_embd = 64, .n_layer = 3, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 24, .n_ctx = 200,
-        .n_vocab = VOCAB, .pattern = 3, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = head, .seed = 3,
+        .n_embd = 64,
+        .n_layer = 3,
+        .n_ff = 64,
+        .n_head = 4,
+        .n_head_kv = 2,
+        .head_dim = 16,
+        .window = 24,
+        .n_ctx = 200,
+        .n_vocab = VOCAB,
+        .pattern = 3,
+        .embd = GW_Q8_0,
+        .attn = GW_Q4_0,
+        .ffn = GW_Q4_0,
+        .head = head,
+        .seed = 3,
     };
     tiny_file f = tiny_make(&c);
     engine e = { gw_pool_new(threads), NULL };
     e.m = gw_model_new(e.pool);
     CHECK(e.m);
-    CHECK_INT(gw_load_option(e.m, "output", "planes"), 0);   /* by default only large ones are */
+    CHECK_INT(gw_load_option(e.m, "output", "planes"), 0); /* by default only large ones are */
     CHECK_INT(tiny_feed(e.m, f.data, f.size, 1 << 30, 0), 3);
     tiny_free(&f);
     return e;
@@ -670,7 +695,7 @@ static void options(gw_model *m, int kind) {
     if (kind == 3)
         for (int id = 0; id < VOCAB; id += 90) CHECK_INT(gw_set_bias(m, id, id % 180 ? 30.0f : -INFINITY), 0);
     if (kind == 4)
-        for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0);   /* too many */
+        for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* too many */
 }
 
 TEST(top_greedy_ids_are_the_same_with_and_without) {
@@ -696,7 +721,7 @@ TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
     CHECK(greedy(e.m, 1, ids) > 0);
     CHECK_INT(gw_sync(e.m, ids, 3), 0);
     CHECK_INT(gw_run(e.m, 0), 0);
-    CHECK_INT(missing(e.m), 0);                      /* sync turned it off */
+    CHECK_INT(missing(e.m), 0); /* sync turned it off */
     gw_want_top(e.m, 1);
     set(e.m, "temperature", 0.5);
     CHECK_INT(gw_append(e.m, 7), 0);
@@ -708,7 +733,7 @@ TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
     CHECK(missing(e.m) > 0);
     CHECK(gw_sync(e.m, ids, 5) >= 0);
     gw_want_top(e.m, 1);
-    gw_want_all(e.m, 1);                             /* all rows: none is cut down */
+    gw_want_all(e.m, 1); /* all rows: none is cut down */
     for (int how; (how = gw_run(e.m, 0)) != 0;) CHECK_INT(missing(e.m), 0);
     stop(&e);
 }
@@ -717,9 +742,22 @@ TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
     static const char *const how[] = { "auto", "whole", "planes" };
     double bytes[3];
     for (int i = 0; i < 3; i++) {
-        tiny_config c = { .n_embd = 64, .n_layer = 1, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 8,
-                          .n_ctx = 50, .n_vocab = VOCAB, .pattern = 1, .embd = GW_Q8_0, .attn = GW_Q8_0,
-                          .ffn = GW_Q8_0, .head = -1, .seed = 3, .header_only = true };
+        tiny_config c = { .n_embd = 64,
+                          .n_layer = 1,
+                          .n_ff = 64,
+                          .n_head = 4,
+                          .n_head_kv = 2,
+                          .head_dim = 16,
+                          .window = 8,
+                          .n_ctx = 50,
+                          .n_vocab = VOCAB,
+                          .pattern = 1,
+                          .embd = GW_Q8_0,
+                          .attn = GW_Q8_0,
+                          .ffn = GW_Q8_0,
+                          .head = -1,
+                          .seed = 3,
+                          .header_only = true };
         tiny_file f = tiny_make(&c);
         gw_pool *pool = gw_pool_new(1);
         gw_model *m = gw_model_new(pool);

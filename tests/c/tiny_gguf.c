@@ -132,8 +132,13 @@ static void put_vocabulary(writer *w) {
 
 /* Written as gguf-split does: u16, u16, i32. */
 static void put_split(writer *w, uint32_t n_tensors) {
-    const struct { const char *name; int type, bytes; uint32_t value; } keys[] = {
-        { "split.no", GW_GGUF_U16, 2, w->c->part }, { "split.count", GW_GGUF_U16, 2, w->c->n_parts },
+    const struct {
+        const char *name;
+        int type, bytes;
+        uint32_t value;
+    } keys[] = {
+        { "split.no", GW_GGUF_U16, 2, w->c->part },
+        { "split.count", GW_GGUF_U16, 2, w->c->n_parts },
         { "split.tensors.count", GW_GGUF_I32, 4, n_tensors },
     };
     for (int i = 0; i < 3; i++)
@@ -202,13 +207,23 @@ static void add_tensor(writer *w, const char *name, int type, uint64_t k, uint64
 static void add_layer(writer *w, uint32_t layer) {
     const tiny_config *c = w->c;
     uint64_t q = (uint64_t)c->n_head * c->head_dim, kv = (uint64_t)c->n_head_kv * c->head_dim;
-    const struct { const char *name; int type; uint64_t k, rows; } tensors[] = {
-        { "attn_norm", GW_F32, c->n_embd, 0 }, { "ffn_down", c->ffn, c->n_ff, c->n_embd },
-        { "ffn_gate", c->ffn, c->n_embd, c->n_ff }, { "ffn_up", c->ffn, c->n_embd, c->n_ff },
-        { "ffn_norm", GW_F32, c->n_embd, 0 }, { "post_ffw_norm", GW_F32, c->n_embd, 0 },
-        { "post_attention_norm", GW_F32, c->n_embd, 0 }, { "attn_k_norm", GW_F32, c->head_dim, 0 },
-        { "attn_k", c->attn, c->n_embd, kv }, { "attn_output", c->attn, q, c->n_embd },
-        { "attn_q_norm", GW_F32, c->head_dim, 0 }, { "attn_q", c->attn, c->n_embd, q },
+    const struct {
+        const char *name;
+        int type;
+        uint64_t k, rows;
+    } tensors[] = {
+        { "attn_norm", GW_F32, c->n_embd, 0 },
+        { "ffn_down", c->ffn, c->n_ff, c->n_embd },
+        { "ffn_gate", c->ffn, c->n_embd, c->n_ff },
+        { "ffn_up", c->ffn, c->n_embd, c->n_ff },
+        { "ffn_norm", GW_F32, c->n_embd, 0 },
+        { "post_ffw_norm", GW_F32, c->n_embd, 0 },
+        { "post_attention_norm", GW_F32, c->n_embd, 0 },
+        { "attn_k_norm", GW_F32, c->head_dim, 0 },
+        { "attn_k", c->attn, c->n_embd, kv },
+        { "attn_output", c->attn, q, c->n_embd },
+        { "attn_q_norm", GW_F32, c->head_dim, 0 },
+        { "attn_q", c->attn, c->n_embd, q },
         { "attn_v", c->attn, c->n_embd, kv },
     };
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
@@ -299,7 +314,7 @@ tiny_file tiny_make(const tiny_config *c) {
     f.n_tensors = choose_tensors(&w, all, n, f.tensors);
     put(&w.out, "GGUF\3\0\0\0", 8);
     put_number(&w.out, f.n_tensors, 8);
-    put_number(&w.out, 0, 8);   /* the count of keys follows at the end */
+    put_number(&w.out, 0, 8); /* the count of keys follows at the end */
     if (c->part == 0) put_metadata(&w);
     else if (c->alignment) key_u32(&w, "general.alignment", c->alignment);
     if (c->n_parts) put_split(&w, n);
@@ -311,7 +326,7 @@ tiny_file tiny_make(const tiny_config *c) {
         size_t before = w.out.used;
         if (!strcmp(all[i].name, other)) continue;
         put_weights(&w, &all[i], &state);
-        if (part_of(c, i, n) != c->part) w.out.used = before;   /* drawn all the same, so that parts make the whole */
+        if (part_of(c, i, n) != c->part) w.out.used = before; /* drawn all the same, so that parts make the whole */
     }
     w.out.data[16] = (uint8_t)w.n_keys;
     gw_buffer_free(&w.tensors);

@@ -9,32 +9,32 @@
 
 typedef enum {
     TINY_SOUND,
-    TINY_DROP_TENSOR,   /* the victim is not in the file */
-    TINY_TWICE,         /* the victim tensor is there twice */
-    TINY_SHAPE,         /* its last dimension is `number` */
-    TINY_TYPE,          /* its type is `number` */
-    TINY_OFFSET,        /* its offset is `number` */
-    TINY_FAR,           /* before it stands a tensor that nobody knows, of `number` bytes, which are not in the file */
-    TINY_DROP_KEY,      /* the victim key is not in the file */
-    TINY_SET_KEY,       /* its value is `number`, or `text` for keys that hold text */
-    TINY_EMPTY_ARRAY,   /* its array has no elements */
-    TINY_SHORT_ARRAY,   /* its array has one element less */
-    TINY_KEY_AS_TEXT,   /* a number is given as text */
+    TINY_DROP_TENSOR, /* the victim is not in the file */
+    TINY_TWICE,       /* the victim tensor is there twice */
+    TINY_SHAPE,       /* its last dimension is `number` */
+    TINY_TYPE,        /* its type is `number` */
+    TINY_OFFSET,      /* its offset is `number` */
+    TINY_FAR,         /* before it stands a tensor that nobody knows, of `number` bytes, which are not in the file */
+    TINY_DROP_KEY,    /* the victim key is not in the file */
+    TINY_SET_KEY,     /* its value is `number`, or `text` for keys that hold text */
+    TINY_EMPTY_ARRAY, /* its array has no elements */
+    TINY_SHORT_ARRAY, /* its array has one element less */
+    TINY_KEY_AS_TEXT, /* a number is given as text */
 } tiny_damage;
 
 typedef struct {
     uint32_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, window, n_ctx, n_vocab;
-    uint32_t pattern;        /* every pattern-th layer is global; 0: no key (then it is 6) */
-    bool pattern_as_bools;   /* written as an array of n_layer bools, true for local */
-    int embd, attn, ffn;     /* GGML types */
-    int head;                /* of output.weight; -1: tied to the embedding */
-    uint32_t alignment;      /* 0: no key (then it is 32) */
+    uint32_t pattern;      /* every pattern-th layer is global; 0: no key (then it is 6) */
+    bool pattern_as_bools; /* written as an array of n_layer bools, true for local */
+    int embd, attn, ffn;   /* GGML types */
+    int head;              /* of output.weight; -1: tied to the embedding */
+    uint32_t alignment;    /* 0: no key (then it is 32) */
     uint32_t seed;
-    bool header_only;        /* for sizes that no test would write out */
+    bool header_only; /* for sizes that no test would write out */
     /* A part of a split model, as llama.cpp's gguf-split writes it: n_parts files (0: not split), of
      * which this is number `part` (from 0). All together have the weights of the whole one. */
     uint32_t n_parts, part;
-    bool bare_first;         /* the first part holds no tensors */
+    bool bare_first; /* the first part holds no tensors */
     tiny_damage damage;
     const char *victim, *text;
     double number;
@@ -43,13 +43,13 @@ typedef struct {
 typedef struct {
     char name[64];
     uint32_t type, n_dims;
-    uint64_t shape[2], offset;   /* offset in the data section */
+    uint64_t shape[2], offset; /* offset in the data section */
     uint64_t bytes;
 } tiny_tensor;
 
 typedef struct {
     uint8_t *data;
-    size_t size, header;     /* header: bytes before the data section */
+    size_t size, header; /* header: bytes before the data section */
     tiny_tensor *tensors;
     uint32_t n_tensors;
 } tiny_file;
@@ -60,7 +60,7 @@ enum { TINY_EOS = 1, TINY_BOS = 2, TINY_UNK = 3, TINY_EOT = 4, TINY_BYTES = 5, T
 
 tiny_file tiny_make(const tiny_config *c);
 void tiny_free(tiny_file *f);
-const tiny_tensor *tiny_find(const tiny_file *f, const char *name);   /* NULL if absent */
+const tiny_tensor *tiny_find(const tiny_file *f, const char *name); /* NULL if absent */
 /* Row of a matrix (or the vector, row 0) as floats. */
 void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);
 

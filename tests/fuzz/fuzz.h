@@ -12,8 +12,13 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Not assert: that is gone with NDEBUG. */
-#define REQUIRE(condition)                                                                     \
-    do { if (!(condition)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); abort(); } } while (0)
+#define REQUIRE(condition)                                                  \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                        \
+        }                                                                   \
+    } while (0)
 
 /* A coded error tells people something: what is wrong, what was expected, and what was got. */
 static inline void fuzz_check_error(const gw_error *e, int code) {

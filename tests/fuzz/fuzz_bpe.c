@@ -21,7 +21,7 @@ typedef struct {
 static piece pieces[MOST_PIECES];
 static merge merges[MOST_MERGES];
 static int n_pieces, n_merges;
-static bool typed;   /* else all pieces are normal */
+static bool typed; /* else all pieces are normal */
 static gw_tokenizer *t;
 
 /* --- the vocabulary -------------------------------------------------------------------------------- */
@@ -57,7 +57,8 @@ static void add(const uint8_t *text, size_t len, int type, int flags) {
 
 static int find(const uint8_t *text, size_t len) {
     for (int id = 0; id < n_pieces; id++)
-        if (!(typed && (id == CONTROL || id == USER)) && pieces[id].len == len && !memcmp(pieces[id].text, text, len)) return id;
+        if (!(typed && (id == CONTROL || id == USER)) && pieces[id].len == len && !memcmp(pieces[id].text, text, len))
+            return id;
     return -1;
 }
 
@@ -85,7 +86,8 @@ static int build(fuzz_input *in, int flags, const char *pre) {
     static const char *const names[] = { "<|x|>", "<|u" };
     gw_error e = { 0 };
     for (int c = 0; c < 256; c++) add(&(uint8_t){ (uint8_t)c }, 1, GW_TOKEN_NORMAL, flags);
-    for (int i = 0; i < 2; i++) add((const uint8_t *)names[i], strlen(names[i]), i ? GW_TOKEN_USER : GW_TOKEN_CONTROL, flags);
+    for (int i = 0; i < 2; i++)
+        add((const uint8_t *)names[i], strlen(names[i]), i ? GW_TOKEN_USER : GW_TOKEN_CONTROL, flags);
     bool odd = false;
     for (int n = fuzz_byte(in) % MOST_MERGES; n > 0; n--) add_merge(in, flags);
     for (int i = 0; i < n_merges; i++) odd |= merges[i].made < 0;
@@ -116,7 +118,8 @@ static void read_codes(const uint8_t *text, size_t len) {
         n = char_len(text + at, len - at);
         int code = n == 1 ? text[at] : text[at] & (n == 2 ? 31 : n == 3 ? 15 : 7);
         for (size_t i = 1; i < n; i++) code = code * 64 + (text[at + i] & 63);
-        bool wrong = (n == 1 && code > 127) || (n == 3 && code < 0x800) || (n == 4 && code < 0x10000) || code > 0x10FFFF;
+        bool wrong = (n == 1 && code > 127) || (n == 3 && code < 0x800) || (n == 4 && code < 0x10000) ||
+                     code > 0x10FFFF;
         begins[n_codes] = at;
         codes[n_codes] = wrong ? 0xFFFD : code;
         classes[n_codes++] = (int)gw_class_of(wrong ? 0xFFFD : (uint32_t)code);
@@ -208,7 +211,8 @@ static int slow_word(const char *pre, const uint8_t *text, size_t len, int32_t *
         int best = n_merges, at = -1;
         for (int i = 0; i + 1 < n; i++)
             for (int k = 0; k < best; k++)
-                if (merges[k].left == ids[i] && merges[k].right == ids[i + 1] && may_make(merges[k].made)) best = k, at = i;
+                if (merges[k].left == ids[i] && merges[k].right == ids[i + 1] && may_make(merges[k].made))
+                    best = k, at = i;
         if (at < 0) return n;
         ids[at] = merges[best].made;
         memmove(ids + at + 1, ids + at + 2, (size_t)(n - at - 2) * sizeof *ids);
@@ -260,7 +264,8 @@ static void check_text(const char *pre, const uint8_t *text, size_t len, int fla
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         REQUIRE(ids[i] == slow[i] && (flags || gw_tokenizer_type(t, ids[i]) != GW_TOKEN_CONTROL));
-        int bytes = gw_tokenizer_decode_after(t, i ? ids[i - 1] : GW_NO_TOKEN, ids[i], flags, back + at, sizeof back - at);
+        int bytes = gw_tokenizer_decode_after(t, i ? ids[i - 1] : GW_NO_TOKEN, ids[i], flags, back + at,
+                                              sizeof back - at);
         REQUIRE(bytes >= 0 && (size_t)bytes <= len - at);
         at += (size_t)bytes;
     }
@@ -286,7 +291,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t len = gw_min(in.left, MOST_TEXT);
         check_text(pre, in.at, len, 0);
         if (flags & SPECIAL) check_text(pre, in.at, len, GW_TOKENIZE_SPECIAL);
-        check_text(pre, data, gw_min(size, 48), 0);   /* the merges' own bytes: more matches */
+        check_text(pre, data, gw_min(size, 48), 0); /* the merges' own bytes: more matches */
     }
     gw_tokenizer_free(t);
     return 0;

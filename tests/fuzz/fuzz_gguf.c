@@ -6,17 +6,17 @@
 #include "fuzz.h"
 #include "file/gguf.h"
 
-enum { MOST = 1 << 16 };   /* of an input, in bytes */
+enum { MOST = 1 << 16 }; /* of an input, in bytes */
 
 /* --- a listener that trusts nothing --------------------------------------------------------------- */
 
 typedef struct {
     gw_gguf *g;
-    const uint8_t *view;       /* what the parser was given last */
+    const uint8_t *view; /* what the parser was given last */
     size_t view_size;
-    uint64_t hash;             /* of all events */
+    uint64_t hash; /* of all events */
     uint64_t values, arrays, tensors, elements;
-    uint64_t left;             /* elements to come */
+    uint64_t left; /* elements to come */
 } watcher;
 
 static int note(watcher *w, const void *p, size_t n) {
@@ -131,7 +131,7 @@ static int parse(const uint8_t *data, size_t size, size_t step, uint64_t *hash, 
     if (result < 0) {
         size_t used = 99;
         fuzz_check_error(e, result);
-        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0);   /* it stays so */
+        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0); /* it stays so */
     }
     if (result == 1) {
         REQUIRE(w.values + w.arrays == g.n_metadata && w.tensors == g.n_tensors && w.left == 0);

@@ -26,8 +26,25 @@ static void make_words(void) {
         char name[8];
         add(name, (size_t)snprintf(name, sizeof name, "<0x%02X>", c), GW_TOKEN_BYTE);
     }
-    static const char *const pieces[] = { "a", "b", "ab", "aba", "bb", "\"", "\"a", "a\"", "\",\"", "{\"", "\xC3\xA9", "e\xC3\xA9",
-                                          "aaaaaaaaaaaaaaaaaaaa", "\\", "\\u00", ",", "\n", "]]", "[" };
+    static const char *const pieces[] = { "a",
+                                          "b",
+                                          "ab",
+                                          "aba",
+                                          "bb",
+                                          "\"",
+                                          "\"a",
+                                          "a\"",
+                                          "\",\"",
+                                          "{\"",
+                                          "\xC3\xA9",
+                                          "e\xC3\xA9",
+                                          "aaaaaaaaaaaaaaaaaaaa",
+                                          "\\",
+                                          "\\u00",
+                                          ",",
+                                          "\n",
+                                          "]]",
+                                          "[" };
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) add(pieces[i], strlen(pieces[i]), GW_TOKEN_NORMAL);
     gw_tokenizer_kind kind = { .model = "llama" };
     REQUIRE(gw_tokenizer_finish(tokenizer, &kind, &e) == 0);
@@ -43,7 +60,8 @@ static void put(uint32_t word) { words[n_words++] = word; }
 
 /* Nodes 1 to 6 spell letters; rule i has states [4 i, 4 i + 4) and starts with the first. */
 static void build(fuzz_input *in) {
-    static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' }, { 'a', 'b' }, { '"', '"' }, { 0x20, 0x7F }, { 0xA9, 0xA9 } };
+    static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' },   { 'a', 'b' },
+                                          { '"', '"' }, { 0x20, 0x7F }, { 0xA9, 0xA9 } };
     uint32_t rules = 1 + fuzz_byte(in) % 4, states = 4 * rules, edges = 0, member = fuzz_byte(in) % 3;
     uint32_t from[64], ends_at[16], loops[16];
     static uint32_t edge[64][3];
@@ -57,7 +75,8 @@ static void build(fuzz_input *in) {
             uint32_t what = fuzz_byte(in), to = i / 4 * 4 + 1 + fuzz_byte(in) % 3, loop = loops[i], into = loops[to];
             uint32_t kind = what % 8 == 7 ? GW_TOKEN : what % 4 == 3 ? GW_CALL : GW_BYTES, act = GW_KEEP;
             if (into == 2 && member) act = loop == 2 && what & 16 ? GW_MORE : loop != 1 ? GW_TAKE : GW_KEEP;
-            else if (loop == 1 || (loop == 2 && !member)) act = into != loop ? GW_EXIT : what >> 4 & 3 ? (what >> 4) % 3 : GW_KEEP;
+            else if (loop == 1 || (loop == 2 && !member))
+                act = into != loop ? GW_EXIT : what >> 4 & 3 ? (what >> 4) % 3 : GW_KEEP;
             uint32_t label = fuzz_byte(in);
             label = kind == GW_BYTES ? 1 + label % 7 : kind == GW_CALL ? label % rules : label % 8;
             edge[edges][0] = kind | act << 2 | (act == GW_TAKE ? label % 2 : 0) << 5;
@@ -70,7 +89,7 @@ static void build(fuzz_input *in) {
     for (int i = 0; i < 12; i++) put(0);
     for (uint32_t i = 0; i <= 7; i++) put(i);
     for (uint32_t i = 0; i < 6; i++) put((uint32_t)letters[i][0] | (uint32_t)letters[i][1] << 8), put(0);
-    put(0xC3C3), put(6);   /* node 7: a character of two bytes */
+    put(0xC3C3), put(6); /* node 7: a character of two bytes */
     for (uint32_t i = 0; i < states; i++) put(ends_at[i]);
     for (uint32_t i = 0; i < states; i++) put((i % 4 ? fuzz_byte(in) % 2 : 0) | loops[i] << 1);
     for (uint32_t i = 0; i < edges; i++) put(edge[i][0]), put(edge[i][1]), put(edge[i][2]);
@@ -79,7 +98,8 @@ static void build(fuzz_input *in) {
     put(fuzz_byte(in) % 4), put(fuzz_byte(in) % 2 ? 4u + fuzz_byte(in) : (uint32_t)GW_NEVER), put(0);
     put(fuzz_byte(in) % 3), put(3 + fuzz_byte(in) % 3), put(member ? 2 : 0);
     if (member) put(fuzz_byte(in) % 4), put(fuzz_byte(in) % 4);
-    const uint32_t head[] = { 0x31475747, 1, (uint32_t)n_words, 8, 7, states, edges, rules, 3, member ? 2 : 0, 0, fuzz_byte(in) % 2 };
+    const uint32_t head[] = { 0x31475747,     1, (uint32_t)n_words, 8, 7, states, edges, rules, 3,
+                              member ? 2 : 0, 0, fuzz_byte(in) % 2 };
     memcpy(words, head, sizeof head);
 }
 
@@ -99,12 +119,13 @@ static void walk(fuzz_input *in, gw_matcher *m, gw_error *e) {
             uint32_t id = (start + i) % trie.n_vocab, is = mask[id / 32] >> id % 32 & 1;
             int how = gw_matcher_allows(m, (int32_t)id);
             if (how < 0) return fuzz_check_error(e, how);
-            REQUIRE(is || !how);   /* unlike a grammar of lower.js, this one may have dead ends, which masks allow */
+            REQUIRE(is || !how); /* unlike a grammar of lower.js, this one may have dead ends, which masks allow */
             if (how && chosen == trie.n_vocab) chosen = id;
         }
         char out[32];
         int forced = gw_matcher_forced(m, out, sizeof out);
-        REQUIRE(forced <= (int)sizeof out && (forced < 0 || gw_matcher_joins(m, out, (size_t)forced, (size_t)forced) <= 1));
+        REQUIRE(forced <= (int)sizeof out &&
+                (forced < 0 || gw_matcher_joins(m, out, (size_t)forced, (size_t)forced) <= 1));
         if (chosen == trie.n_vocab) return;
         REQUIRE(gw_matcher_accept(m, (int32_t)chosen) == 1);
     }

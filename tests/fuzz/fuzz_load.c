@@ -20,25 +20,41 @@ static void fill(tiny_file *f, uint64_t seed) {
         const tiny_tensor *t = &f->tensors[i];
         if (gw_type_of(t->type)->quantise) continue;
         for (uint64_t at = 0; at < t->bytes; at++)
-            f->data[f->header + t->offset + at] = (uint8_t)(fuzz_random(&seed) % (at % 7 ? 256 : 60) & 0xbf);   /* no scale is infinite */
+            f->data[f->header + t->offset + at] = (uint8_t)(fuzz_random(&seed) % (at % 7 ? 256 : 60) &
+                                                            0xbf); /* no scale is infinite */
     }
 }
 
 /* Made once each; types, shapes and the number of parts vary with the index. */
 static const tiny_file *sound_file(unsigned i, unsigned part) {
-    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0, GW_Q4_1, GW_Q5_0, GW_Q5_1, GW_IQ4_NL,
-                                 GW_Q2_K, GW_Q3_K, GW_Q4_K, GW_Q5_K, GW_Q6_K, GW_IQ4_XS };
+    static const int types[] = { GW_F32,    GW_F16,  GW_BF16, GW_Q8_0, GW_Q4_0, GW_Q4_1, GW_Q5_0,  GW_Q5_1,
+                                 GW_IQ4_NL, GW_Q2_K, GW_Q3_K, GW_Q4_K, GW_Q5_K, GW_Q6_K, GW_IQ4_XS };
     static tiny_file made[SOUND_FILES][MOST_PARTS];
     tiny_file *f = &made[i][part];
     if (f->data) return f;
-    bool big = i % 8 == 6;   /* blocks of 256 */
+    bool big = i % 8 == 6; /* blocks of 256 */
     unsigned width = big ? 256 : 32, n = big ? 15 : 9;
     tiny_config c = {
-        .n_embd = width, .n_layer = 1 + i % 2, .n_ff = width, .n_head = 2, .n_head_kv = 1 + i / 2 % 2,
-        .head_dim = big ? 128 : 16, .window = 1 + i % 5 * 7, .n_ctx = 96, .n_vocab = 5 + i % 7 * 6, .pattern = i % 3,
-        .pattern_as_bools = i / 4 % 2, .embd = types[i % n], .attn = types[(i / 5 + i / 2) % n],
-        .ffn = types[(i + i / 3) % n], .head = i % 4 ? -1 : GW_Q8_0, .alignment = i % 9 ? 0 : 64, .seed = i,
-        .n_parts = i % 8 == 5 ? 1 + i / 8 % MOST_PARTS : 0, .part = part, .bare_first = i % 5 == 0,
+        .n_embd = width,
+        .n_layer = 1 + i % 2,
+        .n_ff = width,
+        .n_head = 2,
+        .n_head_kv = 1 + i / 2 % 2,
+        .head_dim = big ? 128 : 16,
+        .window = 1 + i % 5 * 7,
+        .n_ctx = 96,
+        .n_vocab = 5 + i % 7 * 6,
+        .pattern = i % 3,
+        .pattern_as_bools = i / 4 % 2,
+        .embd = types[i % n],
+        .attn = types[(i / 5 + i / 2) % n],
+        .ffn = types[(i + i / 3) % n],
+        .head = i % 4 ? -1 : GW_Q8_0,
+        .alignment = i % 9 ? 0 : 64,
+        .seed = i,
+        .n_parts = i % 8 == 5 ? 1 + i / 8 % MOST_PARTS : 0,
+        .part = part,
+        .bare_first = i % 5 == 0,
     };
     *f = tiny_make(&c);
     fill(f, i);
@@ -65,8 +81,22 @@ static size_t place(fuzz_input *in, const bytes *f, size_t header) {
 }
 
 static void edit(fuzz_input *in, bytes *f, size_t header) {
-    static const uint64_t rogues[] = { 0, 1, 2, 31, 33, 255, 1 << 16, 1 << 24, 1u << 31, UINT32_MAX,
-        (uint64_t)1 << 32, (uint64_t)1 << 53, (uint64_t)1 << 62, (uint64_t)1 << 63, UINT64_MAX - 31, UINT64_MAX };
+    static const uint64_t rogues[] = { 0,
+                                       1,
+                                       2,
+                                       31,
+                                       33,
+                                       255,
+                                       1 << 16,
+                                       1 << 24,
+                                       1u << 31,
+                                       UINT32_MAX,
+                                       (uint64_t)1 << 32,
+                                       (uint64_t)1 << 53,
+                                       (uint64_t)1 << 62,
+                                       (uint64_t)1 << 63,
+                                       UINT64_MAX - 31,
+                                       UINT64_MAX };
     unsigned how = fuzz_byte(in);
     if (f->size == 0) return;
     size_t at = place(in, f, header), from, n;
@@ -85,9 +115,9 @@ static void edit(fuzz_input *in, bytes *f, size_t header) {
 /* --- what a loaded model must do ------------------------------------------------------------------ */
 
 typedef struct {
-    int state;          /* GW_LOAD_*, what gw_load_end gave, or an error */
-    char text[512];     /* the error */
-    uint64_t logits;    /* hash of the logits of a fixed prompt */
+    int state;       /* GW_LOAD_*, what gw_load_end gave, or an error */
+    char text[512];  /* the error */
+    uint64_t logits; /* hash of the logits of a fixed prompt */
 } outcome;
 
 static uint64_t hash(const void *p, size_t n) {
@@ -105,7 +135,7 @@ static uint64_t evaluate(gw_model *m) {
     REQUIRE(gw_run(m, 0) == GW_RUN_DONE);
     uint64_t h = hash(gw_logits(m), n_vocab * sizeof(float));
     int32_t id = gw_sampler_draw(gw_sampler_of(m), gw_logits(m));
-    REQUIRE(id == GW_E_BAD_STATE || (id >= 0 && (uint32_t)id < n_vocab));   /* damaged weights: not finite */
+    REQUIRE(id == GW_E_BAD_STATE || (id >= 0 && (uint32_t)id < n_vocab)); /* damaged weights: not finite */
     REQUIRE(gw_append(m, 0) == (n < n_ctx ? 0 : GW_E_CONTEXT));
     REQUIRE(gw_run(m, 1) >= 0);
     REQUIRE(gw_sync(m, ids, n / 2 + 1) >= 0);
@@ -172,7 +202,8 @@ static outcome load(gw_pool *pool, const bytes *files, unsigned n_files, const u
     o.state = gw_load_end(m);
     REQUIRE(o.state == (state < 0 ? state : state == GW_LOAD_READY ? 0 : GW_E_TRUNCATED));
     if (o.state < 0) {
-        const char *what = gw_error_text(m, "what"), *expected = gw_error_text(m, "expected"), *got = gw_error_text(m, "got");
+        const char *what = gw_error_text(m, "what"), *expected = gw_error_text(m, "expected"),
+                   *got = gw_error_text(m, "got");
         snprintf(o.text, sizeof o.text, "%s|%s|%s", what, expected, got);
         if (!what[0] || !expected[0] || !got[0]) fprintf(stderr, "error %d: %s\n", o.state, o.text);
         REQUIRE(what[0] && expected[0] && got[0]);

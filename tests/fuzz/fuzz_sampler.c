@@ -9,13 +9,15 @@
 enum { MOST_TOKENS = 40 };
 
 static const char *const names[] = {
-    "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "frequency_penalty",
-    "presence_penalty", "penalty_window", "seed", "nonsense",
+    "temperature",      "top_k",          "top_p", "min_p",    "typical_p", "repetition_penalty", "frequency_penalty",
+    "presence_penalty", "penalty_window", "seed",  "nonsense",
 };
 
 static double number(fuzz_input *in) {
-    static const double special[] = { 0, -0.0, 1, -1, 0.5, 1e-300, 1e300, 100, 9007199254740991.0, 9007199254740992.0,
-                                      4294967296.0, 32768, 1e-7, NAN, INFINITY, -INFINITY };
+    static const double special[] = {
+        0,     -0.0, 1,   -1,       0.5,      1e-300, 1e300, 100, 9007199254740991.0, 9007199254740992.0, 4294967296.0,
+        32768, 1e-7, NAN, INFINITY, -INFINITY
+    };
     unsigned kind = fuzz_byte(in), b = fuzz_byte(in);
     return kind % 4 == 0 ? special[b % 16] : kind % 4 == 1 ? b / 255.0 : kind % 4 == 2 ? b : b / 16.0 - 8;
 }
@@ -80,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gw_sampler **s = &samplers[n];
     if (!*s) *s = gw_sampler_new(n);
     REQUIRE(*s != NULL);
-    float *logits = malloc(n * sizeof *logits);   /* of its exact size: reading behind it is seen */
+    float *logits = malloc(n * sizeof *logits); /* of its exact size: reading behind it is seen */
     REQUIRE(logits != NULL);
     for (uint32_t i = 0; i < n; i++) logits[i] = logit(&in);
     int32_t ids[2][3];

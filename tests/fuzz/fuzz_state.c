@@ -40,9 +40,21 @@ static rig *rig_of(unsigned i) {
     static const char *const kv_types[] = { "auto", "f32", "i16", "q8_0" };
     rig *r = &made[i];
     if (r->m) return r;
-    tiny_config c = { .n_embd = 32, .n_layer = 3, .n_ff = 32, .n_head = 2, .n_head_kv = 1 + i % 2, .head_dim = 16,
-                      .window = i / 4 ? 999 : 10, .n_ctx = CONTEXT, .n_vocab = VOCAB, .pattern = 3, .embd = GW_Q8_0,
-                      .attn = GW_Q8_0, .ffn = GW_Q8_0, .head = -1, .seed = i };
+    tiny_config c = { .n_embd = 32,
+                      .n_layer = 3,
+                      .n_ff = 32,
+                      .n_head = 2,
+                      .n_head_kv = 1 + i % 2,
+                      .head_dim = 16,
+                      .window = i / 4 ? 999 : 10,
+                      .n_ctx = CONTEXT,
+                      .n_vocab = VOCAB,
+                      .pattern = 3,
+                      .embd = GW_Q8_0,
+                      .attn = GW_Q8_0,
+                      .ffn = GW_Q8_0,
+                      .head = -1,
+                      .seed = i };
     tiny_file f = tiny_make(&c);
     r->pool = gw_pool_new(1);
     r->m = gw_model_new(r->pool);
@@ -61,8 +73,8 @@ static rig *rig_of(unsigned i) {
 /* --- edits ---------------------------------------------------------------------------------------- */
 
 static void edit(fuzz_input *in, uint8_t *at, size_t n) {
-    static const uint32_t rogues[] = { 0, 1, 0x7f, 0x80, 0x7fff, 0x8000, 0x7f80, 0xffc0, 1u << 31, UINT32_MAX, 0x7f800000,
-                                       0x7fc00000, 100, 120, 121, 1 << 20 };
+    static const uint32_t rogues[] = { 0,        1,          0x7f,       0x80,       0x7fff, 0x8000, 0x7f80, 0xffc0,
+                                       1u << 31, UINT32_MAX, 0x7f800000, 0x7fc00000, 100,    120,    121,    1 << 20 };
     unsigned how = fuzz_byte(in), place = (unsigned)fuzz_byte(in) << 8;
     place |= fuzz_byte(in);
     size_t where = how % 2 ? place % gw_min(n, 700) : (size_t)place * 17 % n;
@@ -103,7 +115,7 @@ static void use(rig *r, const uint8_t *bytes, size_t n) {
     uint32_t pos = gw_position(r->m);
     int32_t held[CONTEXT];
     REQUIRE(pos >= 1 && pos <= CONTEXT);
-    memcpy(held, bytes + 64, pos * sizeof *held);   /* behind the header (state.h) */
+    memcpy(held, bytes + 64, pos * sizeof *held); /* behind the header (state.h) */
     REQUIRE(save(r->m, held, pos, again) == n && !memcmp(again, bytes, n));
     gw_draw(r->m, r->logits);
     if (pos < CONTEXT) {
@@ -132,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rig *r = rig_of(which % MODELS);
     size_t n = as_it_is ? size : r->bytes;
     memcpy(bytes, as_it_is ? data : r->state, n);
-    if (!as_it_is && which / MODELS == BLANK) n -= (size_t)fuzz_byte(&in) * 64 % n;   /* it ends early */
+    if (!as_it_is && which / MODELS == BLANK) n -= (size_t)fuzz_byte(&in) * 64 % n; /* it ends early */
     for (int edits = fuzz_byte(&in) % 8; !as_it_is && edits > 0; edits--) edit(&in, bytes, n);
     if (offer(r, bytes, n, step == 255 ? MOST_STATE : 1 + step * step) == 0) use(r, bytes, n);
     if (runs++ % 16 == 0) check_sound(r);

@@ -16,11 +16,11 @@ typedef struct {
     uint8_t text[MOST_LENGTH];
     size_t len;
     float score;
-    int type;   /* as the tokenizer says when it is finished */
+    int type; /* as the tokenizer says when it is finished */
 } piece;
 
 static piece pieces[MOST_IDS];
-static int n_pieces, byte_ids[256];   /* -1: no such byte piece */
+static int n_pieces, byte_ids[256]; /* -1: no such byte piece */
 static gw_tokenizer *t;
 static gw_tokenizer_kind by_score = { .model = "llama" };
 
@@ -82,7 +82,8 @@ static void note_types(void) {
 static int build(fuzz_input *in, int flags) {
     gw_error e = { 0 };
     int bad = flags & HAS_BYTES || fuzz_byte(in) % 16 ? add_bytes(flags & ~(LACKS_SCORE | LACKS_TYPE)) : 0;
-    for (int n = fuzz_byte(in) % MOST_PIECES; n > 0 && !bad; n--) bad = add_from(in, n == 1 ? flags : flags & ~(LACKS_SCORE | LACKS_TYPE));
+    for (int n = fuzz_byte(in) % MOST_PIECES; n > 0 && !bad; n--)
+        bad = add_from(in, n == 1 ? flags : flags & ~(LACKS_SCORE | LACKS_TYPE));
     if (bad) return bad;
     if (flags & MARKS) gw_tokenizer_mark_control(t, fuzz_byte(in));
     bad = gw_tokenizer_finish(t, &by_score, &e);
@@ -134,7 +135,7 @@ static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     ids[0] = find(p, len, true);
     if (ids[0] >= 0) return 1;
     for (size_t i = 0; i < len; i++)
-        if ((bytes[i] = byte_ids[p[i]]) < 0) return -1;   /* the unknown piece, whichever that is */
+        if ((bytes[i] = byte_ids[p[i]]) < 0) return -1; /* the unknown piece, whichever that is */
     memcpy(ids, bytes, len * sizeof *ids);
     return (int)len;
 }
@@ -226,7 +227,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
         known += known == i && slow[i] >= 0;
     }
     size_t at = decode(ids, known, flags, back, sizeof back);
-    bool first = flags & GW_TOKENIZE_CONTINUES && prefix;   /* then it is the caller who knows what stands before */
+    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* then it is the caller who knows what stands before */
     REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
@@ -237,8 +238,8 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
 static void check_pieces(void) {
     REQUIRE((int)gw_tokenizer_size(t) == n_pieces);
     for (int id = 0; id < n_pieces; id++) {
-        REQUIRE(gw_tokenizer_find(t, (const char *)pieces[id].text, pieces[id].len)
-                == find(pieces[id].text, pieces[id].len, false));
+        REQUIRE(gw_tokenizer_find(t, (const char *)pieces[id].text, pieces[id].len) ==
+                find(pieces[id].text, pieces[id].len, false));
         REQUIRE(gw_tokenizer_score(t, id) == pieces[id].score);
     }
     REQUIRE(gw_tokenizer_type(t, -1) == GW_E_BAD_TOKEN && gw_tokenizer_type(t, n_pieces) == GW_E_BAD_TOKEN);
@@ -257,7 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(in.at, len, 0);
         if (flags & SPECIAL) check_text(in.at, len, GW_TOKENIZE_SPECIAL);
         if (flags & PREFIX) check_text(in.at, len, GW_TOKENIZE_CONTINUES);
-        check_text(data, gw_min(size, 48), 0);   /* the vocabulary's own bytes: more matches */
+        check_text(data, gw_min(size, 48), 0); /* the vocabulary's own bytes: more matches */
     }
     gw_tokenizer_free(t);
     return 0;

@@ -29,10 +29,10 @@ static void fill(uint8_t *data, size_t size) {
         uint32_t kind = next_random() % 4, value = next_random();
         size_t n = 1 + next_random() % 16;
         for (; n && at < size; n--, at++)
-            data[at] = kind == 0 ? (uint8_t)next_random()
-                     : kind == 1 ? (uint8_t)(next_random() % 8)
-                     : kind == 2 || at == 0 ? (uint8_t)value
-                     : data[value % at];
+            data[at] = kind == 0              ? (uint8_t)next_random()
+                       : kind == 1            ? (uint8_t)(next_random() % 8)
+                       : kind == 2 || at == 0 ? (uint8_t)value
+                                              : data[value % at];
     }
 }
 
