@@ -1,28 +1,45 @@
 /**
- * c-style: limits for the C sources: lines of 120 columns, functions of 140 lines, files of 700 lines. JavaScript has
- * Biome (biome.jsonc).
+ * c-style: the form of the C sources: clang-format's (.clang-format), and what that does not check in src: lines of 120
+ * columns in comments, functions of 140 lines, files of 700 lines. JavaScript has Biome (biome.jsonc).
  *
- *   node tools/check/c-style.js
+ *   node tools/check/c-style.js [--write]
+ *
+ * --write: formats the files instead.
  */
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { ClangFormat } from '@wasm-fmt/clang-format';
 import { at } from '../support/proc.js';
 
 const COLUMNS = 120;
 const FUNCTION_LINES = 140;
 const FILE_LINES = 700;
 
+const write = process.argv.includes('--write');
+const clang = new ClangFormat().with_style(readFileSync(at('.clang-format'), 'utf8'));
 /** @type {string[]} */
 const problems = [];
 /** classes_table.h is generated. */
-const files = readdirSync(at('src'), { recursive: true })
-  .map(String)
-  .filter((name) => /\.[ch]$/.test(name) && !name.endsWith('classes_table.h'));
+const files = ['src', 'tests/c', 'tests/fuzz'].flatMap((folder) =>
+  readdirSync(at(folder), { recursive: true })
+    .map((name) => `${folder}/${name}`)
+    .filter((name) => /\.[ch]$/.test(name) && !name.endsWith('classes_table.h')),
+);
 for (const file of files.sort()) {
-  const lines = readFileSync(at('src', file), 'utf8').split('\n');
-  if (lines.length > FILE_LINES) problems.push(`src/${file}: ${lines.length} lines (limit ${FILE_LINES})`);
+  const text = readFileSync(at(file), 'utf8');
+  const formatted = clang.format(text, file);
+  const lines = formatted.split('\n');
+  if (formatted !== text) {
+    if (write) writeFileSync(at(file), formatted);
+    else {
+      const line = text.split('\n').findIndex((was, i) => was !== lines[i]);
+      problems.push(`${file}:${line + 1}: not as clang-format writes it (npm run format)`);
+    }
+  }
+  if (!file.startsWith('src/')) continue;
+  if (lines.length > FILE_LINES) problems.push(`${file}: ${lines.length} lines (limit ${FILE_LINES})`);
   let start = 0;
   for (const [i, line] of lines.entries()) {
-    const place = `src/${file}:${i + 1}`;
+    const place = `${file}:${i + 1}`;
     // A message is easier to find when it is not cut.
     if ([...line].length > COLUMNS && !/"[^"]{60,}"/.test(line))
       problems.push(`${place}: more than ${COLUMNS} columns`);
