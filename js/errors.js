@@ -17,7 +17,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   duplicate: 'file',
   'missing-tokenizer': 'file',
   'bad-tokenizer': 'file',
-  'bad-part': 'file',
+  'bad-split': 'file',
   'not-finite': 'file',
   'sha256-mismatch': 'file',
   'read-error': 'file',

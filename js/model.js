@@ -105,10 +105,10 @@ function checkDigests(sha256, files) {
 /** @param {Format | null} [format] */
 const schemaIn = (format) => (typeof format === 'object' && format && 'schema' in format ? format.schema : undefined);
 
-/** @param {string | URL} [assets] */
-function startWorker(assets) {
+/** @param {string | URL} [baseUrl] */
+function startWorker(baseUrl) {
   return wrapped('worker-failed', 'the worker cannot be started', () => {
-    const place = environment.place(assets && String(assets));
+    const place = environment.place(baseUrl && String(baseUrl));
     return { place, port: environment.createWorker(place) };
   });
 }
@@ -116,13 +116,13 @@ function startWorker(assets) {
 /** @param {ModelSource} source @param {LoadOptions} options @param {boolean} [headerOnly]
  * @returns {Promise<{ connection: Connection, info: ModelInfo, parts: { kind: string, total?: number }[] }>} */
 export async function openEngine(source, options, headerOnly = false) {
-  const { signal, onProgress, headers, token, cache, assets, hub, restart, ...wanted } = options;
+  const { signal, onProgress, headers, token, cache, baseUrl, hub, restart, ...wanted } = options;
   if (signal?.aborted) throw abortError(signal);
   const kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
   if (signal?.aborted) throw abortError(signal);
   checkDigests(options.sha256, parts.length);
-  const { place, port } = startWorker(assets);
+  const { place, port } = startWorker(baseUrl);
   const connection = new Connection(port);
   const unsubscribe = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
   const feeders = new Feeders(parts);

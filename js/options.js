@@ -40,14 +40,14 @@ import { MAX_THREADS } from './protocol.js';
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
  *   presencePenalty?: number, penaltyWindow?: number, seed?: number | null, stop?: string | readonly string[],
  *   logitBias?: Record<number, number> | Map<number, number>, logprobs?: number,
- *   format?: Format<V>, forcedSpans?: boolean, tools?: readonly Tool[], maxRounds?: number,
+ *   format?: Format<V>, jumpForward?: boolean, tools?: readonly Tool[], maxRounds?: number,
  *   toolChoice?: 'auto' | 'none' | 'required' | { name: string }, signal?: AbortSignal,
  *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
 /** @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
 /** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
- *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', floatMatrices?: 'auto' | 'keep' | 'q8_0',
- *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, stateBytes?: number,
- *   sha256?: string | readonly string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
+ *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', quantizeFloats?: 'auto' | 'keep' | 'q8_0',
+ *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, chatCacheBytes?: number,
+ *   sha256?: string | readonly string[], restart?: boolean, token?: string, headers?: HeaderList, baseUrl?: string | URL,
  *   hub?: string | URL }} LoadOptions */
 /** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
 /** In Node a string may also be a path or a file: URL.
@@ -232,7 +232,7 @@ export const GENERATE_OPTIONS = {
     ),
     fault: formatFault,
   },
-  forcedSpans: boolean,
+  jumpForward: boolean,
   tools: {
     ...rule(
       'an array of { name, description, parameters, execute }, each name another one of letters, digits, _ . -',
@@ -256,7 +256,7 @@ export const LOAD_OPTIONS = {
   threads: integer(1, MAX_THREADS),
   contextLength: integer(1, 1 << 20),
   variant: oneOf('auto', 'relaxed', 'simd128'),
-  floatMatrices: oneOf('auto', 'keep', 'q8_0'),
+  quantizeFloats: oneOf('auto', 'keep', 'q8_0'),
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
   cache: rule(
     'true, false, modelCache or what openCache gives',
@@ -268,8 +268,8 @@ export const LOAD_OPTIONS = {
   token: rule('a token, without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),
   headers: rule('a Headers object, an object of strings, or pairs of strings', (value) => headerPairs(value) !== null),
   restart: boolean,
-  stateBytes: integer(0, 2 ** 40),
-  assets: address('of a folder'),
+  chatCacheBytes: integer(0, 2 ** 40),
+  baseUrl: address('of a folder'),
   hub: address('of a mirror of Hugging Face'),
 };
 
@@ -330,7 +330,7 @@ export function postable(options) {
     seed: rest.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
     logprobs: rest.logprobs ?? null,
     format: rest.format === undefined ? null : postableFormat(rest.format),
-    forced: rest.forcedSpans ?? true,
+    forced: rest.jumpForward ?? true,
     tools: postableTools(rest),
     progress: rest.onPrefillProgress !== undefined,
   };

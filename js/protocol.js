@@ -6,9 +6,9 @@ import { ModelError } from './errors.js';
 
 // Where bytes come from and where they are kept
 
-/** Addresses of the package's files. page: base of relative addresses; assets: the folder of all files (option
- * `assets`); files: addresses by name, if the entry knows them.
- * @typedef {{ page?: string, assets?: string, files?: Record<string, string> }} Place */
+/** Addresses of the package's files. page: base of relative addresses; baseUrl: the folder of all files (option
+ * `baseUrl`); files: addresses by name, if the entry knows them.
+ * @typedef {{ page?: string, baseUrl?: string, files?: Record<string, string> }} Place */
 /** Sizes, limits and delays of downloads. segment: bytes of one range; parallel: connections at once; alone: bytes per
  * millisecond above which one connection reads long ranges, which are `share` of a cached file (at least `least`, at
  * most `most` bytes); spare: the factor by which a range may outlast its answer; journal: bytes between two journal
@@ -45,7 +45,7 @@ import { ModelError } from './errors.js';
  * the client's own store.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   floatMatrices?: string, kvType?: string, stateBytes?: number, place?: Place }} OpenOptions */
+ *   quantizeFloats?: string, kvType?: string, chatCacheBytes?: number, place?: Place }} OpenOptions */
 /** A message for people that does not stop a load. code: `not-cached`, `retry`, `offline`, `changed` or `mended`.
  * @typedef {{ code: string, message: string }} Notice */
 /** fetch: from the network; load: from elsewhere; ready: once, last. total: once known. fromCache: the bytes of

@@ -107,7 +107,7 @@ static const struct load_option {
     size_t field;
     const char *values[5];
 } load_options[] = {
-    { "floatMatrices", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
+    { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
     { "output", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
     { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
 };

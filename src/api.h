@@ -51,7 +51,7 @@ const char *gw_build_note(void);
  * file by file (at the end of one, what was committed behind it is kept, and HEADER goes on with the
  * next file), then PLAN, then all weights, file by file: so file 0 is left at some offset, and taken
  * up again at that very offset after PLAN. Each file but the first is read 64 KB at a time at most
- * while its header is read. GW_E_BAD_PART: too few or too many files, a wrong order, a part of
+ * while its header is read. GW_E_BAD_SPLIT: too few or too many files, a wrong order, a part of
  * another model. gw_part_bytes(i): size of file i up to its last tensor's end, NAN before its header
  * is complete. */
 /* enum GW_LOAD_* of load.h: HEADER 0, PLAN 1, WEIGHTS 2, READY 3 */
@@ -69,7 +69,7 @@ int gw_load_end(gw_model *m);              /* 0 if READY, else GW_E_TRUNCATED */
 /* Bytes that the whole heap may come to; until it is called, as many as there are addresses. */
 void gw_load_limit(gw_model *m, double bytes);
 /* One setting that the memory plan depends on, before gw_load_reserve; the first value is the default:
- *   "floatMatrices"   "auto" "keep" "q8_0": matrices that the file has as F32, F16 or BF16 stay, or are packed as Q8_0
+ *   "quantizeFloats"  "auto" "keep" "q8_0": matrices that the file has as F32, F16 or BF16 stay, or are packed as Q8_0
  *                     where rows are whole blocks. auto: keep, because rounding the embedding can be most of a
  *                     file's error; q8_0 is the faster and smaller one. Of a block of 32 with the largest magnitude
  *                     M, no weight changes by more than M / 254 + M / 2048, half a step and the rounding of its

@@ -64,7 +64,7 @@ export function loadOptions(values) {
     threads: number(values, 'threads'),
     contextLength: number(values, 'context'),
     variant: values.variant,
-    floatMatrices: values['float-matrices'],
+    quantizeFloats: values['quantize-floats'],
     kvType: values['kv-type'],
     cache: !values['no-cache'],
     token: /^https:\/\/huggingface\.co\//.test(values.source) ? process.env.HF_TOKEN || undefined : undefined,

@@ -41,7 +41,7 @@ sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical
 shape     --schema FILE (JSON schema) --regex R --grammar FILE (GBNF) --choices A,B,...
           (one of them, of match, generate and chat)
 common    --threads N --context N --variant auto|relaxed|simd128
-          --float-matrices auto|keep|q8_0 (auto: as in the file)
+          --quantize-floats auto|keep|q8_0 (auto: as in the file)
           --kv-type auto|f32|i16|q8_0 (how the context is kept)
           --no-cache (keep no download; else they are kept in ~/.cache/gemma-wasm)
 HF_TOKEN in the environment goes to huggingface.co, as a header.
@@ -142,7 +142,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const { words = [], needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(
     rest,
-    `${needs} ${flags} threads context variant float-matrices kv-type no-cache help`,
+    `${needs} ${flags} threads context variant quantize-floats kv-type no-cache help`,
   );
   if (values.help) return void process.stdout.write(USAGE);
   // `tokenize MODEL` lacks its TEXT, not its MODEL.

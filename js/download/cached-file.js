@@ -22,7 +22,7 @@ const INNOCENT = [
   'truncated',
   'no-memory',
   'bad-option',
-  'bad-part',
+  'bad-split',
   'aborted',
   'cache-corrupt',
   'engine-fault',

@@ -91,7 +91,7 @@ export class ChatCache {
     return this.#inTurn(async () => {
       if (length > limit) {
         throw new ModelError('cache-failed', 'a conversation to keep', {
-          expected: `${limit} bytes at most (the option stateBytes)`,
+          expected: `${limit} bytes at most (the option chatCacheBytes)`,
           got: `${length}`,
         });
       }

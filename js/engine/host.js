@@ -56,7 +56,7 @@ const QUICK = {
 const NO_ROOM = /allocat|invalid (typed )?array|array buffer|(array|string) length|too (large|big|long)|out of memory/i;
 
 /** Bytes that stored conversations may take together, unless the client says otherwise. */
-const STATE_BYTES = 2 ** 30;
+const CHAT_CACHE_BYTES = 2 ** 30;
 
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {{ aborted: boolean }} QuickJob */
@@ -164,7 +164,7 @@ export class Host {
       contextLength: chooseContext(native, options.contextLength),
       load: (part) => platform.load(part),
       store: storeOf(options.cache, { platform, asking: this.#asking }),
-      stateBytes: options.stateBytes ?? STATE_BYTES,
+      chatCacheBytes: options.chatCacheBytes ?? CHAT_CACHE_BYTES,
     };
     const variantReason = [fault ?? flaw, native.variantNote].filter(Boolean).join('; ');
     return describe(this.#context, { ...facts, variantReason, ...loaded });

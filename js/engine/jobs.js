@@ -18,8 +18,8 @@ const FLUSH_MS = 10;
 /** @import { Begins } from './shape.js' */
 /** @import { Vocabulary } from './vocabulary.js' */
 /** load: a part of the package's JavaScript (platform/files.js).
- * store: of models and conversations, if there is one; stateBytes: that conversations may take there.
- * @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number, store?: Store, stateBytes: number,
+ * store: of models and conversations, if there is one; chatCacheBytes: that conversations may take there.
+ * @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
 /** unacked: steps that the consumer has not taken; stalled: until something changed.
  * @typedef {{ id: number, aborted: boolean, unacked: number,

@@ -53,8 +53,8 @@ export async function load(descriptors, options, means) {
 }
 
 /** Those of the engine's loader. @param {Engine} native @param {OpenOptions} options */
-function setOptions(native, { floatMatrices, kvType }) {
-  for (const [name, value] of Object.entries({ floatMatrices, kvType })) if (value) native.loadOption(name, value);
+function setOptions(native, { quantizeFloats, kvType }) {
+  for (const [name, value] of Object.entries({ quantizeFloats, kvType })) if (value) native.loadOption(name, value);
 }
 
 /** Returns what a load may use of a store that it only reads: nothing of it writes, locks or removes.

@@ -90,7 +90,7 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
 const known = new WeakMap();
 
 /** @param {Context} context */
-function statesOf({ runner: { native }, store, stateBytes }) {
+function statesOf({ runner: { native }, store, chatCacheBytes }) {
   if (!store) {
     throw new ModelError('bad-state', 'stateCache', { expected: 'a model with a cache', got: 'cache: false' });
   }
@@ -98,7 +98,7 @@ function statesOf({ runner: { native }, store, stateBytes }) {
     known.get(store) ??
     new ChatCache(store, {
       engine: native.stateName,
-      limit: stateBytes,
+      limit: chatCacheBytes,
       hash: (text) => native.hash(text),
     });
   known.set(store, states);

@@ -14,9 +14,9 @@ export function browserEnvironment({ startWorker, startThread }) {
     parallelism: () => navigator.hardwareConcurrency || 1,
     memory: () => ('deviceMemory' in navigator ? Number(navigator.deviceMemory) * 2 ** 30 : undefined),
     describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
-    place(assets) {
+    place(baseUrl) {
       const page = location.href;
-      return { page, files: filesKnown(), assets: assets && new URL(assets, page).href.replace(/\/?$/, '/') };
+      return { page, files: filesKnown(), baseUrl: baseUrl && new URL(baseUrl, page).href.replace(/\/?$/, '/') };
     },
   };
 }

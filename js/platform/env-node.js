@@ -15,13 +15,13 @@ const SCRIPT = 'worker.node.js';
  * @returns {Omit<Environment, 'openStore'>} */
 export function nodeEnvironment(beside) {
   return {
-    createWorker({ assets }) {
-      return nodePort(freeing(new Worker(assets ? new URL(SCRIPT, assets) : script(beside), { execArgv: [] })));
+    createWorker({ baseUrl }) {
+      return nodePort(freeing(new Worker(baseUrl ? new URL(SCRIPT, baseUrl) : script(beside), { execArgv: [] })));
     },
     obstacle: () => '',
     parallelism: availableParallelism,
     memory: totalmem,
-    place: (assets) => ({ assets: assets && fileUrl(assets).replace(/\/?$/, '/') }),
+    place: (baseUrl) => ({ baseUrl: baseUrl && fileUrl(baseUrl).replace(/\/?$/, '/') }),
     describe(text) {
       if (/^(https?|data|blob):/i.test(text)) return { kind: 'url', url: text };
       return { kind: 'path', path: /^file:/i.test(text) ? fileURLToPath(text) : resolve(text) };
@@ -56,7 +56,7 @@ function script(beside) {
   } catch (cause) {
     throw new Error(
       `${expected || SCRIPT} is not there, nor is the package in ${process.cwd()}: leave gemma-wasm out of the` +
-        ' bundle (external), copy its files beside it, or pass their folder as `assets`',
+        ' bundle (external), copy its files beside it, or pass their folder as `baseUrl`',
       { cause },
     );
   }

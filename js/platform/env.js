@@ -6,10 +6,10 @@
  *   onFailure: (handler: (reason: unknown) => void) => void,
  *   keepAlive: (on: boolean) => void }} Port */
 /** @typedef {(where?: string) => Store} OpenStore */
-/** describe: what a string given as a source means; place: where files lie, given the option `assets`;
+/** describe: what a string given as a source means; place: where files lie, given the option `baseUrl`;
  * obstacle: why this scope cannot start an engine, '' if it can; memory: of the device, in bytes, as far as it tells.
  * @typedef {{ createWorker: (place: Place) => Port<ToWorker, FromWorker>, openStore: (where?: string) => Store | Promise<Store>,
- *   place: (assets?: string) => Place, parallelism: () => number, obstacle: () => string,
+ *   place: (baseUrl?: string) => Place, parallelism: () => number, obstacle: () => string,
  *   memory: () => number | undefined,
  *   tuning?: Partial<import('../protocol.js').Tuning>,
  *   describe: (text: string) => SourceDescriptor }} Environment */

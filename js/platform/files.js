@@ -41,10 +41,10 @@ export class Files {
 
   /** @param {string} name */
   address(name) {
-    const { page, assets, files } = this.#place;
-    if (files && !assets) return files[name];
+    const { page, baseUrl, files } = this.#place;
+    if (files && !baseUrl) return files[name];
     // Some bundlers give a path in place of a URL.
-    return assets ? new URL(name, assets).href : new URL(String(this.#known[name]), page).href;
+    return baseUrl ? new URL(name, baseUrl).href : new URL(String(this.#known[name]), page).href;
   }
 
   /** A part. @param {string} name @returns {Promise<any>} */
@@ -63,5 +63,5 @@ export class Files {
 /** Words for people whose file is not where it should be. @param {unknown} cause */
 export function missing(cause) {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return `${why}. Is the file there, as the bundler was to copy it? Else pass the folder of the package's files as \`assets\``;
+  return `${why}. Is the file there, as the bundler was to copy it? Else pass the folder of the package's files as \`baseUrl\``;
 }

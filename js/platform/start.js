@@ -27,13 +27,13 @@ const blobs = new Map();
  * that call tells: so `Worker` is ours while it runs.
  * @param {() => Worker} start @param {string} name @param {Place} place
  * @returns {{ worker: Worker, address: string }} */
-export function startScript(start, name, { assets, files }) {
+export function startScript(start, name, { baseUrl, files }) {
   const Usual = globalThis.Worker;
   if (obstacle()) throw new ModelError('unsupported-platform', obstacle());
   let address = '';
   /** @param {string | URL} url @param {WorkerOptions} options */
   const Ours = function (url, options) {
-    const said = assets ? new URL(name, assets).href : files?.[name];
+    const said = baseUrl ? new URL(name, baseUrl).href : files?.[name];
     address = said ?? packaged(new URL(url, location.href).href);
     const script = ownOrigin(address);
     return new Usual(trustedScriptUrl(script), said || script !== address ? { ...options, type: 'module' } : options);

@@ -29,7 +29,7 @@
     X(GW_E_BAD_OPTION, -18, "bad-option")                    \
     X(GW_E_BAD_STATE, -19, "bad-state")                      \
     X(GW_E_ABORTED, -20, "aborted")                          \
-    X(GW_E_BAD_PART, -21, "bad-part")                        \
+    X(GW_E_BAD_SPLIT, -21, "bad-split")                      \
     X(GW_E_WORKER, -22, "worker-failed")                     \
     X(GW_E_ENGINE, -23, "engine-fault")                      \
     X(GW_E_BAD_FORMAT, -24, "bad-format")                    \

@@ -134,7 +134,7 @@ int gw_loader_give(gw_loader *l, int n_files) {
     if (l->state != GW_LOAD_HEADER || l->part || l->position || l->used)
         return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_parts\nbefore the first byte\nstate %d", l->state);
     if (n_files < 1 || n_files > GW_MAX_PARTS)
-        return gw_fail(&l->file->error, GW_E_BAD_PART, "files of a model\n1 to %d\n%d", GW_MAX_PARTS, n_files);
+        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "files of a model\n1 to %d\n%d", GW_MAX_PARTS, n_files);
     l->n_given = (uint32_t)n_files;
     return 0;
 }
@@ -178,8 +178,8 @@ static int check_first(gw_loader *l, int64_t count) {
     l->n_tensors = l->split[SPLIT_TENSORS];
     if (count == l->n_given) return 0;
     if (count == 1)
-        return gw_fail(&l->file->error, GW_E_BAD_PART, "files of the model\n1, as it is not split\n%u", l->n_given);
-    return gw_fail(&l->file->error, GW_E_BAD_PART,
+        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "files of the model\n1, as it is not split\n%u", l->n_given);
+    return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
                    "files of a split model\nall %u: …-00001-of-%05u.gguf to …-%05u-of-%05u.gguf\n%u", l->n_parts,
                    l->n_parts, l->n_parts, l->n_parts, l->n_given);
 }
@@ -190,14 +190,14 @@ static int check_part(gw_loader *l) {
     bool split = l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0;
     int64_t no = split ? l->split[SPLIT_NO] : 0, count = split ? l->split[SPLIT_COUNT] : 1;
     if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
-        return gw_fail(e, GW_E_BAD_PART, "file %u: split.no and split.count\nbelow split.count, 1 to %d\n%lld, %lld",
+        return gw_fail(e, GW_E_BAD_SPLIT, "file %u: split.no and split.count\nbelow split.count, 1 to %d\n%lld, %lld",
                        l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
-        return gw_fail(e, GW_E_BAD_PART,
+        return gw_fail(e, GW_E_BAD_SPLIT,
                        "file %u\na part of the same model: of %u, with %lld tensors\nof %lld, with %lld", l->part + 1,
                        l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
-        return gw_fail(e, GW_E_BAD_PART,
+        return gw_fail(e, GW_E_BAD_SPLIT,
                        "file %u\npart %u, named like …-%05u-of-%05u.gguf\npart %u, …-%05u-of-%05u.gguf", l->part + 1,
                        l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1, (unsigned)count);
     return l->part ? 0 : check_first(l, count);
@@ -206,7 +206,7 @@ static int check_part(gw_loader *l) {
 static int check_tensor_count(gw_loader *l) {
     uint32_t n = gw_store_tensors(&l->file->store);
     if (l->n_parts == 1 || l->n_tensors < 0 || l->n_tensors == n) return 0;
-    return gw_fail(&l->file->error, GW_E_BAD_PART, "tensors of all parts\n%lld, as split.tensors.count says\n%u",
+    return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "tensors of all parts\n%lld, as split.tensors.count says\n%u",
                    (long long)l->n_tensors, n);
 }
 

@@ -165,7 +165,7 @@ static outcome run_parts(const tiny_file *files, uint32_t n, const char *floats,
     outcome o;
     gw_model *m = gw_model_new(pool);
     CHECK(m);
-    if (floats) CHECK_INT(gw_load_option(m, "floatMatrices", floats), 0);
+    if (floats) CHECK_INT(gw_load_option(m, "quantizeFloats", floats), 0);
     CHECK_INT(n > 1 ? tiny_feed_parts(m, files, n, chunk, 0) : tiny_feed(m, files->data, files->size, chunk, 0),
               GW_LOAD_READY);
     o.weights = gw_plan_bytes(m, 0, "weights");
@@ -298,12 +298,12 @@ TEST(floats_option_counts_until_memory_is_reserved) {
     memcpy(gw_load_window(m), f.data, f.header);
     CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
     double kept = gw_plan_bytes(m, 0, "weights"), heap = gw_plan_bytes(m, 0, "heap");
-    CHECK_INT(gw_load_option(m, "floatMatrices", "q8_0"), 0);
+    CHECK_INT(gw_load_option(m, "quantizeFloats", "q8_0"), 0);
     double less = kept - gw_plan_bytes(m, 0, "weights");
     CHECK_NEAR(less, 44 * (64 * 2 - 2 * 34), 128);
     CHECK_NEAR(heap - gw_plan_bytes(m, 0, "heap"), less, 0);
     CHECK_INT(gw_load_reserve(m, 0), 0);
-    CHECK_INT(gw_load_option(m, "floatMatrices", "auto"), GW_E_BAD_STATE);
+    CHECK_INT(gw_load_option(m, "quantizeFloats", "auto"), GW_E_BAD_STATE);
     CHECK_NEAR(gw_plan_bytes(m, 0, "weights"), kept - less, 0);
     gw_model_free(m);
     tiny_free(&f);
@@ -313,8 +313,8 @@ TEST(floats_option_counts_until_memory_is_reserved) {
 TEST(floats_option_says_what_it_takes) {
     gw_pool *pool = gw_pool_new(1);
     gw_model *m = gw_model_new(pool);
-    CHECK_INT(gw_load_option(m, "floatMatrices", "f16"), GW_E_BAD_OPTION);
-    CHECK_TEXT(gw_error_text(m, "what"), "floatMatrices");
+    CHECK_INT(gw_load_option(m, "quantizeFloats", "f16"), GW_E_BAD_OPTION);
+    CHECK_TEXT(gw_error_text(m, "what"), "quantizeFloats");
     CHECK_TEXT(gw_error_text(m, "expected"), "one of auto, keep, q8_0");
     CHECK_TEXT(gw_error_text(m, "got"), "f16");
     CHECK_INT(gw_load_option(m, "floatMatrice", "keep"), GW_E_BAD_OPTION);

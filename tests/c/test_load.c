@@ -560,7 +560,7 @@ TEST(load_refuses_what_is_not_finite) {
         gw_pool *pool = gw_pool_new(2);
         for (int floats = 0; floats < 2; floats++) {
             gw_model *m = gw_model_new(pool), *sound = gw_model_new(pool);
-            CHECK_INT(gw_load_option(m, "floatMatrices", floats ? "q8_0" : "auto"), 0);
+            CHECK_INT(gw_load_option(m, "quantizeFloats", floats ? "q8_0" : "auto"), 0);
             CHECK_INT(tiny_feed(sound, f.data, f.size, 0, 16), GW_LOAD_READY);
             uint8_t *at = data + 7 * gw_row_bytes(type, 256) + wild[i].at, before[4];
             memcpy(before, at, 4);

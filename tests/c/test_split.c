@@ -159,18 +159,18 @@ static void check_refused(const tiny_file *files, uint32_t n, int code, const ch
 TEST(split_missing_and_misplaced_parts) {
     tiny_file f[3], swapped[3];
     make_parts(small, 3, f);
-    check_refused(f, 1, GW_E_BAD_PART, "files of a split model",
+    check_refused(f, 1, GW_E_BAD_SPLIT, "files of a split model",
                   "all 3: …-00001-of-00003.gguf to …-00003-of-00003.gguf", "1");
-    check_refused(f, 2, GW_E_BAD_PART, "files of a split model",
+    check_refused(f, 2, GW_E_BAD_SPLIT, "files of a split model",
                   "all 3: …-00001-of-00003.gguf to …-00003-of-00003.gguf", "2");
-    check_refused(f + 1, 1, GW_E_BAD_PART, "file 1", "part 1, named like …-00001-of-00003.gguf",
+    check_refused(f + 1, 1, GW_E_BAD_SPLIT, "file 1", "part 1, named like …-00001-of-00003.gguf",
                   "part 2, …-00002-of-00003.gguf");
     memcpy(swapped, f, sizeof f);
     swapped[1] = f[2], swapped[2] = f[1];
-    check_refused(swapped, 3, GW_E_BAD_PART, "file 2", "part 2, named like …-00002-of-00003.gguf",
+    check_refused(swapped, 3, GW_E_BAD_SPLIT, "file 2", "part 2, named like …-00002-of-00003.gguf",
                   "part 3, …-00003-of-00003.gguf");
     swapped[1] = f[0]; /* the first one twice */
-    check_refused(swapped, 3, GW_E_BAD_PART, "file 2", "part 2, named like …-00002-of-00003.gguf",
+    check_refused(swapped, 3, GW_E_BAD_SPLIT, "file 2", "part 2, named like …-00002-of-00003.gguf",
                   "part 1, …-00001-of-00003.gguf");
     free_parts(f, 3);
 }
@@ -183,21 +183,21 @@ TEST(split_files_of_different_models) {
     make_parts(small, 2, other);
     memcpy(mixed, f, sizeof f);
     mixed[1] = other[1];
-    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors",
+    check_refused(mixed, 3, GW_E_BAD_SPLIT, "file 2", "a part of the same model: of 3, with 28 tensors",
                   "of 2, with 28");
     free_parts(other, 2);
     tiny_file deep[3];
     make_parts(deeper, 3, deep);
     mixed[1] = deep[1];
-    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors",
+    check_refused(mixed, 3, GW_E_BAD_SPLIT, "file 2", "a part of the same model: of 3, with 28 tensors",
                   "of 3, with 41");
     free_parts(deep, 3);
     tiny_file whole = tiny_make(&small);
     mixed[1] = whole;
-    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors",
+    check_refused(mixed, 3, GW_E_BAD_SPLIT, "file 2", "a part of the same model: of 3, with 28 tensors",
                   "of 1, with -1");
     mixed[0] = mixed[2] = whole;
-    check_refused(mixed, 3, GW_E_BAD_PART, "files of the model", "1, as it is not split", "3");
+    check_refused(mixed, 3, GW_E_BAD_SPLIT, "files of the model", "1, as it is not split", "3");
     tiny_free(&whole);
     free_parts(f, 3);
 }
@@ -229,7 +229,7 @@ static void check_key(tiny_damage damage, const char *key, double number, const 
     tiny_file f[3];
     c.damage = damage, c.victim = key, c.number = number;
     make_parts(c, 3, f);
-    check_refused(f, 3, GW_E_BAD_PART, what, expected, got);
+    check_refused(f, 3, GW_E_BAD_SPLIT, what, expected, got);
     free_parts(f, 3);
 }
 
@@ -261,9 +261,9 @@ TEST(split_without_a_tensor_count_is_taken) {
 TEST(split_number_of_files_is_checked) {
     gw_pool *pool = gw_pool_new(1);
     gw_model *m = fresh(pool);
-    CHECK_INT(gw_load_parts(m, 0), GW_E_BAD_PART);
-    CHECK_INT(gw_load_parts(m, -1), GW_E_BAD_PART);
-    CHECK_INT(gw_load_parts(m, 1025), GW_E_BAD_PART);
+    CHECK_INT(gw_load_parts(m, 0), GW_E_BAD_SPLIT);
+    CHECK_INT(gw_load_parts(m, -1), GW_E_BAD_SPLIT);
+    CHECK_INT(gw_load_parts(m, 1025), GW_E_BAD_SPLIT);
     CHECK_INT(gw_load_parts(m, 1024), 0);
     memcpy(gw_load_window(m), "GG", 2);
     CHECK_INT(gw_load_commit(m, 2), GW_LOAD_HEADER);

@@ -79,11 +79,11 @@ for (const name of BROWSERS) {
     const said = await tab.page.evaluate(async () => {
       const path = '/dist/index.js';
       const { loadModel: load } = await import(path);
-      return load('/x.gguf', { assets: '/nowhere' }).catch(
+      return load('/x.gguf', { baseUrl: '/nowhere' }).catch(
         (/** @type {any} */ error) => `${error.code} ${error.message}`,
       );
     });
-    assert.match(said, /^worker-failed .*\/nowhere\/worker\.js: status 404.*`assets`/s);
+    assert.match(said, /^worker-failed .*\/nowhere\/worker\.js: status 404.*`baseUrl`/s);
     await tab.close();
   });
 }

@@ -169,7 +169,7 @@ static int reserve(gw_model *m) {
     static const char *const floats[] = { "auto", "keep", "q8_0" };
     ask(m);
     const char *wanted = floats[(int)fmod(gw_model_number(m, "file_bytes"), 3)];
-    REQUIRE(gw_load_option(m, "floatMatrices", wanted) == 0);
+    REQUIRE(gw_load_option(m, "quantizeFloats", wanted) == 0);
     uint32_t n_ctx = (uint32_t)gw_min((size_t)gw_model_number(m, "context_length"), MOST_CONTEXT);
     if (!(gw_plan_bytes(m, n_ctx, "total") <= MOST_BYTES)) return GW_LOAD_PLAN;
     int bad = gw_load_reserve(m, n_ctx);

@@ -61,15 +61,15 @@ test('inspect', async () => {
   assert.match(stdout, /blk\.0\.attn_q\.weight: Q4_0 \[64, 128\]/);
 });
 
-test('--float-matrices', async () => {
+test('--quantize-floats', async () => {
   const qat = await testModel('mqa-q4_0');
   const weights = async (...flags) => (await json('inspect', qat, ...flags)).memory.weights;
-  assert.equal(await weights(), await weights('--float-matrices', 'keep'));
-  assert.equal(await weights(), await weights('--float-matrices', 'auto'));
-  assert.ok((await weights('--float-matrices', 'q8_0')) < (await weights()));
-  const { status, stderr } = await run(['inspect', qat, '--float-matrices', 'f16']);
+  assert.equal(await weights(), await weights('--quantize-floats', 'keep'));
+  assert.equal(await weights(), await weights('--quantize-floats', 'auto'));
+  assert.ok((await weights('--quantize-floats', 'q8_0')) < (await weights()));
+  const { status, stderr } = await run(['inspect', qat, '--quantize-floats', 'f16']);
   assert.equal(status, 2);
-  assert.match(stderr, /floatMatrices.*q8_0.*"f16"/);
+  assert.match(stderr, /quantizeFloats.*q8_0.*"f16"/);
 });
 
 test('tokenize and detokenize', async (t) => {

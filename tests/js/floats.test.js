@@ -1,5 +1,5 @@
 /**
- * floatMatrices: what becomes of F32, F16 and BF16 matrices. `mqa-q4_0` is made like Google's QAT files (layers
+ * quantizeFloats: what becomes of F32, F16 and BF16 matrices. `mqa-q4_0` is made like Google's QAT files (layers
  * Q4_0, embedding F16, 160 wide), `parity-f16` is all floats. tests/c/test_floats.c has the bits.
  */
 import assert from 'node:assert/strict';
@@ -22,19 +22,19 @@ async function load(t, name, options = {}) {
 
 test('a file with quantised layers: its F16 embedding stays unless it is to be packed as Q8_0', async (t) => {
   const auto = await load(t, 'mqa-q4_0');
-  const packed = await load(t, 'mqa-q4_0', { floatMatrices: 'q8_0' });
+  const packed = await load(t, 'mqa-q4_0', { quantizeFloats: 'q8_0' });
   for (const options of [
-    { floatMatrices: 'auto' },
-    { floatMatrices: 'keep' },
+    { quantizeFloats: 'auto' },
+    { quantizeFloats: 'keep' },
     { threads: 1 },
-    { floatMatrices: undefined },
+    { quantizeFloats: undefined },
   ]) {
     const other = await load(t, 'mqa-q4_0', /** @type {any} */ (options));
     assert.deepEqual(other.logits, auto.logits);
     assert.equal(other.weights, auto.weights);
   }
   assert.notDeepEqual(packed.logits, auto.logits);
-  assert.deepEqual((await load(t, 'mqa-q4_0', { floatMatrices: 'q8_0', threads: 1 })).logits, packed.logits);
+  assert.deepEqual((await load(t, 'mqa-q4_0', { quantizeFloats: 'q8_0', threads: 1 })).logits, packed.logits);
   assert.equal(auto.weights - packed.weights, 320 * saved(160));
   const { tensors } = await auto.model.inspect();
   assert.equal(tensors.find(({ name }) => name === 'token_embd.weight')?.type, 'F16', "the list is the file's");
@@ -42,8 +42,8 @@ test('a file with quantised layers: its F16 embedding stays unless it is to be p
 
 test('a file of floats stays as it is unless it is to be packed', async (t) => {
   const auto = await load(t, 'parity-f16');
-  const kept = await load(t, 'parity-f16', { floatMatrices: 'keep' });
-  const packed = await load(t, 'parity-f16', { floatMatrices: 'q8_0' });
+  const kept = await load(t, 'parity-f16', { quantizeFloats: 'keep' });
+  const packed = await load(t, 'parity-f16', { quantizeFloats: 'q8_0' });
   assert.deepEqual(auto.logits, kept.logits);
   assert.notDeepEqual(packed.logits, kept.logits);
   const { tensors } = await packed.model.inspect();
@@ -56,13 +56,13 @@ test('a file of floats stays as it is unless it is to be packed', async (t) => {
 
 test('inspectModel plans what loading takes', async (t) => {
   const path = await testModel('mqa-q4_0');
-  for (const floatMatrices of /** @type {const} */ (['keep', 'q8_0'])) {
-    const { info } = await inspectModel(path, { floatMatrices });
-    assert.equal(info.memory.weights, (await load(t, 'mqa-q4_0', { floatMatrices })).weights);
+  for (const quantizeFloats of /** @type {const} */ (['keep', 'q8_0'])) {
+    const { info } = await inspectModel(path, { quantizeFloats });
+    assert.equal(info.memory.weights, (await load(t, 'mqa-q4_0', { quantizeFloats })).weights);
   }
 });
 
 test('another value is refused before anything is read', async () => {
-  const error = await refuses(loadModel('/nowhere', /** @type {any} */ ({ floatMatrices: 'f16' })), 'bad-option');
-  assert.match(error.message, /floatMatrices.*one of auto, keep, q8_0.*"f16"/);
+  const error = await refuses(loadModel('/nowhere', /** @type {any} */ ({ quantizeFloats: 'f16' })), 'bad-option');
+  assert.match(error.message, /quantizeFloats.*one of auto, keep, q8_0.*"f16"/);
 });

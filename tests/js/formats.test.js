@@ -130,7 +130,7 @@ test('what cannot be held is refused before the first token, by name and place; 
 test('the same seed gives the same answer, with log probabilities too; a bias and a ban are heeded', async (t) => {
   const model = await open(t);
   // Log probabilities are of tokens that were drawn, so nothing is forced beside them.
-  const options = { format: { schema: CARD }, ...WILD, seed: 11, forcedSpans: false };
+  const options = { format: { schema: CARD }, ...WILD, seed: 11, jumpForward: false };
   const plain = await model.generate('A card:', options).result();
   const told = await model.generate('A card:', { ...options, logprobs: 3 }).result();
   assert.deepEqual(told.tokens, plain.tokens);
@@ -144,7 +144,7 @@ test('the same seed gives the same answer, with log probabilities too; a bias an
   }
 });
 
-test('greedy answers with forced spans and without differ first where forced text is cut into other tokens', async (t) => {
+test('greedy answers with jump-forward and without differ first where forced text is cut into other tokens', async (t) => {
   const model = await open(t);
   let forced = 0;
   for (const format of [
@@ -154,7 +154,7 @@ test('greedy answers with forced spans and without differ first where forced tex
     { choices: ['only this'] },
   ]) {
     const options = { format, temperature: 0, maxTokens: 300 };
-    const drawn = await model.generate('A card:', { ...options, forcedSpans: false }).result();
+    const drawn = await model.generate('A card:', { ...options, jumpForward: false }).result();
     const out = model.generate('A card:', options);
     const steps = [];
     for await (const step of out.steps()) steps.push(step);

@@ -1,4 +1,4 @@
-/* Answers under a grammar in the engine: every sampler ends in a text of the grammar; forced spans change no greedy
+/* Answers under a grammar in the engine: every sampler ends in a text of the grammar; jump-forward changes no greedy
  * answer's text; the job as the worker gets it. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -96,7 +96,7 @@ async function answer(options, forced) {
   return { ...value, forced: steps.filter((step) => step.forced).length };
 }
 
-test('every sampler ends in a text of the grammar, with and without forced spans', async () => {
+test('every sampler ends in a text of the grammar, with and without jump-forward', async () => {
   for (const options of [
     { temperature: 0 },
     { temperature: 1, seed: 1 },
@@ -146,7 +146,7 @@ async function greedy(schema, forced, bias = []) {
   };
 }
 
-test('a greedy answer is the same with forced spans and without until the model would cut them otherwise', async () => {
+test('a greedy answer is the same with jump-forward and without until the model would cut them otherwise', async () => {
   let whole = 0;
   let apart = 0;
   for (const schema of SHAPES) {
@@ -166,7 +166,7 @@ test('a greedy answer is the same with forced spans and without until the model 
   assert.ok(whole + apart === SHAPES.length && apart > 0, `${whole} equal, ${apart} apart`);
 });
 
-test("a greedy answer is the same with forced spans and without where the model prefers the tokenizer's pieces", async () => {
+test("a greedy answer is the same with jump-forward and without where the model prefers the tokenizer's pieces", async () => {
   for (const schema of SHAPES) {
     const first = await greedy(schema, true);
     // As a model that has learned the tokenizer's cut: its pieces are likelier than others, long ones than short ones.

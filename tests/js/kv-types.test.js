@@ -103,5 +103,5 @@ test('auto keeps what the weights are worth: floats in a file of floats, unless 
   /** @param {import('../../js/options.js').LoadOptions} options */
   const kv = async (options) => (await inspectModel(path, options)).info.memory.kv;
   assert.equal(await kv({}), await kv({ kvType: 'f32' }));
-  assert.ok((await kv({ floatMatrices: 'q8_0' })) < (await kv({ kvType: 'f32' })));
+  assert.ok((await kv({ quantizeFloats: 'q8_0' })) < (await kv({ kvType: 'f32' })));
 });

@@ -189,11 +189,11 @@ test('many models, one after the other, leave nothing behind', async () => {
 });
 
 test('a part that is not there is told by its name, and ends its call alone', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-assets-'));
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-base-url-'));
   const js = fileURLToPath(new URL('../../js/', import.meta.url));
   t.after(() => rm(folder, { recursive: true }));
   for (const name of ['worker.node.js', 'gemma-simd128.wasm']) await symlink(join(js, name), join(folder, name));
-  const model = await open(t, 'tiny', { assets: folder, variant: 'simd128', threads: 1 });
+  const model = await open(t, 'tiny', { baseUrl: folder, variant: 'simd128', threads: 1 });
   assert.match((await refuses(model.matches({ regex: 'a' }, 'a'), 'engine-missing')).message, /grammar\.js/);
   await refuses(model.inside('a'), 'engine-missing');
   assert.equal((await model.generate('x', { maxTokens: 2 }).result()).tokens.length, 2);

@@ -43,7 +43,7 @@ const bad = {
     { toString: 1 },
     [],
   ],
-  forcedSpans: [0, 'yes'],
+  jumpForward: [0, 'yes'],
   tools: [
     {},
     [null],
@@ -76,7 +76,7 @@ const good = {
   logitBias: [{}, { 5: -Infinity }, new Map([[5, 1.5]])],
   signal: [new AbortController().signal],
   onPrefillProgress: [() => {}],
-  forcedSpans: [true, false],
+  jumpForward: [true, false],
   format: [
     'json',
     { schema: {} },
@@ -122,15 +122,15 @@ test('each option of loadModel: its range is checked', async () => {
     threads: [0, 65, 1.5, '2'],
     contextLength: [0, -1, 2 ** 21],
     variant: ['fast', 1],
-    floatMatrices: ['Q8_0', 'q4_0', '', 8],
+    quantizeFloats: ['Q8_0', 'q4_0', '', 8],
     kvType: ['f16', 'I16', 'q4_0', '', 16],
     cache: ['yes', {}, 1],
     sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']],
     token: ['', 'a b', 'a\n', 5],
     headers: [{ 'a b': 'c' }, 'x', { a: 'line\nbreak' }],
     restart: ['yes', 1],
-    stateBytes: [-1, 0.5, '9'],
-    assets: ['', 5, {}],
+    chatCacheBytes: [-1, 0.5, '9'],
+    baseUrl: ['', 5, {}],
     hub: ['', 5],
   };
   assert.deepEqual(Object.keys(LOAD_OPTIONS), Object.keys(wrong));

@@ -67,8 +67,8 @@ test('the first name stands for all: a path', async (t) => {
   const { info, tensors } = await inspectModel(join(folder, NAMES[0]));
   assert.equal(info.fileBytes, total);
   assert.ok(tensors.some(({ part }) => part === 2));
-  await refuses(loadModel(join(folder, NAMES[1])), 'bad-part');
-  await refuses(loadModel([join(folder, NAMES[0]), join(folder, NAMES[1])]), 'bad-part');
+  await refuses(loadModel(join(folder, NAMES[1])), 'bad-split');
+  await refuses(loadModel([join(folder, NAMES[0]), join(folder, NAMES[1])]), 'bad-split');
   await rm(join(folder, NAMES[2]));
   assert.match((await refuses(loadModel(join(folder, NAMES[0])), 'read-error')).message, /00003-of-00003/);
 });

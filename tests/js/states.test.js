@@ -143,7 +143,10 @@ test('all together stay within their limit: those not used for longest go first'
   const saved = await (await talk(model)).save();
   await model.stateCache.put('a', saved);
   const [file] = await states(folder);
-  const limited = await open(t, 'tiny', { cache, stateBytes: Math.floor(3.5 * (await stat(join(folder, file))).size) });
+  const limited = await open(t, 'tiny', {
+    cache,
+    chatCacheBytes: Math.floor(3.5 * (await stat(join(folder, file))).size),
+  });
   for (const name of ['a', 'b', 'c']) await limited.stateCache.put(name, saved);
   assert.deepEqual(await limited.stateCache.get('a'), saved);
   await limited.stateCache.put('d', saved);
@@ -153,7 +156,7 @@ test('all together stay within their limit: those not used for longest go first'
   );
   await limited.stateCache.put('a', saved);
   assert.equal((await states(folder)).length, 3);
-  const narrow = await open(t, 'tiny', { cache, stateBytes: saved.length - 1 });
+  const narrow = await open(t, 'tiny', { cache, chatCacheBytes: saved.length - 1 });
   await refuses(narrow.stateCache.put('e', saved), 'cache-failed');
   assert.equal((await states(folder)).length, 3);
 });

@@ -186,7 +186,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     const options = { head: true, outliers: /** @type {const} */ (['output']) };
     const plain = await added('QAT', { head: true });
     const kept = await added('QAT', options);
-    const packed = await added('QAT', options, { floatMatrices: 'q8_0' });
+    const packed = await added('QAT', options, { quantizeFloats: 'q8_0' });
     t.diagnostic(
       `without the outlier ${plain.toExponential(1)} nats, kept ${kept.toExponential(1)}, packed ${packed.toExponential(1)}`,
     );

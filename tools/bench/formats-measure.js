@@ -1,5 +1,5 @@
 /** formats: answers under three everyday schemas (an address card, a list of five records, a tool call), each drawn
- * token by token and with forced spans, and free text, by turns: for bench/formats.js, in Node and in browsers. */
+ * token by token and with jump-forward, and free text, by turns: for bench/formats.js, in Node and in browsers. */
 
 /** @typedef {import('../../js/index.js').Model} Model */
 /** tokens: of the answer; forced: of these, those that were not drawn; seconds of the whole answer, from the call on;
@@ -75,8 +75,8 @@ function rows(model, tokens) {
   /** @type {Record<string, object>} */
   const all = { [FREE]: { maxTokens: tokens, logitBias: never } };
   for (const [name, schema] of Object.entries(SCHEMAS)) {
-    all[`${name}, no forced spans`] = { format: { schema }, maxTokens: 400, forcedSpans: false };
-    all[`${name}, forced spans`] = { format: { schema }, maxTokens: 400 };
+    all[`${name}, no jump-forward`] = { format: { schema }, maxTokens: 400, jumpForward: false };
+    all[`${name}, jump-forward`] = { format: { schema }, maxTokens: 400 };
   }
   return all;
 }

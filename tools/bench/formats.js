@@ -1,7 +1,7 @@
 /**
  * bench/formats: what a format costs and what it saves, end to end in Node or a browser: free text, and answers under
  * three everyday schemas (an address card, a list of five records, a tool call), each drawn token by token
- * (forcedSpans: false) and with forced spans. By turns, some rounds, greedy; weights of a shape at random by default,
+ * (jumpForward: false) and with jump-forward. By turns, some rounds, greedy; weights of a shape at random by default,
  * so strings in the schemas are bounded. Two rates, each with its share of free text: tokens of the whole answer,
  * forced ones included, per second from the call on; and the same behind the first token that is drawn, without those
  * before it, which come with the prompt. Medians.

@@ -185,7 +185,7 @@ const EXPECTED = {
   duplicate: /duplicate/,
   'missing-key': /^(good|header-empty|data-not-enough|tensors-custom-align)/,
   'unsupported-type': /^tensors-bad-type/,
-  'bad-part': /^split-/,
+  'bad-split': /^split-/,
   'tensor-range': /^(tensors|data)-(bad-offset|far-offset|inconsistent-align|bad-align)/,
   'bad-shape': /^(data-mem-size|tensors-(no-dims|bad-n-dims|m|bad-shape|zero-dim|ne-|product|nbytes|bytes))/,
   'bad-metadata': /^(kv|array|tensors)-/,

@@ -1,4 +1,4 @@
-"""What `floatMatrices: 'q8_0'` costs: files like Google's QAT ones (layers Q4_0, embedding in floats), their embedding
+"""What `quantizeFloats: 'q8_0'` costs: files like Google's QAT ones (layers Q4_0, embedding in floats), their embedding
 kept and packed as Q8_0, against float64 arithmetic on the weights as the file has them.
 
 Random models are made by tools/models/make-model.js, 1152 wide. A trained one, given as F32, is quantised by
@@ -62,7 +62,7 @@ def study(folder, path, ids):
     rows['rounded'] = forward64(f, ids)
     out, listed = os.path.join(folder, 'rows'), ','.join(map(str, ids))
     for mode in ('keep', 'q8_0'):
-        run(['node', 'js/cli.js', 'logits', path, '--ids', listed, '--all', '--out', out, '--float-matrices', mode])
+        run(['node', 'js/cli.js', 'logits', path, '--ids', listed, '--all', '--out', out, '--quantize-floats', mode])
         rows[mode] = rows_of(out, len(ids))
     run(['node', 'tools/vectors/llama.js', path, listed, out])
     rows['llama.cpp'] = rows_of(out, len(ids))
@@ -106,7 +106,7 @@ Trained: the storyteller before its weights were rounded for the package, quanti
 
 NMSE of the logits against float64 arithmetic on the weights as the file has them, mean over the positions. `rounding`:
 float64 arithmetic too, with the embedding rounded to Q8_0: what the rounding costs by itself. `keep` and `q8_0`: this
-package (Node, simd128) with that `floatMatrices`; `auto` is `keep`. What `keep` has is the error of quantised
+package (Node, simd128) with that `quantizeFloats`; `auto` is `keep`. What `keep` has is the error of quantised
 activations in the Q4_0 layers.
 
 | model | rounding | keep | q8_0 | q8_0 / keep | llama.cpp |

@@ -70,7 +70,7 @@ def ways(kind):
     """Ours by default, and with F16 matrices packed as Q8_0."""
     yield 'default', []
     if kind == QAT:
-        yield 'q8_0', ['--float-matrices', 'q8_0']
+        yield 'q8_0', ['--quantize-floats', 'q8_0']
 
 
 def study(folder, number, kind):
@@ -145,7 +145,7 @@ run over one prompt of random ids. Error: NMSE of a position's logits against fl
 %s
 
 Mean and worst position: transformers in float32 (what float32 itself costs), this package with its defaults, and with
-`floatMatrices: 'q8_0'`, llama.cpp as it comes. Tokens are fewer than above where a run was kept short (`TOKENS`).
+`quantizeFloats: 'q8_0'`, llama.cpp as it comes. Tokens are fewer than above where a run was kept short (`TOKENS`).
 
 | | file | tokens | float32 | ours | ours, embedding packed | llama.cpp | bars missed |
 |---|---|---|---|---|---|---|---|

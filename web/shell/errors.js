@@ -59,7 +59,7 @@ const WORDS = {
   'bad-token': ['Something went wrong inside the engine.', 'Try again, or start a new chat.'],
   'bad-state': ['Something went wrong inside the engine.', 'Try again, or load the model once more.'],
   aborted: ['Cancelled.', ''],
-  'bad-part': [
+  'bad-split': [
     'These files are not the parts of one model.',
     'Give all parts of it, and no others: their names end in “-00001-of-00003.gguf” and so on.',
   ],

@@ -13,7 +13,7 @@ const LIMITS = {
     ['elements of one array', 'src/file/gguf.h', 'GW_GGUF_MAX_COUNT', '', 'bad-count'],
     ['one text of the metadata', 'src/base/base.h', 'GW_MAX_STRING', 'bytes', 'bad-metadata'],
     ['tensors, of all parts', 'src/base/base.h', 'GW_MAX_TENSORS', '', 'bad-count'],
-    ['parts of a split model', 'src/base/base.h', 'GW_MAX_PARTS', '', 'bad-part'],
+    ['parts of a split model', 'src/base/base.h', 'GW_MAX_PARTS', '', 'bad-split'],
     ['layers', 'src/base/base.h', 'GW_MAX_LAYERS', '', 'bad-metadata'],
     ['pieces of a vocabulary', 'src/base/base.h', 'GW_MAX_VOCAB', '', 'bad-count'],
     ['one piece', 'src/text/vocabulary.h', 'GW_MAX_PIECE', 'bytes', 'bad-tokenizer'],
@@ -70,7 +70,12 @@ const LIMITS = {
     ],
   ],
   'Saved conversations': [
-    ['all that `stateCache` keeps, unless `stateBytes` says otherwise', 'js/engine/host.js', 'STATE_BYTES', 'bytes'],
+    [
+      'all that `stateCache` keeps, unless `chatCacheBytes` says otherwise',
+      'js/engine/host.js',
+      'CHAT_CACHE_BYTES',
+      'bytes',
+    ],
     ['what was said, as JSON', 'js/saved.js', 'MOST_JSON', 'bytes', 'bad-saved'],
     ['a name', 'js/states.js', 'MOST_NAME', 'characters', 'bad-option'],
     ['one call of the store', 'js/download/chat-cache.js', 'PATIENCE_MS', 'ms', 'cache-failed'],

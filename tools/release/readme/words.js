@@ -24,7 +24,7 @@ export const OPTIONS = {
       meaning: 'the build of the engine; `auto` takes relaxed SIMD where it is, else simd128',
       standard: 'auto',
     },
-    floatMatrices: {
+    quantizeFloats: {
       meaning:
         'matrices that the file has as F32, F16 or BF16: `keep` them, or pack them as `q8_0` where ' +
         'rows are whole blocks of 32, which is faster, smaller and less exact; `auto` keeps them',
@@ -38,7 +38,7 @@ export const OPTIONS = {
       standard: 'auto',
     },
     cache: { meaning: 'keep what is downloaded, and use what was kept: `true` means `modelCache`', standard: 'true' },
-    stateBytes: {
+    chatCacheBytes: {
       meaning: 'what conversations in [`stateCache`](#kept-for-after-a-reload) may take together',
       standard: '1 GiB',
       unit: 'bytes',
@@ -56,7 +56,7 @@ export const OPTIONS = {
       meaning: 'a mirror of Hugging Face, in its place for sources with a `repo`',
       standard: 'https://huggingface.co',
     },
-    assets: {
+    baseUrl: {
       meaning:
         "the folder with the package's files (worker, threads, wasm), where they do not lie beside the " +
         'script that imports it: an address, in Node also a path. See [hosting.md](hosting.md#files)',
@@ -99,7 +99,7 @@ export const OPTIONS = {
     logprobs: {
       meaning:
         'the result has the log probability of each token and, at most, of so many others; 0 of the token ' +
-        'alone; turns `forcedSpans` off',
+        'alone; turns `jumpForward` off',
       unit: 'tokens',
     },
     format: {
@@ -107,7 +107,7 @@ export const OPTIONS = {
         'the shape that the answer is held to ([formats](formats.md)): JSON, JSON of a schema, a regular ' +
         'expression, a grammar, or one of some texts',
     },
-    forcedSpans: {
+    jumpForward: {
       meaning: 'take what a `format` leaves no choice about without asking the model for each token',
       standard: 'true',
     },
@@ -232,7 +232,7 @@ export const MEANINGS = {
   duplicate: 'A key or a tensor is there twice.',
   'missing-tokenizer': 'The file holds no vocabulary.',
   'bad-tokenizer': 'The vocabulary contradicts itself.',
-  'bad-part': 'Not the parts of one split model.',
+  'bad-split': 'Not the parts of one split model.',
   'not-finite': 'Weights, logits or vectors are NaN or infinite.',
   'sha256-mismatch': 'The bytes are not those that `sha256` names.',
   'read-error': 'A file, Blob, stream or iterator failed.',
