@@ -54,13 +54,12 @@ const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 /** state: what the engine is to check. @param {Uint8Array} bytes @returns {Said & { state: Uint8Array }} */
 export function unpackSaid(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte))
-    throw damaged('it does not begin as chat.save() writes it');
+  if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte)) throw damaged('the bytes of chat.save()');
   const length = view.getUint32(8, true);
   const end = HEAD + length;
-  if (length > MOST_JSON || end > bytes.length) throw damaged(`it has ${bytes.length} of ${end} bytes`);
+  if (length > MOST_JSON || end > bytes.length) throw damaged(`${end} bytes at least`, `${bytes.length}`);
   const json = bytes.subarray(HEAD, end);
-  if (checksum(json) !== view.getUint32(12, true)) throw damaged('its checksum is wrong');
+  if (checksum(json) !== view.getUint32(12, true)) throw damaged('what its checksum says');
   const { messages, options, prefixes } = parsed(json);
   const { logitBias, ...rest } = options;
   const bias = logitBias && { logitBias: new Map(list(logitBias).map(([id, value]) => [id, value ?? -Infinity])) };
@@ -88,7 +87,7 @@ function parsed(json) {
     // Else it is no JSON at all.
     if (error instanceof ModelError) throw error;
   }
-  throw damaged('its messages are not JSON');
+  throw damaged('messages, as JSON');
 }
 
 /** @param {any} value @returns {any[][]} */
@@ -107,9 +106,9 @@ function prefixOf(prefix) {
   return fits ? { of, text, ids, ...(cut && { cut }) } : undefined;
 }
 
-/** @param {string} why */
-function damaged(why) {
-  return new ModelError('bad-saved', `The saved conversation is damaged: ${why}. Save it again, or use another copy.`);
+/** @param {string} expected @param {string} [got] */
+function damaged(expected, got = 'others') {
+  return new ModelError('bad-saved', 'the saved conversation is damaged, or none', { expected, got });
 }
 
 /** @param {unknown} version */

@@ -84,10 +84,8 @@ export class Vocabulary {
       begun ||= taken > 0;
       rest = bytes.slice(taken);
       if (rest.length > MOST_REST) {
-        throw new ModelError(
-          'bad-count',
-          `The text has more than ${MOST_REST} bytes between two places where it can be split. Add spaces or line breaks.`,
-        );
+        const expected = `at most ${MOST_REST} bytes that nothing parts`;
+        throw new ModelError('bad-count', 'text to tokenise', { expected, got: 'more' });
       }
     }
     return ids;

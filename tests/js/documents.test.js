@@ -1,6 +1,7 @@
-/* The examples of formats.md and tools.md run as they stand there, with the model that comes along. */
+/* The examples of the guides run as they stand there, with the model that comes along. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
@@ -8,12 +9,16 @@ import { loadModel } from '../../js/index.node.js';
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
 
-/** What each example shows, and what it ends with. @param {any} t @param {string} page @param {string[]} results */
-async function run(t, page, results) {
+/** Returns the blocks of JavaScript of a guide. @param {string} page */
+function blocks(page) {
+  const text = readFileSync(new URL(`../../docs/${page}.md`, import.meta.url), 'utf8');
+  return [...text.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
+}
+
+/** What each example shows, and what it ends with. @param {any} t @param {string[]} examples @param {string[]} results */
+async function run(t, examples, results) {
   const model = await loadModel(STORYTELLER, { threads: 1 });
   t.after(() => model.dispose());
-  const text = readFileSync(new URL(`../../docs/${page}.md`, import.meta.url), 'utf8');
-  const examples = [...text.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
   assert.equal(examples.length, results.length);
   const all = [];
   for (const [i, code] of examples.entries()) {
@@ -25,7 +30,7 @@ async function run(t, page, results) {
 }
 
 test('formats.md', async (t) => {
-  const [person, animal, bounded, refused] = await run(t, 'formats', [
+  const [person, animal, bounded, refused] = await run(t, blocks('formats'), [
     '{ value, finishReason }',
     'value',
     'value',
@@ -42,7 +47,7 @@ test('formats.md', async (t) => {
 });
 
 test('tools.md', async (t) => {
-  const [weather, sum] = await run(t, 'tools', ['{ text, toolCalls, finishReason }', 'toolCalls']);
+  const [weather, sum] = await run(t, blocks('tools'), ['{ text, toolCalls, finishReason }', 'toolCalls']);
   const { text, toolCalls, finishReason } = weather.end;
   assert.ok(['stop', 'tool-calls', 'length'].includes(finishReason));
   for (const { name, arguments: args, result } of toolCalls) {
@@ -54,4 +59,43 @@ test('tools.md', async (t) => {
     sum.end.length > 0 && sum.end.every(({ arguments: { a, b } }) => Number.isInteger(a) && Number.isInteger(b)),
   );
   assert.equal(typeof sum.shown[0][0], 'string');
+});
+
+test('chat.md: its blocks, one after the other, are one program', async (t) => {
+  const [{ shown }] = await run(t, [blocks('chat').join('\n')], ['null']);
+  const tail = shown.slice(shown.findIndex(([reason]) => reason === 'aborted'));
+  const [[, aborted], [messages], [used, room], [kept, why], [restored]] = tail;
+  assert.equal(aborted, true);
+  assert.equal(messages, 7, 'the system message and three turns');
+  assert.ok(used > 0 && used < room);
+  assert.ok(kept > 0, why);
+  assert.equal(restored, 7);
+});
+
+/** Runs a program and returns the lines that it prints. The package's own name leads to dist/, which this stage does not
+ * build. @param {string} code @param {string[]} args */
+function printed(code, ...args) {
+  const program = fileURLToPath(new URL('../../build/document.mjs', import.meta.url));
+  writeFileSync(program, code.replace("'gemma-wasm';", "'../js/index.node.js';"));
+  return execFileSync(process.execPath, [program, ...args], { encoding: 'utf8', stdio: 'pipe' })
+    .trim()
+    .split('\n');
+}
+
+test('getting-started.md: its blocks are one program', () => {
+  const code = blocks('getting-started').filter((block) => !block.startsWith('// vite.config.js'));
+  const lines = printed(code.join('\n'));
+  assert.match(lines[0], /^gemma3 \d+ \d+$/);
+  assert.ok(
+    lines.some((line) => /^ (stop|length) \d+$/.test(line)),
+    'why the story ended',
+  );
+  assert.ok(lines.includes('5'), 'messages');
+  assert.match(lines[lines.length - 1], / \d$/, 'an animal and its legs');
+});
+
+test('example.mjs', () => {
+  const lines = printed(readFileSync(new URL('../../docs/example.mjs', import.meta.url), 'utf8'), STORYTELLER);
+  assert.equal(lines[lines.length - 1], 'aborted');
+  assert.ok(lines.includes("  architecture: 'gemma3',"));
 });

@@ -2,7 +2,7 @@
  * measure: what is done to every side of the benchmark, in the same order and with the same clock:
  * load, warm up, prefill, decode. Runs in a page and in Node; knows no side.
  *
- * A side gives one function: evaluate a prompt and draw so many tokens after the first one.
+ * A side gives one function: evaluate a prompt and draw so many tokens after the first one, greedily.
  *
  * @typedef {object} Timing
  * @property {number} promptTokens that were really evaluated (what was cached is not counted)
@@ -18,6 +18,7 @@
  * @property {(prompt: Prompt, tokens: number) => Promise<Timing>} run
  * @property {Record<string, unknown>} facts   what the side says of itself
  * @property {boolean} [keepsPrefix]           a prompt that continues the last one costs only the rest
+ * @property {Opened['run']} [sample]          the same with the default sampling options
  *
  * @typedef {object} Job
  * @property {string} driver
@@ -37,6 +38,7 @@
  * @property {number} loadMs
  * @property {Record<string, number>} prefill   tokens/s by prompt length
  * @property {Record<string, number>} decode    tokens/s by context length; the mean where one was asked for twice
+ * @property {number} [sampled]                 tokens/s of decode with the default sampling options
  * @property {number} [turnMs]                  until the first token of a new turn
  * @property {Record<string, unknown>} facts
  * @property {number} [memory]                  peak, bytes
@@ -76,7 +78,7 @@ const perSecond = (count, ms) => (count / ms) * 1000;
 export async function measure(open, job) {
   let seed = job.seed;
   const before = performance.now();
-  const { run, facts, keepsPrefix } = await open(job);
+  const { run, sample: draw, facts, keepsPrefix } = await open(job);
   const loadMs = performance.now() - before;
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
@@ -93,6 +95,10 @@ export async function measure(open, job) {
     if (timing.tokens < job.tokens / 2) throw new Error(`only ${timing.tokens} tokens instead of ${job.tokens}`);
     const rate = perSecond(timing.tokens, timing.tokensMs);
     sample.decode[context] = context in sample.decode ? (sample.decode[context] + rate) / 2 : rate;
+  }
+  if (draw) {
+    const timing = await draw(makePrompt(WARM_UP.prompt, seed++), job.tokens);
+    sample.sampled = perSecond(timing.tokens, timing.tokensMs);
   }
   if (job.turn && keepsPrefix) sample.turnMs = await timeTurn(run, seed++);
   return sample;

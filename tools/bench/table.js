@@ -24,11 +24,12 @@ export function median(values) {
 const fewerIsBetter = (column) => /^(load|turn|memory)/.test(column);
 
 /** @param {Sample} sample @returns {Figures} */
-function figures({ loadMs, prefill, decode, turnMs, memory }) {
+function figures({ loadMs, prefill, decode, sampled, turnMs, memory }) {
   /** @type {Figures} */
   const all = { 'load s': loadMs / 1000 };
   for (const [length, rate] of Object.entries(prefill)) all[`prefill ${length}`] = rate;
   for (const [context, rate] of Object.entries(decode)) all[`decode @${context}`] = rate;
+  if (sampled !== undefined) all['decode sampled'] = sampled;
   if (turnMs !== undefined) all['turn ms'] = turnMs;
   all['memory MB'] = memory === undefined ? undefined : memory / 1e6;
   return all;

@@ -12,18 +12,21 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
-  /** @type {import('../measure.js').Opened['run']} */
-  const run = async ({ ids }, tokens) => {
-    const before = performance.now();
-    const out = model.generate(ids, { maxTokens: tokens + 1, temperature: 0, logitBias });
-    const { usage, timings } = await out.result();
-    const ms = performance.now() - before;
-    return {
-      promptTokens: usage.promptTokens - usage.reusedTokens,
-      promptMs: timings.firstTokenMs,
-      tokens: usage.completionTokens - 1,
-      tokensMs: ms - timings.firstTokenMs,
+  /** @type {(sampling: object) => import('../measure.js').Opened['run']} */
+  const runWith =
+    (sampling) =>
+    async ({ ids }, tokens) => {
+      const before = performance.now();
+      const out = model.generate(ids, { maxTokens: tokens + 1, logitBias, ...sampling });
+      const { usage, timings } = await out.result();
+      const ms = performance.now() - before;
+      return {
+        promptTokens: usage.promptTokens - usage.reusedTokens,
+        promptMs: timings.firstTokenMs,
+        tokens: usage.completionTokens - 1,
+        tokensMs: ms - timings.firstTokenMs,
+      };
     };
-  };
-  return { run, keepsPrefix: true, facts: { build, threads: model.info.threads, memory } };
+  const facts = { build, threads: model.info.threads, memory };
+  return { run: runWith({ temperature: 0 }), sample: runWith({}), keepsPrefix: true, facts };
 };

@@ -5,7 +5,7 @@
  *   read(p: i32, stride: i32, rounds: i32) -> i32
  *
  * reads STREAMS streams that begin `stride` bytes apart, 64 bytes of each in turn: the hardware's
- * prefetcher follows streams, and one alone does not use the memory (see SPEED.md).
+ * prefetcher follows streams, and one alone does not use the memory (see docs/reports/speed.md).
  */
 export const STREAMS = 8;
 export const BYTES_PER_ROUND = 64 * STREAMS;

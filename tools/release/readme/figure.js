@@ -1,4 +1,4 @@
-/** figure: docs/speed.svg, drawn from docs/measured.json: bars of tokens/s, side by side, at two threads. */
+/** figure: docs/reports/speed.svg, drawn from docs/measured.json: bars of tokens/s, side by side, at two threads. */
 
 /** @typedef {import('./take.js').Measured} Measured */
 /** @typedef {{ title: string, side: string, value: number }} Bar */

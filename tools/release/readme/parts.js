@@ -1,4 +1,4 @@
-/** parts: what README.md, SPEED.md and docs/ have generated, by name: each gives Markdown. */
+/** parts: what the documents have generated, by name: each gives Markdown. */
 import { readFileSync } from 'node:fs';
 import { CODES } from '../../../js/errors.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../../js/options.js';
@@ -9,20 +9,13 @@ import { limits } from './limits.js';
 import { NOT_YET, cell, code, fence, table } from './markdown.js';
 import { holdsTable, shortTable, speedTable } from './speed.js';
 import { APPS } from '../../../tests/apps/apps.js';
-import { properties } from './typedefs.js';
+import { properties, samplerDefaults } from './typedefs.js';
 import { FIELDS, MEANINGS, OPTIONS } from './words.js';
 
 /** @import { ErrorCode } from '../../../js/errors.js' */
 /** @typedef {import('./take.js').Measured} Measured */
 
 // From the code
-
-/** Defaults of the sampler, by the engine's names: its own table. */
-function samplerDefaults() {
-  const text = readFileSync(at('src', 'run', 'sampler.c'), 'utf8');
-  const rows = text.matchAll(/^ {4}X\(\w+, "(\w+)", [^,]+, [^,]+, ([\d.]+), (?:true|false)\)/gm);
-  return new Map([...rows].map(([, name, standard]) => [name, standard]));
-}
 
 /** @param {string} typedef of js/options.js @param {Record<string, import('../../../js/options.js').Rule>} rules */
 function optionTable(typedef, rules) {
@@ -107,7 +100,7 @@ export const PARTS = {
   speed: speedTable,
   'speed-short': shortTable,
   'speed-holds': holdsTable,
-  'speed-figure': () => '![Bars: decode and prefill, tokens per second, two threads](../speed.svg)',
+  'speed-figure': () => '![Bars: decode and prefill, tokens per second, two threads](speed.svg)',
   sizes: sizeTable,
   accuracy: accuracyTable,
   usage: usage,

@@ -3,6 +3,7 @@
  * today beside others.
  */
 import { NOT_YET, cell, table } from './markdown.js';
+import { samplerDefaults } from './typedefs.js';
 
 /** @typedef {import('./take.js').Measured} Measured */
 /** @typedef {import('./take.js').Speed} Speed */
@@ -19,7 +20,8 @@ const columnTitle = (column) =>
   column
     .replace(/^load s$/, 'load, s')
     .replace(/^prefill (\d+)$/, 'prefill of $1, tokens/s')
-    .replace(/^decode @0$/, 'decode, tokens/s')
+    .replace(/^decode @0$/, 'greedy decode, tokens/s')
+    .replace(/^decode sampled$/, 'decode with default sampling, tokens/s')
     .replace(/^decode @(\d+)$/, 'decode at $1, tokens/s')
     .replace(/^turn ms$/, 'new turn, ms')
     .replace(/^memory MB$/, 'peak memory, MB');
@@ -104,17 +106,24 @@ const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`
 /** A build that is chosen only where the usual one does not run, which is no runtime of its own. */
 const FALLBACK = 'gemma-simd128';
 
+/** The default sampling options that cost time. */
+const SAMPLING = ['temperature', 'top_k', 'top_p'].map(
+  (name) => `${name.replace('_', '-')} ${samplerDefaults().get(name)}`,
+);
+
 /** One row a runtime, at two threads. @param {Measured} measured */
 export function shortTable({ speed }) {
   if (!speed) return NOT_YET;
   const [part] = speed.models;
-  const columns = ['load s', 'prefill 256', 'decode @0', 'memory MB'];
+  const columns = ['load s', 'prefill 256', 'decode @0', 'decode sampled', 'memory MB'];
   const rows = part.results
     .filter(({ side, threads }) => threads === 2 && side !== FALLBACK)
     .map(({ title, medians }) => [title, ...columns.map((column) => figure(medians[column]))]);
   const where =
     `${describeModel(part).replace(/:$/, '')}; ${speed.machine.processor}, ${speed.machine.cores} cores, ` +
-    `2 threads; ${speed.date.slice(0, 10)}, medians of ${speed.runs}, sides in turns.`;
+    `2 threads; ${speed.date.slice(0, 10)}, medians of ${speed.runs}, sides in turns. All sides decode greedily ` +
+    `(temperature 0), except in the column of default sampling: the package's and the page's default, ` +
+    `${SAMPLING.join(', ')}. A dash: not measured in this run.`;
   return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where}`;
 }
 

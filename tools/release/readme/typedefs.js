@@ -1,4 +1,4 @@
-/** typedefs: the properties of a JSDoc typedef, as a JavaScript file of this project declares it. */
+/** typedefs: what the code declares: properties of a JSDoc typedef, defaults of the sampler. */
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { Trouble, at } from '../../support/proc.js';
@@ -39,4 +39,11 @@ export function properties(file, name) {
     });
   }
   throw new Trouble(`${file} has no typedef ${name} with properties`);
+}
+
+/** Defaults of the sampler, by the engine's names: its own table. */
+export function samplerDefaults() {
+  const text = readFileSync(at('src', 'run', 'sampler.c'), 'utf8');
+  const rows = text.matchAll(/^ {4}X\(\w+, "(\w+)", [^,]+, [^,]+, ([\d.]+), (?:true|false)\)/gm);
+  return new Map([...rows].map(([, name, standard]) => [name, standard]));
 }

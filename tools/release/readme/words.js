@@ -39,14 +39,14 @@ export const OPTIONS = {
     },
     cache: { meaning: 'keep what is downloaded, and use what was kept: `true` means `modelCache`', standard: 'true' },
     chatCacheBytes: {
-      meaning: 'what conversations in [`stateCache`](#kept-for-after-a-reload) may take together',
+      meaning: 'what conversations in [`stateCache`](chat.md#keep-it-for-the-next-visit) may take together',
       standard: '1 GiB',
       unit: 'bytes',
     },
     restart: {
       meaning:
         'when the worker dies, have another one load the model, and repeat the calls that had given ' +
-        'nothing ([more](#when-a-worker-dies))',
+        'nothing ([more](errors.md#when-the-engine-dies))',
       standard: 'false',
     },
     sha256: { meaning: 'of the whole source, checked while it is read; a difference is `sha256-mismatch`' },
