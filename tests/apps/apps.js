@@ -2,16 +2,19 @@
  * and how it is built, served or run. `page` builds a folder, `dev` starts a server, `run` prints the answer. recipe:
  * what the tool cannot do by itself, and what is done about it; the others need nothing but headers. */
 import { CONSUMERS } from './consumers.js';
+import { EXAMPLES } from './examples.js';
 import { ASK, FRAMEWORKS, HEADERS, MAIN } from './frameworks.js';
 
 /** The model's address is put in by run.js. folder: apps of one tool share it; create: a command that makes the
  * project; files: what is put there, or how a template's is changed; newer: the tool asks for a newer Node than 20;
- * shows: the page shows the answer while it comes, the others say all in their title; check: that the command ends
- * well is all.
+ * use: operates the page, which else has the answer in its title; judge: throws if the command's output is wrong, which
+ * else is the answer; check: that the command ends well is all; extension: the folder is a browser extension with this
+ * page.
  * @typedef {{ name: string, packages: Record<string, string>, title: string, folder?: string, create?: string[],
- *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean, shows?: boolean,
+ *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean,
+ *   use?: (page: import('puppeteer-core').Page, expected: string) => Promise<void>, judge?: (text: string) => void,
  *   build?: string[], page?: string, dev?: string[], run?: string[], base?: 'cdn' | 'cdn-coep', recipe?: string,
- *   env?: Record<string, string>, quick?: boolean, path?: string, check?: boolean }} App */
+ *   env?: Record<string, string>, quick?: boolean, path?: string, check?: boolean, extension?: boolean }} App */
 
 const PRINT = `${ASK}
   console.log(answer);`;
@@ -174,32 +177,7 @@ export const APPS = [
     },
     page: '.',
   },
-  {
-    name: 'cdn',
-    title: 'no tool: the package from another origin',
-    packages: {},
-    base: 'cdn',
-    quick: true,
-    files: { 'index.html': html(MODULE), 'main.js': MAIN.replace("'gemma-wasm'", "'CDN/dist/index.js'") },
-    page: '.',
-  },
-  {
-    name: 'cdn-coep',
-    title: 'the same, isolated',
-    packages: {},
-    base: 'cdn-coep',
-    quick: true,
-    files: { 'index.html': html(MODULE), 'main.js': MAIN.replace("'gemma-wasm'", "'CDN/dist/index.js'") },
-    page: '.',
-  },
   ...FRAMEWORKS,
-  {
-    name: 'node',
-    title: 'Node, ES module',
-    packages: {},
-    run: ['node', 'main.mjs'],
-    files: { 'main.mjs': `import { loadModel } from 'gemma-wasm';\n  ${PRINT}\n` },
-  },
   {
     name: 'node-cjs',
     title: 'Node, CommonJS',
@@ -243,5 +221,6 @@ test('a', async () => {\n  ${PRINT.replace('console.log(answer)', 'process.stdou
       'jest.config.cjs': 'module.exports = { testMatch: ["**/*.test.cjs"] };\n',
     },
   },
+  ...EXAMPLES,
   ...CONSUMERS,
 ];

@@ -1,6 +1,7 @@
 /* frameworks: apps of frameworks (apps.js), and what `npm create vite` makes, changed by the lines that a reader of the
  * README would add. */
 /** @import { App } from './apps.js' */
+import { streams } from './examples.js';
 
 export const HEADERS = `{ 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' }`;
 /** What each app asks, in an async function or a module. */
@@ -210,7 +211,7 @@ function created(template, files) {
   const one = {
     folder: name,
     packages: {},
-    shows: true,
+    use: streams,
     create: ['npm', 'create', '--yes', 'vite@9.3.0', '.', '--', '--template', template, '--no-interactive'],
     files: {
       ...(template === 'vanilla'
@@ -248,20 +249,6 @@ ${STREAM} {
   document.body.append(piece);
 }
 `,
-  }),
-  ...created('react', {
-    'src/App.jsx': (text) =>
-      text
-        .replace(
-          'function App() {\n',
-          `import { loadModel } from 'gemma-wasm'
-const loading = loadModel(MODEL)
-function App() {
-  const [answer, setAnswer] = useState('')
-  const ask = async () => { let text = ''; const model = await loading; ${STREAM} setAnswer(text += piece) }
-`,
-        )
-        .replace('<>', '<>\n<button onClick={ask}>Ask</button>\n<p>{answer}</p>'),
   }),
   ...created('svelte', {
     'src/App.svelte': (text) =>

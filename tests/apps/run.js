@@ -12,7 +12,7 @@ import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { loadModel, probe } from '../../js/index.node.js';
 import { at, isMain } from '../../tools/support/proc.js';
@@ -24,20 +24,24 @@ import { launch } from '../e2e/helpers.js';
 import { APPS } from './apps.js';
 
 /** @typedef {import('./apps.js').App} App */
-/** @typedef {{ model: string, cdn: string, expected: string, installed: string }} Given */
+/** models: addresses, by the word that stands for them in the files of apps.
+ * @typedef {{ models: Record<string, string>, cdn: string, expected: string, installed: string }} Given */
 /** of: the package that it was. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
 
 const run = promisify(execFile);
 const LONGEST = 400_000;
 const SHOWN = 60_000;
+/** Test models, by the word that stands for them. */
+const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'generic-tools' };
 /** What other origins need to read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
 /** The app's folder, with its tools and the package. @param {App} app @param {Given} given */
-async function prepare(app, { model, cdn, installed }) {
+async function prepare(app, { models, cdn, installed }) {
   const own = app.folder ?? (Object.keys(app.packages).length ? app.name : 'plain');
   const folder = join(tmpdir(), 'gemma-wasm-apps', own);
-  const put = (/** @type {string} */ text) => text.replaceAll('MODEL', `'${model}'`).replaceAll('CDN', cdn);
+  const put = (/** @type {string} */ text) =>
+    text.replace(/CDN|(EMBEDDING_|TOOLS_)?MODEL/g, (word) => (word === 'CDN' ? cdn : `'${models[word]}'`));
   await installTools(folder, app);
   for (const old of [
     'dist',
@@ -47,6 +51,8 @@ async function prepare(app, { model, cdn, installed }) {
     '.parcel-cache',
     '.svelte-kit',
     '.angular',
+    '.index',
+    'engine',
     'node_modules/.vite',
   ]) {
     // A dev server that was just ended may still write.
@@ -105,53 +111,27 @@ function watched(page) {
   return troubles;
 }
 
-/** What a page says once it has an answer. @param {import('puppeteer-core').Browser} browser @param {string} url */
-async function shown(browser, url) {
-  const context = await browser.createBrowserContext();
+/** Opens a page, operates it and returns its answer as JSON. @param {import('puppeteer-core').Browser} browser
+ * @param {string} url @param {App} app @param {string} expected */
+async function opened(browser, url, { use }, expected) {
+  const context = url.startsWith('http') ? await browser.createBrowserContext() : browser.defaultBrowserContext();
   const page = await context.newPage();
   const troubles = watched(page);
   try {
-    await page.goto(url, { timeout: SHOWN, waitUntil: 'domcontentloaded' });
+    await page.goto(url, { timeout: SHOWN, waitUntil: use ? 'load' : 'domcontentloaded' });
     if (/\/api$/.test(url)) return await page.evaluate(() => document.body.innerText);
-    await page.waitForFunction(() => /^\{/.test(document.title), { timeout: SHOWN });
-    return await page.title();
-  } catch (cause) {
-    throw new Error(`${cause.message}; ${troubles.join('; ')}`, { cause });
-  } finally {
-    await context.close();
-  }
-}
-
-/** The same of a page that shows the answer while it comes, after its button was pressed, if it has one.
- * @param {import('puppeteer-core').Browser} browser @param {string} url @param {string} expected */
-async function streamed(browser, url, expected) {
-  const context = await browser.createBrowserContext();
-  const page = await context.newPage();
-  const troubles = watched(page);
-  try {
-    await page.goto(url, { timeout: SHOWN, waitUntil: 'load' });
-    await page.evaluate(() => {
-      const states = new Set();
-      const body = document.body;
-      new MutationObserver(() => states.add(body.textContent)).observe(body, {
-        subtree: true,
-        childList: true,
-        characterData: true,
-      });
-      Object.assign(window, { states });
-      [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Ask')?.click();
-    });
-    await page.waitForFunction((text) => document.body.textContent.includes(text), { timeout: SHOWN }, expected);
-    const [states, isolated] = await page.evaluate(() => [
-      /** @type {any} */ (window).states.size,
-      crossOriginIsolated,
-    ]);
-    if (states < 2) throw new Error(`the answer came at once, not while it was made: ${states} states`);
+    if (!use) {
+      await page.waitForFunction(() => /^\{/.test(document.title), { timeout: SHOWN });
+      return await page.title();
+    }
+    page.setDefaultTimeout(SHOWN);
+    await use(page, expected);
+    const isolated = await page.evaluate(() => crossOriginIsolated);
     return JSON.stringify({ text: expected, threads: isolated ? probe().threads : 1 });
   } catch (cause) {
     throw new Error(`${cause.message}; ${troubles.join('; ')}`, { cause });
   } finally {
-    await context.close();
+    await (url.startsWith('http') ? context : page).close();
   }
 }
 
@@ -230,15 +210,25 @@ async function fromFolder(app, folder, look) {
   }
 }
 
+/** @param {App} app @param {string} folder @param {string} expected */
+async function fromExtension(app, folder, expected) {
+  const browser = await launch('chromium', { pipe: true, enableExtensions: true });
+  try {
+    const id = await browser.installExtension(folder);
+    return await opened(browser, `chrome-extension://${id}/${app.page}`, app, expected);
+  } finally {
+    await browser.close();
+  }
+}
+
 /** What the app says. @param {App} app @param {string} folder @param {import('puppeteer-core').Browser} browser
  * @param {string} expected */
 async function said(app, folder, browser, expected) {
   const options = { cwd: folder, timeout: LONGEST, env: environment(folder, app) };
   if (app.build) await run(app.build[0], app.build.slice(1), options);
   if (app.run) return (await run(app.run[0], app.run.slice(1), options)).stdout;
-  const look = app.shows
-    ? (/** @type {string} */ url) => streamed(browser, url, expected)
-    : (/** @type {string} */ url) => shown(browser, url);
+  if (app.extension) return fromExtension(app, folder, expected);
+  const look = (/** @type {string} */ url) => opened(browser, url, app, expected);
   return app.dev ? fromServer(app, folder, look) : fromFolder(app, folder, look);
 }
 
@@ -247,7 +237,8 @@ export async function tryApp(app, given, browser) {
   try {
     const folder = await prepare(app, given);
     const text = await said(app, folder, browser, given.expected);
-    if (app.check) return { ok: true };
+    app.judge?.(text);
+    if (app.check || app.judge) return { ok: true };
     const answer = JSON.parse(text.match(/\{".*\}/)?.[0] ?? '{}');
     if (answer.text === given.expected) return { ok: true, threads: answer.threads };
     return { ok: false, error: answer.error ?? `another answer: ${text.slice(0, 2000)}` };
@@ -267,8 +258,12 @@ export async function surrounded(f) {
   const { text: expected } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 });
   await model.dispose();
   try {
-    const address = `${models.url}${path.split('/').at(-1)}`;
-    await f({ model: address, cdn: cdn.url.slice(0, -1).replace('localhost', '127.0.0.1'), expected, installed });
+    /** @type {Record<string, string>} */
+    const addresses = {};
+    for (const [word, name] of Object.entries(MODELS)) {
+      addresses[word] = models.url + basename(await testModel(name));
+    }
+    await f({ models: addresses, cdn: cdn.url.slice(0, -1).replace('localhost', '127.0.0.1'), expected, installed });
   } finally {
     await models.close();
     await cdn.close();

@@ -1,0 +1,179 @@
+/* examples: the folders of examples/ as apps (apps.js): copied with the test's model in place of theirs, and used as a
+ * person does, by the keyboard. */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { at } from '../../tools/support/proc.js';
+/** @import { Page } from 'puppeteer-core' */
+/** @import { App } from './apps.js' */
+
+/** Presses the button, if there is one, and waits until the page shows the answer, which has to grow in steps.
+ * @param {Page} page @param {string} expected */
+export async function streams(page, expected) {
+  await page.evaluate(() => {
+    const states = new Set();
+    const body = document.body;
+    new MutationObserver(() => states.add(body.textContent)).observe(body, {
+      subtree: true,
+      childList: true,
+      characterData: true,
+    });
+    Object.assign(window, { states });
+    [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Ask')?.click();
+  });
+  await page.waitForFunction((text) => document.body.textContent.includes(text), {}, expected);
+  const states = await page.evaluate(() => /** @type {any} */ (window).states.size);
+  assert.ok(states > 1, `the answer came at once, not while it was made: ${states} states`);
+}
+
+/** @param {Page} page */
+async function accessible(page) {
+  await page.evaluate(readFileSync(at('node_modules', 'axe-core', 'axe.min.js'), 'utf8'));
+  const { violations } = await page.evaluate(() => /** @type {any} */ (window).axe.run());
+  assert.deepEqual(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join()}`),
+    [],
+  );
+}
+
+/** @param {Page} page @param {string} status */
+const says = (page, status) =>
+  page.waitForFunction((text) => document.querySelector('[role=status]')?.textContent === text, {}, status);
+
+/** Stops an answer at its first piece with Escape, then waits for a whole one.
+ * @param {string} answer selects where the answer grows @param {(page: Page) => Promise<void>} send */
+function answers(answer, send) {
+  return async (/** @type {Page} */ page) => {
+    await accessible(page);
+    await page.evaluate((place) => {
+      const seen = new Set();
+      const observer = new MutationObserver(() => {
+        const text = [...document.querySelectorAll(place)].at(-1)?.textContent;
+        if (text && !seen.size) {
+          document.activeElement?.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
+        }
+        if (text) seen.add(text);
+      });
+      observer.observe(document.body, { subtree: true, childList: true, characterData: true });
+      Object.assign(window, { seen });
+    }, answer);
+    await send(page);
+    await says(page, 'Stopped.');
+    await send(page);
+    await says(page, 'Ready.');
+    const seen = await page.evaluate(() => /** @type {any} */ (window).seen.size);
+    assert.ok(seen > 2, `the answer came at once, not while it was made: ${seen} states`);
+    await accessible(page);
+  };
+}
+
+const chats = answers('[role=log] p:nth-child(even)', async (page) => {
+  await page.type('textarea', 'Hello');
+  await page.keyboard.press('Enter');
+});
+
+const summarises = answers('#summary', async (page) => {
+  await page.$eval('textarea', (area) => {
+    area.value = 'A short text.';
+    area.focus();
+  });
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+});
+
+/** @param {Page} page */
+async function searches(page) {
+  await page.type('input', 'Why does dough grow?');
+  await page.waitForSelector('li:nth-child(5)');
+  await says(page, '5 passages');
+  await accessible(page);
+}
+
+/** @param {string} text */
+function isPerson(text) {
+  const { name, age, city, ...rest } = JSON.parse(text.slice(text.indexOf('{')));
+  assert.deepEqual([typeof name, Number.isInteger(age), typeof city, rest], ['string', true, 'string', {}]);
+}
+
+/** Reads an example as an app. The test's model takes the place of the constant MODEL, and other texts that of what they
+ * are named for. @param {string} folder @param {Omit<App, 'name' | 'packages' | 'files'> & { as?: string }} app
+ * @param {Record<string, string>} [texts] @returns {App} */
+function example(folder, { as = folder, ...app }, texts = {}) {
+  const root = at('examples', folder);
+  const names = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => {
+    return !/^(node_modules|\.|README)/.test(name) && statSync(join(root, name)).isFile();
+  });
+  const files = Object.fromEntries(
+    names.map((name) => {
+      const text = readFileSync(join(root, name), 'utf8').replace(/const MODEL = [^;]+;/, '');
+      return [name, Object.entries(texts).reduce((all, [from, to]) => all.replaceAll(from, to), text)];
+    }),
+  );
+  const { dependencies = {}, devDependencies } = JSON.parse(files['package.json'] ?? '{}');
+  const { 'gemma-wasm': _, ...packages } = { ...dependencies, ...devDependencies };
+  delete files['package.json'];
+  return { folder: `example-${folder}`, name: `example-${as}`, packages, files, ...app };
+}
+
+const CDN = { 'https://cdn.jsdelivr.net/npm/gemma-wasm@0.1.0': 'CDN' };
+const PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
+const EMBEDDING = { MODEL: 'EMBEDDING_MODEL' };
+
+/** @type {App[]} */
+export const EXAMPLES = [
+  example('html', { title: 'examples/html', use: chats, page: '.', base: 'cdn', quick: true }, CDN),
+  example(
+    'html',
+    { as: 'html-coep', title: 'examples/html, isolated', use: chats, page: '.', base: 'cdn-coep', quick: true },
+    CDN,
+  ),
+  example('react-chat', {
+    title: 'examples/react-chat, build',
+    use: chats,
+    newer: true,
+    build: ['vite', 'build'],
+    dev: ['vite', 'preview', ...PORT],
+    quick: true,
+  }),
+  example('react-chat', {
+    as: 'react-chat-dev',
+    title: 'examples/react-chat, dev',
+    use: chats,
+    newer: true,
+    dev: ['vite', ...PORT],
+  }),
+  example(
+    'next-search',
+    {
+      title: 'examples/next-search, build',
+      use: searches,
+      build: ['next', 'build'],
+      dev: ['next', 'start', '-p', 'PORT'],
+    },
+    EMBEDDING,
+  ),
+  example(
+    'next-search',
+    { as: 'next-search-dev', title: 'examples/next-search, dev', use: searches, dev: ['next', 'dev', '-p', 'PORT'] },
+    EMBEDDING,
+  ),
+  example('node-json', { title: 'examples/node-json', run: ['node', 'extract.js'], judge: isPerson, quick: true }),
+  example(
+    'tools',
+    {
+      title: 'examples/tools',
+      run: ['node', 'ask.js'],
+      judge: (text) => assert.match(text, /^(add|subtract|multiply|divide)\(.+, .+\) = /m),
+      quick: true,
+    },
+    { MODEL: 'TOOLS_MODEL', "'auto';": "'required';", 'maxTokens: 300': 'maxTokens: 300, seed: 1' },
+  ),
+  example('extension', {
+    title: 'examples/extension, in Chromium',
+    use: summarises,
+    build: ['node', 'copy.js'],
+    page: 'popup.html',
+    extension: true,
+    quick: true,
+  }),
+];
