@@ -1,4 +1,4 @@
-/* The quick ones of the apps (apps.js): a bundler that follows addresses, one that does not, and no tool at all, from
+/* The quick ones of the apps (apps.js): a bundler that follows addresses, one that does not, no tool and examples, from
  * the packed package in Chromium; and what looks at packages. All of them: node tests/apps/run.js. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
