@@ -44,8 +44,8 @@ int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
-/* As forward.c multiplies: only the feed-forward's activations are narrow. */
-static bool takes_narrow(const gw_file *f, const gw_matrix *m) {
+/* As forward.c multiplies: only the feed-forward's activations are int8. */
+static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     for (uint32_t i = 0; i < f->config.n_layer; i++) {
         const gw_layer *l = &f->weights.layers[i];
         if (m == &l->gate.matrix || m == &l->up.matrix || m == &l->down.matrix) return true;
@@ -66,7 +66,7 @@ static int prove_kernels(gw_model *m) {
         if (!matrix) continue;
         if (matrix->type != from) list.rounded |= 1u << from->id;
         if (matrix->low) list.planes = true;
-        else *(takes_narrow(&m->file, matrix) ? &list.narrow : &list.wide) |= 1u << matrix->type->id;
+        else *(takes_int8(&m->file, matrix) ? &list.int8 : &list.int15) |= 1u << matrix->type->id;
     }
     return gw_prove_kernels(&list, &m->file.error);
 }
@@ -338,14 +338,14 @@ int gw_run(gw_model *m, int layers) {
     gw_session *s = &m->session;
     int bad = not_ready(m);
     if (bad) return bad;
-    s->n_exact = s->want_top ? gw_sampler_arg_max(m->sampler, s->exact, GW_MOST_EXACT) : -1;
+    s->n_required = s->want_argmax ? gw_sampler_arg_max(m->sampler, s->required, GW_MOST_REQUIRED) : -1;
     return gw_session_run(s, layers);
 }
 
-int gw_rehearse(gw_model *m, int streams, uint32_t quarter) {
+int gw_rehearse(gw_model *m, int sequential, uint32_t quarter) {
     int bad = not_ready(m);
     if (bad) return bad;
-    gw_session_rehearse(&m->session, streams, quarter);
+    gw_session_autotune(&m->session, sequential, quarter);
     return quarter < 4 ? 0 : prove_kernels(m); /* by code that the engine has optimised by now */
 }
 
@@ -394,7 +394,7 @@ int gw_look_lens(gw_model *m, int row) {
 }
 
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }
-void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
+void gw_want_top(gw_model *m, int on) { gw_session_want_argmax(&m->session, on); }
 
 int gw_match_want(gw_model *m, gw_matcher *x) {
     int bad = not_ready(m);
@@ -458,10 +458,10 @@ static void mask_logits(float *logits, uint32_t n, const uint32_t *mask, uint32_
 }
 
 int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
-    int32_t changed[GW_MOST_EXACT];
+    int32_t changed[GW_MOST_REQUIRED];
     int bad = no_sampler(m);
     if (bad) return bad;
-    if (!masked && gw_sampler_arg_max(m->sampler, changed, GW_MOST_EXACT) >= 0) {
+    if (!masked && gw_sampler_arg_max(m->sampler, changed, GW_MOST_REQUIRED) >= 0) {
         int32_t id = gw_sampler_draw(m->sampler, logits);
         int how = id < 0 ? 0 : gw_matcher_allows(x, id);
         if (how) return how < 0 ? how : id;
@@ -519,7 +519,7 @@ FORWARD(int, gw_match_joins, (gw_model *m, gw_matcher *x, size_t forced, const c
 FORWARD_IF(not_ready, gw_sync, (gw_model *m, const int32_t *ids, uint32_t n), gw_session_sync(&m->session, ids, n))
 FORWARD_IF(not_ready, gw_append, (gw_model *m, int32_t id), gw_session_append(&m->session, id))
 FORWARD_IF(not_ready, gw_pack, (gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling),
-           gw_session_pack(&m->session, ids, lengths, texts, pooling))
+           gw_session_sync_texts(&m->session, ids, lengths, texts, pooling))
 FORWARD(const float *, gw_vector, (const gw_model *m, uint32_t text), gw_row(m->session.vectors.rows, (int)text))
 FORWARD(uint32_t, gw_logit_rows, (const gw_model *m), m->session.logit_rows)
 FORWARD(uint32_t, gw_logit_first, (const gw_model *m), m->session.logit_first)

@@ -75,8 +75,8 @@ void gw_load_limit(gw_model *m, double bytes);
  *                     M, no weight changes by more than M / 254 + M / 2048, half a step and the rounding of its
  *                     scale to f16 (M >= 0.0078; below, M / 254 + 3.8e-6).
  *   "output"          "auto" "whole" "planes": how an output matrix of Q8_0 lies; planes: in two of 4 bits, of which
- *                     greedy decoding reads one and little of the other (gw_want_top), 8 bytes a row more. auto: planes
- *                     from 2^22 weights on. It changes no result. For tests.
+ *                     greedy decoding reads one and little of the other (gw_want_top), 8 bytes a row more.
+ *                     auto: planes from 2^22 weights on. It changes no result. For tests.
  *   "kvType"          "auto" "f32" "i16" "q8_0": how the cache holds keys and values of all layers; i16: integers of
  *                     16 bits, and a scale for each head; q8_0: bytes, and a scale for each 32 of a head. auto: f32
  *                     where the layers' weights are floats; else i16 in global layers, f32 in those with a window.

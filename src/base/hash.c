@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-enum { LANES = 4, TURN = 31 };
+enum { LANES = 4, ROTATION = 31 };
 static const uint64_t odd = 0x9e3779b185ebca87u, other = 0xc2b2ae3d27d4eb4fu; /* xxHash's first primes */
 
-static inline uint64_t turn(uint64_t x, int n) { return x << n | x >> (64 - n); }
-static inline uint64_t take(uint64_t lane, uint64_t word) { return turn(lane ^ word, TURN) * odd; }
+static inline uint64_t rotate(uint64_t x, int n) { return x << n | x >> (64 - n); }
+static inline uint64_t take(uint64_t lane, uint64_t word) { return rotate(lane ^ word, ROTATION) * odd; }
 
 uint64_t gw_hash(uint64_t seed, const void *bytes, size_t n) {
     const uint8_t *p = bytes, *end = p + n;

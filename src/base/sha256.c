@@ -31,7 +31,7 @@ static const uint32_t initial[8] = {
     0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 };
 
-static inline uint32_t turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static inline uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 static inline uint32_t load_big(const uint8_t *p) {
     uint32_t x;
@@ -42,16 +42,16 @@ static inline uint32_t load_big(const uint8_t *p) {
 /* Word t of the schedule, in its place of the ring. */
 static inline uint32_t next_word(uint32_t *w, int t) {
     uint32_t a = w[(t + 1) & 15], b = w[(t + 14) & 15];
-    uint32_t s0 = turn(a, 7) ^ turn(a, 18) ^ a >> 3, s1 = turn(b, 17) ^ turn(b, 19) ^ b >> 10;
+    uint32_t s0 = rotate(a, 7) ^ rotate(a, 18) ^ a >> 3, s1 = rotate(b, 17) ^ rotate(b, 19) ^ b >> 10;
     return w[t & 15] += s0 + s1 + w[(t + 9) & 15];
 }
 
 /* One round; the caller turns the eight letters round instead of moving them. */
-#define ROUND(a, b, c, d, e, f, g, h, word, k)                                                       \
-    do {                                                                                             \
-        uint32_t t1 = h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + (g ^ (e & (f ^ g))) + k + word; \
-        d += t1;                                                                                     \
-        h = t1 + (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) | (c & (a | b)));               \
+#define ROUND(a, b, c, d, e, f, g, h, word, k)                                                             \
+    do {                                                                                                   \
+        uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + k + word; \
+        d += t1;                                                                                           \
+        h = t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));               \
     } while (0)
 #define ROUNDS(word, t)                                   \
     ROUND(a, b, c, d, e, f, g, h, word(t), K[t]);         \

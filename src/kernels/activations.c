@@ -58,8 +58,8 @@ INLINE void store(int16_t *q, const v128_t *v) {
     for (int i = 0; i < 4; i++) wasm_v128_store(q + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
 }
 
-DEFINE(gw_simd_narrow, GW_NARROW_TOP, 8, store)
-DEFINE(gw_simd_wide, GW_WIDE_TOP, 16, store)
+DEFINE(gw_simd_quantise_int8, GW_INT8_TOP, 8, store)
+DEFINE(gw_simd_quantise_int15, GW_INT15_TOP, 16, store)
 
 #else
 
@@ -78,8 +78,8 @@ INLINE void store_planes(int16_t *q, v128_t *low) {
     store((int8_t *)q + GW_BLOCK, low);
 }
 
-DEFINE(gw_relaxed_narrow, GW_NARROW_TOP, 8, store)
-DEFINE(gw_relaxed_wide, GW_WIDE_TOP, 16, store_planes)
+DEFINE(gw_relaxed_quantise_int8, GW_INT8_TOP, 8, store)
+DEFINE(gw_relaxed_quantise_int15, GW_INT15_TOP, 16, store_planes)
 
 #endif
 

@@ -5,7 +5,7 @@
 
 #ifdef GW_HAVE_SIMD
 
-enum { TILE = 4, PAIR = 2, STREAMS = 4 }; /* rows of activations, panels of a tile; panels at once */
+enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 }; /* rows of activations, panels of a tile; panels at once */
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
@@ -27,9 +27,9 @@ INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t s
 }
 
 /* Multiplies n panels, `stride` bytes apart; their results are `step` apart. */
-INLINE void float_streams(const weights *f, const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y,
-                          size_t step) {
-    v128_t sum[STREAMS];
+INLINE void floats_interleaved(const weights *f, const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y,
+                               size_t step) {
+    v128_t sum[INTERLEAVED];
     size_t i = 0, column = f->item * GW_PANEL;
     for (int s = 0; s < n; s++) sum[s] = wasm_f32x4_splat(0);
     for (; i + 2 <= a->k; i += 2, w += 2 * column) {
@@ -42,10 +42,10 @@ INLINE void float_streams(const weights *f, const uint8_t *w, size_t stride, int
 
 INLINE void float_row(const weights *f, const uint8_t *w, int panels, const gw_acts *a, float *y) {
     size_t panel = GW_PANEL * a->k * f->item;
-    int each = panels / STREAMS, p = each * STREAMS;
+    int each = panels / INTERLEAVED, p = each * INTERLEAVED;
     for (int i = 0; i < each; i++)
-        float_streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
-    for (; p < panels; p++) float_streams(f, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
+        floats_interleaved(f, w + i * panel, each * panel, INTERLEAVED, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+    for (; p < panels; p++) floats_interleaved(f, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
 }
 
 /* Returns whether every |x| can be multiplied by 2^112 without overflow. */

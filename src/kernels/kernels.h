@@ -19,8 +19,8 @@
  *                    value = scale * byte
  *   all others       see file/formats.h
  *
- * Activations are quantised once per row, in blocks of 32. Narrow (int8): scale = largest magnitude / 127. Wide
- * (int15): scale = largest magnitude / 8192; q = 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. With planes that
+ * Activations are quantised once per row, in blocks of 32. int8: scale = largest magnitude / 127; int15:
+ * scale = largest magnitude / 8192; q = 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. With planes that
  * small, pairs of products with bytes of 8 bits fit 16 bits (2 * 64 * 255), in which engines without a better
  * instruction add them. Products of a block are summed exactly in integers, then, block after block, in float32:
  *   y[row] += (float)sum * (weight scale * activation scale)
@@ -45,19 +45,19 @@ enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 }; /* of attention, see below *
 #define GW_HAVE_RELAXED 1
 #endif
 
-/* Narrow activations are stored as int8 if the build multiplies bytes, else as int16. */
+/* int8 activations are stored as int8_t if the build multiplies bytes, else as int16_t. */
 #if defined(GW_HAVE_RELAXED)
-typedef int8_t gw_narrow;
+typedef int8_t gw_int8;
 #else
-typedef int16_t gw_narrow;
+typedef int16_t gw_int8;
 #endif
 
 /* int16 activations are stored in the order 0 2 1 3 within each four columns: a 16-bit lane of a weight vector holds
  * columns 0 and 1 (or 2 and 3) of one row as low and high byte, so masking and shifting lanes yields columns (0, 2) and
  * (1, 3). int8 ones keep their order. */
-#define GW_WIDE_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
+#define GW_INT16_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
 
-enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 }; /* the largest magnitude of a block */
+enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* the largest magnitude of a block */
 
 #define GW_TINY 1e-30f /* a block whose largest magnitude is below this counts as zero */
 
@@ -69,13 +69,13 @@ typedef struct {
     size_t k, stride;
     const float *x;
     size_t ldx;              /* [n][ldx] */
-    gw_narrow *q8;           /* [k / 32][stride][32], -127..127 */
+    gw_int8 *q8;             /* [k / 32][stride][32], -127..127 */
     float *s8;               /* [k / 32][stride] */
     int32_t *sum8, *half8;   /* [k / 32][stride], sums of q8 over a block and over its first 16 */
     int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
     float *s16;              /* [k / 32][stride] */
     int32_t *sum16, *half16; /* [k / 32][stride] */
-    int streams;             /* n = 1: read one panel, or few, at a time if 1; else the kernel chooses */
+    int sequential;          /* n = 1: 1: read the panels one after the other; 0: interleave them as the kernel likes */
 } gw_acts;
 
 static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
@@ -120,11 +120,11 @@ typedef void gw_cap_kernel(float *x, int n, float cap);
  * multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
-/* The two-stage output head (model/top.c): Q8_0 in two planes, quant + 128 = 16 n + l. The high plane has the layout of
- * Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block.
- * y[4 * panels) = the high plane times one row of narrow activations, each quant taken as 16 n - 120. */
+/* The two-stage output head (model/argmax.c): Q8_0 in two planes, quant + 128 = 16 n + l. The high plane has the layout
+ * of Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block.
+ * y[4 * panels) = the high plane times one row of int8 activations, each quant taken as 16 n - 120. */
 typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y);
-/* Both planes times wide activations: the same bits as matmul_q8_wide with the same quants. */
+/* Both planes times int15 activations: the same bits as matmul_q8_int15 with the same quants. */
 typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
                               size_t ldy);
 /* The same for one row of activations and n listed panels: y[4 * panel[i] ..) for i < n. */
@@ -134,14 +134,14 @@ typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint3
 enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* of a block in a panel */
 
 /* Column c of a block of q8 or q16 in the build's layout. */
-static inline int32_t gw_narrow_at(const gw_narrow *block, size_t c) {
-    return block[sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c)];
+static inline int32_t gw_int8_at(const gw_int8 *block, size_t c) {
+    return block[sizeof(gw_int8) == 1 ? c : GW_INT16_ORDER(c)];
 }
-static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
+static inline int32_t gw_int15_at(const int16_t *block, size_t c) {
 #if defined(GW_HAVE_RELAXED)
     return 128 * ((const int8_t *)block)[c] + ((const int8_t *)block)[GW_BLOCK + c];
 #else
-    return block[GW_WIDE_ORDER(c)];
+    return block[GW_INT16_ORDER(c)];
 #endif
 }
 
@@ -162,17 +162,17 @@ static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
     X(gw_round_kernel, round_f16)    \
     X(gw_round_kernel, round_bf16)
 
-/* Kernels for quantised activations: these, and GW_FORMAT_KERNELS for each format (Q8_0: wide only, except in ref.c).
+/* Kernels for quantised activations: these, and GW_FORMAT_KERNELS for each format (Q8_0: int15 only, except in ref.c).
  */
-#define GW_INT_KERNELS(X)             \
-    X(gw_high_kernel, planes_high)    \
-    X(gw_planes_kernel, planes_whole) \
-    X(gw_some_kernel, planes_some)    \
-    X(gw_quantise_kernel, narrow)     \
-    X(gw_quantise_kernel, wide)
+#define GW_INT_KERNELS(X)                \
+    X(gw_high_kernel, planes_high)       \
+    X(gw_planes_kernel, planes_whole)    \
+    X(gw_some_kernel, planes_some)       \
+    X(gw_quantise_kernel, quantise_int8) \
+    X(gw_quantise_kernel, quantise_int15)
 #define GW_FORMAT_KERNELS(NAME, name, ...)       \
     GW_KERNEL_X(gw_matmul_kernel, matmul_##name) \
-    GW_KERNEL_X(gw_matmul_kernel, matmul_##name##_wide)
+    GW_KERNEL_X(gw_matmul_kernel, matmul_##name##_int15)
 
 #define GW_KERNEL_X(type, name) type gw_ref_##name;
 GW_FLOAT_KERNELS(GW_KERNEL_X)

@@ -4,12 +4,12 @@
 
 #include "kernels/simd.h"
 
-enum { STREAMS = 4, TILE = 4 }; /* panels walked at once; rows of activations at once */
+enum { INTERLEAVED = 4, TILE = 4 }; /* panels walked at once; rows of activations at once */
 
 /* Panels that are read side by side, and where their results go. */
 typedef struct {
-    const uint8_t *high[STREAMS], *low[STREAMS];
-    float *y[STREAMS];
+    const uint8_t *high[INTERLEAVED], *low[INTERLEAVED];
+    float *y[INTERLEAVED];
 } walk;
 
 typedef void walker(const walk *w, const gw_acts *a);
@@ -18,14 +18,14 @@ typedef void walker(const walk *w, const gw_acts *a);
 OUTLINE void walk_both(const walk *to, const gw_acts *a);
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy);
 
-/* Walks n panels, STREAMS at a time: those listed, or all, far apart. The last ones are walked more than once. */
+/* Walks n panels, INTERLEAVED at a time: those listed, or all, far apart. The last ones are walked more than once. */
 OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,
                        const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;
-    int steps = (n + STREAMS - 1) / STREAMS;
+    int steps = (n + INTERLEAVED - 1) / INTERLEAVED;
     for (int i = 0; i < steps; i++) {
         walk w;
-        for (int s = 0; s < STREAMS; s++) {
+        for (int s = 0; s < INTERLEAVED; s++) {
             int at = (int)gw_min(i + s * steps, n - 1);
             size_t p = panel ? panel[at] : (size_t)at;
             w.high[s] = high + p * blocks * GW_HIGH_BYTES;

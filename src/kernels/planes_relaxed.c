@@ -8,32 +8,34 @@
 #include "kernels/planes.h"
 #include "kernels/relaxed.h"
 
-INLINE v128_t first_of(v128_t nibbles, const gw_masks *m) { return wasm_v128_and(nibbles, m->low); }
-INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) { return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), m->low); }
+INLINE v128_t first_of(v128_t nibbles, const gw_nibble_masks *m) { return wasm_v128_and(nibbles, m->low); }
+INLINE v128_t second_of(v128_t nibbles, const gw_nibble_masks *m) {
+    return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), m->low);
+}
 
 /* --- the high plane --- */
 
-INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
+INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m, bool pairs) {
     v128_t minus = wasm_i32x4_mul(SPLAT(sum), wasm_i32x4_splat(-120));
     return wasm_i32x4_add(wasm_i32x4_shl(nibble_dot(high + 8, q, wasm_i32x4_splat(0), m, pairs), 4), minus);
 }
 
 INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
     const walk own = *to, *w = &own; /* a copy: what is stored cannot change it */
-    const gw_masks m = masks();
+    const gw_nibble_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
-    v128_t total[STREAMS];
-    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    v128_t total[INTERLEAVED];
+    for (int s = 0; s < INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < blocks; b++) {
         UNROLL
-        for (int s = 0; s < STREAMS; s++) {
+        for (int s = 0; s < INTERLEAVED; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES;
             v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m, pairs);
             total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s8 + b));
         }
     }
-    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+    for (int s = 0; s < INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
 OUTLINE void high_by_dots(const walk *w, const gw_acts *a) { walk_high(w, a, false); }
@@ -63,7 +65,7 @@ INLINE v128_t joined(sums s, const int32_t *sum) {
 
 /* Multiplies one block of a panel by one row of activations, whose upper plane is at q and lower one behind it. */
 INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
-                        const gw_masks *m) {
+                        const gw_nibble_masks *m) {
     sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
     KEEP_LOOP
     for (int g = 0; g < 4; g++, q += 4) {
@@ -76,7 +78,7 @@ INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
 
 /* The same where the engine takes 8 bits: half the products, of quants that count from 128. */
 INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
-                        const gw_masks *m) {
+                        const gw_nibble_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
     v128_t low16 = wasm_v128_load(q + 48), up = wasm_i32x4_splat(0), down = up;
 #define GROUP(g)                                                                                      \
@@ -94,7 +96,8 @@ INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
 }
 
 /* Adds block b of stream s to its total. eight: the engine takes 8 bits. */
-INLINE v128_t add_both(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_masks *m, bool eight) {
+INLINE v128_t add_both(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_nibble_masks *m,
+                       bool eight) {
     const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
     size_t at = b * a->stride;
     const int8_t *q = (const int8_t *)a->q16 + 2 * at * GW_BLOCK;
@@ -104,27 +107,27 @@ INLINE v128_t add_both(v128_t total, const walk *w, int s, size_t b, const gw_ac
 
 OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     const walk own = *to, *w = &own;
-    const gw_masks m = masks();
+    const gw_nibble_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
     bool eight = takes(64) == UNSIGNED;
-    v128_t total[STREAMS];
-    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    v128_t total[INTERLEAVED];
+    for (int s = 0; s < INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < blocks && eight; b++) {
         UNROLL
-        for (int s = 0; s < STREAMS; s++) total[s] = add_both(total[s], w, s, b, a, &m, true);
+        for (int s = 0; s < INTERLEAVED; s++) total[s] = add_both(total[s], w, s, b, a, &m, true);
     }
     KEEP_LOOP
     for (size_t b = 0; b < blocks && !eight; b++) {
         KEEP_LOOP
-        for (int s = 0; s < STREAMS; s++) total[s] = add_both(total[s], w, s, b, a, &m, false);
+        for (int s = 0; s < INTERLEAVED; s++) total[s] = add_both(total[s], w, s, b, a, &m, false);
     }
-    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+    for (int s = 0; s < INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
-    const gw_masks m = masks();
+    const gw_nibble_masks m = masks();
     v128_t total[TILE];
     for (int i = 0; i < TILE; i++) total[i] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < blocks; b++, high += GW_HIGH_BYTES, low += GW_LOW_BYTES) {

@@ -18,19 +18,19 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
 OUTLINE void walk_high(const walk *to, const gw_acts *a) {
     const walk own = *to, *w = &own; /* a copy: what is stored cannot change it */
     size_t blocks = a->k / GW_BLOCK;
-    v128_t total[STREAMS];
-    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    v128_t total[INTERLEAVED];
+    for (int s = 0; s < INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < blocks; b++) {
         size_t at = b * a->stride;
         v128_t offset = wasm_i32x4_mul(SPLAT(a->sum8 + at), wasm_i32x4_splat(-120));
         UNROLL
-        for (int s = 0; s < STREAMS; s++) {
+        for (int s = 0; s < INTERLEAVED; s++) {
             const uint8_t *block = w->high[s] + b * GW_HIGH_BYTES;
             v128_t dot = wasm_i32x4_add(nibble_dot(block + 8, a->q8 + at * GW_BLOCK), offset);
             total[s] = add_scaled(total[s], dot, f16x4(block), SPLAT(a->s8 + at));
         }
     }
-    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+    for (int s = 0; s < INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
 void gw_simd_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
@@ -61,19 +61,19 @@ INLINE v128_t join_dot(const uint8_t *high, const uint8_t *low, const int16_t *q
 OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     const walk own = *to, *w = &own;
     size_t blocks = a->k / GW_BLOCK;
-    v128_t total[STREAMS];
-    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    v128_t total[INTERLEAVED];
+    for (int s = 0; s < INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < blocks; b++) {
         size_t at = b * a->stride;
         v128_t offset = wasm_i32x4_shl(SPLAT(a->sum16 + at), 7);
         UNROLL
-        for (int s = 0; s < STREAMS; s++) {
+        for (int s = 0; s < INTERLEAVED; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
             v128_t dot = wasm_i32x4_sub(join_dot(high + 8, low, a->q16 + at * GW_BLOCK), offset);
             total[s] = add_scaled(total[s], dot, f16x4(high), SPLAT(a->s16 + at));
         }
     }
-    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+    for (int s = 0; s < INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {

@@ -25,7 +25,7 @@ enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 /* A batch, quantised by the reference or by the build, and its memory. */
 typedef struct {
     gw_acts acts;
-    gw_narrow q8[BLOCKS * GW_BLOCK];
+    gw_int8 q8[BLOCKS * GW_BLOCK];
     int16_t q16[BLOCKS * GW_BLOCK];
     float scale[2][BLOCKS];
     int32_t sum[4][BLOCKS];
@@ -62,7 +62,7 @@ static void choose_rows(trial *t, size_t k) {
     for (size_t i = OTHER_ROWS * k; i < ROWS * k; i++) t->x[i] = t->x[i % (OTHER_ROWS * k)] * times[i / k];
 }
 
-static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kernel *narrow, gw_quantise_kernel *wide) {
+static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kernel *int8, gw_quantise_kernel *int15) {
     s->acts = (gw_acts){ .n = n,
                          .k = k,
                          .stride = gw_acts_stride(n),
@@ -77,8 +77,8 @@ static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kerne
                          .sum16 = s->sum[2],
                          .half16 = s->sum[3] };
     for (int i = 0; i < n; i++) {
-        narrow(&s->acts, i, 0, k);
-        wide(&s->acts, i, 0, k);
+        int8(&s->acts, i, 0, k);
+        int15(&s->acts, i, 0, k);
     }
 }
 
@@ -87,9 +87,9 @@ static void take_rows(trial *t, size_t k) {
     if (t->k == k) return;
     t->k = k;
     choose_rows(t, k);
-    quantise(&t->plain, t->x, OTHER_ROWS, k, gw_ref_narrow, gw_ref_wide);
-    quantise(&t->own, t->x, ROWS, k, GW_KERNEL_INT(narrow), GW_KERNEL_INT(wide));
-    quantise(&t->one, t->x, 1, k, GW_KERNEL_INT(narrow), GW_KERNEL_INT(wide));
+    quantise(&t->plain, t->x, OTHER_ROWS, k, gw_ref_quantise_int8, gw_ref_quantise_int15);
+    quantise(&t->own, t->x, ROWS, k, GW_KERNEL_INT(quantise_int8), GW_KERNEL_INT(quantise_int15));
+    quantise(&t->one, t->x, 1, k, GW_KERNEL_INT(quantise_int8), GW_KERNEL_INT(quantise_int15));
 }
 
 static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b, n * sizeof *a); }
@@ -97,19 +97,19 @@ static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b
 /* --- products --- */
 
 #define FLOAT(NAME, name) { GW_##NAME, { gw_ref_matmul_##name }, { GW_KERNEL(matmul_##name) } },
-#define FORMAT(NAME, name, ...)                              \
-    { GW_##NAME,                                             \
-      { gw_ref_matmul_##name, gw_ref_matmul_##name##_wide }, \
-      { GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_wide) } },
+#define FORMAT(NAME, name, ...)                               \
+    { GW_##NAME,                                              \
+      { gw_ref_matmul_##name, gw_ref_matmul_##name##_int15 }, \
+      { GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15) } },
 
 static const struct product {
     int type;
-    gw_matmul_kernel *plain[2], *own[2]; /* for narrow and wide activations; NULL: the first one for both */
+    gw_matmul_kernel *plain[2], *own[2]; /* for int8 and int15 activations; NULL: the first one for both */
 } products[] = {
     /* clang-format off */
     FLOAT(F32, f32) FLOAT(F16, f16) FLOAT(BF16, bf16)
     FORMAT(Q4_0, q4)
-    { GW_Q8_0, { gw_ref_matmul_q8_wide }, { GW_KERNEL_INT(matmul_q8_wide) } },
+    { GW_Q8_0, { gw_ref_matmul_q8_int15 }, { GW_KERNEL_INT(matmul_q8_int15) } },
     GW_FORMATS(FORMAT)
     /* clang-format on */
 };
@@ -177,23 +177,23 @@ static bool kernel_holds(trial *t, gw_matmul_kernel *own) {
         own(t->w, FEW, &several, t->got, FEW * GW_PANEL);
         if (!same_products(t, (size_t)batches[i], FEW)) return false;
     }
-    for (t->one.acts.streams = 0; t->one.acts.streams < 2; t->one.acts.streams++) {
+    for (t->one.acts.sequential = 0; t->one.acts.sequential < 2; t->one.acts.sequential++) {
         own(t->w, PANELS, &t->one.acts, t->got, 0);
         if (!same_products(t, 1, PANELS)) return false;
     }
     return true;
 }
 
-/* needed: for narrow activations, and for wide ones. */
+/* needed: for int8 activations, and for int15 ones. */
 static bool product_holds(trial *t, const struct product *p, const bool *needed) {
     const gw_type *type = gw_type_of((uint32_t)p->type);
     size_t k = gw_max(2 * GW_BLOCK, type->items);
     take_rows(t, k);
     choose_panels(t, type, k);
-    for (int wide = 0; wide < 2; wide++) {
-        if (!needed[wide]) continue;
-        p->plain[wide](t->w, 1, &t->plain.acts, t->want, LD);
-        if (!kernel_holds(t, p->own[wide])) return false;
+    for (int int15 = 0; int15 < 2; int15++) {
+        if (!needed[int15]) continue;
+        p->plain[int15](t->w, 1, &t->plain.acts, t->want, LD);
+        if (!kernel_holds(t, p->own[int15])) return false;
     }
     return true;
 }
@@ -320,9 +320,9 @@ static culprit find_wrong(const gw_kernel_list *list) {
     trial t = { .seed = 1 };
     for (int i = 0; i < PRODUCTS; i++) {
         const struct product *p = &products[i];
-        bool narrow = list->narrow >> p->type & 1, wide = list->wide >> p->type & 1;
-        const bool needed[] = { p->plain[1] ? narrow : narrow || wide, p->plain[1] && wide };
-        if ((narrow || wide) && !product_holds(&t, p, needed))
+        bool int8 = list->int8 >> p->type & 1, int15 = list->int15 >> p->type & 1;
+        const bool needed[] = { p->plain[1] ? int8 : int8 || int15, p->plain[1] && int15 };
+        if ((int8 || int15) && !product_holds(&t, p, needed))
             return (culprit){ "products with ", gw_type_name((uint32_t)p->type) };
     }
     if (list->planes && !planes_hold(&t)) return (culprit){ "products with ", "Q8_0 in two planes" };

@@ -14,8 +14,8 @@ int gw_prove_instructions(gw_error *e);
 
 /* The kernels that a model needs, as bits 1 << n. */
 typedef struct {
-    uint32_t narrow;  /* GGML types of matrices that meet narrow activations (kernels.h) */
-    uint32_t wide;    /* the same for wide ones */
+    uint32_t int8;    /* GGML types of matrices that meet int8 activations (kernels.h) */
+    uint32_t int15;   /* the same for int15 ones */
     uint32_t rounded; /* GGML types of floats that are rounded to Q8_0 */
     uint32_t caches;  /* GW_PROVE_…, of keys and values */
     bool planes;      /* a two-stage output head */

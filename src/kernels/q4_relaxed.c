@@ -7,13 +7,13 @@
 
 #include "kernels/quants_relaxed.h"
 
-enum { STREAMS = 8, TOGETHER = 2 }; /* panels walked at once; rows that share a panel's bytes */
+enum { INTERLEAVED = 8, TOGETHER = 2 }; /* panels walked at once; rows that share a panel's bytes */
 
 /* -8 * sum of the activations: accumulators begin there, so that nibbles count from -8. */
 INLINE v128_t start_of(const int32_t *sum) { return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3)); }
 
 /* Multiplies one block by 32 activations. */
-INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
+INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m, bool pairs) {
     v128_t start = pairs ? wasm_i32x4_splat(0) : start_of(sum), dot = nibble_dot(block + 8, q, start, m, pairs);
     return pairs ? wasm_i32x4_add(dot, start_of(sum)) : dot;
 }
@@ -26,30 +26,31 @@ typedef struct {
 } place;
 
 /* Adds one block of row i of the activations to the total. */
-INLINE v128_t add_block(v128_t total, const uint8_t *block, const place *x, int i, const gw_masks *m, bool pairs) {
+INLINE v128_t add_block(v128_t total, const uint8_t *block, const place *x, int i, const gw_nibble_masks *m,
+                        bool pairs) {
     v128_t dot = dots(block, x->q + i * GW_BLOCK, x->sum + i, m, pairs);
     return add_scaled(total, dot, scales_from(block, m), SPLAT(x->scale + i));
 }
 
-/* Multiplies STREAMS panels by one row of activations. */
-INLINE void streams(const walk *s, const gw_acts *a, gw_masks m, bool pairs) {
+/* Multiplies INTERLEAVED panels by one row of activations. */
+INLINE void interleaved(const walk *s, const gw_acts *a, gw_nibble_masks m, bool pairs) {
     const uint8_t *w = s->w;
     size_t blocks = a->k / GW_BLOCK;
     place x = { a->q8, a->s8, a->sum8 };
-    v128_t total[STREAMS];
+    v128_t total[INTERLEAVED];
     UNROLL
-    for (int i = 0; i < STREAMS; i++) total[i] = wasm_f32x4_splat(0);
+    for (int i = 0; i < INTERLEAVED; i++) total[i] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, x.q += GW_BLOCK, x.scale++, x.sum++) {
         UNROLL
-        for (int i = 0; i < STREAMS; i++) total[i] = add_block(total[i], w + i * s->stride, &x, 0, &m, pairs);
+        for (int i = 0; i < INTERLEAVED; i++) total[i] = add_block(total[i], w + i * s->stride, &x, 0, &m, pairs);
     }
     UNROLL
-    for (int i = 0; i < STREAMS; i++) wasm_v128_store(s->y + i * s->step, total[i]);
+    for (int i = 0; i < INTERLEAVED; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
 /* Multiplies one panel, which is read once, by `rows` rows of activations from row t on. */
-INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_masks m, bool pairs) {
+INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_masks m, bool pairs) {
     const uint8_t *w = j->w;
     size_t blocks = a->k / GW_BLOCK, stride = a->stride;
     place x = { a->q8 + t * GW_BLOCK, a->s8 + t, a->sum8 + t };
@@ -69,13 +70,13 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_masks m
 /* Multiplies one row by several panels at once; of several rows as many as fit in tiles, the others panel by panel: it
  * stays in a cache for them. */
 INLINE void product(const job *j, const gw_acts *a, bool pairs) {
-    int each = a->n > 1 || a->streams == 1 ? 0 : j->panels / STREAMS, tiled = gw_in_tiles(a->n, false);
-    gw_masks m = masks();
+    int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED, tiled = gw_in_tiles(a->n, false);
+    gw_nibble_masks m = masks();
     for (int i = 0; i < each; i++) {
-        const walk to = walk_of(j, i, each, STREAMS);
-        streams(&to, a, m, pairs);
+        const walk to = walk_of(j, i, each, INTERLEAVED);
+        interleaved(&to, a, m, pairs);
     }
-    for (int p = each * STREAMS; p < j->panels; p += PAIR) {
+    for (int p = each * INTERLEAVED; p < j->panels; p += PAIR) {
         const job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p)), copy = two;
         gw_relaxed_rows_q4(&copy, tiled, false);
         KEEP_LOOP

@@ -333,27 +333,27 @@ enum { TILE = 4, PAIR = 2 }; /* rows of activations, panels of a tile (tiles.h) 
 
 /* A batch's activations of one precision, see gw_acts. */
 typedef struct {
-    const gw_narrow *q; /* [blocks][stride][planes][32] */
+    const gw_int8 *q; /* [blocks][stride][planes][32] */
     const float *scale;
     const int32_t *sum, *half;
     size_t blocks, stride;
-    int n, streams, planes;
+    int n, sequential, planes;
 #ifdef GW_HAVE_RELAXED
     const int16_t *joined; /* for gw_relaxed_rows_16: blocks `from` … as int16; else NULL and 0 */
     size_t from;
 #endif
 } acts;
 
-/* The activations of 8 bits (narrow) or 16 bits (wide) of a batch. */
-#define ACTS(a, bits)                             \
-    (acts){ .q = (const gw_narrow *)(a)->q##bits, \
-            .scale = (a)->s##bits,                \
-            .sum = (a)->sum##bits,                \
-            .n = (a)->n,                          \
-            .half = (a)->half##bits,              \
-            .blocks = (a)->k / GW_BLOCK,          \
-            .stride = (a)->stride,                \
-            .streams = (a)->streams,              \
+/* The int8 or int15 activations of a batch. */
+#define ACTS(a, bits)                           \
+    (acts){ .q = (const gw_int8 *)(a)->q##bits, \
+            .scale = (a)->s##bits,              \
+            .sum = (a)->sum##bits,              \
+            .n = (a)->n,                        \
+            .half = (a)->half##bits,            \
+            .blocks = (a)->k / GW_BLOCK,        \
+            .stride = (a)->stride,              \
+            .sequential = (a)->sequential,      \
             .planes = bits / 8 }
 
 /* One product: y[t][0 .. 4 * panels) = panels * row t. Panels are `panel` bytes apart. */

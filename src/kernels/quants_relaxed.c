@@ -8,7 +8,7 @@
 
 #include "kernels/quants_relaxed.h"
 
-enum { STREAMS = 4 };
+enum { INTERLEAVED = 4 };
 
 /* One way to multiply one format; all but with_sign are compile-time constants. */
 typedef struct {
@@ -105,7 +105,7 @@ INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const
 }
 
 /* Multiplies n panels by the first row of a. each: a->stride, a constant where it is 1. */
-INLINE void streams(const product *m, const walk *to, const acts *a, size_t each) {
+INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t each) {
     const format *f = m->f;
     const walk own = *to, *s = &own;
     const constants k = constants_of(f, m->with_sign);
@@ -113,8 +113,8 @@ INLINE void streams(const product *m, const walk *to, const acts *a, size_t each
     const int8_t *q = a->q;
     const float *scale = a->scale;
     const int32_t *all = a->sum, *half = a->half;
-    v128_t total[STREAMS];
-    header first[STREAMS];
+    v128_t total[INTERLEAVED];
+    header first[INTERLEAVED];
     for (int i = 0; i < s->n; i++) total[i] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
@@ -125,7 +125,7 @@ INLINE void streams(const product *m, const walk *to, const acts *a, size_t each
             block_acts x = { .sum[0] = f->subs == 1 ? *all : *half };
             if (f->subs == 2) x.sum[1] = *all - x.sum[0], half += each;
             if (f->table && !m->whole) {
-                v128_t dot[STREAMS];
+                v128_t dot[INTERLEAVED];
                 int16_t wide[GW_BLOCK];
                 join(m->planes, q, wide);
                 table_dots(quants_of(f, w, j), s->stride, s->n, wide, x.sum[0], dot, &k.table);
@@ -158,7 +158,7 @@ INLINE void each_panel(const product *m, const job *j, int t) {
             acts row = *j->a;
             const walk to = { j->w + p * j->panel, 0, 1, j->y + i * j->ldy + p * GW_PANEL, 0 };
             row.q += i * m->planes * GW_BLOCK, row.scale += i, row.sum += i, row.half += i;
-            streams(m, &to, &row, j->a->stride);
+            interleaved(m, &to, &row, j->a->stride);
         }
     }
 }
@@ -167,22 +167,22 @@ INLINE void each_panel(const product *m, const job *j, int t) {
 INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     const format *f = m->f;
     const acts *a = j->a;
-    bool wide = m->planes == 2;
+    bool int15 = m->planes == 2;
     bool shared = f->table && !m->whole; /* activations that are joined once for all panels */
-    bool few = a->streams == 1 || m->run || (wide && f->bits != 8);
-    int each = a->n == 1 && (shared || !few) ? j->panels / STREAMS : 0, t = gw_in_tiles(a->n, wide), done = 0;
+    bool few = a->sequential || m->run || (int15 && f->bits != 8);
+    int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, t = gw_in_tiles(a->n, int15), done = 0;
     /* For several rows products of int16 are faster where DOT is slow: four instructions for sixteen products, where
      * DOT with two planes, or two tables, takes ten instead of five. */
-    if ((wide || f->table) && adds_pairs()) {
+    if ((int15 || f->table) && adds_pairs()) {
         const job all = *j;
         done = t = a->n - a->n % TILE;
         gw_relaxed_rows_16(several, &all, t);
     }
     for (int i = 0; i < each; i++) {
-        const walk to = walk_of(j, i, each, STREAMS);
-        streams(m, &to, a, 1);
+        const walk to = walk_of(j, i, each, INTERLEAVED);
+        interleaved(m, &to, a, 1);
     }
-    for (int p = each * STREAMS; p < j->panels; p += PAIR) {
+    for (int p = each * INTERLEAVED; p < j->panels; p += PAIR) {
         const job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p)), tiled = two;
         several(&tiled, t - done, !f->table && m->with_sign);
         each_panel(m, &two, t);
@@ -205,11 +205,11 @@ INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const j
         job j = job_of(&format_##name, w, panels, &a, y, ldy);                                                      \
         matmul(&format_##name, bits / 8, gw_relaxed_rows_##name, &j);                                               \
     }
-#define DEFINE_BOTH(NAME, name, ...) DEFINE(name, , 8) DEFINE(name, _wide, 16)
+#define DEFINE_BOTH(NAME, name, ...) DEFINE(name, , 8) DEFINE(name, _int15, 16)
 GW_FORMATS(DEFINE_BOTH)
-DEFINE(q4, _wide, 16)
+DEFINE(q4, _int15, 16)
 
-void gw_relaxed_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {
+void gw_relaxed_matmul_q8_int15(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {
     acts a = ACTS(all, 16);
     job j = job_of(&format_q8, w, panels, &a, y, ldy);
     bits_taken how = takes(64);

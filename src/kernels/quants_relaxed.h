@@ -41,8 +41,8 @@ INLINE void unpack_quants(const format *f, bool with_sign, const uint8_t *quants
 /* How many columns' pairs of products fit 16 bits in one sum; at most the columns of one scale. A column's pair is at
  * most 2 * 127 * 63 (int8 activations, 6 bits); in each plane of int15 ones, activations are at most 64. Powers of
  * two. */
-INLINE uint32_t run_of(const format *f, bool wide) {
-    int pair = 2 * (wide ? 64 : 127) * ((1 << f->bits) - 1);
+INLINE uint32_t run_of(const format *f, bool int15) {
+    int pair = 2 * (int15 ? 64 : 127) * ((1 << f->bits) - 1);
     uint32_t run = COLUMNS / f->subs;
     while ((int)run * pair > INT16_MAX) run /= 2;
     return run;
@@ -70,7 +70,7 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 enum { FEW = 8 }; /* rows that are too few for tiles */
 
 /* Returns how many of the n rows are processed in tiles. */
-INLINE int gw_in_tiles(int n, bool wide) { return n < FEW ? 0 : n - n % (wide ? TILE / 2 : TILE); }
+INLINE int gw_in_tiles(int n, bool int15) { return n < FEW ? 0 : n - n % (int15 ? TILE / 2 : TILE); }
 
 /* Multiplies at most PAIR panels by the first n rows of a job: whole tiles. with_sign: bytes of Q8_0 as they are. */
 typedef void gw_rows_kernel(const job *j, int n, bool with_sign);

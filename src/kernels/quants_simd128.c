@@ -8,7 +8,7 @@
 
 #include "kernels/tiles.h"
 
-enum { STREAMS = 4 }; /* panels walked at once */
+enum { INTERLEAVED = 4 }; /* panels walked at once */
 
 volatile bool gw_simd_no_swizzle;
 
@@ -67,11 +67,11 @@ INLINE block_acts acts_at(const format *f, const acts *a, size_t at) {
 }
 
 /* Multiplies n panels by the one row of activations. */
-INLINE void streams(const format *f, const walk *to, const acts *a) {
+INLINE void interleaved(const format *f, const walk *to, const acts *a) {
     const walk own = *to, *s = &own;
     const uint8_t *w = s->w;
-    v128_t total[STREAMS];
-    header first[STREAMS];
+    v128_t total[INTERLEAVED];
+    header first[INTERLEAVED];
     const scale_masks m = scale_masks_of();
     table_masks t = { 0 };
     if (f->table) t = table_masks_of();
@@ -84,7 +84,7 @@ INLINE void streams(const format *f, const walk *to, const acts *a) {
             const int16_t *q = a->q + (b + j) * GW_BLOCK;
             block_acts x = acts_at(f, a, b + j);
             if (f->table) {
-                v128_t all[STREAMS];
+                v128_t all[INTERLEAVED];
                 table_dots(quants_of(f, w, j), s->stride, s->n, q, a->sum[b + j], all, &t);
                 UNROLL
                 for (int i = 0; i < s->n; i++) total[i] = add_block(f, total[i], &all[i], first + i, j, &x, &m);
@@ -170,14 +170,14 @@ INLINE void rows(const format *f, const job *j, int first) {
 
 INLINE void matmul(const format *f, const job *j) {
     bool side_by_side = j->a->n == 1 && !(f->table && gw_simd_no_swizzle);
-    int each = side_by_side ? j->panels / STREAMS : 0;
+    int each = side_by_side ? j->panels / INTERLEAVED : 0;
     for (int i = 0; i < each; i++) {
-        const walk to = walk_of(j, i, each, STREAMS);
-        streams(f, &to, j->a);
+        const walk to = walk_of(j, i, each, INTERLEAVED);
+        interleaved(f, &to, j->a);
     }
     bool two = j->a->n == 2 && f->bits == 4 && !f->table;
     for (int p = 0; p < j->panels && two; p++) two_rows(f, j->w + p * j->panel, j->a, j->y + p * GW_PANEL, j->ldy);
-    if (!two) rows(f, j, each * STREAMS);
+    if (!two) rows(f, j, each * INTERLEAVED);
 }
 
 /* One function for both precisions, so that a module has the loops of each format once. */
@@ -191,7 +191,7 @@ INLINE void matmul(const format *f, const job *j) {
         const job j = job_of(&format_##name, w, panels, a, y, ldy);                                 \
         matmul(&format_##name, &j);                                                                 \
     }                                                                                               \
-    PRECISION(name, , 8) PRECISION(name, _wide, 16)
+    PRECISION(name, , 8) PRECISION(name, _int15, 16)
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )
 
@@ -207,8 +207,8 @@ INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
     return wasm_i32x4_add(even, odd);
 }
 
-INLINE void q8_streams(const walk *s, const gw_acts *a) {
-    v128_t total[STREAMS];
+INLINE void q8_interleaved(const walk *s, const gw_acts *a) {
+    v128_t total[INTERLEAVED];
     for (int i = 0; i < s->n; i++) total[i] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < a->k / GW_BLOCK; b++) {
         UNROLL
@@ -226,20 +226,20 @@ OUTLINE void q8_rows(const uint8_t *w, int panels, const gw_acts *a, float *y, s
     rows(&format_q8, &j, 0);
 }
 
-void gw_simd_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+void gw_simd_matmul_q8_int15(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
     const job j = { w, a->k / GW_BLOCK * GW_Q8_BYTES, panels, NULL, y, ldy };
-    int each = panels / STREAMS, p = each * STREAMS;
+    int each = panels / INTERLEAVED, p = each * INTERLEAVED;
     if (a->n > 1) {
         q8_rows(w, panels, a, y, ldy);
         return;
     }
     for (int i = 0; i < each; i++) {
-        const walk to = walk_of(&j, i, each, STREAMS);
-        q8_streams(&to, a);
+        const walk to = walk_of(&j, i, each, INTERLEAVED);
+        q8_interleaved(&to, a);
     }
     for (; p < panels; p++) {
         const walk to = walk_of(&j, p, 0, 1);
-        q8_streams(&to, a);
+        q8_interleaved(&to, a);
     }
 }
 

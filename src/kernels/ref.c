@@ -43,14 +43,14 @@ DEFINE_FLOAT(BF16, bf16)
 
 static size_t block_of(const gw_acts *a, int t, size_t column) { return column / GW_BLOCK * a->stride + t; }
 
-/* Activation `column` of row t. Wide ones lie in the same order in all builds here. */
-static int32_t act_at(const gw_acts *a, bool wide, int t, size_t column) {
+/* Activation `column` of row t. int15 ones lie in the same order in all builds here. */
+static int32_t act_at(const gw_acts *a, bool int15, int t, size_t column) {
     size_t at = block_of(a, t, column) * GW_BLOCK, c = column % GW_BLOCK;
-    return wide ? a->q16[at + GW_WIDE_ORDER(c)] : gw_narrow_at(a->q8 + at, c);
+    return int15 ? a->q16[at + GW_INT16_ORDER(c)] : gw_int8_at(a->q8 + at, c);
 }
 
-static float act_scale(const gw_acts *a, bool wide, int t, size_t column) {
-    return (wide ? a->s16 : a->s8)[block_of(a, t, column)];
+static float act_scale(const gw_acts *a, bool int15, int t, size_t column) {
+    return (int15 ? a->s16 : a->s8)[block_of(a, t, column)];
 }
 
 /* Proofs run these while a model loads: as separate functions, none runs so long that the engine stops to optimise
@@ -99,7 +99,7 @@ APART float group_dot(const gw_format *f, const open_row *row, const open_acts *
     return total;
 }
 
-static void matmul_format(const gw_format *f, bool wide, const uint8_t *w, int panels, const gw_acts *a, float *y,
+static void matmul_format(const gw_format *f, bool int15, const uint8_t *w, int panels, const gw_acts *a, float *y,
                           size_t ldy) {
     open_row row[GW_PANEL];
     open_acts x;
@@ -109,8 +109,8 @@ static void matmul_format(const gw_format *f, bool wide, const uint8_t *w, int p
             for (int r = 0; r < GW_PANEL; r++) open_group(f, w, r, &row[r]);
             for (int t = 0; t < a->n; t++) {
                 for (uint32_t c = 0; c < f->items; c++) {
-                    x.q[c] = act_at(a, wide, t, column + c);
-                    x.scale[c / GW_BLOCK] = act_scale(a, wide, t, column + c);
+                    x.q[c] = act_at(a, int15, t, column + c);
+                    x.scale[c / GW_BLOCK] = act_scale(a, int15, t, column + c);
                 }
                 for (int r = 0; r < GW_PANEL; r++) y[t * ldy + r] = group_dot(f, &row[r], &x, y[t * ldy + r]);
             }
@@ -118,12 +118,12 @@ static void matmul_format(const gw_format *f, bool wide, const uint8_t *w, int p
     }
 }
 
-#define DEFINE_FORMAT(NAME, name, ...)                                                                       \
-    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {        \
-        matmul_format(gw_format_of(GW_##NAME), false, w, panels, a, y, ldy);                                 \
-    }                                                                                                        \
-    void gw_ref_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
-        matmul_format(gw_format_of(GW_##NAME), true, w, panels, a, y, ldy);                                  \
+#define DEFINE_FORMAT(NAME, name, ...)                                                                        \
+    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {         \
+        matmul_format(gw_format_of(GW_##NAME), false, w, panels, a, y, ldy);                                  \
+    }                                                                                                         \
+    void gw_ref_matmul_##name##_int15(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
+        matmul_format(gw_format_of(GW_##NAME), true, w, panels, a, y, ldy);                                   \
     }
 GW_ALL_FORMATS(DEFINE_FORMAT)
 
@@ -134,7 +134,7 @@ static int nibble_at(const uint8_t *vectors, int r, int c) {
     return c < 16 ? byte & 15 : byte >> 4;
 }
 
-/* Row r of a panel by row t of the wide activations, or, without the low plane, of the narrow ones. */
+/* Row r of a panel by row t of the int15 activations, or, without the low plane, of the int8 ones. */
 static float planes_row(const uint8_t *high, const uint8_t *low, const gw_acts *a, int t, int r) {
     float total = 0;
     for (size_t column = 0; column < a->k; column += GW_BLOCK, high += GW_HIGH_BYTES) {
@@ -199,8 +199,8 @@ static void quantise(const float *x, float top, int16_t *q, float *scale, int32_
             for (int c = 0; c < GW_BLOCK; c++) a->q##bits[at * GW_BLOCK + (place)] = q[c];                   \
         }                                                                                                    \
     }
-DEFINE_QUANTISER(narrow, GW_NARROW_TOP, 8, sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))
-DEFINE_QUANTISER(wide, GW_WIDE_TOP, 16, GW_WIDE_ORDER(c))
+DEFINE_QUANTISER(quantise_int8, GW_INT8_TOP, 8, sizeof(gw_int8) == 1 ? c : GW_INT16_ORDER(c))
+DEFINE_QUANTISER(quantise_int15, GW_INT15_TOP, 16, GW_INT16_ORDER(c))
 
 /* --- attention --- */
 

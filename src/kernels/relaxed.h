@@ -28,9 +28,11 @@ v128_t gw_simde_swizzle(v128_t table, v128_t c);
 
 typedef struct {
     v128_t low, half, two112;
-} gw_masks; /* 15 in each byte; sign, exponent and mantissa; 2^112 */
+} gw_nibble_masks; /* 15 in each byte; sign, exponent and mantissa; 2^112 */
 
-INLINE gw_masks masks(void) { return (gw_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) }; }
+INLINE gw_nibble_masks masks(void) {
+    return (gw_nibble_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) };
+}
 
 /* How DOT treats bytes above 127 in its second operand: undefined (SEVEN bits only), as unsigned (x86: vpdpbusd) or as
  * signed (ARM: sdot; x86: vpdpbssd). */
@@ -58,7 +60,7 @@ INLINE bool adds_pairs(void) {
 INLINE v128_t add_pairs(v128_t sum, v128_t x, v128_t c) { return wasm_i16x8_add(sum, PAIRS(x, c)); }
 
 /* start + nibbles times 32 activations. pairs: adds pairs of products in 16 bits. */
-INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, const gw_masks *m, bool pairs) {
+INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, const gw_nibble_masks *m, bool pairs) {
     v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), low = start, high = wasm_i32x4_splat(0);
 #define GROUP(g)                                                                                      \
     v128_t v##g = wasm_v128_load(nibbles + 16 * g);                                                   \
@@ -74,7 +76,7 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, 
 }
 
 /* Four f16 to f32: exact for every finite value, denormals too (no infinities, no NaN). */
-INLINE v128_t scales_from(const uint8_t *p, const gw_masks *m) {
+INLINE v128_t scales_from(const uint8_t *p, const gw_nibble_masks *m) {
     return wasm_f32x4_mul(wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->half), m->two112);
 }
 

@@ -135,28 +135,28 @@ INLINE void int16_tiles(const kind *k, const strip *given, const chunk *u, int n
 }
 
 TILES(dots, all_tiles, .planes = 1, .rows = TILE)
-TILES(wide_dots, all_tiles, .planes = 2, .rows = TILE / 2)
+TILES(int15_dots, all_tiles, .planes = 2, .rows = TILE / 2)
 TILER(by_table, all_tiles, .planes = 1, .rows = TILE, .subs = 1, .way = BY_TABLE)
-TILER(wide_by_table, all_tiles, .planes = 2, .rows = TILE / 2, .subs = 1, .way = BY_TABLE)
+TILER(int15_by_table, all_tiles, .planes = 2, .rows = TILE / 2, .subs = 1, .way = BY_TABLE)
 TILES(by_pairs, all_tiles, .planes = 1, .rows = TILE, .way = BY_PAIRS)
 TILER(by_pairs_of_4, all_tiles, .planes = 1, .rows = TILE, .subs = 1, .way = BY_PAIRS_OF_4)
 TILER(by_pairs_of_4_mins, all_tiles, .planes = 1, .rows = TILE, .subs = 1, .mins = true, .way = BY_PAIRS_OF_4)
 TILES(by_int16, int16_tiles, .planes = 1, .rows = TILE, .way = BY_INT16)
 
-INLINE tiler *tiler_of(const format *f, bool wide, bool int16) {
-    bool pairs = f->bits < 8 && !f->table && adds_pairs() && !wide;
+INLINE tiler *tiler_of(const format *f, bool int15, bool int16) {
+    bool pairs = f->bits < 8 && !f->table && adds_pairs() && !int15;
     if (int16) return by_int16[f->subs - 1][f->mins];
-    if (f->table) return wide ? wide_by_table : by_table;
+    if (f->table) return int15 ? int15_by_table : by_table;
     if (pairs && f->bits == 4) return f->mins ? by_pairs_of_4_mins : by_pairs_of_4;
-    return (pairs ? by_pairs : wide ? wide_dots : dots)[f->subs - 1][f->mins];
+    return (pairs ? by_pairs : int15 ? int15_dots : dots)[f->subs - 1][f->mins];
 }
 
 INLINE void rows(const format *f, const job *j, int n, bool with_sign) {
     const acts *a = j->a;
-    bool wide = a->planes == 2;
+    bool int15 = a->planes == 2;
     size_t end = a->joined ? gw_min(a->blocks, a->from + JOINED) : a->blocks;
-    strip s = { .b = a->from, .offset = offset_of(f, with_sign), .table = f->table, .run = run_of(f, wide) };
-    tiler *tiles = tiler_of(f, wide, a->joined);
+    strip s = { .b = a->from, .offset = offset_of(f, with_sign), .table = f->table, .run = run_of(f, int15) };
+    tiler *tiles = tiler_of(f, int15, a->joined);
     s.with_sign = f->bits == 8 && with_sign;
     if (s.with_sign) strip_rows(f, j, &s, end, n, tiles); /* two loops, so that neither asks for every block */
     else strip_rows(f, j, &s, end, n, tiles);

@@ -43,7 +43,7 @@ static const gw_arch table[] = {
         .attn_cap = 50,
         .logit_cap = 30,
         .scales_embedding = true,
-        .wide_queries = 46,
+        .layers_27b = 46,
     },
     {
         /* Gemma Team 2025, arXiv 2503.19786; files in use name neither pattern nor local base; the 27B has 62 layers */
@@ -58,7 +58,7 @@ static const gw_arch table[] = {
         .rope_base_local = 1e4,
         .pattern = 6,
         .scales_embedding = true,
-        .wide_queries = 62,
+        .layers_27b = 62,
     },
     {
         /* Gemma 4 (2026): transformers 5.23, models/gemma4/modeling_gemma4.py; norms are stored without 1 + */

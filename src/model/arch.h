@@ -104,15 +104,15 @@ enum { GW_ACT_GELU, GW_ACT_SILU };
 /* RoPE (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a table of learned rows. */
 enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
 
-enum { GW_TEXTS = 64 }; /* in a pack, at most */
+enum { GW_TEXTS = 64 }; /* evaluated together, at most */
 
 /* Everything that depends on the direction of attention. Each architecture names one of the two policies of arch.c. */
 typedef struct {
     bool bidirectional; /* tokens attend to later tokens too */
     bool generates;     /* has logits and a sampler, and can continue a context; else it only embeds texts */
-    bool by_layer;      /* Each layer finishes all rows of a pack before the next layer begins, so that one cache
+    bool by_layer;      /* Each layer finishes all rows of all texts before the next layer begins, so that one cache
                            * serves all layers. Otherwise each batch passes through all layers. */
-    uint32_t texts;     /* in a pack, at most */
+    uint32_t texts;     /* evaluated together, at most */
 } gw_policy;
 
 typedef struct {
@@ -129,8 +129,8 @@ typedef struct {
     bool unit_scale;           /* attention scores are q k, without a scale */
     bool norms_values;         /* RMS norm of each head's values, without a weight */
     bool space_prefix;         /* default of a tokenizer by score */
-    uint32_t wide_queries;     /* with that many layers, queries are scaled by n_embd / n_head, not by head_dim */
-    const char *pre;           /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
+    uint32_t layers_27b; /* the 27B, told by its number of layers, scales queries by n_embd / n_head, not by head_dim */
+    const char *pre;     /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
 
 /* NULL if there is no such architecture. */

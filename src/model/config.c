@@ -178,8 +178,8 @@ static int read_reals(const job *j) {
     if (bad || (bad = read_scaling(j)) || (bad = read_caps(j))) return bad;
     c->eps = (float)eps;
     c->embedding_scale = a->scales_embedding ? sqrtf((float)c->n_embd) : 1;
-    bool wide = c->n_layer == a->wide_queries;
-    c->query_scale = 1.0f / sqrtf(wide ? (float)c->n_embd / c->n_head : (float)rope[GW_ROPE_GLOBAL].head_dim);
+    bool is_27b = c->n_layer == a->layers_27b;
+    c->query_scale = 1.0f / sqrtf(is_27b ? (float)c->n_embd / c->n_head : (float)rope[GW_ROPE_GLOBAL].head_dim);
     if (a->unit_scale) c->query_scale = 1;
     return 0;
 }

@@ -1,17 +1,17 @@
 /* forward: see forward.h */
 #include "model/forward.h"
 #include "model/elements.h"
-#include "model/top.h"
+#include "model/argmax.h"
 
 #include <math.h>
 #include <string.h>
 
-/* y[i] = w[i] x for `count` matrices that take the same x. wide: see gw_matmul. */
-static void linear(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool wide) {
+/* y[i] = w[i] x for `count` matrices that take the same x. int15: see gw_matmul. */
+static void linear(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool int15) {
     const gw_matrix *matrix[3] = { 0 };
     float *out[3] = { 0 };
     for (int i = 0; i < count; i++) matrix[i] = &w[i]->matrix, out[i] = y[i].at;
-    gw_matmul(&s->ops, x.at, gw_ld(x.columns), x.n, matrix, out, count, wide);
+    gw_matmul(&s->ops, x.at, gw_ld(x.columns), x.n, matrix, out, count, int15);
     for (int i = 0; i < count; i++) gw_add_bias(s->ops.pool, y[i], w[i]->bias);
 }
 
@@ -243,9 +243,9 @@ static const float *head_input(gw_state *s, int token) {
     return h.at;
 }
 
-void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n, const gw_rows *rows) {
+void gw_forward_argmax(gw_state *s, int token, const int32_t *required, int n, const gw_rows *rows) {
     const float *x = head_input(s, token);
-    gw_matmul_top(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, exact, n, rows, s->logits.at);
+    gw_matmul_argmax(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, required, n, rows, s->logits.at);
 }
 
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows) {

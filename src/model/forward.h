@@ -22,7 +22,7 @@ typedef struct {
     uint32_t pos;    /* position in the text of the first of them */
     uint32_t length; /* of the text; 0 for a context */
     uint32_t cache;  /* the text's first row in the cache; 0 for a context */
-    uint32_t text;   /* index in the pack */
+    uint32_t text;   /* index among the texts */
 } gw_segment;
 
 /* Activations of a batch of n tokens: room for GW_BATCH rows each. Columns of q to up are those of the layer. */
@@ -66,9 +66,9 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* The same for one token, but only the logits of `exact` and the candidates for the greatest of the others; see
- * gw_matmul_top. */
-void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n, const gw_rows *rows);
+/* The same for one token, but only the logits of `required` and the candidates for the greatest of the others; see
+ * gw_matmul_argmax. */
+void gw_forward_argmax(gw_state *s, int token, const int32_t *required, int n, const gw_rows *rows);
 /* The same for the logits of some rows; returns false, and computes nothing, if these are many. */
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows);
 

@@ -11,7 +11,7 @@
  * whose layers are quantised (api.h says why). */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
-/* How an output matrix of Q8_0 is packed. AUTO: in two planes, of which greedy decoding reads one (top.c), if it is
+/* How an output matrix of Q8_0 is packed. AUTO: in two planes, of which greedy decoding reads one (argmax.c), if it is
  * large; a small one stays in a cache, and its bound would cost more than its bytes. */
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_PLANES };
 

@@ -28,33 +28,33 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_
     o->partial = gw_arena_take(arena, gw_times(partials, sizeof(float)));
 }
 
-void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool narrow, bool wide, gw_acts *acts) {
+void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts) {
     uint8_t *place = gw_pure_place(o->pool, o->places, o->place_bytes);
     gw_arena behind = { .base = place + GW_JOB_BYTES, .size = o->place_bytes - GW_JOB_BYTES };
-    *acts = (gw_acts){ .n = 1, .k = k, .stride = 1, .x = x, .ldx = k, .streams = o->acts.streams };
+    *acts = (gw_acts){ .n = 1, .k = k, .stride = 1, .x = x, .ldx = k, .sequential = o->acts.sequential };
     take_acts(acts, 1, k, &behind);
-    if (narrow) GW_KERNEL_INT(narrow)(acts, 0, 0, k);
-    if (wide) GW_KERNEL_INT(wide)(acts, 0, 0, k);
+    if (int8) GW_KERNEL_INT(quantise_int8)(acts, 0, 0, k);
+    if (int15) GW_KERNEL_INT(quantise_int15)(acts, 0, 0, k);
     return place;
 }
 
 /* --- matrix products --- */
 
-enum { NEEDS_NARROW = 1, NEEDS_WIDE = 2 };
+enum { NEEDS_INT8 = 1, NEEDS_INT15 = 2 };
 
 #define FORMAT(NAME, name, ...) \
-    { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_wide), NEEDS_NARROW, NEEDS_WIDE },
+    { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15), NEEDS_INT8, NEEDS_INT15 },
 
 /* The one table of matrix kernels. */
 static const struct product {
     int type;
-    gw_matmul_kernel *narrow, *wide; /* equal where there is only one */
-    int narrow_needs, wide_needs;
+    gw_matmul_kernel *int8, *int15; /* equal where there is only one */
+    int int8_needs, int15_needs;
 } products[] = { { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
                  { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
                  { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16), 0, 0 },
-                 { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
-                 { GW_Q8_0, GW_KERNEL_INT(matmul_q8_wide), GW_KERNEL_INT(matmul_q8_wide), NEEDS_WIDE, NEEDS_WIDE },
+                 { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_int15), NEEDS_INT8, NEEDS_INT15 },
+                 { GW_Q8_0, GW_KERNEL_INT(matmul_q8_int15), GW_KERNEL_INT(matmul_q8_int15), NEEDS_INT15, NEEDS_INT15 },
                  GW_FORMATS(FORMAT) };
 
 static const struct product *product_of(const gw_matrix *m) {
@@ -84,8 +84,8 @@ static void quantise_columns(void *ctx, int item) {
     const gw_acts *a = &j->acts;
     size_t from = (size_t)item * QUANTISED_AT_ONCE, k = gw_min(QUANTISED_AT_ONCE, a->k - from);
     for (int t = 0; t < a->n; t++) {
-        if (j->needs & NEEDS_NARROW) GW_KERNEL_INT(narrow)(a, t, from, k);
-        if (j->needs & NEEDS_WIDE) GW_KERNEL_INT(wide)(a, t, from, k);
+        if (j->needs & NEEDS_INT8) GW_KERNEL_INT(quantise_int8)(a, t, from, k);
+        if (j->needs & NEEDS_INT15) GW_KERNEL_INT(quantise_int15)(a, t, from, k);
     }
 }
 
@@ -142,7 +142,7 @@ static int panels_per_item(int panels, int threads) {
 static void matmul_row(gw_ops *o, const float *x, size_t k, matmul_job j, int items) {
     static const gw_pure row = { row_work, row_put };
     _Static_assert(sizeof j <= GW_JOB_BYTES, "a job's place");
-    matmul_job *own = gw_ops_row(o, x, k, j.needs & NEEDS_NARROW, j.needs & NEEDS_WIDE, &j.acts);
+    matmul_job *own = gw_ops_row(o, x, k, j.needs & NEEDS_INT8, j.needs & NEEDS_INT15, &j.acts);
     *own = j;
     gw_parallel_pure(o->pool, &row, own, items);
 }
@@ -189,10 +189,10 @@ static void some_item(void *ctx, int item) {
 void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows *rows, float *y) {
     const struct product *p = product_of(m);
     gw_acts acts;
-    some_job *s = gw_ops_row(o, x, m->k, false, p->wide_needs & NEEDS_WIDE, &acts);
+    some_job *s = gw_ops_row(o, x, m->k, false, p->int15_needs & NEEDS_INT15, &acts);
     matmul_job j = { .acts = acts, .count = 1, .step = panels_per_item(panels_of(m), gw_pool_threads(o->pool)) };
     j.part[0].m = m;
-    j.part[0].kernel = p->wide;
+    j.part[0].kernel = p->int15;
     j.part[0].y = y;
     *s = (some_job){ j, rows };
     gw_parallel(o->pool, some_item, s, (panels_of(m) + j.step - 1) / j.step);
@@ -201,7 +201,7 @@ void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows
 /* --- together --- */
 
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
-               bool wide) {
+               bool int15) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
     bool pure = true; /* products that read floats themselves are not: others write these next */
@@ -209,9 +209,9 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));
     for (int i = 0; i < count; i++) {
         const struct product *p = product_of(m[i]);
-        int needs = wide ? p->wide_needs : p->narrow_needs;
+        int needs = int15 ? p->int15_needs : p->int8_needs;
         j.part[i].m = m[i];
-        j.part[i].kernel = wide ? p->wide : p->narrow;
+        j.part[i].kernel = int15 ? p->int15 : p->int8;
         j.part[i].y = y[i];
         j.part[i].first = items;
         items += (panels_of(m[i]) + j.step - 1) / j.step;

@@ -104,7 +104,7 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
     s->n_ids = n;
     s->n_prompt = n;
     s->wanted = (gw_rows){ 0 };
-    s->want_all = s->want_top = s->want_vectors = s->want_look = false;
+    s->want_all = s->want_argmax = s->want_vectors = s->want_look = false;
     s->logit_rows = 0;
     atomic_store(&s->abort, 0);
     return (int)kept;
@@ -115,8 +115,8 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     return gw_fail(s->error, GW_E_BAD_STATE, "evaluation\na model that generates text\none that only embeds texts");
 }
 
-/* A causal pack is one batch. Kernels read whole blocks of rows, beyond the last text too, and its cache is no longer
- * than the context. */
+/* Texts of a causal model form one batch, whose cache is no longer than the context; kernels read whole blocks of rows,
+ * also behind the last text. */
 gw_session_room gw_session_together(const gw_session *s) {
     const gw_policy *policy = s->state.config->arch->policy;
     uint32_t behind = (uint32_t)gw_min(GW_KEYS, s->n_ctx), ids = (uint32_t)gw_min(GW_BATCH, s->n_ctx - behind);
@@ -129,22 +129,22 @@ static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     uint32_t ids = texts > 1 ? most.ids : s->n_ctx;
     if (texts == 0 || texts > most.texts)
         return gw_fail(s->error, GW_E_BAD_OPTION, "texts together\n1 to %u\n%u", most.texts, texts);
-    s->pack.n = texts;
-    s->pack.first[0] = 0;
+    s->texts.n = texts;
+    s->texts.first[0] = 0;
     for (uint32_t i = 0; i < texts; i++) {
-        if (lengths[i] == 0 || lengths[i] > ids - s->pack.first[i])
+        if (lengths[i] == 0 || lengths[i] > ids - s->texts.first[i])
             return gw_fail(s->error, GW_E_CONTEXT, "tokens of the texts\n1 of each, at most %u together\n%u", ids,
                            lengths[i]);
-        s->pack.first[i + 1] = s->pack.first[i] + lengths[i];
+        s->texts.first[i + 1] = s->texts.first[i] + lengths[i];
     }
     return 0;
 }
 
-int gw_session_pack(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
+int gw_session_sync_texts(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
     if (pooling != GW_POOL_MEAN && pooling != GW_POOL_LAST)
         return gw_fail(s->error, GW_E_BAD_OPTION, "pooling\n0 or 1\n%d", pooling);
     int bad = take_texts(s, lengths, texts);
-    if (bad || (bad = take_ids(s, ids, s->pack.first[texts])) < 0) return bad;
+    if (bad || (bad = take_ids(s, ids, s->texts.first[texts])) < 0) return bad;
     s->vectors.pooling = pooling;
     s->want_vectors = true;
     gw_kv_rewind(&s->state.kv, 0);
@@ -174,7 +174,7 @@ void gw_session_want_all(gw_session *s, bool on) {
     }
 }
 
-void gw_session_want_top(gw_session *s, bool on) { s->want_top = on; }
+void gw_session_want_argmax(gw_session *s, bool on) { s->want_argmax = on; }
 
 void gw_session_clear(gw_session *s) {
     s->state.batch.n = 0;
@@ -183,11 +183,11 @@ void gw_session_clear(gw_session *s) {
 }
 
 /* Feeds one row of zeros: reads the same weights as any other row. */
-void gw_session_rehearse(gw_session *s, int streams, uint32_t quarter) {
+void gw_session_autotune(gw_session *s, int sequential, uint32_t quarter) {
     gw_state *st = &s->state;
     uint32_t n = quarter < 4 ? st->config->n_layer : 0;
     s->state.batch.n = 0;
-    st->ops.acts.streams = streams;
+    st->ops.acts.sequential = sequential;
     st->batch.x.at = s->x.at;
     st->batch.x.n = 1;
     for (uint32_t l = n * quarter / 4; l < n * (quarter + 1) / 4; l++) {
@@ -209,7 +209,7 @@ static void begin_block(gw_session *s) {
 
 /* Finds the texts of up to GW_BATCH rows from s->row on. */
 static int find_segments(const gw_session *s, gw_segment *segments) {
-    const gw_texts *p = &s->pack;
+    const gw_texts *p = &s->texts;
     uint32_t begin = s->row, row = begin, end = (uint32_t)gw_min(begin + GW_BATCH, s->end), text = 0;
     int n = 0;
     if (!s->want_vectors) {
@@ -294,7 +294,8 @@ static void give_last(gw_session *s) {
     s->logit_first = s->n_ids - 1;
     s->logit_rows = 1;
     if (s->wanted.bits && gw_forward_few(&s->state, token, &s->wanted)) return;
-    if (s->want_top && s->n_exact >= 0) gw_forward_top(&s->state, token, s->exact, s->n_exact, &s->wanted);
+    if (s->want_argmax && s->n_required >= 0)
+        gw_forward_argmax(&s->state, token, s->required, s->n_required, &s->wanted);
     else gw_forward_logits(&s->state, token, 1);
 }
 
@@ -308,8 +309,8 @@ static void end_context(gw_session *s) {
 
 /* Several texts in one cache are no context. */
 static void end_pack(gw_session *s) {
-    if (is_last_block(s)) gw_vectors_finish(&s->vectors, &s->state, (int)s->pack.n);
-    if (s->pack.n > 1) gw_session_clear(s);
+    if (is_last_block(s)) gw_vectors_finish(&s->vectors, &s->state, (int)s->texts.n);
+    if (s->texts.n > 1) gw_session_clear(s);
     else end_context(s);
 }
 

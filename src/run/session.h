@@ -7,7 +7,7 @@
 
 #include "model/vectors.h"
 
-enum { GW_MOST_EXACT = 256 };
+enum { GW_MOST_REQUIRED = 256 };
 
 /* A step takes up to GW_BATCH rows through one of the three parts of a layer (forward.h) or, after the last layer, to
  * logits or vectors. */
@@ -30,13 +30,13 @@ typedef struct {
     uint32_t layer;
     int step;                       /* GW_STEP_… */
     gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */
-    uint32_t n_prompt;              /* ids set by sync or pack that are not all evaluated yet; 0: none */
+    uint32_t n_prompt;              /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
     uint32_t logit_first, logit_rows;
-    bool want_all, want_top, want_vectors, want_look;
-    int n_exact; /* want_top: of exact[], logits that are wanted besides the greatest; -1: all are */
-    int32_t exact[GW_MOST_EXACT];
+    bool want_all, want_argmax, want_vectors, want_look;
+    int n_required; /* want_argmax: of required[], logits that are wanted besides the greatest; -1: all are */
+    int32_t required[GW_MOST_REQUIRED];
     gw_rows wanted; /* rows of logits that are used, until the next sync */
-    gw_texts pack;  /* want_vectors: the ids' texts */
+    gw_texts texts; /* want_vectors: the ids' texts */
     gw_vectors vectors;
     _Atomic int32_t abort;
     void *block;
@@ -57,16 +57,16 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
 void gw_session_want_all(gw_session *s, bool on);
-void gw_session_want_top(gw_session *s, bool on);
-/* The most texts in a pack, and the most ids of all of them if they are more than one. */
+void gw_session_want_argmax(gw_session *s, bool on);
+/* The most texts that gw_session_sync_texts takes, and the most ids of all of them if they are more than one. */
 typedef struct {
     uint32_t texts, ids;
 } gw_session_room;
 gw_session_room gw_session_together(const gw_session *s);
-int gw_session_pack(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
+int gw_session_sync_texts(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
 void gw_session_want_look(gw_session *s);
 void gw_session_clear(gw_session *s);
 /* As documented in api.h. */
-void gw_session_rehearse(gw_session *s, int streams, uint32_t quarter);
+void gw_session_autotune(gw_session *s, int sequential, uint32_t quarter);
 
 #endif

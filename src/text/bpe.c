@@ -38,29 +38,29 @@ static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot
     return GW_NO_PIECE;
 }
 
-/* False: too many pairs share a place, which only files made for it bring about. */
+/* Returns false if too many pairs collide, which only happens in hostile files. */
 static bool insert(gw_bpe *b, uint32_t i) {
     const gw_merge *m = &b->merges[i];
     uint32_t home = hash_pair(m->left, m->right) & b->slot_mask, at;
     b->reach = MOST_REACH;
-    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* said twice: the first one counts */
+    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* a repeated merge: the first one counts */
     if (((at - home) & b->slot_mask) > MOST_REACH) return false;
     b->slots[at] = i + 1;
     return true;
 }
 
-/* The piece that a merge names: one that merging may make, or else one that is found verbatim before. */
+/* Returns the piece that a merge names: a normal piece, or else an added token. */
 static int32_t named(const gw_vocabulary *v, const uint8_t *p, size_t len) {
     int32_t id = gw_find_normal(v, p, len);
     return id == GW_NO_PIECE ? gw_find_any(v, p, len) : id;
 }
 
-/* The bytes that a part of a merge writes, over itself; 0 or less: it writes none. */
+/* Decodes a part of a merge to bytes, in place; 0 or less if it is not valid. */
 static int read_part(const gw_vocabulary *v, const uint8_t *text, size_t len, uint8_t *out) {
     return v->spelling == GW_BYTE_LEVEL ? gw_alphabet_read(text, len, out) : (int)gw_read_spaces(text, len, out);
 }
 
-/* Reads "left right" over itself. False: it is not two pieces that make one. */
+/* Parses "left right" in place. Returns false if these are not two pieces that make a third. */
 static bool read_merge(const gw_vocabulary *v, uint8_t *text, gw_merge *m) {
     size_t len = strlen((char *)text);
     const uint8_t *gap = len ? memchr(text + 1, ' ', len - 1) : NULL;
@@ -75,7 +75,7 @@ static bool read_merge(const gw_vocabulary *v, uint8_t *text, gw_merge *m) {
     return m->left != GW_NO_PIECE && m->right != GW_NO_PIECE && m->made != GW_NO_PIECE;
 }
 
-/* A merge never makes a control token out of a text, whatever the file says. */
+/* Text must never merge into a control token, whatever the file says. */
 static bool may_make(const gw_vocabulary *v, int32_t id) {
     int type = v->types[id];
     return type == GW_TOKEN_NORMAL || type == GW_TOKEN_USER || type == GW_TOKEN_UNUSED;
@@ -139,17 +139,17 @@ int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right) {
     return merge == GW_NO_PIECE || b->merges[merge].made == GW_NO_PIECE ? GW_NO_PIECE : merge;
 }
 
-static int32_t look(const void *joiner, const gw_word *w, uint32_t i) {
+static int32_t look(const void *tokenizer, const gw_word *w, uint32_t i) {
     const gw_symbol *left = &w->symbols[i];
-    return gw_bpe_find(joiner, left->id, w->symbols[left->next].id);
+    return gw_bpe_find(tokenizer, left->id, w->symbols[left->next].id);
 }
 
-static uint32_t order(const void *joiner, int32_t join) {
-    (void)joiner;
-    return (uint32_t)join;
+static uint32_t order(const void *tokenizer, int32_t merge) {
+    (void)tokenizer;
+    return (uint32_t)merge;
 }
 
-static int32_t made(const void *joiner, int32_t join) { return ((const gw_bpe *)joiner)->merges[join].made; }
+static int32_t made(const void *tokenizer, int32_t merge) { return ((const gw_bpe *)tokenizer)->merges[merge].made; }
 
 static int emit(const gw_vocabulary *v, int32_t id, gw_ids *to) {
     if (id == GW_NO_PIECE) id = v->unknown;
@@ -165,12 +165,12 @@ static int encode_word(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scra
     if (code) return code;
     w.text = text;
     for (uint32_t i = 0; i <= w.n; i++) gw_word_symbol(&w, i, i, i < w.n ? v->bytes[text[i]] : GW_NO_PIECE);
-    gw_join_all(&w, b, look, order, made);
+    gw_merge_all(&w, b, look, order, made);
     for (uint32_t i = 0; i < w.n && !code; i = w.symbols[i].next) code = emit(v, w.symbols[i].id, to);
     return code;
 }
 
-int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_span text, gw_ids *to,
+int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, gw_ids *to,
                   size_t *taken) {
     int code = 0;
     *taken = 0;

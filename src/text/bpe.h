@@ -3,7 +3,7 @@
 #ifndef GW_BPE_H
 #define GW_BPE_H
 
-#include "text/joins.h"
+#include "text/merge_queue.h"
 #include "text/split.h"
 #include "text/vocabulary.h"
 
@@ -32,10 +32,10 @@ size_t gw_bpe_bytes(const gw_bpe *b);
 /* The merge of a pair, or GW_NO_PIECE; what may not be made is none. */
 int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right);
 
-/* Ids of a text without verbatim pieces. What ends behind `limit` is left out. 0 or a code; *taken: bytes whose ids are
+/* Encodes a text without added tokens. Omits what ends after `limit`. Returns 0 or a code; *taken: bytes whose ids are
  * there. A byte that has no piece (none is missing in the families'
  * vocabularies) becomes the unknown piece, or nothing, as it does elsewhere. */
-int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_span text, gw_ids *to,
+int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, gw_ids *to,
                   size_t *taken);
 
 #endif

@@ -182,9 +182,9 @@ static int try_mask(gw_matcher *m) {
         if (bad) return bad;
     }
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
-    for (uint32_t i = 0; i < t->n_twins; i++)
-        if (m->mask[t->twins[i].as / 32] >> t->twins[i].as % 32 & 1) set_bit(m->mask, t->twins[i].id);
-    int bad = mask_tokens(m); /* after the twins, because these do not stand for their text */
+    for (uint32_t i = 0; i < t->n_duplicates; i++)
+        if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) set_bit(m->mask, t->duplicates[i].id);
+    int bad = mask_tokens(m); /* after the duplicates, because these do not stand for their text */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 

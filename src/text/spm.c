@@ -1,5 +1,5 @@
-/* spm: see spm.h. A text is cut where two characters meet that follow each other in no piece: no merge can reach
- * across, so each segment merges alone, and short segments keep the scratch memory small. */
+/* spm: see spm.h. A text is cut between two characters that are neighbours in no piece: no merge can cross that place,
+ * so each segment merges alone, and short segments keep the scratch memory small. */
 #include "text/spm.h"
 
 #include <string.h>
@@ -12,14 +12,14 @@ static uint32_t char_pack(const uint8_t *p, size_t n) {
     return c;
 }
 
-/* Bit of the filter for character a followed by b. */
+/* Returns the filter's bit for character a followed by b. */
 static uint32_t pair_bit(const gw_spm *s, uint32_t a, uint32_t b) {
     uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
     return (uint32_t)(h >> 40) & s->pair_mask;
 }
 
-/* Notes which characters follow each other inside a normal piece. Not inline, for browsers optimise only what is called
- * often. */
+/* Records which characters are neighbours inside a normal piece. Not inlined: browsers optimise only functions that are
+ * called often. */
 __attribute__((noinline)) static void note_pairs(gw_spm *s, const uint8_t *p, size_t len) {
     uint32_t before = 0;
     for (size_t i = 0, n; i < len; i += n) {
@@ -57,40 +57,40 @@ typedef struct {
     gw_ids *to;
 } job;
 
-static int32_t look(const void *joiner, const gw_word *w, uint32_t i) {
-    const job *j = joiner;
+static int32_t look(const void *tokenizer, const gw_word *w, uint32_t i) {
+    const job *j = tokenizer;
     const gw_symbol *a = &w->symbols[i];
     uint32_t len = w->symbols[w->symbols[a->next].next].start - a->start;
     return len > j->s->max_normal ? GW_NO_PIECE : gw_find_normal(j->v, w->text + a->start, len);
 }
 
-/* Smaller for higher scores; equal only for equal ones (a score is never NaN or -0). */
-static uint32_t order(const void *joiner, int32_t join) {
+/* Lower for higher scores, equal only for equal ones: a score is never NaN or -0. */
+static uint32_t order(const void *tokenizer, int32_t merge) {
     uint32_t bits;
-    memcpy(&bits, &((const job *)joiner)->v->scores[join], sizeof bits);
+    memcpy(&bits, &((const job *)tokenizer)->v->scores[merge], sizeof bits);
     return bits >> 31 ? bits : ~bits & 0x7FFFFFFF;
 }
 
-static int32_t made(const void *joiner, int32_t join) {
-    (void)joiner;
-    return join;
+static int32_t made(const void *tokenizer, int32_t merge) {
+    (void)tokenizer;
+    return merge;
 }
 
-static int32_t look_merge(const void *joiner, const gw_word *w, uint32_t i) {
+static int32_t look_merge(const void *tokenizer, const gw_word *w, uint32_t i) {
     const gw_symbol *a = &w->symbols[i];
-    return gw_bpe_find(((const job *)joiner)->s->merges, a->id, w->symbols[a->next].id);
+    return gw_bpe_find(((const job *)tokenizer)->s->merges, a->id, w->symbols[a->next].id);
 }
 
-static uint32_t order_merge(const void *joiner, int32_t join) {
-    (void)joiner;
-    return (uint32_t)join;
+static uint32_t order_merge(const void *tokenizer, int32_t merge) {
+    (void)tokenizer;
+    return (uint32_t)merge;
 }
 
-static int32_t made_merge(const void *joiner, int32_t join) {
-    return ((const job *)joiner)->s->merges->merges[join].made;
+static int32_t made_merge(const void *tokenizer, int32_t merge) {
+    return ((const job *)tokenizer)->s->merges->merges[merge].made;
 }
 
-/* One character that no merge took: its piece, or its bytes' pieces, or the unknown piece. */
+/* Emits a character that took part in no merge: its piece, else the pieces of its bytes, else the unknown piece. */
 static int emit_char(const job *j, const uint8_t *p, size_t len) {
     const gw_vocabulary *v = j->v;
     int32_t id = gw_find_normal(v, p, len);
@@ -102,7 +102,7 @@ static int emit_char(const job *j, const uint8_t *p, size_t len) {
     return code;
 }
 
-/* text[0..len) of `chars` characters, with a blank before it that counts as one of them. */
+/* Encodes text[0..len) of `chars` characters; with `prefix` a blank comes first and counts as one of them. */
 static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t chars, bool prefix) {
     gw_word w;
     if (chars == 1) return prefix ? emit_char(j, (const uint8_t *)" ", 1) : emit_char(j, text, len);
@@ -120,8 +120,8 @@ static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t 
         gw_word_symbol(&w, i, start, n && j->s->merges ? gw_find_normal(j->v, w.text + start, n) : GW_NO_PIECE);
         start += (uint32_t)n;
     }
-    if (j->s->merges) gw_join_all(&w, j, look_merge, order_merge, made_merge);
-    else gw_join_all(&w, j, look, order, made);
+    if (j->s->merges) gw_merge_all(&w, j, look_merge, order_merge, made_merge);
+    else gw_merge_all(&w, j, look, order, made);
     for (uint32_t i = 0; i < w.n && !code; i = w.symbols[i].next) {
         const gw_symbol *a = &w.symbols[i];
         code = a->id != GW_NO_PIECE ? gw_ids_add(j->to, a->id)
@@ -132,7 +132,7 @@ static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t 
 
 /* --- segments --------------------------------------------------------------------------------- */
 
-/* End of the segment that text[0..len) starts with, and its number of characters; with a blank before it. */
+/* Returns the end of the segment at the start of text[0..len), and its number of characters in *chars. */
 static size_t segment_end(const gw_spm *s, const uint8_t *text, size_t len, bool prefix, size_t *chars) {
     size_t at = prefix ? 0 : gw_char_len(text, len), n;
     uint32_t before = prefix ? ' ' : char_pack(text, at);
@@ -146,8 +146,8 @@ static size_t segment_end(const gw_spm *s, const uint8_t *text, size_t len, bool
     return at;
 }
 
-int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, gw_span text, bool prefix, gw_ids *to,
-                  size_t *taken) {
+int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, bool prefix,
+                  gw_ids *to, size_t *taken) {
     job j = { s, v, scratch, to };
     int code = 0;
     *taken = 0;

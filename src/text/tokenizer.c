@@ -1,15 +1,15 @@
-/* tokenizer: see tokenizer.h. Puts the parts together: verbatim pieces are cut out of a text first, leftmost and
- * longest; what lies between goes to spm or bpe. */
+/* tokenizer: see tokenizer.h. Added tokens are cut out of a text first, leftmost and longest; the text between
+ * them goes to spm or bpe. */
 #include "text/tokenizer.h"
 #include "text/bpe.h"
 #include "text/spm.h"
-#include "text/verbatim.h"
+#include "text/added.h"
 
 #include <string.h>
 
 struct gw_tokenizer {
     gw_vocabulary v;
-    gw_verbatim verbatim;
+    gw_added_tokens added;
     gw_spm spm; /* one of these two */
     gw_bpe bpe;
     bool space_prefix;
@@ -26,7 +26,7 @@ gw_tokenizer *gw_tokenizer_new(void) {
 void gw_tokenizer_free(gw_tokenizer *t) {
     if (!t) return;
     gw_vocabulary_free(&t->v);
-    gw_verbatim_free(&t->verbatim);
+    gw_added_free(&t->added);
     gw_spm_free(&t->spm);
     gw_bpe_free(&t->bpe);
     gw_scratch_free(&t->scratch);
@@ -63,7 +63,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     if (merges) code = gw_bpe_make(&t->bpe, &t->v, kind->pre, e);
     else gw_buffer_free(&t->bpe.in_merges);
     const gw_bpe *by = merges ? &t->bpe : NULL;
-    if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_verbatim_make(&t->verbatim, &t->v)))
+    if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_added_make(&t->added, &t->v)))
         code = gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer's tables");
     if (code) t->v.n = 0; /* unusable: every later call fails */
     return code;
@@ -82,17 +82,17 @@ static bool no_blank(const uint8_t *p) {
     return (p[0] > 0x20 && p[0] < 0x7F) || (p[0] > 0xC1 && p[0] < 0xF5 && (!two || safe));
 }
 
-/* Where ids that end there, or before, are the same whatever follows the text: every verbatim piece that begins there
+/* Where ids that end there, or before, are the same whatever follows the text: every added token that begins there
  * is whole, and no run of blanks reaches beyond. 0: nowhere. */
 static size_t certain(const gw_tokenizer *t, const uint8_t *text, size_t len) {
-    size_t behind = t->verbatim.longest + (size_t)AHEAD, at = len > behind ? len - behind : 0;
+    size_t behind = t->added.longest + (size_t)AHEAD, at = len > behind ? len - behind : 0;
     if (t->v.spelling == GW_BYTE_LEVEL)
         while (at && !no_blank(text + at)) at--;
     return at;
 }
 
-/* A stretch without verbatim pieces. */
-static int encode_plain(gw_tokenizer *t, gw_span text, bool prefix, gw_ids *to, size_t *taken) {
+/* Encodes text between added tokens. */
+static int encode_plain(gw_tokenizer *t, gw_text_span text, bool prefix, gw_ids *to, size_t *taken) {
     if (t->v.spelling == GW_BYTE_LEVEL) return gw_bpe_encode(&t->bpe, &t->v, &t->scratch, text, to, taken);
     return gw_spm_encode(&t->spm, &t->v, &t->scratch, text, prefix, to, taken);
 }
@@ -108,7 +108,7 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
     t->taken = 0;
     for (size_t at = 0, n; at < limit && !code; at += n) {
         int32_t id;
-        n = gw_verbatim_match(&t->verbatim, &t->v, p + at, len - at, special, &id);
+        n = gw_added_match(&t->added, &t->v, p + at, len - at, special, &id);
         if (n) {
             /* Behind such a piece a text begins: the rest begins with the piece instead. */
             t->taken = at, sure = to.n;
@@ -116,8 +116,8 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
             prefix = t->space_prefix;
             continue;
         }
-        size_t end = gw_verbatim_next(&t->verbatim, &t->v, p + at, len - at, special);
-        code = encode_plain(t, (gw_span){ p + at, end, limit - at }, prefix, &to, &n);
+        size_t end = gw_added_next(&t->added, &t->v, p + at, len - at, special);
+        code = encode_plain(t, (gw_text_span){ p + at, end, limit - at }, prefix, &to, &n);
         if (n) t->taken = at + n, sure = to.n, prefix = false;
         if (n < end) break;
     }
@@ -157,7 +157,7 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
 }
 
 /* Whether encoding has put a blank before what stands behind this token. The unknown piece stands for characters too,
- * and is taken for one that was found verbatim only where its name is shown. */
+ * and counts as an added token only where its name is shown. */
 static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
     if (!in_range(t, before)) return true;
     int type = t->v.types[before];
@@ -165,7 +165,7 @@ static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
            (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
 }
 
-/* Whether the token's text begins with a blank that encoding may have put: no verbatim piece's does. */
+/* Whether the token's text begins with a blank that encoding may have put: no added token's does. */
 static bool starts_blank(const gw_tokenizer *t, int32_t id) {
     int type = t->v.types[id];
     if (type == GW_TOKEN_BYTE) return gw_byte_value(&t->v, (uint32_t)id) == ' ';
@@ -196,6 +196,6 @@ uint32_t gw_tokenizer_size(const gw_tokenizer *t) { return t->v.n; }
 const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t) { return &t->v; }
 
 size_t gw_tokenizer_bytes(const gw_tokenizer *t) {
-    return sizeof *t + gw_vocabulary_bytes(&t->v) + t->verbatim.size + gw_spm_bytes(&t->spm) + gw_bpe_bytes(&t->bpe) +
+    return sizeof *t + gw_vocabulary_bytes(&t->v) + t->added.size + gw_spm_bytes(&t->spm) + gw_bpe_bytes(&t->bpe) +
            t->scratch.size;
 }

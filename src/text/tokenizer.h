@@ -35,8 +35,8 @@ void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 typedef struct {
     const char *model; /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
     const char *pre;   /* tokenizer.ggml.pre, NULL if absent: how BPE cuts words out of a text */
-    bool space_prefix; /* tokenizer.ggml.add_space_prefix, by score only: where a text begins, and behind each piece
-                          * that was found verbatim, it is read as if a blank stood before it */
+    bool space_prefix; /* tokenizer.ggml.add_space_prefix, by score only: the beginning of a text, and text after an
+                          * added token, are read as if a blank came first */
 } gw_tokenizer_kind;
 
 /* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e, and
@@ -57,8 +57,8 @@ int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap
 
 /* Bytes of one token into out[0..cap): a byte piece its byte, a control or unknown piece nothing (with
  * GW_TOKENIZE_SPECIAL its name). Returns the length (even when it is above cap; then nothing is written) or
- * GW_E_BAD_TOKEN. `before` is the token before it, GW_NO_TOKEN at the beginning of a text: there, and behind pieces
- * that are found verbatim, the blank that encoding has put is left out. */
+ * GW_E_BAD_TOKEN. `before` is the token before it, GW_NO_TOKEN at the beginning of a text: there, and after added
+ * tokens, the blank that encoding inserted is omitted. */
 enum { GW_NO_TOKEN = -1 };
 int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap);
 /* The same with every blank: what the piece is. */

@@ -109,7 +109,7 @@ static void fill_tree(gw_tree *t, const piece *p, size_t n, uint32_t *open) {
 
 typedef struct {
     piece *p, *spare;
-    size_t n, n_odd, n_twins, n_long;
+    size_t n, n_odd, n_duplicates, n_long;
     uint8_t *bytes; /* [256] of byte pieces */
 } list;
 
@@ -139,12 +139,12 @@ static void collect(list *l, const gw_vocabulary *v) {
 }
 
 /* Keeps one of equal pieces, and counts. */
-static void sort_out(list *l, gw_twin *twins) {
+static void sort_out(list *l, gw_duplicate *duplicates) {
     size_t kept = 0;
     for (size_t i = 0; i < l->n; i++) {
         const piece *p = &l->p[i], *last = kept ? &l->p[kept - 1] : NULL;
         if (last && last->len == p->len && !memcmp(last->text, p->text, p->len)) {
-            twins[l->n_twins++] = (gw_twin){ p->id, last->id };
+            duplicates[l->n_duplicates++] = (gw_duplicate){ p->id, last->id };
             continue;
         }
         l->p[kept++] = *p;
@@ -155,7 +155,7 @@ static void sort_out(list *l, gw_twin *twins) {
 }
 
 static void lay_out(gw_trie *t, const list *l, gw_arena *a) {
-    t->twins = gw_arena_take(a, l->n_twins * sizeof *t->twins);
+    t->duplicates = gw_arena_take(a, l->n_duplicates * sizeof *t->duplicates);
     for (int k = 0; k <= GW_PLAIN_MASKS; k++) t->plain[k] = gw_arena_take(a, t->words * sizeof **t->plain);
     t->long_plain = gw_arena_take(a, l->n_long * sizeof *t->long_plain);
     t->long_chars = gw_arena_take(a, l->n_long * sizeof *t->long_chars);
@@ -163,7 +163,7 @@ static void lay_out(gw_trie *t, const list *l, gw_arena *a) {
     take_tree(&t->odd, count_nodes(l->spare, l->n_odd), a);
 }
 
-static int fill(gw_trie *t, const list *l, const gw_twin *twins, uint32_t *open) {
+static int fill(gw_trie *t, const list *l, const gw_duplicate *duplicates, uint32_t *open) {
     gw_arena a = { 0 };
     lay_out(t, l, &a);
     t->size = a.used;
@@ -172,8 +172,8 @@ static int fill(gw_trie *t, const list *l, const gw_twin *twins, uint32_t *open)
     memset(t->block, 0, t->size);
     a = (gw_arena){ .base = t->block, .size = t->size };
     lay_out(t, l, &a);
-    t->n_twins = (uint32_t)l->n_twins;
-    if (t->n_twins) memcpy(t->twins, twins, t->n_twins * sizeof *twins);
+    t->n_duplicates = (uint32_t)l->n_duplicates;
+    if (t->n_duplicates) memcpy(t->duplicates, duplicates, t->n_duplicates * sizeof *duplicates);
     for (size_t i = 0; i < l->n; i++) {
         uint32_t chars = plain_chars(l->p[i].text, l->p[i].len);
         t->longest = (uint32_t)gw_max(t->longest, l->p[i].len);
@@ -188,16 +188,16 @@ int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e) {
     memset(t, 0, sizeof *t);
     t->n_vocab = v->n;
     t->words = (v->n + 31) / 32;
-    size_t n = v->n, bytes = 2 * n * sizeof(piece) + n * sizeof(gw_twin) + (GW_MAX_PIECE + 1) * 4 + 256;
+    size_t n = v->n, bytes = 2 * n * sizeof(piece) + n * sizeof(gw_duplicate) + (GW_MAX_PIECE + 1) * 4 + 256;
     uint8_t *scratch = gw_alloc(bytes);
     if (!scratch) return gw_fail(e, GW_E_NO_MEMORY, "trie of the vocabulary\n%zu bytes\nno memory", bytes);
     list l = { .p = (piece *)scratch, .spare = (piece *)scratch + n };
-    gw_twin *twins = (gw_twin *)((piece *)scratch + 2 * n);
-    uint32_t *open = (uint32_t *)(twins + n);
+    gw_duplicate *duplicates = (gw_duplicate *)((piece *)scratch + 2 * n);
+    uint32_t *open = (uint32_t *)(duplicates + n);
     l.bytes = (uint8_t *)(open + GW_MAX_PIECE + 1);
     collect(&l, v);
-    sort_out(&l, twins);
-    int bad = fill(t, &l, twins, open);
+    sort_out(&l, duplicates);
+    int bad = fill(t, &l, duplicates, open);
     gw_free(scratch);
     return bad ? gw_fail(e, bad, "trie of the vocabulary\n%zu bytes\nno memory", t->size) : 0;
 }

@@ -24,7 +24,7 @@ typedef struct {
 /* Pieces with equal bytes: `id` is allowed where `as` is, which stands in the trees. */
 typedef struct {
     uint32_t id, as;
-} gw_twin;
+} gw_duplicate;
 
 typedef struct {
     void *block;
@@ -32,8 +32,8 @@ typedef struct {
     uint32_t n_vocab, words; /* of a mask: bit id % 32 of word id / 32 */
     uint32_t longest;        /* bytes of a piece */
     gw_tree all, odd;        /* odd: those that are not plain */
-    gw_twin *twins;
-    uint32_t n_twins;
+    gw_duplicate *duplicates;
+    uint32_t n_duplicates;
     uint32_t *plain[GW_PLAIN_MASKS + 1]; /* [words] plain pieces of at most k + 1 characters; the last one: all */
     uint32_t *long_plain;                /* ids with more than GW_PLAIN_MASKS characters, by their number */
     uint16_t *long_chars;                /* [n_long] */

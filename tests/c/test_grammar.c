@@ -100,8 +100,8 @@ TEST(trie_plain_pieces_by_their_characters) {
             uint8_t one[1];
             size_t len = gw_trie_piece(v, id, &text, one);
             uint32_t chars = len ? plain_by_hand(text, len) : 0, kept = id;
-            for (uint32_t i = 0; i < trie.n_twins; i++)
-                if (trie.twins[i].id == id) kept = trie.twins[i].as;
+            for (uint32_t i = 0; i < trie.n_duplicates; i++)
+                if (trie.duplicates[i].id == id) kept = trie.duplicates[i].as;
             CHECK_INT(in(mask, kept), chars > 0 && chars <= n);
         }
     }

@@ -25,7 +25,7 @@ enum { MAX_ROWS = 40, MAX_K = 1280, MAX_N = 16 };
 static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS], want[MAX_N * MAX_ROWS];
 static float matrix[MAX_ROWS * MAX_K];
 static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
-static gw_narrow q8[MAX_N * MAX_K];
+static gw_int8 q8[MAX_N * MAX_K];
 static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K]; /* in the layout of the specification, of the build */
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
@@ -80,9 +80,9 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
         for (size_t i = 0; i < k; i++) x[t * ldx + i] = extreme ? extreme_at(t, i) : random_float();
         if (k % 32) continue;
         if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float)); /* a block of zeros */
-        gw_ref_narrow(&a, t, 0, k);
-        GW_KERNEL_INT(wide)(&own, t, 0, k);
-        gw_ref_wide(&a, t, 0, k);
+        gw_ref_quantise_int8(&a, t, 0, k);
+        GW_KERNEL_INT(quantise_int15)(&own, t, 0, k);
+        gw_ref_quantise_int15(&a, t, 0, k);
     }
     return a;
 }
@@ -98,13 +98,13 @@ static const struct {
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* How a kernel sees activation i of row t: as it is, or quantised. */
-typedef enum { AS_FLOAT, AS_NARROW, AS_WIDE } precision;
+typedef enum { AS_FLOAT, AS_INT8, AS_INT15 } precision;
 
 static double activation(const gw_acts *a, int t, size_t i, precision as) {
     size_t block = i / 32 * a->stride + t, c = i % 32;
     if (as == AS_FLOAT) return a->x[t * a->ldx + i];
-    if (as == AS_WIDE) return (double)a->q16[block * 32 + GW_WIDE_ORDER(c)] * a->s16[block];
-    return (double)a->q8[block * 32 + (sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))] * a->s8[block];
+    if (as == AS_INT15) return (double)a->q16[block * 32 + GW_INT16_ORDER(c)] * a->s16[block];
+    return (double)a->q8[block * 32 + (sizeof(gw_int8) == 1 ? c : GW_INT16_ORDER(c))] * a->s8[block];
 }
 
 /* Sum of the magnitudes of scale * quant * activation and of min * activation. */
@@ -144,13 +144,13 @@ static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw
                 CHECK_NEAR(want[t * padded + r], sum, (as == AS_FLOAT ? 4e-6 : 1e-6) * size);
             }
         if (!fast) continue;
-        if (as == AS_WIDE) a.q16 = own16;
-        for (a.streams = 0; a.streams < 2; a.streams++) {
+        if (as == AS_INT15) a.q16 = own16;
+        for (a.sequential = 0; a.sequential < 2; a.sequential++) {
             fast(panels, padded / 4, &a, got, padded);
             for (int i = 0; i < n * padded; i++)
                 if (memcmp(&got[i], &want[i], 4))
                     gw_test_fail(__FILE__, __LINE__, "%s, case %d, output %d, streams %d: expected %.9g, got %.9g",
-                                 type->name, c, i, a.streams, want[i], got[i]);
+                                 type->name, c, i, a.sequential, want[i], got[i]);
         }
     }
 }
@@ -169,12 +169,12 @@ static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw
 TEST(kernels_f32) { same_bits(GW_F32, AS_FLOAT, gw_ref_matmul_f32, SIMD(matmul_f32)); }
 TEST(kernels_f16) { same_bits(GW_F16, AS_FLOAT, gw_ref_matmul_f16, SIMD(matmul_f16)); }
 TEST(kernels_bf16) { same_bits(GW_BF16, AS_FLOAT, gw_ref_matmul_bf16, SIMD(matmul_bf16)); }
-TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, INT(matmul_q8_wide)); }
+TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_INT15, gw_ref_matmul_q8_int15, INT(matmul_q8_int15)); }
 
-#define GW_X(NAME, name, ...)                                                                           \
-    TEST(kernels_##name) { same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, INT(matmul_##name)); } \
-    TEST(kernels_##name##_wide) {                                                                       \
-        same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, INT(matmul_##name##_wide));          \
+#define GW_X(NAME, name, ...)                                                                         \
+    TEST(kernels_##name) { same_bits(GW_##NAME, AS_INT8, gw_ref_matmul_##name, INT(matmul_##name)); } \
+    TEST(kernels_##name##_int15) {                                                                    \
+        same_bits(GW_##NAME, AS_INT15, gw_ref_matmul_##name##_int15, INT(matmul_##name##_int15));     \
     }
 GW_X(Q4_0, q4)
 GW_FORMATS(GW_X)
@@ -183,8 +183,8 @@ GW_FORMATS(GW_X)
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 TEST(kernels_without_swizzle) {
     gw_simd_no_swizzle = true;
-    same_bits(GW_IQ4_NL, AS_NARROW, gw_ref_matmul_iq4_nl, gw_simd_matmul_iq4_nl);
-    same_bits(GW_IQ4_XS, AS_WIDE, gw_ref_matmul_iq4_xs_wide, gw_simd_matmul_iq4_xs_wide);
+    same_bits(GW_IQ4_NL, AS_INT8, gw_ref_matmul_iq4_nl, gw_simd_matmul_iq4_nl);
+    same_bits(GW_IQ4_XS, AS_INT15, gw_ref_matmul_iq4_xs_int15, gw_simd_matmul_iq4_xs_int15);
     gw_simd_no_swizzle = false;
 }
 #endif
@@ -193,15 +193,15 @@ TEST(kernels_without_swizzle) {
 /* Bytes of 8 bits by products that are only defined for 7. */
 TEST(kernels_of_8_bits_in_7) {
     gw_relaxed_only_7_bits = true;
-    same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, gw_relaxed_matmul_q8_wide);
-    same_bits(GW_IQ4_NL, AS_NARROW, gw_ref_matmul_iq4_nl, gw_relaxed_matmul_iq4_nl);
-    same_bits(GW_IQ4_XS, AS_WIDE, gw_ref_matmul_iq4_xs_wide, gw_relaxed_matmul_iq4_xs_wide);
+    same_bits(GW_Q8_0, AS_INT15, gw_ref_matmul_q8_int15, gw_relaxed_matmul_q8_int15);
+    same_bits(GW_IQ4_NL, AS_INT8, gw_ref_matmul_iq4_nl, gw_relaxed_matmul_iq4_nl);
+    same_bits(GW_IQ4_XS, AS_INT15, gw_ref_matmul_iq4_xs_int15, gw_relaxed_matmul_iq4_xs_int15);
     gw_relaxed_only_7_bits = false;
 }
 
-#define GW_X(NAME, name, ...)                                                        \
-    same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, gw_relaxed_matmul_##name); \
-    same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, gw_relaxed_matmul_##name##_wide);
+#define GW_X(NAME, name, ...)                                                      \
+    same_bits(GW_##NAME, AS_INT8, gw_ref_matmul_##name, gw_relaxed_matmul_##name); \
+    same_bits(GW_##NAME, AS_INT15, gw_ref_matmul_##name##_int15, gw_relaxed_matmul_##name##_int15);
 
 /* Products added by pairs in 16 bits and without: both on every engine. */
 TEST(kernels_by_pairs_and_not) {
@@ -221,7 +221,7 @@ TEST(kernels_on_every_kind_of_engine) {
     for (gw_relaxed_engine = GW_ENGINE_PAIRS; gw_relaxed_engine <= GW_ENGINE_SIGNED; gw_relaxed_engine++) {
         GW_X(Q4_0, q4)
         GW_FORMATS(GW_X)
-        same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, gw_relaxed_matmul_q8_wide);
+        same_bits(GW_Q8_0, AS_INT15, gw_ref_matmul_q8_int15, gw_relaxed_matmul_q8_int15);
     }
     gw_relaxed_engine = GW_ENGINE_PAIRS;
 }
@@ -245,13 +245,13 @@ static int wide_at(const gw_acts *a, size_t block, int c) { /* one activation th
     const int8_t *planes = (const int8_t *)(a->q16 + block * 32);
     return 128 * planes[c] + planes[32 + c];
 #else
-    return a->q16[block * 32 + GW_WIDE_ORDER(c)];
+    return a->q16[block * 32 + GW_INT16_ORDER(c)];
 #endif
 }
 
-static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide) {
+static void same_quantised(gw_quantise_kernel *int8, gw_quantise_kernel *int15) {
     enum { K = 256, N = 2, BLOCKS = K / 32 * (N | 1) };
-    static gw_narrow n8[2][BLOCKS * 32];
+    static gw_int8 n8[2][BLOCKS * 32];
     static int16_t w16[2][BLOCKS * 32];
     static float s[4][BLOCKS];
     static int32_t sums[8][BLOCKS];
@@ -263,11 +263,11 @@ static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide)
         for (int i = 0; i < N * K; i++) rows[i] = random_float() * size;
         if (round == 0) memset(rows, 0, sizeof rows);
         for (int t = 0; t < N; t++) {
-            gw_ref_narrow(&a, t, 0, K);
-            gw_ref_wide(&a, t, 0, K);
+            gw_ref_quantise_int8(&a, t, 0, K);
+            gw_ref_quantise_int15(&a, t, 0, K);
             for (size_t from = 0, k = 32; from < K; from += k, k = K - from < 96 ? K - from : 96) { /* pieces */
-                narrow(&b, t, from, k);
-                wide(&b, t, from, k);
+                int8(&b, t, from, k);
+                int15(&b, t, from, k);
             }
         }
         CHECK(!memcmp(n8[0], n8[1], sizeof n8[0]));
@@ -275,11 +275,11 @@ static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide)
         CHECK(!memcmp(sums[0], sums[4], 4 * sizeof sums[0]));
         for (size_t i = 0; i < BLOCKS * 32; i++)
             if (i / 32 % a.stride < N)
-                CHECK_INT(wide_at(&b, i / 32, i % 32), a.q16[i / 32 * 32 + GW_WIDE_ORDER(i % 32)]);
+                CHECK_INT(wide_at(&b, i / 32, i % 32), a.q16[i / 32 * 32 + GW_INT16_ORDER(i % 32)]);
     }
 }
 
-TEST(quantised_activations) { same_quantised(INT(narrow), INT(wide)); }
+TEST(quantised_activations) { same_quantised(INT(quantise_int8), INT(quantise_int15)); }
 #endif
 
 /* Quantising loses at most half a step. */
@@ -288,20 +288,20 @@ TEST(quantised_activations_are_close) {
     for (int t = 0; t < a.n; t++)
         for (size_t i = 0; i < a.k; i++) {
             size_t block = i / 32 * a.stride + t;
-            CHECK_NEAR(activation(&a, t, i, AS_NARROW), a.x[t * a.ldx + i], 0.50001 * a.s8[block]);
-            CHECK_NEAR(activation(&a, t, i, AS_WIDE), a.x[t * a.ldx + i], 0.51 * a.s16[block]);
+            CHECK_NEAR(activation(&a, t, i, AS_INT8), a.x[t * a.ldx + i], 0.50001 * a.s8[block]);
+            CHECK_NEAR(activation(&a, t, i, AS_INT15), a.x[t * a.ldx + i], 0.51 * a.s16[block]);
         }
 }
 
 /* NaN reaches every product that it is part of, and no other one. */
-static void nan_goes_through(gw_quantise_kernel *narrow, gw_quantise_kernel *wide, gw_matmul_kernel *product,
+static void nan_goes_through(gw_quantise_kernel *int8, gw_quantise_kernel *int15, gw_matmul_kernel *product,
                              gw_matmul_kernel *wide_product) {
     enum { ROWS = 8, K = 128, N = 6, BAD = 2 };
     random_matrix(gw_type_of(GW_Q4_0), ROWS, K);
     for (int at = 0; at < 32; at++) {
         gw_acts a = random_acts(N, K, K);
         x[BAD * K + 64 + at] = at % 2 ? NAN : -NAN;
-        for (int t = 0; t < N; t++) narrow(&a, t, 0, K), wide(&a, t, 0, K);
+        for (int t = 0; t < N; t++) int8(&a, t, 0, K), int15(&a, t, 0, K);
         for (int round = 0; round < 2; round++) {
             (round ? wide_product : product)(panels, ROWS / 4, &a, got, ROWS);
             for (int i = 0; i < N * ROWS; i++) CHECK(isnan(got[i]) == (i / ROWS == BAD));
@@ -310,9 +310,9 @@ static void nan_goes_through(gw_quantise_kernel *narrow, gw_quantise_kernel *wid
 }
 
 TEST(nan_goes_through_products) {
-    nan_goes_through(gw_ref_narrow, gw_ref_wide, gw_ref_matmul_q4, gw_ref_matmul_q4_wide);
+    nan_goes_through(gw_ref_quantise_int8, gw_ref_quantise_int15, gw_ref_matmul_q4, gw_ref_matmul_q4_int15);
 #ifdef GW_HAVE_SIMD
-    nan_goes_through(INT(narrow), INT(wide), INT(matmul_q4), INT(matmul_q4_wide));
+    nan_goes_through(INT(quantise_int8), INT(quantise_int15), INT(matmul_q4), INT(matmul_q4_int15));
 #endif
 }
 

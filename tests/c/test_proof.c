@@ -4,7 +4,7 @@
 #include "test.h"
 
 static const gw_kernel_list everything = {
-    .narrow = UINT32_MAX, .wide = UINT32_MAX, .rounded = UINT32_MAX, .caches = UINT32_MAX, .planes = true
+    .int8 = UINT32_MAX, .int15 = UINT32_MAX, .rounded = UINT32_MAX, .caches = UINT32_MAX, .planes = true
 };
 
 TEST(proofs_hold) {

@@ -107,7 +107,7 @@ static int find(const uint8_t *text, size_t len, bool normal_only) {
     return -1;
 }
 
-/* Longest verbatim piece at the text's front: of the same text a user-defined one, then the lowest id. */
+/* Longest added token at the text's front: of the same text a user-defined one, then the lowest id. */
 static int match(const uint8_t *text, size_t left, bool special) {
     int best = -1;
     for (int id = 0; id < n_pieces; id++) {
@@ -140,7 +140,7 @@ static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     return (int)len;
 }
 
-/* Between two verbatim pieces: joins the best pair, the leftmost of equals, until none is left.
+/* Between two added tokens: joins the best pair, the leftmost of equals, until none is left.
  * `ends` are the ends of the n characters. Ids of -1 stand for the unknown piece. */
 static int slow_merge(const uint8_t *text, uint8_t *ends, int n, int32_t *ids) {
     for (;;) {

@@ -8,10 +8,10 @@
 
 enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* panels made at random, then repeated; columns x panels of a call */
 
-#define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_wide) },
-static const struct { int type; gw_matmul_kernel *narrow, *wide; } products[] = {
-    { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide) },
-    { GW_Q8_0, GW_KERNEL_INT(matmul_q8_wide), GW_KERNEL_INT(matmul_q8_wide) },
+#define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15) },
+static const struct { int type; gw_matmul_kernel *int8, *int15; } products[] = {
+    { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_int15) },
+    { GW_Q8_0, GW_KERNEL_INT(matmul_q8_int15), GW_KERNEL_INT(matmul_q8_int15) },
     GW_FORMATS(FORMAT)
     { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32) },
     { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16) },
@@ -50,12 +50,12 @@ static void set_acts(int n, size_t k) {
     float *x = malloc(n * k * sizeof *x);
     for (size_t i = 0; i < n * k; i++) x[i] = (float)(int32_t)random_bits() / 2147483648.0f;
     acts = (gw_acts){ .n = n, .k = k, .stride = stride, .x = x, .ldx = k,
-        .q8 = malloc(blocks * GW_BLOCK * sizeof(gw_narrow)), .s8 = malloc(blocks * 4), .sum8 = malloc(blocks * 4),
+        .q8 = malloc(blocks * GW_BLOCK * sizeof(gw_int8)), .s8 = malloc(blocks * 4), .sum8 = malloc(blocks * 4),
         .half8 = malloc(blocks * 4), .q16 = malloc(blocks * GW_BLOCK * 2), .s16 = malloc(blocks * 4),
         .sum16 = malloc(blocks * 4), .half16 = malloc(blocks * 4) };
     for (int t = 0; t < n; t++) {
-        GW_KERNEL_INT(narrow)(&acts, t, 0, k);
-        GW_KERNEL_INT(wide)(&acts, t, 0, k);
+        GW_KERNEL_INT(quantise_int8)(&acts, t, 0, k);
+        GW_KERNEL_INT(quantise_int15)(&acts, t, 0, k);
     }
 }
 
@@ -80,14 +80,14 @@ double bench_set(int i, size_t bytes, size_t k, int n) {
 }
 
 /* Panels that decode reads side by side, see gw_acts. */
-void bench_streams(int n) { acts.streams = n; }
+void bench_streams(int n) { acts.sequential = n; }
 
 /* All products once. */
-void bench_run(int wide) {
+void bench_run(int int15) {
     size_t step = PIECE / acts.k / 4 * 4;
     for (size_t p = 0; p < n_panels; p += step) {
         int panels = (int)gw_min(step, n_panels - p);
-        (wide ? products[product].wide : products[product].narrow)(weights + p * panel_bytes, panels, &acts,
+        (int15 ? products[product].int15 : products[product].int8)(weights + p * panel_bytes, panels, &acts,
                                                                    y + p * GW_PANEL, n_panels * GW_PANEL);
     }
 }

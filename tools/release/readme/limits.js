@@ -32,7 +32,7 @@ const LIMITS = {
       'ENCODED_AT_ONCE',
       '',
     ],
-    ['characters in a row that nothing parts (one word)', 'src/text/joins.h', 'GW_MAX_WORD', '', 'bad-count'],
+    ['characters in a row that nothing parts (one word)', 'src/text/merge_queue.h', 'GW_MAX_WORD', '', 'bad-count'],
     [
       'bytes of a text that are held back until something parts them',
       'js/engine/vocabulary.js',

@@ -1,6 +1,6 @@
 /* The output matrix in two planes: packing, the product against the one-plane one's bits, the bound for every row,
  * and the arg max over matrices made to mislead an approximation, with and without a soft cap. */
-#include "model/top.h"
+#include "model/argmax.h"
 #include "kernels/pack.h"
 #include "api.h"
 #include "test.h"
@@ -111,7 +111,7 @@ static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, rows, cap);
-    uint32_t exact = gw_matmul_top(&rig.ops, rig.x, &rig.planes, cap, NULL, 0, &all_rows, top);
+    uint32_t exact = gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, cap, NULL, 0, &all_rows, top);
     int32_t id = arg_max(whole);
     if (arg_max(top) != id) gw_test_fail(__FILE__, __LINE__, "%s: expected id %d, got %d", what, id, arg_max(top));
     for (uint32_t r = 0; r < rows; r++)
@@ -180,7 +180,7 @@ TEST(top_product_has_the_bits_of_one_plane) {
 
 enum { MOST_BLOCKS = (MOST_N | 1) * MOST_K / 32 };
 static float s8[2][MOST_BLOCKS], s16[2][MOST_BLOCKS];
-static gw_narrow q8[2][MOST_BLOCKS * 32];
+static gw_int8 q8[2][MOST_BLOCKS * 32];
 static int16_t q16[2][MOST_BLOCKS * 32];
 static int32_t sums[2][4][MOST_BLOCKS];
 
@@ -201,8 +201,8 @@ static gw_acts acts_of(int side, int n, uint32_t k) {
                   .sum16 = sum[2],
                   .half16 = sum[3] };
     for (int t = 0; t < n; t++) {
-        (side ? FAST(narrow) : gw_ref_narrow)(&a, t, 0, k);
-        (side ? FAST(wide) : gw_ref_wide)(&a, t, 0, k);
+        (side ? FAST(quantise_int8) : gw_ref_quantise_int8)(&a, t, 0, k);
+        (side ? FAST(quantise_int15) : gw_ref_quantise_int15)(&a, t, 0, k);
     }
     return a;
 }
@@ -408,12 +408,12 @@ TEST(top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&rig.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, exact, 7, &all_rows, top);
+    gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, exact, 7, &all_rows, top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, all, MOST_ROWS, &all_rows, top);
+    gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, all, MOST_ROWS, &all_rows, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     close_rig();
 }
@@ -449,7 +449,7 @@ TEST(top_looks_for_the_greatest_among_candidates) {
         gw_soft_cap(&rig.ops, whole, MOST_ROWS, (float)cap);
         for (uint32_t of = 2; of < 500; of *= 3) {
             gw_rows rows = random_rows_of(of);
-            uint32_t open = gw_matmul_top(&rig.ops, rig.x, &rig.planes, (float)cap, NULL, 0, &rows, top);
+            uint32_t open = gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, (float)cap, NULL, 0, &rows, top);
             CHECK_INT(best_of(&rows, top), best_of(&rows, whole));
             CHECK(open < MOST_ROWS / 4 / 2);
             for (uint32_t r = 0; r < MOST_ROWS; r++)
@@ -494,7 +494,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
         rig.x[33] = values[i];
         pack();
         product(&rig.plain, 1, whole);
-        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
     static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 }; /* infinities and NaN */
@@ -503,7 +503,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
         set_scale(block_of(77, 3), scales[i]);
         pack();
         product(&rig.plain, 1, whole);
-        gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top);
+        gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
@@ -579,7 +579,7 @@ TEST(top_excludes_as_much_with_a_cap) {
     static const int32_t exact[] = { 8, 1235, 2999 }; /* one of them in the panel of the greatest */
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, exact, 3, &all_rows, top);
+    gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 30, exact, 3, &all_rows, top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     close_rig();
 }
@@ -594,7 +594,7 @@ TEST(top_of_damaged_numbers_with_a_cap) {
         rig.x[33] = values[i];
         product(&rig.plain, 1, whole);
         gw_soft_cap(&rig.ops, whole, 1001, 30);
-        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 30, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
         for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
     }
     close_rig();

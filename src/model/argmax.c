@@ -1,7 +1,7 @@
-/* top: see top.h. The greatest logit from about half of the output matrix's bytes.
+/* argmax: see argmax.h. Finds the greatest logit from about half of the output matrix's bytes.
  *
  * The matrix is Q8_0 in two planes (kernels.h): row w = h + l, by entry scale * (16 n - 120) and scale * (l - 8). The
- * first pass reads the high plane alone, with narrow activations: A = fl(h . x8) approximates the exact logit
+ * first pass reads the high plane alone, with int8 activations: A = fl(h . x8) approximates the exact logit
  * E = fl(w . x16), the float that gw_matmul gives. In real numbers
  *   w . x16 - h . x8 = l . x16 + h . (x16 - x8)
  * so by Cauchy-Schwarz it is at most |l| |x16| + |h| |x16 - x8|. Both passes add B = k / 32 terms in float32, each
@@ -13,20 +13,20 @@
  * Norms of rows come with the matrix, those of activations are taken in double; all are rounded up.
  *
  * Then T is the exact logit of the row with the greatest A, and a row whose A + bound is below T cannot be the
- * greatest. All others are computed exactly by the second pass, and those that are wanted anyway: a sampler changes
- * them before it looks for the greatest, so they are not asked for T. Whatever is not finite excludes nothing, nor do
- * activations so large that floats might overflow. Parts of the matrix are the same for every number of threads.
+ * greatest. The second pass computes all others exactly, and the required rows: a sampler changes these before its
+ * argmax, so they do not count for T. Nothing is excluded by a value that is not finite, or by activations so large
+ * that floats might overflow. The matrix is split in the same parts for every number of threads.
  *
  * A soft cap makes logits equal that were not, and the lowest id among equals wins; it may even change the order of
  * neighbours, for its float is off by at most GW_CAP_ERROR of the cap, e. But where cap * tanh(z / cap), in real
  * numbers, is more than 2 e below the float that T becomes, z becomes a lesser one. So the threshold is then the T'
  * for which it is that much below, and no row is excluded that might tie. */
-#include "model/top.h"
+#include "model/argmax.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Parts that threads share, as a rule and at most; panels looked at together. */
+/* Parts for the threads: the usual number and the most; panels whose bounds are computed together. */
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
@@ -35,7 +35,7 @@ _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest 
 typedef struct {
     float best;
     uint32_t row, open;
-} part; /* greatest A, where; panels that are not excluded */
+} part; /* the greatest A and its row; the number of panels that are not excluded */
 
 typedef struct {
     gw_acts acts;
@@ -45,14 +45,14 @@ typedef struct {
     float cap, threshold;
     uint32_t panels, step; /* step: panels of a part */
     int parts;
-    const int32_t *exact; /* rows that are wanted anyway, and no candidates for the greatest */
-    int n_exact;
+    const int32_t *required; /* rows to compute in any case; no candidates for the greatest */
+    int n_required;
     const gw_rows *rows; /* candidates */
     part part[MOST_PARTS];
-} top_job;
-_Static_assert(sizeof(top_job) <= GW_JOB_BYTES, "a job's place");
+} argmax_job;
+_Static_assert(sizeof(argmax_job) <= GW_JOB_BYTES, "a job's place");
 
-static uint32_t begin_of(const top_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
+static uint32_t begin_of(const argmax_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
 
 /* --- the soft cap --- */
 
@@ -75,7 +75,7 @@ void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap) {
     if (cap > 0) gw_parallel(o->pool, cap_item, &j, (int)((n + CAPPED_AT_ONCE - 1) / CAPPED_AT_ONCE));
 }
 
-/* Logits below it are, capped, below what `logit` is then. The last tenth is for its rounding. */
+/* Returns the threshold below which logits, once capped, are less than `logit`. The last tenth covers its rounding. */
 static float threshold_of(float logit, float cap) {
     if (!(cap > 0)) return logit;
     double t = (double)gw_capped(logit, cap) / cap - 2.1 * GW_CAP_ERROR;
@@ -84,31 +84,31 @@ static float threshold_of(float logit, float cap) {
 
 /* --- the bound --- */
 
-/* Squares of the norms of both quantised activations and of their difference. */
-static void add_block(const gw_acts *a, size_t b, double *wide, double *narrow, double *gap) {
+/* Adds a block's squared norms: of both quantised activations, and of their difference. */
+static void add_block(const gw_acts *a, size_t b, double *int15, double *int8, double *gap) {
     for (size_t c = 0; c < GW_BLOCK; c++) {
-        double x16 = (double)gw_wide_at(a->q16 + b * GW_BLOCK, c) * a->s16[b];
-        double x8 = (double)gw_narrow_at(a->q8 + b * GW_BLOCK, c) * a->s8[b];
-        *wide += x16 * x16;
-        *narrow += x8 * x8;
+        double x16 = (double)gw_int15_at(a->q16 + b * GW_BLOCK, c) * a->s16[b];
+        double x8 = (double)gw_int8_at(a->q8 + b * GW_BLOCK, c) * a->s8[b];
+        *int15 += x16 * x16;
+        *int8 += x8 * x8;
         *gap += (x16 - x8) * (x16 - x8);
     }
 }
 
-static void set_bound(top_job *j) {
+static void set_bound(argmax_job *j) {
     size_t blocks = j->acts.k / GW_BLOCK;
-    double wide = 0, narrow = 0, gap = 0, g = (double)(blocks + 8) * 0x1p-24, up = 1 + 1e-6;
-    for (size_t b = 0; b < blocks; b++) add_block(&j->acts, b, &wide, &narrow, &gap);
-    wide = sqrt(wide), narrow = sqrt(narrow), gap = sqrt(gap);
+    double int15 = 0, int8 = 0, gap = 0, g = (double)(blocks + 8) * 0x1p-24, up = 1 + 1e-6;
+    for (size_t b = 0; b < blocks; b++) add_block(&j->acts, b, &int15, &int8, &gap);
+    int15 = sqrt(int15), int8 = sqrt(int8), gap = sqrt(gap);
     g /= 1 - g;
-    j->by_high = (float)((gap + (g + 1e-12) * (wide + narrow)) * up);
-    j->by_low = (float)(wide * (1 + g) * up);
+    j->by_high = (float)((gap + (g + 1e-12) * (int15 + int8)) * up);
+    j->by_low = (float)(int15 * (1 + g) * up);
     j->least = (float)((double)blocks * 0x1p-120);
-    if (!(wide + narrow < HUGE_NORM)) j->by_high = INFINITY;
+    if (!(int15 + int8 < HUGE_NORM)) j->by_high = INFINITY;
 }
 
-/* A + bound of n rows from `row` on; y holds A. */
-static void upper_of(const top_job *j, size_t row, size_t n, float *upper) {
+/* Computes A + bound of n rows from `row` on; y holds A. */
+static void upper_of(const argmax_job *j, size_t row, size_t n, float *upper) {
     const float *high = j->m->norms + row, *low = high + gw_ld(j->m->rows), *y = j->y + row;
     for (size_t i = 0; i < n; i++)
         upper[i] = y[i] + (high[i] * j->by_high + low[i] * j->by_low + j->least) * (1 + 1e-6f);
@@ -127,16 +127,16 @@ static float greatest_of(const float *x, size_t n) {
     return greatest;
 }
 
-/* A of a part. */
+/* Computes A of one part. */
 static void approximate(const void *place, int i, float *out) {
-    const top_job *j = place;
+    const argmax_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
                                out);
 }
 
-/* Rows that are no candidates. */
-static void leave_out(const top_job *j, uint32_t begin, uint32_t end) {
+/* Excludes rows that are not candidates. */
+static void leave_out(const argmax_job *j, uint32_t begin, uint32_t end) {
     for (uint32_t p = begin; p < end && j->rows->bits; p++) {
         uint32_t rows = gw_rows_of(j->rows, p);
         for (int r = 0; r < GW_PANEL && rows != 15; r++)
@@ -144,29 +144,29 @@ static void leave_out(const top_job *j, uint32_t begin, uint32_t end) {
     }
 }
 
-/* To its rows, and the row where it is greatest. */
+/* Stores A of one part, and finds its greatest row. */
 static void put_part(void *place, int i, const float *a) {
-    top_job *j = place;
+    argmax_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     size_t row = (size_t)begin * GW_PANEL, n = gw_min((size_t)end * GW_PANEL, j->m->rows) - row, at = 0;
     memcpy(j->y + row, a, (size_t)(end - begin) * GW_PANEL * sizeof(float));
     leave_out(j, begin, end);
-    for (int e = 0; e < j->n_exact; e++)
-        if ((size_t)j->exact[e] >= row && (size_t)j->exact[e] < row + n) j->y[j->exact[e]] = -INFINITY;
+    for (int e = 0; e < j->n_required; e++)
+        if ((size_t)j->required[e] >= row && (size_t)j->required[e] < row + n) j->y[j->required[e]] = -INFINITY;
     float best = greatest_of(j->y + row, n);
     while (at + 1 < n && j->y[row + at] != best) at++;
     j->part[i].best = best;
     j->part[i].row = (uint32_t)(row + at);
 }
 
-static void exact_panel(const top_job *j, uint32_t panel, float *y) {
+static void exact_panel(const argmax_job *j, uint32_t panel, float *y) {
     const gw_matrix *m = j->m;
     size_t at = panel * (m->k / GW_BLOCK);
     GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, 1, &j->acts, y, GW_PANEL);
 }
 
-/* The exact logit of the row with the greatest A. */
-static float exact_best(const top_job *j) {
+/* Returns the exact logit of the row with the greatest A. */
+static float exact_best(const argmax_job *j) {
     const part *best = &j->part[0];
     float y[GW_PANEL];
     for (int i = 1; i < j->parts; i++)
@@ -181,8 +181,8 @@ static void cap_panel(float *y, uint32_t panel, float cap) {
     if (cap > 0) GW_KERNEL(soft_cap)(y + (size_t)panel * GW_PANEL, GW_PANEL, cap);
 }
 
-/* Panels of begin .. end - 1, at most AT_ONCE, that have a row which is not excluded; how many. */
-static uint32_t open_panels(const top_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
+/* Lists the panels of begin .. end - 1, at most AT_ONCE, with a row that is not excluded. Returns their number. */
+static uint32_t open_panels(const argmax_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
     uint32_t count = 0;
     float upper[AT_ONCE * GW_PANEL], least = j->threshold;
     upper_of(j, (size_t)begin * GW_PANEL, (end - begin) * GW_PANEL, upper);
@@ -195,7 +195,7 @@ static uint32_t open_panels(const top_job *j, uint32_t begin, uint32_t end, uint
 }
 
 static void refine_part(void *ctx, int i) {
-    top_job *j = ctx;
+    argmax_job *j = ctx;
     uint32_t list[AT_ONCE], begin = begin_of(j, i), end = begin_of(j, i + 1);
     j->part[i].open = 0;
     for (uint32_t last; begin < end; begin = last) {
@@ -208,11 +208,11 @@ static void refine_part(void *ctx, int i) {
     }
 }
 
-/* Those that are wanted anyway, one after another: mostly one or two. */
-static void exact_rows(const top_job *j) {
-    for (int e = 0; e < j->n_exact; e++) {
-        uint32_t panel = (uint32_t)j->exact[e] / GW_PANEL;
-        if (j->y[j->exact[e]] != -INFINITY) continue; /* it is there already */
+/* One after the other, since there are usually one or two. */
+static void compute_required(const argmax_job *j) {
+    for (int e = 0; e < j->n_required; e++) {
+        uint32_t panel = (uint32_t)j->required[e] / GW_PANEL;
+        if (j->y[j->required[e]] != -INFINITY) continue; /* already computed */
         exact_panel(j, panel, j->y + (size_t)panel * GW_PANEL);
         cap_panel(j->y, panel, j->cap);
     }
@@ -220,10 +220,10 @@ static void exact_rows(const top_job *j) {
 
 /* --- together --- */
 
-static top_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
+static argmax_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
     gw_acts acts;
-    top_job *j = gw_ops_row(o, x, m->k, true, true, &acts);
-    *j = (top_job){ .acts = acts, .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
+    argmax_job *j = gw_ops_row(o, x, m->k, true, true, &acts);
+    *j = (argmax_job){ .acts = acts, .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
     j->step = (uint32_t)gw_min(gw_round_up((j->panels + PARTS - 1) / PARTS, 4), MOST_STEP);
     j->parts = (int)((j->panels + j->step - 1) / j->step);
     set_bound(j);
@@ -236,25 +236,25 @@ static uint32_t all_rows(gw_ops *o, const float *x, const gw_matrix *m, float ca
     return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
 }
 
-uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, float cap, const int32_t *exact, int n,
-                       const gw_rows *rows, float *y) {
+uint32_t gw_matmul_argmax(gw_ops *o, const float *x, const gw_matrix *m, float cap, const int32_t *required, int n,
+                          const gw_rows *rows, float *y) {
     static const gw_pure first_pass = { approximate, put_part };
     if (!m->low) return all_rows(o, x, m, cap, y);
-    top_job *j = job_of(o, x, m, y);
+    argmax_job *j = job_of(o, x, m, y);
     uint32_t open = 0;
     j->cap = cap;
-    j->exact = exact;
-    j->n_exact = n;
+    j->required = required;
+    j->n_required = n;
     j->rows = rows;
     gw_parallel_pure(o->pool, &first_pass, j, j->parts);
     j->threshold = threshold_of(exact_best(j), cap);
     gw_parallel(o->pool, refine_part, j, j->parts);
-    exact_rows(j);
+    compute_required(j);
     for (int i = 0; i < j->parts; i++) open += j->part[i].open;
     return open;
 }
 
-/* Panels here and there take longer than one behind the other, and greedy decoding reads half of each. */
+/* Scattered panels take longer than consecutive ones, and greedy decoding reads only half of each. */
 enum { FEW = 4 };
 
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows) {
@@ -270,7 +270,7 @@ void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, con
 }
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
-    top_job *j = job_of(o, x, m, y);
+    argmax_job *j = job_of(o, x, m, y);
     GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y);
     upper_of(j, 0, m->rows, upper);
 }

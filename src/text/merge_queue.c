@@ -1,5 +1,5 @@
-/* joins: see joins.h. The heap, and the scratch memory. */
-#include "text/joins.h"
+/* merge_queue: see merge_queue.h. The heap and the scratch memory. */
+#include "text/merge_queue.h"
 
 void gw_word_push(gw_word *w, uint64_t key) {
     uint64_t *keys = w->keys;

@@ -1,5 +1,5 @@
-/* verbatim: see verbatim.h. */
-#include "text/verbatim.h"
+/* added: see added.h. */
+#include "text/added.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int compare(const void *x, const void *y) {
     return order ? order : (a->id > b->id) - (a->id < b->id);
 }
 
-static bool is_verbatim(const gw_vocabulary *v, uint32_t id) {
+static bool is_added(const gw_vocabulary *v, uint32_t id) {
     int type = v->types[id];
     return (type == GW_TOKEN_USER || type == GW_TOKEN_CONTROL || type == GW_TOKEN_UNKNOWN) && gw_piece_len(v, id);
 }
@@ -32,7 +32,7 @@ static bool is_verbatim(const gw_vocabulary *v, uint32_t id) {
 static uint32_t list_pieces(const gw_vocabulary *v, entry *list) {
     uint32_t n = 0;
     for (uint32_t id = 0; id < v->n; id++) {
-        if (!is_verbatim(v, id)) continue;
+        if (!is_added(v, id)) continue;
         bool user = v->types[id] == GW_TOKEN_USER;
         if (list) list[n] = (entry){ v->text + gw_piece_begin(v, id), gw_piece_len(v, id), id, user };
         n++;
@@ -41,7 +41,7 @@ static uint32_t list_pieces(const gw_vocabulary *v, entry *list) {
 }
 
 /* Keeps one piece of each text and kind, so that a text has at most two. */
-int gw_verbatim_make(gw_verbatim *m, const gw_vocabulary *v) {
+int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v) {
     uint32_t n = list_pieces(v, NULL);
     entry *list = gw_alloc(n * sizeof *list);
     m->size = n * sizeof *m->ids;
@@ -64,12 +64,12 @@ int gw_verbatim_make(gw_verbatim *m, const gw_vocabulary *v) {
     return 0;
 }
 
-void gw_verbatim_free(gw_verbatim *m) { gw_free(m->ids); }
+void gw_added_free(gw_added_tokens *m) { gw_free(m->ids); }
 
 /* --- matching --------------------------------------------------------------------------------- */
 
 typedef struct {
-    const gw_verbatim *m;
+    const gw_added_tokens *m;
     const gw_vocabulary *v;
 } lists;
 
@@ -77,7 +77,7 @@ static int byte_of(const lists *l, uint32_t at, uint32_t depth) {
     return l->v->text[gw_piece_begin(l->v, l->m->ids[at]) + depth];
 }
 
-/* First of ids[lo..hi), all longer than `depth` and alike before it, with byte >= c there. */
+/* First of ids[lo..hi), all longer than `depth` and equal before it, whose byte at `depth` is >= c. */
 static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -88,8 +88,8 @@ static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t d
 }
 
 /* Narrows the sorted list byte by byte; pieces that end at this depth come first in what is left. */
-size_t gw_verbatim_match(const gw_verbatim *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
-                         int32_t *id) {
+size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
+                      int32_t *id) {
     lists l = { m, v };
     uint32_t lo = m->first[text[0]], hi = m->first[text[0] + 1];
     size_t best = 0;
@@ -109,11 +109,11 @@ size_t gw_verbatim_match(const gw_verbatim *m, const gw_vocabulary *v, const uin
     return best;
 }
 
-size_t gw_verbatim_next(const gw_verbatim *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special) {
+size_t gw_added_next(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special) {
     int32_t id;
     for (size_t at = 0; at < len; at += gw_char_len(text + at, len - at)) {
         bool none = m->first[text[at]] == m->first[text[at] + 1];
-        if (!none && gw_verbatim_match(m, v, text + at, len - at, special, &id)) return at;
+        if (!none && gw_added_match(m, v, text + at, len - at, special, &id)) return at;
     }
     return len;
 }

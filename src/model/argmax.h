@@ -1,0 +1,26 @@
+/* argmax: the soft cap of logits, and the two-stage output head of greedy decoding, which computes only the logits that
+ * may be the greatest. */
+#ifndef GW_ARGMAX_H
+#define GW_ARGMAX_H
+
+#include "model/ops.h"
+
+/* Replaces each of x[n] by cap * tanh(x / cap); does nothing if cap is 0. */
+void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap);
+
+/* Computes y = gw_soft_cap(gw_matmul(x[k], m, int15)) as far as an argmax needs it: exactly for the n rows in
+ * `required`, for the greatest of the others among `rows`, and for those that a bound cannot tell from it; -INFINITY
+ * for the rest. Computes all rows of a matrix without planes. Returns the number of panels that the bound did not
+ * exclude. */
+uint32_t gw_matmul_argmax(gw_ops *o, const float *x, const gw_matrix *m, float cap, const int32_t *required, int n,
+                          const gw_rows *rows, float *y);
+
+/* Returns whether gw_matmul_few is faster than computing all rows. */
+bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);
+/* Computes y = gw_soft_cap(gw_matmul(x[k], m, int15)) for panels with some of `rows`, -INFINITY elsewhere. */
+void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_rows *rows, float *y);
+
+/* For tests: computes the first stage: y[r] approximates row r, upper[r] is an upper bound. */
+void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper);
+
+#endif

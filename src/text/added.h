@@ -1,0 +1,26 @@
+/* added: the added tokens of a vocabulary: pieces that match a text literally, before any merge. User-defined ones
+ * always match, control and unknown ones only on request. The leftmost and longest match wins; of two pieces with the
+ * same text, the user-defined one. */
+#ifndef GW_ADDED_H
+#define GW_ADDED_H
+
+#include "text/vocabulary.h"
+
+typedef struct {
+    uint32_t *ids; /* [n] sorted by text */
+    uint32_t n;
+    size_t size;         /* bytes of the list */
+    uint32_t longest;    /* bytes of the longest piece */
+    uint32_t first[257]; /* pieces that start with byte c: [first[c], first[c + 1]) */
+} gw_added_tokens;
+
+int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v); /* 0 or GW_E_NO_MEMORY */
+void gw_added_free(gw_added_tokens *m);
+
+/* Returns the length of the longest added token at the start of text[0..len), and its id in *id; 0 if none matches. */
+size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
+                      int32_t *id);
+/* Returns the offset of the first character where an added token matches, or len. */
+size_t gw_added_next(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special);
+
+#endif
