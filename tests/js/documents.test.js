@@ -1,10 +1,13 @@
-/* The examples of the guides run as they stand there, with the model that comes along. */
+/* The examples of the guides run as they stand there, with the model that comes along; the site of the documents. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
+import { buildDocs } from '../../tools/build/docs.js';
 
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
@@ -98,4 +101,21 @@ test('example.mjs', () => {
   const lines = printed(readFileSync(new URL('../../docs/example.mjs', import.meta.url), 'utf8'), STORYTELLER);
   assert.equal(lines[lines.length - 1], 'aborted');
   assert.ok(lines.includes("  architecture: 'gemma3',"));
+});
+
+test('the site has every document and a search, and nothing inline that the policy of the page forbids', async (t) => {
+  const out = mkdtempSync(join(tmpdir(), 'gw-docs-'));
+  t.after(() => rmSync(out, { recursive: true }));
+  await buildDocs(out); // refuses dead links, and documents that the index does not list
+  const made = readdirSync(out, { recursive: true }).map(String);
+  const pages = made.filter((name) => name.endsWith('.html'));
+  const sources = readdirSync(new URL('../../docs', import.meta.url), { recursive: true }).map(String);
+  const wanted = sources.filter((name) => name.endsWith('.md')).map((name) => name.replace(/md$/, 'html'));
+  assert.deepEqual(pages.sort(), wanted.sort());
+  for (const page of pages) {
+    const html = readFileSync(join(out, page), 'utf8');
+    assert.doesNotMatch(html, /<script(?![^>]* src=)|<style|<[^>]* (style|on\w+)=/, page);
+    assert.doesNotMatch(html, /(href|src)="\/|<a href="(?!https?:)[^"]*\.md["#]/, page);
+  }
+  assert.equal(made.filter((name) => name.endsWith('.pf_fragment')).length, pages.length, 'pages that search finds');
 });

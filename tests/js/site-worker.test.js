@@ -384,3 +384,12 @@ test('a captive portal that redirects: shown when there is no good copy of the d
   world.stored.clear();
   assert.equal((await worker.get('')).response.status, 0, 'the redirect itself, for the browser to follow');
 });
+
+test('documents beside the page are neither answered nor stored by the worker', async () => {
+  const world = new World();
+  const worker = world.worker('first');
+  await worker.install();
+  for (const name of ['docs/index.html', 'docs/docs.js', 'docs/pagefind/pagefind.js'])
+    assert.equal((await worker.get(name)).response, undefined, name);
+  assert.ok([...world.stored.values()].every((files) => ![...files.keys()].some((url) => url.includes('/docs/'))));
+});

@@ -4,8 +4,8 @@
  *
  *   node tools/build/setup.js [build|serve|tests|package …]
  *
- * build: the wasm modules, the package in dist/, and the page for hosts in site/. serve: the same without site/, whose
- * page is in build/page/. tests: everything `npm test` needs, built. package: what `npm pack` ships, made anew (dist/
+ * build: the wasm modules, the package in dist/, and the page for hosts with the documents in site/. serve: the same
+ * without site/, whose page is in build/page/. tests: everything `npm test` needs, built. package: what `npm pack` ships, made anew (dist/
  * with its types).
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
@@ -182,6 +182,7 @@ export const builds = {
   quick: always("bundle the tests' workers", () => must('quick', process.execPath, [at('tests', 'js', 'quick.js')])),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build', 'page.js')])),
   site: always('make the site', () => must('site', process.execPath, [at('tools', 'build', 'site.js')])),
+  docs: always('make the documents', () => must('docs', process.execPath, [at('tools', 'build', 'docs.js')])),
   package: always('write the package', () => must('package', process.execPath, [at('tools', 'build', 'package.js')])),
   types: always('write its types', () => must('types', process.execPath, [at('tools', 'build', 'types.js')])),
 };
@@ -191,7 +192,7 @@ const wasmModules = always('build the wasm modules', () => cmake('wasm', 'module
 
 /** @type {Record<string, Step[]>} */
 export const goals = {
-  build: [modules, ...tools, wasmModules, builds.package, builds.page, builds.site],
+  build: [modules, ...tools, wasmModules, builds.package, builds.page, builds.site, builds.docs],
   serve: [modules, ...tools, wasmModules, builds.package, builds.page],
   package: [modules, ...tools, wasmModules, builds.package, builds.types],
   testTools: [modules, packages('build'), packages('tests'), emcc, acorn, nodeNew],

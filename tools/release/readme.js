@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 import { Chat, Generation, Model, inspectModel, loadModel } from '../../js/index.node.js';
 import { Trouble, at, cli } from '../support/proc.js';
 import { drawSpeed } from './readme/figure.js';
+import { anchor } from './readme/markdown.js';
 import { PARTS } from './readme/parts.js';
 import { take } from './readme/take.js';
 
@@ -81,12 +82,7 @@ function unnamed(name) {
 /** Names that headings of a document can be linked by. @param {string} name */
 function anchors(name) {
   const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
-  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => {
-    return heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N} _-]/gu, '')
-      .replace(/ /g, '-');
-  });
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => anchor(heading));
 }
 
 /** Links to files, or to headings of documents, that are not there. @param {string} name */

@@ -15,3 +15,10 @@ export function table(heads, rows, numbers = 0) {
   const rule = heads.map((_, i) => (i >= heads.length - numbers ? '---:' : '---'));
   return [line(heads), `|${rule.join('|')}|`, ...rows.map(line)].join('\n');
 }
+
+/** Returns the id of a heading, as GitHub makes it. @param {string} heading */
+export const anchor = (heading) =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, '')
+    .replace(/ /g, '-');
