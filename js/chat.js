@@ -88,9 +88,11 @@ export class Chat {
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   retry(options = {}) {
-    const end = () => this.#messages.findLastIndex(({ role }) => role === 'user') + 1;
-    if (!end()) throw this.#silence();
-    const past = () => ({ messages: this.#messages.slice(0, end()), prefix: this.#prefixes.last });
+    const past = () => {
+      const end = this.#messages.findLastIndex(({ role }) => role === 'user') + 1;
+      if (!end) throw silence();
+      return { messages: this.#messages.slice(0, end), prefix: this.#prefixes.last };
+    };
     return this.#answer(past, options);
   }
 
@@ -110,12 +112,12 @@ export class Chat {
       tools,
       rule(`${none}, or toolChoice 'none'`, () => !tools.length || toolChoice === 'none'),
     );
-    if (!this.#messages.length) throw this.#silence();
     const past = () => {
+      if (!this.#messages.length) throw silence();
       const last = this.#messages[this.#messages.length - 1];
       const ours = /^(assistant|model)$/.test(last.role);
       if (text === undefined && last.toolCalls) {
-        throw new ModelError('bad-state', 'the last answer calls', { expected: 'results of that', got: 'none' });
+        throw new ModelError('bad-state', 'The last answer called tools. Send their results first.');
       }
       const begin = text ?? (ours ? last.content : '');
       return { messages: this.#messages.slice(0, ours ? -1 : undefined), begin, prefix: this.#prefixes.next };
@@ -140,13 +142,7 @@ export class Chat {
 
   #check() {
     if (!this.#busy) return;
-    throw new ModelError('bad-state', 'this chat is still answering', { expected: 'its end', got: 'another call' });
-  }
-
-  /** Why nothing can be answered again. */
-  #silence() {
-    this.#check();
-    return new ModelError('bad-state', 'nothing was said yet', { expected: 'a question', got: 'none' });
+    throw new ModelError('bad-state', 'The chat is still answering. Wait for its answer, or abort it.');
   }
 
   /** With the chat's own, of which undefined takes none away.
@@ -197,6 +193,8 @@ export class Chat {
   }
 }
 
+const silence = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
+
 /** @param {Prefixes} prefixes of a chat without a state */
 const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answer ${why}` : 'nothing was answered'}`;
 
@@ -232,10 +230,8 @@ export function checkMessages(messages) {
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
     const { role, content, aborted, toolCalls } = message ?? {};
     if (!ROLES.includes(role)) {
-      throw new ModelError('bad-option', `role of message ${i}`, {
-        expected: `one of ${ROLES.join(', ')}`,
-        got: show(role),
-      });
+      const roles = `one of ${ROLES.join(', ')}`;
+      throw new ModelError('bad-option', `The role of message ${i} must be ${roles} (got ${show(role)}).`);
     }
     if (role === 'tool') return checkResult(message, i, called);
     if (toolCalls) return { role, content: content ?? '', toolCalls: checkCalls(toolCalls, i, called) };

@@ -53,15 +53,15 @@ export const CODES = /* @__PURE__ */ Object.freeze({
 /** @typedef {(typeof CODES)[ErrorCode]} ErrorKind */
 /** @typedef {{ expected?: string | number, got?: string | number, cause?: unknown }} ErrorDetails */
 
-/** `code` is stable; the message is for people. */
+/** The error of every failed call. `code` and `kind` are stable; the message is for people. */
 export class ModelError extends Error {
-  /** @param {ErrorCode} code @param {string} what is wrong, in words
-   * @param {ErrorDetails} [details] */
+  /** @param {ErrorCode} code @param {string} what a sentence, which is the message, or the name of what is wrong
+   * @param {ErrorDetails} [details] for programs; part of the message only if `what` is a name */
   constructor(code, what, { expected = '', got = '', cause } = {}) {
     const parts = [expected !== '' && `expected ${expected}`, got !== '' && `got ${got}`];
-    const detail = parts.filter(Boolean).join(', ');
+    const detail = what.endsWith('.') ? '' : parts.filter(Boolean).join(', ');
     super(detail ? `${what}: ${detail}` : what, cause === undefined ? undefined : { cause });
-    // Of an abort the platform's name, which people look for.
+    // Programs look for the platform's own names of an abort.
     const late = /** @type {any} */ (cause)?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
     this.name = code === 'aborted' ? late : 'ModelError';
     /** @readonly @type {ErrorCode} */
@@ -73,17 +73,17 @@ export class ModelError extends Error {
     this.got = got;
   }
 
-  /** Parts of the package that are files of their own have this class too. @param {any} error */
+  /** Recognises errors of the copies of this class that other files of the package contain. @param {any} error */
   static [Symbol.hasInstance](error) {
     // A subclass inherits this method. The class is not named here, since esbuild would then rename it.
     if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
-    // Not by the name: that of an abort is the platform's.
+    // An abort has the platform's name, so the name does not tell.
     const parts = ['code', 'what', 'expected', 'got'];
     return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
   }
 }
 
-/** A value for a message, short: of an object the names. @param {any} value @returns {string} */
+/** Returns a value for a message, shortened: the keys of an object, the first items of an array. @param {any} value @returns {string} */
 export function show(value) {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
   if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
@@ -100,24 +100,24 @@ export const inBraces = (words) => (words.length ? `{ ${words.slice(0, 8).join('
 export function noTemplate() {
   return new ModelError(
     'no-chat-template',
-    'this model has no chat template: pass a string or token ids instead of messages',
-    { expected: 'tokenizer.chat_template', got: 'none' },
+    'This model has no chat template. Pass a string or token ids instead of messages.',
   );
 }
 
-/** @param {AbortSignal} signal */
+/** Returns the error of an aborted call. @param {AbortSignal} [signal] unknown in the worker */
 export function abortError(signal) {
-  return new ModelError('aborted', 'the call was aborted', { cause: signal.reason });
+  return new ModelError('aborted', 'The call was aborted.', { cause: signal?.reason });
 }
 
-/** @param {ErrorCode} code @param {string} what @param {unknown} cause @param {string} [expected] */
-export function failure(code, what, cause, expected) {
+/** Returns the error for a failed operation, or the cause if it already is a ModelError.
+ * @param {ErrorCode} code @param {string} what failed @param {unknown} cause @param {string} [remedy] a sentence */
+export function failure(code, what, cause, remedy) {
   if (cause instanceof ModelError) return cause;
-  const got = cause instanceof Error ? cause.message : String(cause);
-  return new ModelError(code, what, { expected, got, cause });
+  const got = (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, '');
+  return new ModelError(code, `${what}: ${got}.${remedy ? ` ${remedy}` : ''}`, { got, cause });
 }
 
-/** What f gives, or throws as a ModelError.
+/** Returns f(), or throws its failure as a ModelError.
  * @template T @param {ErrorCode} code @param {string} what @param {() => T} f */
 export function wrapped(code, what, f) {
   try {
@@ -127,12 +127,12 @@ export function wrapped(code, what, f) {
   }
 }
 
-/** What f gives; its failure as a `read-error`.
+/** Returns f(), or rejects with a `read-error`.
  * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
 export async function reading(name, f) {
   try {
     return await f();
   } catch (cause) {
-    throw failure('read-error', `${name} could not be read`, cause, 'bytes');
+    throw failure('read-error', `${name} could not be read`, cause);
   }
 }

@@ -65,7 +65,10 @@ export class Generation {
   /** Iterates the steps, with token ids. */
   steps() {
     if (this.#iterated) {
-      throw new ModelError('bad-state', 'an answer can be iterated once; use result() or text()');
+      throw new ModelError(
+        'bad-state',
+        'An answer can be iterated only once. Use result() or text() to read it again.',
+      );
     }
     this.#iterated = true;
     this.#free = this.#awaited;

@@ -86,7 +86,7 @@ export async function partsOf(source, { signal, headers, token, hub, cache: want
   const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
   const unnamed = onHub(source) && source.file === undefined && (await import('./download/quants.js')).withFile;
   const given = unnamed ? await unnamed(source, { hub, headers: sent, signal, kept }) : source;
-  const parts = wrapped('unsupported-source', 'the model source cannot be read', () =>
+  const parts = wrapped('unsupported-source', 'The model source cannot be read', () =>
     describeSource(given, environment.describe, hub),
   );
   for (const { descriptor } of parts) {
@@ -99,7 +99,7 @@ export async function partsOf(source, { signal, headers, token, hub, cache: want
 function checkDigests(sha256, files) {
   const got = sha256 === undefined ? files : [sha256].flat().length;
   if (got === files) return;
-  throw new ModelError('bad-option', 'sha256', { expected: `${files}, one for each file`, got });
+  throw new ModelError('bad-option', `\`sha256\` must have ${files} digests, one for each file (got ${got}).`);
 }
 
 /** @param {Format | null} [format] */
@@ -107,7 +107,7 @@ const schemaIn = (format) => (typeof format === 'object' && format && 'schema' i
 
 /** @param {string | URL} [baseUrl] */
 function startWorker(baseUrl) {
-  return wrapped('worker-failed', 'the worker cannot be started', () => {
+  return wrapped('worker-failed', 'The worker could not be started', () => {
     const place = environment.place(baseUrl && String(baseUrl));
     return { place, port: environment.createWorker(place) };
   });
@@ -134,7 +134,7 @@ export async function openEngine(source, options, headerOnly = false) {
     });
     return { connection, info, parts: descriptors };
   } catch (error) {
-    connection.kill(new ModelError('disposed', 'the model was not loaded'));
+    connection.kill(new ModelError('disposed', 'The model was not loaded.'));
     throw error;
   } finally {
     feeders.close();
@@ -212,7 +212,7 @@ export class HeaderModel {
 
   /** Frees the worker, its threads and the heap. */
   async dispose() {
-    await this.connection.close(new ModelError('disposed', 'the model was disposed of'));
+    await this.connection.close(new ModelError('disposed', 'The model was disposed of. Load it again.'));
   }
 
   /** Where the symbol is not known yet nobody can call it. */
@@ -254,7 +254,7 @@ export class HeaderModel {
     for (let i = 0; i < length; i++) {
       const id = ids[i];
       if (!(Number.isInteger(id) && id >= 0 && id <= top)) {
-        throw new ModelError('bad-token', 'token id', { expected: `0 to ${top}`, got: show(id) });
+        throw new ModelError('bad-token', `Token ids must be integers from 0 to ${top} (got ${show(id)}).`);
       }
       list.push(id);
     }
@@ -284,7 +284,7 @@ export class Model extends HeaderModel {
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
     if (options.tools?.length && !('messages' in described)) {
-      throw new ModelError('bad-option', 'tools', { expected: 'a prompt of messages', got: show(prompt) });
+      throw new ModelError('bad-option', '`tools` require a prompt of messages. Pass [{ role, content }].');
     }
     return this.#generation(() => described, options, {});
   }
@@ -358,9 +358,7 @@ export class Model extends HeaderModel {
 
   #goesOn() {
     if (!this.info.embedding) return;
-    throw new ModelError('not-generative', 'this model only embeds texts; it cannot generate any', {
-      expected: 'embed()',
-    });
+    throw new ModelError('not-generative', 'This model only embeds texts and cannot generate any. Use embed().');
   }
 
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks
@@ -368,7 +366,8 @@ export class Model extends HeaderModel {
   #generation(prompt, options, hooks, owner) {
     const { signal, onPrefillProgress } = given(options);
     const schema = schemaIn(options.format);
-    const prepare = () => ({ prompt: prompt(), ...postable(options), owner });
+    const posted = postable(options);
+    const prepare = () => ({ prompt: prompt(), ...posted, owner });
     const { connection } = this;
     return new Generation({ connection, prepare, signal, onPrefillProgress, schema, ...hooks });
   }

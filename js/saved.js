@@ -54,12 +54,13 @@ const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 /** state: what the engine is to check. @param {Uint8Array} bytes @returns {Said & { state: Uint8Array }} */
 export function unpackSaid(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte)) throw damaged('the bytes of chat.save()');
+  if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte))
+    throw damaged('it does not begin as chat.save() writes it');
   const length = view.getUint32(8, true);
   const end = HEAD + length;
-  if (length > MOST_JSON || end > bytes.length) throw damaged(`${end} bytes at least`, `${bytes.length}`);
+  if (length > MOST_JSON || end > bytes.length) throw damaged(`it has ${bytes.length} of ${end} bytes`);
   const json = bytes.subarray(HEAD, end);
-  if (checksum(json) !== view.getUint32(12, true)) throw damaged('what its checksum says');
+  if (checksum(json) !== view.getUint32(12, true)) throw damaged('its checksum is wrong');
   const { messages, options, prefixes } = parsed(json);
   const { logitBias, ...rest } = options;
   const bias = logitBias && { logitBias: new Map(list(logitBias).map(([id, value]) => [id, value ?? -Infinity])) };
@@ -87,7 +88,7 @@ function parsed(json) {
     // Else it is no JSON at all.
     if (error instanceof ModelError) throw error;
   }
-  throw damaged('messages, as JSON');
+  throw damaged('its messages are not JSON');
 }
 
 /** @param {any} value @returns {any[][]} */
@@ -106,9 +107,9 @@ function prefixOf(prefix) {
   return fits ? { of, text, ids, ...(cut && { cut }) } : undefined;
 }
 
-/** @param {string} expected @param {string} [got] */
-function damaged(expected, got = 'others') {
-  return new ModelError('bad-saved', 'the saved conversation is damaged, or none', { expected, got });
+/** @param {string} why */
+function damaged(why) {
+  return new ModelError('bad-saved', `The saved conversation is damaged: ${why}. Save it again, or use another copy.`);
 }
 
 /** @param {unknown} version */

@@ -28,7 +28,7 @@ function schemaCheck(plain) {
 }
 
 /** @param {string} most */
-const tooLarge = (most) => new ModelError('format-too-complex', `The schema has more than ${most}.`);
+const tooLarge = (most) => new ModelError('format-too-complex', `The schema has more than ${most}. Use a smaller one.`);
 
 /** Returns a schema as JSON, converted by its library if it is a Standard Schema. Throws `bad-option`.
  * @param {string} name of the option @param {any} schema */

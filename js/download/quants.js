@@ -42,7 +42,7 @@ async function filesOf({ repo, revision = 'main' }, access) {
     const here = (await access.kept()).filter((url) => url.startsWith(before));
     const names = here.map((url) => decodeURIComponent(url.slice(before.length).split('?')[0]));
     if (names.length) return names;
-    throw failure('network-error', `${address} could not be read`, cause, 'a list of files');
+    throw failure('network-error', `${address} could not be read`, cause);
   }
 }
 

@@ -1,7 +1,7 @@
 /* embed: vectors of texts. Many go through the model together; what becomes of one does not depend on the others. */
 /** @import { EmbedArgs } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-import { ModelError, wrapped } from '../errors.js';
+import { ModelError, abortError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
 
@@ -45,8 +45,10 @@ async function packs({ runner }, job, { pooling, progress }, ids, take) {
 /** @param {number} count @param {number} width */
 function vectorsFor(count, width) {
   const most = Math.floor(MAX_RESULT_BYTES / width / 4);
-  if (count > most) throw new ModelError('bad-option', 'texts', { expected: `at most ${most}`, got: count });
-  return wrapped('no-memory', `vectors of ${count} texts`, () => new Float32Array(count * width));
+  if (count > most) {
+    throw new ModelError('bad-option', `${count} texts are too many for one call. Pass at most ${most}.`);
+  }
+  return wrapped('no-memory', `No memory for the vectors of ${count} texts`, () => new Float32Array(count * width));
 }
 
 /** All of them, before any is evaluated: one that is too long is refused at once.
@@ -54,12 +56,13 @@ function vectorsFor(count, width) {
 async function tokenized({ runner, vocabulary, contextLength: most }, job, { texts, prefixes, truncate }) {
   const all = [];
   for (const [i, text] of texts.entries()) {
-    if (job.aborted) throw new ModelError('aborted', 'the call was aborted');
+    if (job.aborted) throw abortError();
     const ids = await vocabulary.whole((prefixes[i] ?? prefixes[0]) + text, runner.pauses(job));
     if (ids.length > most && !truncate) {
-      const name = texts.length > 1 ? `tokens of text ${i}` : 'tokens of the text';
-      const expected = `at most ${most}, or truncate: true`;
-      throw new ModelError('context-exceeded', name, { expected, got: ids.length });
+      throw new ModelError(
+        'context-exceeded',
+        `Text ${i} has ${ids.length} tokens; the model takes ${most}. Shorten it, or set truncate: true.`,
+      );
     }
     // What marks the end of a text stays.
     all.push(ids.length > most ? [...ids.slice(0, most - 1), vocabulary.eos ?? ids[most - 1]] : ids);

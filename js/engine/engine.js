@@ -58,7 +58,8 @@ export class Engine {
     this.variant = this.#heap.string(exports.gw_build()) ?? '';
     this.#pool = exports.gw_pool_new(this.threads) >>> 0;
     this.#model = this.#pool && exports.gw_model_new(this.#pool) >>> 0;
-    if (!this.#model) throw new ModelError('no-memory', 'thread pool and model');
+    if (!this.#model)
+      throw new ModelError('no-memory', `The engine has no memory for ${this.threads} threads. Use fewer.`);
     helpers.forEach((port, i) => {
       const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
       port.post({ kind: 'enter', pool: this.#pool, index: i + 1, stack });
@@ -98,7 +99,7 @@ export class Engine {
     /** @param {string} part */
     const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
     const name = /** @type {ErrorCode} */ (this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state');
-    if (text('code') !== name) return new ModelError(name, 'the engine refused the call');
+    if (text('code') !== name) return new ModelError(name, 'The engine refused the call without a reason.');
     return new ModelError(name, text('what'), { expected: text('expected'), got: text('got') });
   }
 
@@ -152,7 +153,7 @@ export class Engine {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
     const hash = start();
-    if (!hash) throw new ModelError('no-memory', 'heap block');
+    if (!hash) throw new ModelError('no-memory', 'The engine has no memory for a SHA-256.');
     return {
       update: (bytes) => {
         heap.with(bytes, (p) => update(hash, p, bytes.length));
@@ -193,11 +194,12 @@ export class Engine {
       // The platform gives less than there are addresses. The plan counts what was grown as used.
       const most = this.#heap.room(need);
       const fits = this.call('largest_context', 2 * most - before);
-      throw new ModelError('no-memory', `memory for a context of ${contextLength} tokens`, {
-        expected: `${need} bytes`,
-        got: `${most} bytes at most${fits ? `; a context of ${fits} fits` : ''}`,
-        cause,
-      });
+      throw new ModelError(
+        'no-memory',
+        `The model needs ${need} bytes for a context of ${contextLength} tokens; this platform gives ${most}.` +
+          (fits ? ` Set contextLength to ${fits} or less.` : ' Use a smaller model.'),
+        { expected: `${need} bytes`, got: `${most} bytes at most`, cause },
+      );
     }
     this.#vocab = this.number('n_vocab');
     this.#tops = this.#heap.reserve(MAX_TOP * 8);
@@ -438,7 +440,10 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   let parts = await instantiate(name, threaded, platform);
   const { flaw } = parts;
   if (flaw && variant !== 'auto') {
-    throw new ModelError('unsupported-variant', flaw, { expected: '"auto" or "simd128"', got: `"${variant}"` });
+    throw new ModelError(
+      'unsupported-variant',
+      `The variant ${variant} cannot run here: ${flaw}. Use "auto" or "simd128".`,
+    );
   }
   if (flaw) parts = await instantiate('simd128', threaded, platform);
   const { memory, module } = parts;
@@ -461,13 +466,17 @@ async function instantiate(name, threaded, platform) {
 
 /** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
 function chooseVariant(variant, { simd, relaxed }) {
-  if (!simd) throw new ModelError('unsupported-platform', 'there is no WebAssembly SIMD here');
+  if (!simd)
+    throw new ModelError(
+      'unsupported-platform',
+      'This platform has no WebAssembly SIMD. Use a newer browser or runtime.',
+    );
   if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
   if (variant !== 'relaxed' || relaxed) return variant;
-  throw new ModelError('unsupported-variant', 'there is no relaxed SIMD here', {
-    expected: '"auto" or "simd128"',
-    got: '"relaxed"',
-  });
+  throw new ModelError(
+    'unsupported-variant',
+    'This platform has no relaxed SIMD. Use the variant "auto" or "simd128".',
+  );
 }
 
 /** @param {string} name @param {Platform} platform */
@@ -475,7 +484,7 @@ async function compile(name, platform) {
   try {
     return await platform.compile(name);
   } catch (cause) {
-    throw failure('engine-missing', `${name} could not be loaded`, cause, 'a WebAssembly module');
+    throw failure('engine-missing', `${name} could not be loaded`, cause);
   }
 }
 

@@ -1,7 +1,7 @@
 /* heap: the one module that touches the engine's memory: copy in, copy out, strings.
  * Addresses from C come as signed numbers: `>>> 0` makes them offsets. memory.buffer is read anew
  * for every access, because growth replaces it. */
-import { ModelError } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
 
 const PAGE = 65536;
 const INITIAL_PAGES = 16;
@@ -57,7 +57,8 @@ export class Heap {
   /** @param {number} bytes */
   reserve(bytes) {
     const address = this.#exports.gw_alloc(Math.max(bytes, 1)) >>> 0;
-    if (!address) throw new ModelError('no-memory', 'heap block', { expected: `${bytes} bytes` });
+    if (!address)
+      throw new ModelError('no-memory', `The engine has no memory for ${bytes} more bytes. Use shorter inputs.`);
     return address;
   }
 
@@ -112,7 +113,12 @@ export function createMemory(shared) {
       return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
     } catch (cause) {
       if (maximum > LEAST_PAGES) continue;
-      throw new ModelError('no-memory', 'address space', { expected: `${maximum * PAGE} bytes`, cause });
+      throw failure(
+        'no-memory',
+        `The platform does not reserve ${maximum * PAGE} bytes of memory`,
+        cause,
+        'Close other tabs or programs.',
+      );
     }
   }
 }

@@ -3,7 +3,7 @@
 /** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-import { ModelError } from '../errors.js';
+import { ModelError, abortError, failure } from '../errors.js';
 import { Asking } from '../rpc/asking.js';
 import { packError } from '../protocol.js';
 import { createEngine } from './engine.js';
@@ -215,7 +215,9 @@ export class Host {
   #fail(id, cause) {
     const ours = cause instanceof ModelError;
     const full = cause instanceof RangeError && NO_ROOM.test(cause.message);
-    const error = full ? new ModelError('no-memory', 'memory of JavaScript', { got: cause.message, cause }) : cause;
+    const error = full
+      ? failure('no-memory', 'JavaScript has no memory left', new Error(cause.message, { cause }))
+      : cause;
     const kind = full || (ours && cause.code !== 'worker-failed') ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });
   }
@@ -230,7 +232,7 @@ export class Host {
     this.#queue[at].wake();
     if (at === 0) return;
     this.#queue.splice(at, 1);
-    this.#fail(id, new ModelError('aborted', 'the call was aborted'));
+    this.#fail(id, abortError());
   }
 
   /** @param {{ id: number, count: number }} message */

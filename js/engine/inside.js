@@ -39,7 +39,7 @@ function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {
     if (at >= -n && at < n) return at < 0 ? at + n : at;
-    throw new ModelError('bad-option', 'positions', { expected: `${-n} to ${n - 1}`, got: at });
+    throw new ModelError('bad-option', `\`positions\` must be from ${-n} to ${n - 1} for this prompt (got ${at}).`);
   });
 }
 
@@ -47,12 +47,15 @@ function positionsOf(asked, n) {
 function roomFor({ layers, heads, lens, norms }, rows, n) {
   const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
   if (bytes > MAX_RESULT_BYTES) {
-    const expected = `at most ${MAX_RESULT_BYTES} bytes`;
-    throw new ModelError('bad-option', 'what is to be seen', { expected, got: bytes });
+    throw new ModelError(
+      'bad-option',
+      `The result would have ${bytes} bytes; at most ${MAX_RESULT_BYTES} are possible. Ask for fewer layers, heads or` +
+        ' positions.',
+    );
   }
   return wrapped(
     'no-memory',
-    `${bytes} bytes of what is to be seen`,
+    `No memory for a result of ${bytes} bytes`,
     () =>
       new Map(
         layers.map((layer) => {

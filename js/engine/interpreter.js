@@ -42,10 +42,12 @@ const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
 /** @param {keyof typeof LIMITS} what @param {number} value */
 export function limit(what, value) {
   if (value <= LIMITS[what]) return;
-  throw new ModelError('template-error', "the model's chat template runs away", {
-    expected: `at most ${LIMITS[what]} ${what}`,
-    got: value,
-  });
+  throw new ModelError(
+    'template-error',
+    `The model's chat template needs ${value} ${what}; at most ${LIMITS[what]} are possible. Send shorter messages, or a` +
+      ' string.',
+    { expected: LIMITS[what], got: value },
+  );
 }
 
 // The types of this dependency do not resolve under Node's rules for modules.

@@ -191,7 +191,9 @@ function taken(run, id, forced) {
   // In the middle of a text a grammar may ask for a token that ends others.
   if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
   take(run, id, forced);
-  if (matcher?.accept(id) === false) throw new ModelError('bad-state', 'the format takes no token', { got: id });
+  if (matcher?.accept(id) === false) {
+    throw new ModelError('bad-state', `The format does not allow the drawn token ${id}: a bug in the grammar engine.`);
+  }
   if (assembler.stopped !== null) return 'stop-sequence';
   if (matcher?.finished) return 'stop';
   if (tokens.length === maxTokens) return 'length';
@@ -387,9 +389,16 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
   const bytes = ids.length * vocabulary.size * 4;
   if (all && bytes > MAX_RESULT_BYTES) {
     const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
-    throw new ModelError('bad-option', 'logits of all ids', { expected: `at most ${most}`, got: ids.length });
+    throw new ModelError(
+      'bad-option',
+      `The logits of ${ids.length} ids are too many. Pass at most ${most}, or all: false.`,
+    );
   }
-  const out = wrapped('no-memory', `logits of ${ids.length} ids`, () => new Float32Array(all ? bytes / 4 : 0));
+  const out = wrapped(
+    'no-memory',
+    `No memory for the logits of ${ids.length} ids`,
+    () => new Float32Array(all ? bytes / 4 : 0),
+  );
   native.sync(ids);
   if (all) native.call('want_all', 1);
   await runner.settle(job, {
@@ -405,7 +414,7 @@ export async function perplexity({ runner, vocabulary, contextLength }, job, { t
   const { ids } = await vocabulary.ids({ text }, runner.pauses(job));
   const width = Math.min(window || contextLength, contextLength);
   if (ids.length < 2) {
-    throw new ModelError('bad-option', 'text', { expected: 'at least one token to score', got: 'none' });
+    throw new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');
   }
   const stride = Math.floor(width / 2);
   let sum = 0;

@@ -1,7 +1,7 @@
 /* runner: evaluates in slices so short that the worker hears its messages and can abort. The client's
  * thread does not see the flag: whoever sees a shared heap keeps it alive after dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
-import { ModelError } from '../errors.js';
+import { abortError } from '../errors.js';
 import { RUN } from './engine.js';
 
 const SLICE_MS = 20;
@@ -59,7 +59,7 @@ export class Runner {
   pauses(job) {
     return async () => {
       await this.pause();
-      if (job.aborted) throw new ModelError('aborted', 'the call was aborted');
+      if (job.aborted) throw abortError();
     };
   }
 

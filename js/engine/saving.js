@@ -3,9 +3,7 @@
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { ChatCache } from '../download/chat-cache.js';
-import { ModelError, wrapped } from '../errors.js';
-
-const ABORTED = () => new ModelError('aborted', 'the call was aborted');
+import { ModelError, abortError, wrapped } from '../errors.js';
 
 /** `head`, and behind it the state after the ids; they are evaluated first where the session has gone on to others.
  * Without ids there is nothing behind it; nor with those of another model, which mean something else here.
@@ -18,7 +16,8 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
   if (isOthers || !native.saves(ids)) {
     native.sync(ids, owner);
     await runner.settle(job);
-    if (!native.saves(ids)) throw new ModelError('bad-state', 'the conversation cannot be saved');
+    if (!native.saves(ids))
+      throw new ModelError('bad-state', 'The conversation could not be evaluated again to be saved. Try again.');
   }
   return taken(runner, job, head);
 }
@@ -28,13 +27,13 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
 async function taken(runner, job, head) {
   const { native } = runner;
   const size = head.length + native.savedBytes;
-  const bytes = wrapped('no-memory', `${size} bytes of a saved conversation`, () => new Uint8Array(size));
+  const bytes = wrapped('no-memory', `No memory for a saved conversation of ${size} bytes`, () => new Uint8Array(size));
   bytes.set(head);
   let at = head.length;
   for (let part; (part = native.saveNext()).length; at += part.length) {
     bytes.set(part, at);
     await runner.pause();
-    if (job.aborted) throw ABORTED();
+    if (job.aborted) throw abortError();
   }
   return bytes;
 }
@@ -80,7 +79,7 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
     }
     return { tokens: native.call('position') };
   } catch (error) {
-    if (job.aborted) throw ABORTED();
+    if (job.aborted) throw abortError();
     if (!(error instanceof ModelError && error.code === 'bad-saved')) throw error;
     return { tokens: 0, reason: error.message };
   }
@@ -92,7 +91,7 @@ const known = new WeakMap();
 /** @param {Context} context */
 function statesOf({ runner: { native }, store, chatCacheBytes }) {
   if (!store) {
-    throw new ModelError('bad-state', 'stateCache', { expected: 'a model with a cache', got: 'cache: false' });
+    throw new ModelError('bad-state', 'The model was loaded with cache: false, so it has no store for conversations.');
   }
   const states =
     known.get(store) ??

@@ -34,13 +34,15 @@ export async function shapeOf(vocabulary, { format, tools }, pause) {
     if (error.code === 'format-too-complex') {
       throw new ModelError(
         error.code,
-        `The format is too complex to hold answers to: ${error.what} (at ${where}). Use fewer` +
-          ' alternatives, shorter lists or simpler patterns.',
+        `The format is too complex: ${error.what} (at ${where}). Use fewer alternatives, shorter lists or simpler patterns.`,
         { cause: error },
       );
     }
-    const expected = 'what an answer can be held to';
-    throw new ModelError(error.code, error.what, { expected, got: where, cause: error });
+    throw new ModelError(
+      error.code,
+      `Answers cannot be constrained to this format: ${error.what} (at ${where}). Change that part of it.`,
+      { expected: 'a supported format', got: where, cause: error },
+    );
   }
 }
 

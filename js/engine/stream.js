@@ -53,7 +53,12 @@ function planned(native, sources, meter) {
     const need = sources.length > 1 ? native.call('part_bytes', i) : native.number('file_bytes');
     download?.planned(need);
     if (!(Number(total) < need)) return;
-    throw new ModelError('truncated', 'the file is not complete', { expected: `${need} bytes`, got: `${total} bytes` });
+    const details = { expected: `${need} bytes`, got: `${total} bytes` };
+    throw new ModelError(
+      'truncated',
+      `The file is truncated: it has ${details.got}, and its header names ${details.expected}. Download it again.`,
+      details,
+    );
   });
 }
 
@@ -64,5 +69,9 @@ async function checkDigest(source, hash, expected) {
   for (let n; (n = await source.read(scratch)) > 0; ) hash.update(scratch.subarray(0, n));
   const got = hash.hex();
   if (got === expected.toLowerCase()) return;
-  throw new ModelError('sha256-mismatch', 'SHA-256 of the model', { expected, got });
+  throw new ModelError(
+    'sha256-mismatch',
+    `The SHA-256 of the model is ${got}, not ${expected}. Download the file again, or correct \`sha256\`.`,
+    { expected, got },
+  );
 }

@@ -302,7 +302,7 @@ function builtins() {
     None: null,
     /** @param {unknown} message */
     raise_exception(message) {
-      throw new ModelError('template-error', `the model's chat template says: ${short(message)}`);
+      throw new ModelError('template-error', `The model's chat template refuses the messages: ${short(message)}.`);
     },
     /** @param {number} a @param {number} [b] @param {number} [step] */
     range(a, b, step = 1) {
@@ -342,6 +342,9 @@ function guarded(f) {
     return f();
   } catch (error) {
     if (error instanceof ModelError) throw error;
-    throw new ModelError('template-error', `the model's chat template failed: ${short(error)}`);
+    throw new ModelError(
+      'template-error',
+      `The model's chat template failed: ${short(error)}. Send the prompt as a string.`,
+    );
   }
 }

@@ -84,8 +84,10 @@ export class Vocabulary {
       begun ||= taken > 0;
       rest = bytes.slice(taken);
       if (rest.length > MOST_REST) {
-        const expected = `at most ${MOST_REST} bytes that nothing parts`;
-        throw new ModelError('bad-count', 'text to tokenise', { expected, got: 'more' });
+        throw new ModelError(
+          'bad-count',
+          `The text has more than ${MOST_REST} bytes between two places where it can be split. Add spaces or line breaks.`,
+        );
       }
     }
     return ids;

@@ -55,7 +55,7 @@ export class Files {
       return scope[OFFERED + name] ?? part;
     } catch (cause) {
       const why = new Error(missing(cause), { cause });
-      throw failure('engine-missing', `${address} could not be imported`, why, `${name}.js`);
+      throw failure('engine-missing', `${address} could not be imported`, why);
     }
   }
 }

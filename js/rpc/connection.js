@@ -46,7 +46,9 @@ export class Connection {
     this.#heartbeat = new Heartbeat(port, (error) => this.#break(error), loads);
     this.#rpc = new Rpc(port, this.#heartbeat);
     port.onMessage((message) => this.#receive(message));
-    port.onFailure((cause) => this.#break(failure('worker-failed', 'the worker died', cause)));
+    port.onFailure((cause) =>
+      this.#break(failure('worker-failed', 'The worker died', cause, 'Call restart(), or load the model again.')),
+    );
     port.keepAlive(false);
   }
 

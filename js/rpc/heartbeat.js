@@ -102,10 +102,10 @@ export class Heartbeat {
     // If this thread was busy, a sign can be queued behind this beat, but not behind the next ones.
     if (this.#missed >= limit + (late > 1 ? MAX_LATE : 0)) {
       return this.#onSilent(
-        new ModelError('worker-failed', 'the worker gives no sign of life', {
-          expected: `one within ${(limit * interval) / 1000} s`,
-          got: 'none',
-        }),
+        new ModelError(
+          'worker-failed',
+          `The worker gave no sign of life for ${(limit * interval) / 1000} s. Call restart(), or load the model again.`,
+        ),
       );
     }
     this.#missed += Math.min(Math.max(late, 1), MAX_LATE);

@@ -77,13 +77,14 @@ export class ReconnectingConnection {
   async #restart() {
     if (this.#end) throw this.#end;
     if (!this.#reopen) {
-      throw new ModelError('unsupported-source', 'the model cannot be loaded again', {
-        expected: 'a URL, a path or a Blob, or the option `restart` with bytes',
-        got: 'what can be read once',
-      });
+      throw new ModelError(
+        'unsupported-source',
+        'The model cannot be loaded again: its source can be read only once. Load it from a URL, a path or a Blob, or set' +
+          ' `restart` with bytes.',
+      );
     }
     this.#connection.broken = true;
-    this.#connection.kill(new ModelError('worker-failed', 'the worker is started again'));
+    this.#connection.kill(new ModelError('worker-failed', 'The worker was restarted. Repeat the call.'));
     this.#connection = await this.#reopen(this.#closing.signal).catch((error) => {
       throw this.#end ?? error;
     });

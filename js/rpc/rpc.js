@@ -45,7 +45,7 @@ export class Rpc {
     const { promise: answer, resolve, reject } = deferred();
     this.#pending.set(id, { beats, resolve, reject, onEvent });
     this.#heartbeat.begin(beats);
-    this.#attempt(id, 'the worker cannot be given this', () =>
+    this.#attempt(id, 'The arguments could not be posted to the worker', () =>
       this.#port.post(/** @type {ToWorker} */ ({ ...message, id }), transfer),
     );
     const unsubscribe = onAbort(signal, () => this.#abort(id));
@@ -68,7 +68,7 @@ export class Rpc {
         return void this.#answer(message);
       case 'progress':
       case 'steps':
-        return this.#attempt(message.id, 'a progress callback failed', () =>
+        return this.#attempt(message.id, 'A progress callback failed', () =>
           this.#pending.get(message.id)?.onEvent?.(message),
         );
     }

@@ -79,7 +79,7 @@ export class Channel {
 /** Returns why tabs cannot share here, '' if they can. */
 export function whyNotShared() {
   const { Worker: workers, document: page, isSecureContext: secure, navigator: here } = globalThis;
-  if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'no browser';
+  if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'this is no browser';
   if (secure && here?.locks && 'BroadcastChannel' in globalThis) return '';
-  return secure ? 'a browser without Web Locks or BroadcastChannel' : 'a page that does not come over https';
+  return secure ? 'the browser has no Web Locks or no BroadcastChannel' : 'the page does not come over https';
 }

@@ -45,10 +45,7 @@ export async function loadModel(source, options = {}) {
   const why = whyNotShared();
   const { signal, onProgress = () => {}, ...others } = options;
   if (why) {
-    throw new ModelError('cannot-share', 'tabs cannot share a model', {
-      expected: 'Web Locks and BroadcastChannel',
-      got: why,
-    });
+    throw new ModelError('cannot-share', `Tabs cannot share a model here: ${why}. Use loadModel() of 'gemma-wasm'.`);
   }
   if (signal?.aborted) throw abortError(signal);
   const key = await keyOf(source, options);
@@ -61,7 +58,7 @@ export async function loadModel(source, options = {}) {
     if (signal?.aborted) throw abortError(signal);
     return new SharedModel(peer, await peer.enter());
   } catch (error) {
-    await peer.leave(new ModelError('disposed', 'the model was not loaded'));
+    await peer.leave(new ModelError('disposed', 'The model was not loaded.'));
     throw error;
   } finally {
     unsubscribe();
@@ -76,10 +73,10 @@ async function keyOf(source, options) {
   const parts = await partsOf(source, options, kept);
   const what = parts.map(({ descriptor }) => {
     if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];
-    throw new ModelError('unsupported-source', 'tabs cannot share this source', {
-      expected: 'an address, { repo, file } or what modelCache.list() gives',
-      got: descriptor.kind,
-    });
+    throw new ModelError(
+      'unsupported-source',
+      `Tabs cannot share a source of the kind ${descriptor.kind}. Use a URL, { repo, file } or an entry of modelCache.list().`,
+    );
   });
   const how = DISTINCT.map((name) => String(options[name] ?? ''));
   const text = JSON.stringify([what, how, cache === false ? null : kept.descriptor]);

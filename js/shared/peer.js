@@ -20,7 +20,7 @@ const ATTEMPTS = 18;
 /** Time in which all tabs learn of a new owner. */
 const NEWS_MS = 1000;
 
-const gone = (what = 'the tab that ran the engine is gone, or gives no sign of life') => {
+const gone = (what = 'The tab that ran the engine was closed, or gives no sign of life. Repeat the call.') => {
   return new ModelError('worker-failed', what);
 };
 
@@ -244,7 +244,7 @@ export class Peer {
     });
     const died = signal.aborted ? undefined : await Promise.race([connection.lost, over]);
     this.#owner = null;
-    const error = died ?? gone('the engine is started again, or runs elsewhere');
+    const error = died ?? gone('The engine was restarted, or runs in another tab. Repeat the call.');
     this.router.disconnect(error, died !== undefined);
     owner.end(error, died ? 'died' : 'left');
     if (this.#left) await connection.close(this.#left);

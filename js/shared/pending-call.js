@@ -4,7 +4,7 @@
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
-import { ModelError } from '../errors.js';
+import { ModelError, abortError } from '../errors.js';
 import { deferred } from '../rpc/signals.js';
 
 /** The call as sent to one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
@@ -95,10 +95,11 @@ export class PendingCall {
   /** @param {Attempt} attempt @param {Step} expected @param {Step} [got] */
   #differs({ call }, expected, got) {
     this.fail(
-      new ModelError('worker-failed', 'the engine was lost, and the next one gave another answer', {
-        expected: `token ${expected.ids}`,
-        got: got ? `${got.ids}` : 'the end',
-      }),
+      new ModelError(
+        'worker-failed',
+        `The engine was lost, and the next one gave another answer: ${got ? `token ${got.ids}` : 'its end'} instead of` +
+          ` token ${expected.ids}. Ask again.`,
+      ),
     );
     call?.abort();
   }
@@ -117,7 +118,7 @@ export class PendingCall {
 
   /** Ends an aborted call while there is no engine. */
   #end() {
-    if (!this.#given.length) return this.fail(new ModelError('aborted', 'the call was aborted'));
+    if (!this.#given.length) return this.fail(abortError());
     const { seed } = /** @type {GenerateArgs} */ (this.#request.args);
     const usage = { promptTokens: 0, reusedTokens: 0, completionTokens: 0 };
     const timings = { firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0 };

@@ -187,10 +187,10 @@ test('tools that cannot be are refused by place; a format beside them, and a pro
     );
     assert.match(message, /the tool odd .*#\/tools\/1\/parameters\/type/);
   }
-  await refuses(chat.send('x', { tools: [ADD], format: 'json' }).result(), 'bad-option');
-  await refuses(chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }).result(), 'bad-option');
+  await refuses(() => chat.send('x', { tools: [ADD], format: 'json' }), 'bad-option');
+  await refuses(() => chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }), 'bad-option');
   assert.match(
-    (await refuses(chat.send('x', { toolChoice: { name: 'sub' } }).result(), 'bad-option')).message,
+    (await refuses(() => chat.send('x', { toolChoice: { name: 'sub' } }), 'bad-option')).message,
     /a tool of that name/,
   );
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');

@@ -77,7 +77,7 @@ test('a clone goes its own way', async (t) => {
 test('retry answers the last question again', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
-  assert.match((await refuses(() => chat.retry(), 'bad-state')).message, /nothing was said/);
+  assert.match((await refuses(() => chat.retry(), 'bad-state')).message, /no message to answer/);
   const first = chat.send('One');
   for (const early of [() => chat.retry(), () => chat.continue()]) {
     assert.match((await refuses(early, 'bad-state')).message, /still answering/);
@@ -235,4 +235,13 @@ test('an answer begins with a given text, in place of the old one or where there
   });
   const ids = [...head, ...(await model.tokenize('Once <end_of_turn> upon'))];
   assert.equal(again.usage.promptTokens, ids.length);
+});
+
+test('a bad argument throws at once; what depends on the conversation rejects, as asynchronous functions always do', async (t) => {
+  const model = await open(t);
+  const chat = model.chat(SHORT);
+  assert.throws(() => chat.send('x', { toolChoice: { name: 'none' } }), { code: 'bad-option' });
+  assert.throws(() => model.generate('x', { format: { regex: 5 } }), { code: 'bad-option' });
+  await refuses(chat.retry().result(), 'bad-state');
+  await refuses(model.tokenize(/** @type {any} */ (5)), 'bad-option');
 });

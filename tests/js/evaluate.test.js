@@ -147,5 +147,5 @@ test('logits of all ids that no browser could post are refused before the work',
   const nothing = /** @type {any} */ ({ runner: { native: {} }, vocabulary: { size: 262144 } });
   const ids = Array.from({ length: 2048 }, () => 2);
   const error = await refuses(logits(nothing, /** @type {any} */ ({}), { ids, all: true }), 'bad-option');
-  assert.deepEqual([error.expected, error.got], ['at most 2046', 2048]);
+  assert.match(error.message, /2048 ids.*at most 2046/);
 });

@@ -223,7 +223,7 @@ test('a context longer than the model was made for is refused with the range', a
     testModel('tiny').then((file) => loadModel(file, { contextLength: 513 })),
     'bad-option',
   );
-  assert.match(error.message, /1 to 512.*513/);
+  assert.match(error.message, /at most 512.*513/);
 });
 
 test('options of the smaller calls are checked', async (t) => {

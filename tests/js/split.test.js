@@ -78,7 +78,7 @@ test('as many digests as files, or none', async () => {
   const [first] = sha256;
   for (const wrong of [first, [first], [], [...sha256, first]]) {
     const error = await refuses(loadModel(parts, { threads: 1, sha256: wrong }), 'bad-option');
-    assert.deepEqual([error.expected, error.got], ['3, one for each file', [wrong].flat().length]);
+    assert.match(error.message, new RegExp(`must have 3 digests.*got ${[wrong].flat().length}`));
   }
   const whole = Buffer.concat(parts);
   const other = createHash('sha256').update(whole).digest('hex');
