@@ -25,12 +25,21 @@ const MAX_ROUNDS = 8;
 const isMessages = rule('an array of { role, content }', Array.isArray);
 const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
 
-/** @template {readonly object[]} [P=object[]]
- * @typedef {AnswerOptions<Format, P> & { system?: string, messages?: readonly ChatMessage[],
- *   saved?: Bytes }} ChatOptions */
+/** What a chat begins with.
+ * @typedef {object} ChatStart
+ * @property {string} [system] System message.
+ * @property {readonly ChatMessage[]} [messages] Messages so far. Default: none.
+ * @property {Bytes} [saved] Bytes of `chat.save()`, which replace `system` and `messages`. Damaged ones are `bad-saved`.
+ */
+/** Options of a chat: what it begins with, and defaults for each answer.
+ * @template {readonly object[]} [P=object[]]
+ * @typedef {AnswerOptions<Format, P> & ChatStart} ChatOptions */
 /** begin: what the answer begins with. @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
-/** What the engine has of a saved conversation: so many tokens, which need not be evaluated again; reason: why it has
- * none, and goes by the messages alone. @typedef {{ tokens: number, reason?: string }} Restored */
+/** What was restored of a saved chat.
+ * @typedef {object} Restored
+ * @property {number} tokens Tokens in the KV cache, which need not be evaluated again.
+ * @property {string} [reason] Why there are none. The messages are restored all the same.
+ */
 /** What the model does for a chat. ask: the prompt is asked for when the answer begins.
  * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
  *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,

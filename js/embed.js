@@ -17,11 +17,22 @@ const PROMPTS = {
   fact: 'task: fact checking | query: ',
 };
 
-/** title: of the document, or of each. prompt: in place of a task's.
- * @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' | 'question' | 'fact'} Task
- * @typedef {{ task?: Task, title?: string | readonly string[], prompt?: string, dimensions?: number, normalize?: boolean,
- *   truncate?: boolean, pooling?: 'mean' | 'last', signal?: AbortSignal,
- *   onProgress?: (progress: { done: number, total: number }) => void }} EmbedOptions */
+/** What the vectors are for. @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' | 'question' | 'fact'} Task
+
+/** Options of `embed`. A value out of range is `bad-option`.
+ * @typedef {object} EmbedOptions
+ * @property {Task} [task] Purpose of the vectors, for models trained with one prompt per task. Default: no prompt.
+ * @property {string | readonly string[]} [title] Title of the document, or one for each. Only with the task `document`.
+ * @property {string} [prompt] Text before each input, in place of a task's.
+ * @property {number} [dimensions] Length of the vectors, cut from the end. Default: the model's `width`.
+ * @property {boolean} [normalize] Scales vectors to length 1. Default: true.
+ * @property {boolean} [truncate] Cuts texts that are longer than the context, which otherwise fail with
+ *   `context-exceeded`. Default: false.
+ * @property {'mean' | 'last'} [pooling] How the vectors of the tokens are combined. Models that are not made for embedding
+ *   need it. Default: the file's.
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ * @property {(progress: { done: number, total: number }) => void} [onProgress] Called after each text, with counts of texts.
+ */
 
 const texts = rule('a string, or an array of strings', (value) => {
   return typeof value === 'string' || (Array.isArray(value) && value.every((text) => typeof text === 'string'));

@@ -2,10 +2,15 @@
 import { boolean, checkOptions, checkValue, integer, rule, signal } from './options.js';
 /** @import { ModelInfo } from './protocol.js' */
 
-/** layers: all, unless some are named; heads: whose attention weights are wanted; positions: of tokens, all unless some
- * are named, below 0 from the end; lens: how many tokens; norms: of the residual stream.
- * @typedef {{ layers?: readonly number[], heads?: readonly number[] | 'all', positions?: readonly number[], lens?: number, norms?: boolean,
- *   signal?: AbortSignal }} InsideOptions */
+/** Options of `inside`. A value out of range is `bad-option`.
+ * @typedef {object} InsideOptions
+ * @property {readonly number[]} [layers] Indices of the layers to report. Default: all.
+ * @property {readonly number[] | 'all'} [heads] Heads whose attention weights are reported. Default: none.
+ * @property {readonly number[]} [positions] Positions of tokens to report; below 0 they count from the end. Default: all.
+ * @property {number} [lens] Number of tokens that the logit lens reports for each position. Default: 0.
+ * @property {boolean} [norms] Reports norms of the residual stream. Default: false.
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ */
 
 const MOST_TOP = 64;
 

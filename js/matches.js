@@ -4,11 +4,22 @@
 import { GENERATE_OPTIONS, checkOptions, checkValue, postableFormat, signal, string } from './options.js';
 import { convert } from './schemas.js';
 
-/** In milliseconds. first: from the format to the first mask, compiling included.
- * @typedef {{ count: number, mean: number, p50: number, p99: number, first: number }} MaskTimes */
-/** refusedAt: where in the text the token begins that was refused, or the text's length where it ended too early;
- * reason: why the format is not held, if it is not.
- * @typedef {{ compiled: boolean, reason?: string, accepted: boolean, refusedAt?: number, masks: MaskTimes }} Match */
+/** Times of the token masks of a format, in milliseconds.
+ * @typedef {object} MaskTimes
+ * @property {number} count Number of masks.
+ * @property {number} mean Mean time.
+ * @property {number} p50 Median.
+ * @property {number} p99 99th percentile.
+ * @property {number} first Time from the format to the first mask, compiling included.
+ */
+/** Whether a text matches a format.
+ * @typedef {object} Match
+ * @property {boolean} compiled Whether the format could be compiled.
+ * @property {string} [reason] Why the format could not be compiled.
+ * @property {boolean} accepted Whether the text matches.
+ * @property {number} [refusedAt] Offset in the text of the first refused token, or the text's length if it ends too early.
+ * @property {MaskTimes} masks Times of the token masks.
+ */
 
 /** To the tenth of a microsecond. @param {number} time */
 const round = (time) => Number(time.toFixed(4));

@@ -1,68 +1,155 @@
-/* options: what generate() and loadModel() accept, and the one check of both. */
+/*
+ * options: the options of loadModel() and generate(): their types, ranges and checks. The JSDoc of an option is its one
+ * description: the package's types, the help of the command line and docs/api.md take it from here, that of a sampling
+ * option from src/run/sampler.c.
+ */
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
+/** @import { SamplingOptions } from './generated.js' */
 /** @import { Progress, ToolCall } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
 import { ModelError, inBraces, show } from './errors.js';
+import { SAMPLING } from './generated.js';
 import { MAX_THREADS } from './protocol.js';
 
-/** @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
+/** The result of a Standard Schema's `validate`.
+ * @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
  *   | { readonly issues: readonly { readonly message: string }[] }} Validated */
-/** An object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
+/** A schema object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
  * StandardJSONSchema.
  * @template [V=any]
  * @typedef {{ readonly '~standard': { readonly version: 1, readonly vendor: string,
  *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
  *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
 
-/** The type of what a schema of a library accepts. @template P
+/** The type of the values that a library's schema accepts. @template P
  * @typedef {P extends StandardSchema<infer V> ? V : any} ArgumentsOf */
-/** What a model may call (docs/tools.md); execute: gives the result. P: of `parameters`.
+/** A tool that the model may call (docs/tools.md). P: type of `parameters`.
  * @template {object} [P=object]
- * @typedef {{ name: string, description?: string, parameters?: P,
- *   execute?: (args: ArgumentsOf<P>, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
-/** The shape of an answer (docs/formats.md). V: of `value`, where a schema library says it.
+ * @typedef {object} Tool
+ * @property {string} name Name that the model calls: 1 to 64 letters, digits, `_`, `.` or `-`, unique among the tools.
+ * @property {string} [description] What the tool does, for the model.
+ * @property {P} [parameters] Arguments, as a JSON Schema or a schema object of a library. Default: no arguments.
+ * @property {(args: ArgumentsOf<P>, call: { id: string, signal: AbortSignal }) => unknown} [execute] Called in a chat with
+ *   the arguments of each call. Returns the result, or a promise of it. Without it the chat stops at the call.
+ */
+/** JSON that follows a schema.
  * @template [V=any]
- * @typedef {'json' | { schema: StandardSchema<V> | object | boolean, whitespace?: 'compact' | 'pretty' | 'any', maxLength?: number,
- *   maxItems?: number, maxProperties?: number }
- *   | { regex: string | RegExp } | { grammar: string } | { choices: readonly string[] }} Format */
+ * @typedef {object} SchemaFormat
+ * @property {StandardSchema<V> | object | boolean} schema A JSON Schema, or a schema object of a library.
+ * @property {'compact' | 'pretty' | 'any'} [whitespace] White space between values. Default: compact.
+ * @property {number} [maxLength] Characters of a string that the schema leaves unbounded.
+ * @property {number} [maxItems] Items of an array that the schema leaves unbounded.
+ * @property {number} [maxProperties] Members of an object that the schema leaves unbounded.
+ */
+/** Text that matches a regular expression as a whole.
+ * @typedef {object} RegexFormat
+ * @property {string | RegExp} regex The expression, without the flags i, m, s and v.
+ */
+/** Text of a grammar.
+ * @typedef {object} GrammarFormat
+ * @property {string} grammar A grammar in GBNF, the notation of llama.cpp.
+ */
+/** One of several texts.
+ * @typedef {object} ChoicesFormat
+ * @property {readonly string[]} choices The texts, at least one.
+ */
+/** A constraint on an answer (docs/formats.md): any JSON, JSON of a schema, a regular expression, a grammar, or one of
+ * several texts. V: type of `value`, where a schema library gives it.
+ * @template [V=any]
+ * @typedef {'json' | SchemaFormat<V> | RegexFormat | GrammarFormat | ChoicesFormat} Format */
 /** The type of `value` for a format.
  * @template F
  * @typedef {F extends { schema: StandardSchema<infer V> } ? V : F extends { choices: readonly (infer C)[] } ? C
  *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
-/** Options of an answer, from which its types follow. F: of the format; P: of the parameters of each tool.
+/** `GenerateOptions` with the types of `value` and of the tools' arguments. F: the format; P: the parameters of each
+ * tool.
  * @template {Format} F @template {readonly object[]} P
  * @typedef {Omit<GenerateOptions, 'format' | 'tools'> & { format?: F,
  *   tools?: { readonly [K in keyof P]: Tool<P[K]> } }} AnswerOptions */
-/** null is the same as not given.
+/** Options of an answer besides sampling.
  * @template [V=any]
- * @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
- *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
- *   presencePenalty?: number, penaltyWindow?: number, seed?: number | null, stop?: string | readonly string[],
- *   logitBias?: Record<number, number> | Map<number, number>, logprobs?: number,
- *   format?: Format<V>, jumpForward?: boolean, tools?: readonly Tool[], maxRounds?: number,
- *   toolChoice?: 'auto' | 'none' | 'required' | { name: string }, signal?: AbortSignal,
- *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
-/** @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
-/** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
- *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', quantizeFloats?: 'auto' | 'keep' | 'q8_0',
- *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, chatCacheBytes?: number,
- *   sha256?: string | readonly string[], restart?: boolean, token?: string, headers?: HeaderList, baseUrl?: string | URL,
- *   hub?: string | URL }} LoadOptions */
-/** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
-/** In Node a string may also be a path or a file: URL.
+ * @typedef {object} DecodingOptions
+ * @property {number} [maxTokens] Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
+ * @property {number | null} [seed] Seed of the random numbers. The same seed, prompt and options give the same answer.
+ *   Default: random, reported as `seed` in the result.
+ * @property {string | readonly string[]} [stop] Ends the answer where one of these texts appears; the text itself is left
+ *   out.
+ * @property {Record<number, number> | Map<number, number>} [logitBias] Added to the logits of single tokens, by id.
+ *   `-Infinity` bans a token. At most 1024 of them.
+ * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
+ *   position. Turns `jumpForward` off. Default: no log probabilities.
+ * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be
+ *   compiled.
+ * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
+ *   each of them. Default: true.
+ * @property {readonly Tool[]} [tools] Tools that the model may call. The prompt must be messages.
+ * @property {'auto' | 'none' | 'required' | { name: string }} [toolChoice] `auto` lets the model answer or call, `required`
+ *   demands calls, `{ name }` one call of that tool, and `none` ignores the tools. Default: auto.
+ * @property {number} [maxRounds] In a chat, maximum number of answers in a row whose calls `execute` answers. Default: 8.
+ * @property {AbortSignal} [signal] Ends the answer. The result has `finishReason: 'aborted'` and the text so far.
+ * @property {(progress: { done: number, total: number }) => void} [onPrefillProgress] Called as the prompt is evaluated,
+ *   with counts of tokens.
+ */
+/** Options of an answer. null is the same as undefined. A value out of range is `bad-option`.
+ * @template [V=any]
+ * @typedef {SamplingOptions & DecodingOptions<V>} GenerateOptions */
+/** HTTP headers, in any form that `new Headers()` accepts. @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
+/** Options of `loadModel` and `inspectModel`. A value out of range is `bad-option`.
+ * @typedef {object} LoadOptions
+ * @property {(progress: Progress) => void} [onProgress] Called as the model is read.
+ * @property {AbortSignal} [signal] Aborts the load, which then fails with `aborted`.
+ * @property {number} [threads] Number of threads that compute, the engine's own included. More than one needs cross-origin
+ *   isolation. Default: all cores.
+ * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default: the
+ *   model's own, at most 4096.
+ * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` takes relaxed SIMD where the platform has
+ *   it, else simd128. Default: auto.
+ * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] What becomes of F32, F16 and BF16 matrices. `keep` leaves them.
+ *   `q8_0` quantizes those whose rows are whole blocks of 32, which is faster, smaller and less exact. `auto` is `keep`.
+ *   Default: auto.
+ * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` loses
+ *   nothing. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
+ *   contexts with outlier channels, `q8_0` changes one greedy token in ten to a hundred. Default: auto.
+ * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.
+ * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal, or one for each file of a split
+ *   model. A difference is `sha256-mismatch`.
+ * @property {string} [token] Access token for the model's host, sent as a header and never stored.
+ * @property {HeaderList} [headers] Headers of the requests for the model.
+ * @property {boolean} [restart] Restarts the worker when it dies, and repeats the calls that had not returned anything yet
+ *   ([more](errors.md#when-the-engine-dies)). Default: false.
+ * @property {number} [chatCacheBytes] Maximum size of all chats in [`stateCache`](chat.md#keep-it-for-the-next-visit), in bytes.
+ *   Default: 1 GiB.
+ * @property {string | URL} [baseUrl] Folder of the package's files (worker, threads, wasm), if they are not next to the
+ *   script that imports the package: a URL, in Node also a path ([more](hosting.md#files)).
+ * @property {string | URL} [hub] Mirror of Hugging Face, for sources with a `repo`. Default: https://huggingface.co.
+ */
+/** Options of calls that can only be aborted.
+ * @typedef {object} CallOptions
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ */
+/** Bytes of a file. @typedef {ArrayBuffer | ArrayBufferView} Bytes */
+/** One file of a model. A string is a URL; in Node also a path or a `file:` URL.
  * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
  *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
-/** @typedef {SinglePart | readonly SinglePart[]} ModelSource */
-/** @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
-/** 'model' is the same as 'assistant', 'developer' as 'system'; 'tool': the result of the call with this id, or of this
- * name, as `content`, which may be any JSON; aborted: an answer that was cut short by its reader.
- * @typedef {{ role: 'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool', content: any, aborted?: boolean,
- *   toolCalls?: readonly ToolCall[], name?: string, id?: string }} ChatMessage */
+/** A model: one file, or the files of a split model. @typedef {SinglePart | readonly SinglePart[]} ModelSource */
+/** A prompt: raw text, token ids, or messages for the chat template.
+ * @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
+/** A message of a conversation.
+ * @typedef {object} ChatMessage
+ * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is an
+ *   alias of `system`, and `model` of `assistant`. `tool` gives the result of a call.
+ * @property {any} content Text. The result of a tool may be any JSON.
+ * @property {boolean} [aborted] Whether the answer was cut short.
+ * @property {readonly ToolCall[]} [toolCalls] Calls of tools in an answer.
+ * @property {string} [name] Of a tool's result: the name of the tool. `name` or `id` is enough.
+ * @property {string} [id] Of a tool's result: the id of the call.
+ */
 
-/** sampler: the engine's name for it; fault: what is wrong with a value, where `show` says too little.
+/** sampler: the engine's name of a sampling option; fault: returns what is wrong with a value, where `show` says too
+ * little; secret: the value must not appear in a message.
  * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string,
- *   fault?: (value: any) => string }} Rule */
+ *   fault?: (value: any) => string, secret?: boolean }} Rule */
 
 const MAX_TOKENS = 1 << 20;
 /** Each answer is searched for all of them at every token. */
@@ -70,10 +157,12 @@ const MAX_STOPS = 1024;
 const DEFAULT_MAX_TOKENS = 1024;
 
 /** @param {string} what @param {(value: any) => boolean} is
- * @returns {(min: number, max: number, sampler?: string) => Rule} */
+ * @returns {(min: number, max: number, sampler?: string) => Rule & { min: number, max: number }} */
 const range = (what, is) => (min, max, sampler) => ({
   expected: `${what} from ${min} to ${max}`,
   fits: (value) => is(value) && value >= min && value <= max,
+  min,
+  max,
   sampler,
 });
 export const integer = range('an integer', Number.isInteger);
@@ -200,15 +289,11 @@ function isFormat(format) {
 /** @type {Record<string, Rule>} */
 export const GENERATE_OPTIONS = {
   maxTokens: integer(0, MAX_TOKENS),
-  temperature: number(0, 100, 'temperature'),
-  topK: integer(0, 1 << 22, 'top_k'),
-  topP: number(0, 1, 'top_p'),
-  minP: number(0, 1, 'min_p'),
-  typicalP: number(0, 1, 'typical_p'),
-  repetitionPenalty: number(0.01, 100, 'repetition_penalty'),
-  frequencyPenalty: number(-100, 100, 'frequency_penalty'),
-  presencePenalty: number(-100, 100, 'presence_penalty'),
-  penaltyWindow: integer(0, MAX_TOKENS, 'penalty_window'),
+  ...Object.fromEntries(
+    Object.entries(SAMPLING).map(([name, { min, max, whole, sampler }]) => {
+      return [name, (whole ? integer : number)(min, max, sampler)];
+    }),
+  ),
   seed: integer(0, 2 ** 32 - 1),
   logitBias: rule(
     'an object or Map of token ids to numbers (-Infinity bans a token), at most a million',

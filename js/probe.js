@@ -4,19 +4,19 @@ import { features } from './platform/features.js';
 import { MAX_THREADS } from './protocol.js';
 
 /**
- * What would run here.
+ * What this platform supports.
  * @typedef {object} Capabilities
- * @property {'relaxed' | 'simd128' | null} variant    the build that `auto` takes; null if none can run: no SIMD, or no
- *   workers (service workers, shared workers)
- * @property {boolean} simd
- * @property {boolean} relaxed
- * @property {boolean} isolated      memory can be shared between threads
- * @property {number} threads        that `loadModel` would use
- * @property {string} reason         why there is one thread only, or why no model can be loaded; '' otherwise
- * @property {number | undefined} memory    bytes of the device, if known: browsers round, and stop at 8 GB
+ * @property {'relaxed' | 'simd128' | null} variant Build that `auto` takes. null if none can run: no SIMD, or no workers
+ *   (service workers, shared workers).
+ * @property {boolean} simd Whether the platform has WebAssembly SIMD, which every build needs.
+ * @property {boolean} relaxed Whether it has relaxed SIMD too.
+ * @property {boolean} isolated Whether threads can share memory.
+ * @property {number} threads Number of threads that `loadModel` would use.
+ * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
+ * @property {number | undefined} memory Memory of the device in bytes, if known. Browsers round it, and stop at 8 GB.
  */
 
-/** Returns what would run here, without loading anything. @returns {Capabilities} */
+/** Returns what this platform supports, without loading anything. @returns {Capabilities} */
 export function probe() {
   const { simd, relaxed, isolated, reason } = features();
   const obstacle = environment.obstacle();

@@ -22,22 +22,35 @@ import { ModelError } from './errors.js';
 /** A model source that can be posted. pull: the client holds the bytes and sends them on demand.
  * @typedef {{ kind: 'url' } & UrlSource | { kind: 'blob', blob: Blob } | { kind: 'path', path: string }
  *   | { kind: 'pull', total?: number }} SourceDescriptor */
-/** lost: another tab took the lock because its owner seemed dead.
- * @typedef {{ lost: boolean, free: () => void }} Lock */
-/** A place for models: files of bytes by names that the package makes (hexadecimal digits, `-`, and `.gguf` or
- * `.state`, which begins with `c-`).
- * size: 0 for a missing file; read: returns the count, and leaves `into` alone once `wanted` says no; write: may leave
- * a gap with any content, and fails without room or while another tab has the file; flush: written bytes survive a
- * crash; lock: the right to store names with this prefix, nothing while another tab or process has it; tidy: removes
- * the lock of a dead owner.
- * @typedef {{ list: () => Promise<string[]>, size: (name: string) => Promise<number>,
- *   read: (name: string, at: number, into: Uint8Array, wanted?: () => boolean) => Promise<number>,
- *   write: (name: string, at: number, bytes: Uint8Array) => Promise<void>,
- *   remove: (name: string) => Promise<void>,
- *   lock?: (name: string) => Promise<Lock | undefined>, tidy?: (name: string) => void,
- *   flush?: (name: string) => Promise<void>, close?: (name: string) => Promise<void>,
- *   estimate?: () => Promise<{ usage?: number, quota?: number, persisted?: boolean }>,
- *   persist?: () => Promise<boolean> }} Store */
+/** The right to store a model.
+ * @typedef {object} Lock
+ * @property {boolean} lost Whether another tab took the lock because its owner seemed dead.
+ * @property {() => void} free Releases the lock.
+ */
+/** A place for models, which `openCache` accepts: files of bytes by name. The package makes the names: hexadecimal digits,
+ * `-`, and `.gguf` or `.state`, which begins with `c-`.
+ * @typedef {object} Store
+ * @property {() => Promise<string[]>} list Returns the names of all files.
+ * @property {(name: string) => Promise<number>} size Returns the size of a file in bytes, 0 if it is missing.
+ * @property {(name: string, at: number, into: Uint8Array, wanted?: () => boolean) => Promise<number>} read Reads bytes at an
+ *   offset and returns their count. Leaves `into` alone once `wanted` returns false.
+ * @property {(name: string, at: number, bytes: Uint8Array) => Promise<void>} write Writes bytes at an offset. A gap before
+ *   them may have any content. Fails without room, or while another tab has the file.
+ * @property {(name: string) => Promise<void>} remove Deletes a file.
+ * @property {(name: string) => Promise<Lock | undefined>} [lock] Takes the right to store names with this prefix. Returns
+ *   undefined while another tab or process has it.
+ * @property {(name: string) => void} [tidy] Removes the lock of a dead owner.
+ * @property {(name: string) => Promise<void>} [flush] Makes written bytes survive a crash.
+ * @property {(name: string) => Promise<void>} [close] Closes a file that was read or written.
+ * @property {() => Promise<StorageUse>} [estimate] Returns how much storage is used.
+ * @property {() => Promise<boolean>} [persist] Asks the browser not to clear the storage by itself.
+ */
+/** How much storage is used.
+ * @typedef {object} StorageUse
+ * @property {number} [usage] Bytes in use.
+ * @property {number} [quota] Bytes that may be used.
+ * @property {boolean} [persisted] Whether the browser will not clear the storage by itself.
+ */
 
 // A model that is loaded
 
@@ -46,30 +59,101 @@ import { ModelError } from './errors.js';
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
  *   quantizeFloats?: string, kvType?: string, chatCacheBytes?: number, place?: Place }} OpenOptions */
-/** A message for people that does not stop a load. code: `not-cached`, `retry`, `offline`, `changed` or `mended`.
- * @typedef {{ code: string, message: string }} Notice */
-/** fetch: from the network; load: from elsewhere; ready: once, last. total: once known. fromCache: the bytes of
- * `loaded` that were not fetched. notice: in the report of the moment when it came up.
- * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
- *   bytesPerSecond: number, fromCache: number, notice?: Notice }} Progress */
-/** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
- *   contextLength: number, trainedContextLength: number, vocabSize: number,
- *   memory: { weights: number, kv: number, scratch: number, total: number, heap: number }, largestContext: number,
- *   layers: number, heads: number, width: number,
- *   embedding: { dimensions: number, pooling: 'mean', dense: boolean } | null,
- *   threads: number, variant: string, variantReason: string,
- *   isolated: boolean, reason: string, fileBytes: number,
- *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
- *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
-/** @typedef {{ info: ModelInfo, version: number, alignment: number,
- *   metadata: { key: string, type: string, value?: unknown, of?: string, count?: number }[],
- *   tensors: { name: string, type: string, shape: number[], offset: number, bytes: number }[]
- * }} Inspection */
+/** A message for people that does not stop a load.
+ * @typedef {object} Notice
+ * @property {string} code `not-cached`, `retry`, `offline`, `changed` or `mended`.
+ * @property {string} message The message, in English.
+ */
+/** Progress of a load.
+ * @typedef {object} Progress
+ * @property {'fetch' | 'load' | 'ready'} phase `fetch`: bytes come from the network; `load`: from elsewhere; `ready`: the
+ *   model can be used (once, last).
+ * @property {number} loaded Bytes so far.
+ * @property {number | undefined} total Bytes in all, once known.
+ * @property {number} bytesPerSecond Average of the last three seconds.
+ * @property {number} fromCache Bytes of `loaded` that came from the cache.
+ * @property {Notice} [notice] A message that does not stop the load, in the first report after it came up.
+ */
+/** Properties of a model.
+ * @typedef {object} ModelInfo
+ * @property {string} architecture Architecture as the file names it: one of the table in the README.
+ * @property {string} name Name in the file. May be empty.
+ * @property {string} quantisation Type of most weights of the layers.
+ * @property {number} parameters Number of weights.
+ * @property {number} contextLength Context length as loaded, in tokens.
+ * @property {number} trainedContextLength Context length of the file, in tokens.
+ * @property {number} vocabSize Size of the vocabulary, in tokens.
+ * @property {MemoryPlan} memory Reserved memory.
+ * @property {number} largestContext Longest context for which there are addresses, at most the file's, in tokens.
+ * @property {number} layers Number of layers.
+ * @property {number} heads Attention heads of each layer.
+ * @property {number} width Width of the residual stream, and length of an embedding.
+ * @property {EmbeddingInfo | null} embedding Properties of an embedding model ([embeddings](embeddings.md)); null for a
+ *   model that generates text.
+ * @property {number} threads Threads in use, the engine's own included.
+ * @property {string} variant Build in use: `simd128` or `relaxed`, with `+threads` for the threaded builds.
+ * @property {string} variantReason Why `auto` did not take relaxed SIMD although the platform has it, or which instructions
+ *   its kernels avoid because the platform computes them wrongly (docs/reports/processors.md of the repository). Empty
+ *   otherwise.
+ * @property {boolean} isolated Whether the platform allows threads.
+ * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
+ * @property {number} fileBytes Bytes up to the end of the last tensor.
+ * @property {boolean} chatTemplate Whether messages are accepted: the file has a template, or is a Gemma without one.
+ * @property {number | null} bosToken Id of the token that begins a text.
+ * @property {number[]} endTokens Ids that end an answer.
+ * @property {'cached' | 'stored' | 'none'} cache `cached`: the cache had the file; `stored`: it has it now; `none`: neither
+ *   (`notices` say why).
+ * @property {Notice[]} notices Messages of the load, as in `onProgress`.
+ */
+/** Memory of a model, in bytes.
+ * @typedef {object} MemoryPlan
+ * @property {number} weights Weights.
+ * @property {number} kv KV cache.
+ * @property {number} scratch Buffers for activations.
+ * @property {number} total Sum of the above.
+ * @property {number} heap The whole heap, the model included.
+ */
+/** Properties of an embedding model.
+ * @typedef {object} EmbeddingInfo
+ * @property {number} dimensions Length of the vectors.
+ * @property {'mean'} pooling How the vectors of the tokens are combined.
+ * @property {boolean} dense Whether the file has the dense layers behind the pooling.
+ */
+/** The header of a model.
+ * @typedef {object} Inspection
+ * @property {ModelInfo} info As `model.info`; `memory` is what loading with these options would take.
+ * @property {number} version Version of the GGUF format.
+ * @property {number} alignment Alignment of tensor data, in bytes.
+ * @property {MetadataEntry[]} metadata Every key. Of arrays only type and count.
+ * @property {TensorInfo[]} tensors Every tensor.
+ */
+/** An entry of the metadata.
+ * @typedef {object} MetadataEntry
+ * @property {string} key Key, for example `general.name`.
+ * @property {string} type GGUF type of the value.
+ * @property {unknown} [value] Value; not of arrays.
+ * @property {string} [of] Of an array: type of its elements.
+ * @property {number} [count] Of an array: number of elements.
+ */
+/** A tensor.
+ * @typedef {object} TensorInfo
+ * @property {string} name Name in the file.
+ * @property {string} type GGML type of the elements.
+ * @property {number[]} shape Dimensions, innermost first.
+ * @property {number} offset Offset in the file, in bytes.
+ * @property {number} bytes Size in the file, in bytes.
+ */
 
 // Prompts and answers
 
-/** result or error: where `execute` gave one. @typedef {{ id: string, name: string, arguments: any, result?: any,
- *   error?: unknown }} ToolCall */
+/** A call of a tool.
+ * @typedef {object} ToolCall
+ * @property {string} id Id of the call.
+ * @property {string} name Name of the tool.
+ * @property {any} arguments Arguments, valid for the tool's `parameters`.
+ * @property {any} [result] What `execute` returned.
+ * @property {unknown} [error] What `execute` threw.
+ */
 /** A message of a conversation. @typedef {{ role: string, content: any, name?: string, id?: string,
  *   toolCalls?: readonly ToolCall[] }} Spoken */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
@@ -88,23 +172,72 @@ import { ModelError } from './errors.js';
  *   | { regex: string | RegExp, flags?: string } | { grammar: string }
  *   | { choices: readonly string[] }} PostedFormat */
 /** A call in an answer that may be unfinished.
- * @typedef {{ name: string, arguments: any, done: boolean }} PartialCall */
-/** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context' | 'tool-calls'} FinishReason */
-/** @typedef {{ id: number, logprob: number,
- *   top: { id: number, logprob: number, text: string }[] }} TokenLogprob */
-/** One step of decoding: a drawn token, or a span that a format left no choice about (`forced`). text: what can be
- * shown since the step before, which may be empty; logprobs: if requested.
- * @typedef {{ text: string, ids: number[], forced: boolean, logprobs?: TokenLogprob[] }} Step */
-/** @template [V=any] @typedef {{ text: string, tokens: number[], finishReason: FinishReason, stopSequence?: string,
- *   usage: { promptTokens: number, reusedTokens: number, completionTokens: number },
- *   timings: { firstTokenMs: number, prefillMs: number, decodeMs: number,
- *     prefillTokensPerSecond: number, decodeTokensPerSecond: number },
- *   seed: number, logprobs?: TokenLogprob[], value?: V, issues?: { message: string }[],
- *   toolCalls?: ToolCall[] }
- *   & ({ finishReason: 'tool-calls', toolCalls: ToolCall[] } | { finishReason: Exclude<FinishReason, 'tool-calls'> })
- * } GenerateResult
- *   value: of a complete answer in a format: what its JSON says, or its text;
- *   issues: why a schema library refused it */
+ * @typedef {object} PartialCall
+ * @property {string} name Name of the tool.
+ * @property {any} arguments Arguments so far.
+ * @property {boolean} done Whether the call is complete.
+ */
+/** Why an answer ended: at an end token (`stop`), at `maxTokens` (`length`), at one of the texts of `stop`, by its signal,
+ * because the context was full, or to call tools.
+ * @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context' | 'tool-calls'} FinishReason */
+/** A token and the natural logarithm of its probability.
+ * @typedef {object} AlternativeToken
+ * @property {number} id Token id.
+ * @property {number} logprob Natural logarithm of the probability.
+ * @property {string} text Text of the token.
+ */
+/** Log probabilities at one position of an answer.
+ * @typedef {object} TokenLogprob
+ * @property {number} id Id of the token that was drawn.
+ * @property {number} logprob Natural logarithm of its probability.
+ * @property {AlternativeToken[]} top The most likely tokens, best first.
+ */
+/** One step of decoding: a drawn token, or a span of tokens that a format left no choice about.
+ * @typedef {object} Step
+ * @property {string} text Text that can be shown since the last step. May be empty.
+ * @property {number[]} ids Token ids.
+ * @property {boolean} forced Whether a format left no choice about the tokens.
+ * @property {TokenLogprob[]} [logprobs] Log probabilities, if requested.
+ */
+/** Token counts of an answer.
+ * @typedef {object} Usage
+ * @property {number} promptTokens Tokens of the prompt.
+ * @property {number} reusedTokens Tokens of the prompt that the KV cache already had.
+ * @property {number} completionTokens Tokens of the answer.
+ */
+/** Durations of an answer.
+ * @typedef {object} Timings
+ * @property {number} firstTokenMs Milliseconds from the start of the call in the worker to the first token.
+ * @property {number} prefillMs Milliseconds of evaluating the prompt.
+ * @property {number} decodeMs Milliseconds of generating the answer.
+ * @property {number} prefillTokensPerSecond Tokens of the prompt evaluated per second.
+ * @property {number} decodeTokensPerSecond Tokens generated per second.
+ */
+/** Why a schema library refused a value.
+ * @typedef {object} Issue
+ * @property {string} message The library's message.
+ */
+/** An answer, whatever its `finishReason`.
+ * @template [V=any]
+ * @typedef {object} AnswerFields
+ * @property {string} text The whole answer.
+ * @property {number[]} tokens Token ids, without the end token.
+ * @property {FinishReason} finishReason Why the answer ended.
+ * @property {string} [stopSequence] The text of `stop` that ended the answer.
+ * @property {Usage} usage Token counts.
+ * @property {Timings} timings Durations.
+ * @property {number} seed Seed of the random numbers.
+ * @property {TokenLogprob[]} [logprobs] One entry per token, if requested. Probabilities are those of the raw logits, with a
+ *   `format` among the allowed tokens.
+ * @property {V} [value] With a `format`, of a complete answer (`finishReason` is `stop`): the value of its JSON, or its text
+ *   if the format is not JSON.
+ * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is missing then.
+ * @property {ToolCall[]} [toolCalls] Calls of tools, with `result` or `error` where `execute` ran.
+ */
+/** The result of `generate`. `finishReason` tells whether there are `toolCalls`.
+ * @template [V=any]
+ * @typedef {AnswerFields<V> & ({ finishReason: 'tool-calls', toolCalls: ToolCall[] }
+ *   | { finishReason: Exclude<FinishReason, 'tool-calls'> })} GenerateResult */
 /** sampler: names and values of the engine's options; grammar: the compiled constraint (lower() of js/grammar);
  * forced: append tokens without a choice without drawing them; owner: the chat whose state was restored.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
@@ -123,11 +256,32 @@ import { ModelError } from './errors.js';
  * @typedef {{ prompt: PostedPrompt, layers: readonly number[], heads: readonly number[],
  *   positions: readonly number[] | null, lens: number,
  *   norms: boolean }} InsideArgs */
-/** lens: for each position the most likely tokens; norms: three for each position (before the layer, behind its
- * attention, at its end); attention: for each head [positions][tokens].
- * @typedef {{ layer: number, kind: 'local' | 'global', lens?: { id: number, text: string, probability: number }[][],
- *   norms?: Float32Array, attention?: Record<number, Float32Array> }} InsideLayer */
-/** @typedef {{ tokens: { id: number, text: string }[], positions: number[], layers: InsideLayer[] }} Inside */
+/** A token of the logit lens.
+ * @typedef {object} LensToken
+ * @property {number} id Token id.
+ * @property {string} text Text of the token.
+ * @property {number} probability Probability from 0 to 1.
+ */
+/** What one layer computed.
+ * @typedef {object} InsideLayer
+ * @property {number} layer Index of the layer.
+ * @property {'local' | 'global'} kind Whether its attention has a sliding window (`local`).
+ * @property {LensToken[][]} [lens] For each position the most likely tokens, best first.
+ * @property {Float32Array} [norms] Norms of the residual stream, three for each position: before the layer, behind its
+ *   attention, at its end.
+ * @property {Record<number, Float32Array>} [attention] Attention weights by head: [positions][tokens].
+ */
+/** A token of a prompt.
+ * @typedef {object} PromptToken
+ * @property {number} id Token id.
+ * @property {string} text Text of the token.
+ */
+/** What a model computed of a prompt.
+ * @typedef {object} Inside
+ * @property {PromptToken[]} tokens Tokens of the prompt.
+ * @property {number[]} positions Positions that were inspected.
+ * @property {InsideLayer[]} layers Layers that were inspected.
+ */
 /** refusedAt: offset in the text of the first refused token, or the text's length if it ends too early.
  * @typedef {{ accepted: boolean, refusedAt?: number }} Verdict */
 /** times: milliseconds of every mask, the first of each text included; first: from the format to the first mask.

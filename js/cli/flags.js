@@ -2,14 +2,15 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { reading } from '../errors.js';
+import { FLAGS } from '../generated.js';
+import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../options.js';
+/** @import { Rule } from '../options.js' */
 
 export class UsageError extends Error {}
 /** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
 
-const NUMBERS =
-  'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty ' +
-  'frequency-penalty presence-penalty penalty-window';
-export const SAMPLING = `${NUMBERS} stop system`;
+export const ANSWER = `${Object.keys(FLAGS.answer).join(' ')} system`;
+export const LOAD = `${Object.keys(FLAGS.load).join(' ')} no-cache`;
 const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms'];
 
 /** @param {string[]} args @param {string} flags */
@@ -58,22 +59,22 @@ export function idList(text) {
   throw new UsageError(`--ids: expected numbers with commas between, got "${text}"`);
 }
 
+/** @param {Values} values @param {Record<string, string>} flags @param {Record<string, Rule>} rules */
+function optionsOf(values, flags, rules) {
+  const given = Object.entries(flags).map(([flag, name]) => {
+    return [name, 'min' in rules[name] ? number(values, flag) : values[flag]];
+  });
+  return Object.fromEntries(given);
+}
+
 /** @param {Values} values */
 export function loadOptions(values) {
   return {
-    threads: number(values, 'threads'),
-    contextLength: number(values, 'context'),
-    variant: values.variant,
-    quantizeFloats: values['quantize-floats'],
-    kvType: values['kv-type'],
+    ...optionsOf(values, FLAGS.load, LOAD_OPTIONS),
     cache: !values['no-cache'],
     token: /^https:\/\/huggingface\.co\//.test(values.source) ? process.env.HF_TOKEN || undefined : undefined,
   };
 }
 
 /** @param {Values} values */
-export function samplingOptions(values) {
-  const camel = (/** @type {string} */ name) => name.replace(/-./g, ([, letter]) => letter.toUpperCase());
-  const named = NUMBERS.split(' ').map((name) => [camel(name), number(values, name)]);
-  return { ...Object.fromEntries(named), stop: values.stop };
-}
+export const answerOptions = (values) => optionsOf(values, FLAGS.answer, GENERATE_OPTIONS);

@@ -6,12 +6,13 @@ import { fileURLToPath } from 'node:url';
 import { bench } from './bench.js';
 import { interact, show } from './chat.js';
 import { EMBED, embed } from './embed.js';
-import { SAMPLING, UsageError, idList, number, parse, readText, samplingOptions } from './flags.js';
+import { ANSWER, LOAD, UsageError, idList, number, parse, readText, answerOptions } from './flags.js';
 import { FORMAT, formatOf } from './format.js';
 import { INSIDE, inside } from './inside.js';
 import { inspect } from './inspect.js';
 import { MATCH, match } from './match.js';
 import { print, using } from './output.js';
+import { HELP } from '../generated.js';
 import { ModelError, loadModel } from '../index.node.js';
 import { openHeader } from '../model.js';
 /** @import { Values } from './flags.js' */
@@ -35,15 +36,16 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
                                            attention weights, most likely tokens and norms, layer by layer
   bench MODEL [--prompt-tokens N] [--gen-tokens N] [--runs N] [--json]
 
-sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical-p P --seed S
-          --repetition-penalty X --frequency-penalty X --presence-penalty X --penalty-window N
-          --stop TEXT (may be repeated) --logprobs N
 shape     --schema FILE (JSON schema) --regex R --grammar FILE (GBNF) --choices A,B,...
           (one of them, of match, generate and chat)
-common    --threads N --context N --variant auto|relaxed|simd128
-          --quantize-floats auto|keep|q8_0 (auto: as in the file)
-          --kv-type auto|f32|i16|q8_0 (how the context is kept)
-          --no-cache (keep no download; else they are kept in ~/.cache/gemma-wasm)
+
+sampling (--stop may be repeated)
+${HELP.answer}
+
+common
+${HELP.load}
+  --no-cache               Do not keep the download; else it is kept in ~/.cache/gemma-wasm.
+
 HF_TOKEN in the environment goes to huggingface.co, as a header.
 `;
 
@@ -85,10 +87,10 @@ const COMMANDS = {
 
   generate: {
     needs: 'prompt',
-    flags: `chat json ${SAMPLING} ${FORMAT}`,
+    flags: `chat json ${ANSWER} ${FORMAT}`,
     async run(values) {
       const { prompt, system, chat = system !== undefined } = values;
-      const options = { ...samplingOptions(values), format: await formatOf(values) };
+      const options = { ...answerOptions(values), format: await formatOf(values) };
       await using(loadModel, values, async (model) => {
         const out = chat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
         if (values.json) return print(values, await out.result());
@@ -98,9 +100,9 @@ const COMMANDS = {
   },
 
   chat: {
-    flags: `${SAMPLING} ${FORMAT}`,
+    flags: `${ANSWER} ${FORMAT}`,
     async run(values) {
-      const options = { ...samplingOptions(values), system: values.system, format: await formatOf(values) };
+      const options = { ...answerOptions(values), system: values.system, format: await formatOf(values) };
       await using(loadModel, values, (model) => interact(model, options));
     },
   },
@@ -140,10 +142,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
   const { words = [], needs = '', flags, run } = COMMANDS[name];
-  const { positionals, values } = parse(
-    rest,
-    `${needs} ${flags} threads context variant quantize-floats kv-type no-cache help`,
-  );
+  const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
   // `tokenize MODEL` lacks its TEXT, not its MODEL.
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');

@@ -4,9 +4,16 @@ import { environment } from '../platform/env.js';
 import { ModelError, failure, show } from '../errors.js';
 /** @import { Store } from '../protocol.js' */
 
-/** url: without secrets in its query; file: its last part; stored and total: bytes; complete: can be loaded without the
- * network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
- *   complete: boolean, lastUsed: Date }} CacheEntry */
+/** A cached file.
+ * @typedef {object} CacheEntry
+ * @property {string} key Key for `delete`.
+ * @property {string} url Address of the file, without secrets in its query.
+ * @property {string} file Last part of the address.
+ * @property {number} stored Bytes that are cached.
+ * @property {number} total Bytes of the whole file.
+ * @property {boolean} complete Whether the file can be loaded without the network.
+ * @property {Date} lastUsed Time of the last use.
+ */
 
 export class ModelCache {
   /** @type {string | Store | undefined} */

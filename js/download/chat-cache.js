@@ -24,8 +24,14 @@ const HEAD = 16;
 const LENGTH_AT = 8;
 const DEPS = { sum: checksum, readOnly: false };
 
-/** fits: it is of this model, type of KV cache and layout, so nothing needs to be evaluated again.
- * @typedef {{ name: string, bytes: number, lastUsed: Date, fits: boolean }} StateEntry */
+/** A cached chat.
+ * @typedef {object} StateEntry
+ * @property {string} name Name of the chat.
+ * @property {number} bytes Size in bytes.
+ * @property {Date} lastUsed Time of the last use.
+ * @property {boolean} fits Whether it is of this model, type of KV cache and layout, so that nothing needs to be evaluated
+ *   again.
+ */
 /** journal: null if none was written yet.
  * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
 /** engine: 16 hexadecimal digits; hash: of a text; limit: bytes.

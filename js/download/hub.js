@@ -3,8 +3,13 @@ import { ModelError } from '../errors.js';
 
 export const HUB = 'https://huggingface.co';
 
-/** quant: as file names have it, in any case. @typedef {{ repo: string, file?: string, quant?: string,
- *   revision?: string }} HubSource */
+/** A file on Hugging Face. Give `file` or `quant`.
+ * @typedef {object} HubSource
+ * @property {string} repo Repository, as `owner/name`.
+ * @property {string} [file] Path of the file in the repository.
+ * @property {string} [quant] Quantization as it appears in file names, for example `Q4_K_M`.
+ * @property {string} [revision] Branch, tag or commit. Default: main.
+ */
 
 /** @param {any} source @returns {source is HubSource} */
 export const onHub = (source) => typeof source?.repo === 'string';

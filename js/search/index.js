@@ -13,9 +13,28 @@ const MOST_FILES = 32;
 /** What arithmetic in double may add to a bound. */
 const SLACK = 1 + 1e-9;
 
-/** data: what JSON can hold.
- * @typedef {{ id: string, vector: ArrayLike<number>, data?: any }} Item
- * @typedef {{ id: string, score: number, data?: any }} Hit score: the sum of products */
+/** An item of an index.
+ * @typedef {object} Item
+ * @property {string} id Id, unique in the index.
+ * @property {ArrayLike<number>} vector As many finite numbers as the index has dimensions.
+ * @property {any} [data] Anything that JSON can hold.
+ */
+/** An item with its vector.
+ * @typedef {object} StoredItem
+ * @property {string} id Id of the item.
+ * @property {Float32Array} vector Vector of the item.
+ * @property {any} data Data of the item.
+ */
+/** A result of a query.
+ * @typedef {object} Hit
+ * @property {string} id Id of the item.
+ * @property {number} score Dot product of the vectors.
+ * @property {any} [data] Data of the item.
+ */
+/** Options of a query.
+ * @typedef {object} QueryOptions
+ * @property {number} [count] Maximum number of results. Default: 10.
+ */
 
 export class SearchIndex {
   #scan;

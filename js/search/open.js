@@ -16,8 +16,12 @@ const PLACES = {
   folder: { expected: 'a path', fits: (path) => typeof path === 'string' && path !== '' },
 };
 
-/** name: of what is kept in the browser; folder: a path, in Node. Without either the index is in memory only.
- * @typedef {{ dimensions: number, name?: string, folder?: string }} SearchOptions */
+/** Options of `openIndex`. Without `name` and `folder` the index is in memory only.
+ * @typedef {object} SearchOptions
+ * @property {number} dimensions Length of the vectors.
+ * @property {string} [name] Name of the index in the browser's storage.
+ * @property {string} [folder] Path of the index's folder, in Node.
+ */
 /** @typedef {{ compile: () => Promise<WebAssembly.Module>, openFolder: (place: string) => Promise<Folder>,
  *   place: 'name' | 'folder' }} SearchPlatform */
 

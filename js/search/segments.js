@@ -7,9 +7,13 @@ import { checksum } from '../download/checksum.js';
 import { ModelError } from '../errors.js';
 
 /** By writer, up to which number its files were read. @typedef {Record<string, number>} Seen */
+/** An item without its vector.
+ * @typedef {object} Entry
+ * @property {string} id Id of the item.
+ * @property {any} [data] Data of the item.
+ */
 /** entries: one for each vector; stamps: what files they came with, in a file in place of all that its writer had seen;
  * seen: of that, and of a file that deletes.
- * @typedef {{ id: string, data?: any }} Entry
  * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
 /** Where the files are. read: null: it is gone, or not whole yet.

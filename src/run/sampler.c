@@ -11,21 +11,31 @@
 #include <math.h>
 #include <string.h>
 
-/* --- options: X(symbol, name, least, most, default, whole numbers only) -------------------------- */
-#define OPTIONS(X)                                                 \
-    X(TEMPERATURE, "temperature", 0, 100, 1, false)                \
-    X(TOP_K, "top_k", 0, GW_MAX_VOCAB, 64, true) /* 0: off */      \
-    X(TOP_P, "top_p", 0, 1, 0.95, false)         /* 1: off */      \
-    X(MIN_P, "min_p", 0, 1, 0, false)            /* 0: off */      \
-    X(TYPICAL_P, "typical_p", 0, 1, 1, false)    /* 1: off */      \
-    X(REPETITION, "repetition_penalty", 0.01, 100, 1, false)       \
-    X(FREQUENCY, "frequency_penalty", -100, 100, 0, false)         \
-    X(PRESENCE, "presence_penalty", -100, 100, 0, false)           \
-    X(WINDOW, "penalty_window", 0, 1 << 20, 64, true) /* 0: off */ \
-    X(SEED, "seed", 0, 9007199254740991.0, 0, true)
+/* --- options: X(symbol, name, least, most, default, whole numbers only, meaning) -----------------
+ * The one description of a sampling option: js/generated.js, the help of the command line and docs/api.md are
+ * made from these rows (node tools/release/readme.js). */
+#define OPTIONS(X)                                                                                                     \
+    X(TEMPERATURE, "temperature", 0, 100, 1, false,                                                                    \
+      "Divides the logits before a token is drawn. Lower is more predictable; 0 takes the most likely token.")         \
+    X(TOP_K, "top_k", 0, GW_MAX_VOCAB, 64, true, "Draws among this many of the most likely tokens. 0: off.")           \
+    X(TOP_P, "top_p", 0, 1, 0.95, false,                                                                               \
+      "Draws among the most likely tokens whose probabilities add up to this value. 1: off.")                          \
+    X(MIN_P, "min_p", 0, 1, 0, false,                                                                                  \
+      "Drops tokens whose probability is below this fraction of the highest one. 0: off.")                             \
+    X(TYPICAL_P, "typical_p", 0, 1, 1, false,                                                                          \
+      "Keeps the tokens whose surprisal is closest to the entropy, up to this total probability. 1: off.")             \
+    X(REPETITION, "repetition_penalty", 0.01, 100, 1, false,                                                           \
+      "Divides positive logits of tokens in the penalty window by this factor, and multiplies negative ones. 1: off.") \
+    X(FREQUENCY, "frequency_penalty", -100, 100, 0, false,                                                             \
+      "Subtracted from a token's logit for each occurrence in the penalty window. 0: off.")                            \
+    X(PRESENCE, "presence_penalty", -100, 100, 0, false,                                                               \
+      "Subtracted from a token's logit if it occurs in the penalty window. 0: off.")                                   \
+    X(WINDOW, "penalty_window", 0, 1 << 20, 64, true,                                                                  \
+      "Number of latest tokens that the penalties count, the prompt included. 0: no penalties.")                       \
+    X(SEED, "seed", 0, 9007199254740991.0, 0, true, "Seed of the random numbers.")
 
 enum {
-#define X(symbol, name, least, most, standard, whole) symbol,
+#define X(symbol, name, least, most, standard, whole, meaning) symbol,
     OPTIONS(X)
 #undef X
         N_OPTIONS
@@ -36,7 +46,7 @@ static const struct {
     double least, most, standard;
     bool whole;
 } options[] = {
-#define X(symbol, name, least, most, standard, whole) { name, least, most, standard, whole },
+#define X(symbol, name, least, most, standard, whole, meaning) { name, least, most, standard, whole },
     OPTIONS(X)
 #undef X
 };

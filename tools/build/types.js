@@ -1,7 +1,7 @@
 /**
  * build/types: the package's types, in dist/: one file for each entry, without internals. tsc makes a declaration file
  * of each module; of these, what users can import and all types that it needs are put together, each under its one
- * name, with what docs/api.md says of options and fields as the text that editors show.
+ * name, with its JSDoc, which editors show.
  *
  * Left out are members that are private, protected or @internal. What would lead into rooms that users do not know
  * fails the build.
@@ -12,7 +12,6 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { relative, sep } from 'node:path';
 import ts from 'typescript';
 import { Trouble, at, cli, must } from '../support/proc.js';
-import { FIELDS, OPTIONS } from '../release/readme/words.js';
 
 /** @typedef {ts.ClassDeclaration | ts.FunctionDeclaration | ts.TypeAliasDeclaration | ts.VariableDeclaration
  *   | ts.InterfaceDeclaration} Declared */
@@ -45,6 +44,8 @@ function words(comment) {
     .replace(/^\/\*\*|\*\/$/g, '')
     .replace(/^\s*\* ?/gm, '')
     .split(/@[a-z]+\b/)[0]
+    // Links are relative to docs/.
+    .replace(/\s*\(\[[^\]]*\]\([^)]*\)\)|\[([^\]]*)\]\([^)]*\)/g, '$1')
     .trim();
   return text && `/** ${text.replace(/\s+/g, ' ')} */`;
 }
@@ -150,7 +151,7 @@ class RollUp {
     const comment = words(comments.findLast((text) => !/@typedef|@import/.test(text)) ?? '');
     const keyword = ts.isVariableDeclaration(declaration) ? 'const ' : '';
     const head = `${exported ? 'export ' : ''}${ts.isTypeAliasDeclaration(declaration) ? '' : 'declare '}${keyword}`;
-    return `${comment && `${comment}\n`}${head}${withMeanings(name, code.replace(/;?\s*$/, ''))}${/\}$/.test(code) ? '' : ';'}`;
+    return `${comment && `${comment}\n`}${head}${code.replace(/;?\s*$/, '')}${/\}$/.test(code) ? '' : ';'}`;
   }
 
   /** @param {string} base where the other entry lies */
@@ -174,17 +175,6 @@ function isDeclared(node) {
     ts.isVariableDeclaration(node) ||
     ts.isInterfaceDeclaration(node)
   );
-}
-
-/** What the documents say of options and fields, above each. @param {string} name @param {string} code */
-function withMeanings(name, code) {
-  const options = OPTIONS[name] ?? {};
-  const fields = FIELDS[name] ?? {};
-  return code.replace(/^ {4}(?:readonly )?(\w+)\??:/gm, (line, field) => {
-    const { meaning: said = fields[field] ?? '', standard = '' } = options[field] ?? {};
-    const meaning = said.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/^see below$/, '');
-    return meaning ? `    /** ${meaning}${standard && `. Default: ${standard}`} */\n${line}` : line;
-  });
 }
 
 await cli(async () => {

@@ -12,11 +12,10 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Chat, Generation, Model, inspectModel, loadModel } from '../../js/index.node.js';
 import { Trouble, at, cli } from '../support/proc.js';
 import { drawSpeed } from './readme/figure.js';
+import { generated } from './readme/generated.js';
 import { anchor } from './readme/markdown.js';
-import { PARTS } from './readme/parts.js';
 import { take } from './readme/take.js';
 
 /** @typedef {import('./readme/take.js').Measured} Measured */
@@ -43,22 +42,22 @@ const markdown = (folder, recursive) =>
 const documents = () => [...markdown('', false), ...markdown('docs', true)];
 
 /** A document with its parts as they should be.
- * @param {string} name @param {Measured} measured */
-async function filled(name, measured) {
+ * @param {string} name @param {Measured} measured @param {typeof import('./readme/parts.js').PARTS} all */
+async function filled(name, measured, all) {
   const text = readFileSync(at(name), 'utf8');
   /** @type {Map<string, string>} */
   const parts = new Map();
   for (const [, , part] of text.matchAll(PART)) {
-    const make = PARTS[part];
-    if (!make) throw new Trouble(`${name}: no part is called "${part}"; there are ${Object.keys(PARTS).join(', ')}`);
+    const make = all[part];
+    if (!make) throw new Trouble(`${name}: no part is called "${part}"; there are ${Object.keys(all).join(', ')}`);
     parts.set(part, await make(measured));
   }
-  const wanted = text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
-  return { text, wanted };
+  return text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
 }
 
 /** Public names that docs/api.md does not mention. */
-function unmentioned() {
+async function unmentioned() {
+  const { Chat, Generation, Model, inspectModel, loadModel } = await import('../../js/index.node.js');
   const text = readFileSync(at('docs', 'api.md'), 'utf8');
   const methods = [Model, Object.getPrototypeOf(Model), Chat, Generation]
     .flatMap((type) => {
@@ -101,20 +100,26 @@ await cli(async () => {
   const { values } = parseArgs({ options: { check: { type: 'boolean' }, take: { type: 'boolean' } } });
   if (values.take) writeFileSync(MEASURED, `${JSON.stringify(take(readMeasured()), null, 1)}\n`);
   const measured = readMeasured();
-  const problems = unmentioned().map((name) => `docs/api.md does not mention ${name}`);
+  /** @type {string[]} */
+  const problems = [];
+  /** @param {string} name @param {string} wanted */
+  const settle = (name, wanted) => {
+    if (existsSync(at(name)) && readFileSync(at(name), 'utf8') === wanted) return;
+    if (values.check) problems.push(`${name} is stale: run node tools/release/readme.js`);
+    else writeFileSync(at(name), wanted);
+  };
+  settle('js/generated.js', generated());
+  // The package imports the file that was just written.
+  const { PARTS } = await import('./readme/parts.js');
+  problems.push(...(await unmentioned()).map((name) => `docs/api.md does not mention ${name}`));
   problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'));
   for (const name of documents()) {
-    const { text, wanted } = await filled(name, measured);
+    const wanted = await filled(name, measured, PARTS);
     problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));
     const lines = wanted.trimEnd().split('\n').length;
     if (lines > MOST_LINES[name]) problems.push(`${name} has ${lines} lines; the limit is ${MOST_LINES[name]}.`);
-    if (text === wanted) continue;
-    if (values.check) problems.push(`${name} is stale: run node tools/release/readme.js`);
-    else writeFileSync(at(name), wanted);
+    settle(name, wanted);
   }
-  const drawn = drawSpeed(measured);
-  const figure = existsSync(at(FIGURE)) ? readFileSync(at(FIGURE), 'utf8') : '';
-  if (drawn !== figure && values.check) problems.push(`${FIGURE} is stale: run node tools/release/readme.js`);
-  if (drawn !== figure && !values.check) writeFileSync(at(FIGURE), drawn);
+  settle(FIGURE, drawSpeed(measured));
   if (problems.length) throw new Trouble(problems.join('\n'));
 });

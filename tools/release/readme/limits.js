@@ -98,7 +98,7 @@ const LIMITS = {
 
 /** The value that a constant is given: a number, or numbers that are added, shifted and so on.
  * @param {string} file @param {string} name */
-function valueOf(file, name) {
+export function valueOf(file, name) {
   const text = readFileSync(at(file), 'utf8');
   const quoted = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const [, given] = new RegExp(`(?:^|[\\s{,])${quoted}\\s*[=:]\\s*([-+*/ \\d_<.e()]+?)\\s*[,;}\\n]`).exec(text) ?? [];

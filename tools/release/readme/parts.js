@@ -9,38 +9,39 @@ import { limits } from './limits.js';
 import { NOT_YET, cell, code, fence, table } from './markdown.js';
 import { holdsTable, shortTable, speedTable } from './speed.js';
 import { APPS } from '../../../tests/apps/apps.js';
-import { properties, samplerDefaults } from './typedefs.js';
-import { FIELDS, MEANINGS, OPTIONS } from './words.js';
+import { properties } from './typedefs.js';
+import { MEANINGS } from './words.js';
 
 /** @import { ErrorCode } from '../../../js/errors.js' */
 /** @typedef {import('./take.js').Measured} Measured */
 
 // From the code
 
-/** @param {string} typedef of js/options.js @param {Record<string, import('../../../js/options.js').Rule>} rules */
-function optionTable(typedef, rules) {
-  const types = new Map(properties('js/options.js', typedef).map(({ name, type }) => [name, type]));
-  const defaults = samplerDefaults();
-  const rows = Object.entries(rules).map(([name, { expected, sampler }]) => {
-    const words = OPTIONS[typedef][name];
-    const type = types.get(name);
-    const standard = sampler ? defaults.get(sampler) : (words?.standard ?? 'none');
-    if (!words) throw new Trouble(`tools/release/readme/words.js does not say what ${name} of ${typedef} is`);
-    if (!type) throw new Trouble(`js/options.js: ${typedef} has no ${name}`);
-    if (!standard) throw new Trouble(`src/run/sampler.c has no default of ${sampler}`);
-    return [code(name), code(type), cell(standard), cell(expected), words.unit ?? '', cell(words.meaning)];
+/** The JSDoc of an option, taken apart. @param {string} text */
+function described(text) {
+  const [, meaning, standard = 'none'] = /^([^]*?)(?: Range: .*?)?(?: Default: ([^]*)\.)?$/.exec(text) ?? [];
+  return { meaning, standard };
+}
+
+/** @param {import('./typedefs.js').Property[]} properties
+ * @param {Record<string, import('../../../js/options.js').Rule>} rules */
+function optionTable(properties, rules) {
+  const rows = Object.entries(rules).map(([name, { expected }]) => {
+    const { type, text } = properties.find((one) => one.name === name) ?? {};
+    if (!type || !text) throw new Trouble(`js/options.js does not describe the option ${name}`);
+    const { meaning, standard } = described(text);
+    return [code(name), code(type), cell(standard), cell(expected), cell(meaning)];
   });
-  const known = Object.keys(OPTIONS[typedef]).find((name) => !Object.hasOwn(rules, name));
-  if (known) throw new Trouble(`tools/release/readme/words.js: there is no option ${known} any more`);
-  return table(['option', 'type', 'default', 'range', 'unit', 'meaning'], rows);
+  const known = properties.find(({ name }) => !Object.hasOwn(rules, name));
+  if (known) throw new Trouble(`js/options.js describes ${known.name}, which no option is called`);
+  return table(['option', 'type', 'default', 'range', 'meaning'], rows);
 }
 
 /** @param {string} file @param {string} typedef */
 function fieldTable(file, typedef) {
-  const rows = properties(file, typedef).map(({ name, type, optional }) => {
-    const meaning = FIELDS[typedef][name];
-    if (!meaning) throw new Trouble(`tools/release/readme/words.js does not say what ${name} of ${typedef} is`);
-    return [code(name + (optional ? '?' : '')), code(type), cell(meaning)];
+  const rows = properties(file, typedef).map(({ name, type, optional, text }) => {
+    if (!text) throw new Trouble(`${file} does not describe ${name} of ${typedef}`);
+    return [code(name + (optional ? '?' : '')), code(type), cell(text)];
   });
   return table(['field', 'type', 'meaning'], rows);
 }
@@ -122,8 +123,11 @@ export const PARTS = {
       headers((name, value) => `Header always set ${name} "${value}"`),
     ),
   'headers-file': () => fence('', headersFile().trimEnd()),
-  'load-options': () => optionTable('LoadOptions', LOAD_OPTIONS),
-  'generate-options': () => optionTable('GenerateOptions', GENERATE_OPTIONS),
+  'load-options': () => optionTable(properties('js/options.js', 'LoadOptions'), LOAD_OPTIONS),
+  'generate-options': () => {
+    const all = [properties('js/generated.js', 'SamplingOptions'), properties('js/options.js', 'DecodingOptions')];
+    return optionTable(all.flat(), GENERATE_OPTIONS);
+  },
   codes: () =>
     table(
       ['code', 'kind', 'meaning'],
@@ -134,7 +138,7 @@ export const PARTS = {
       ]),
     ),
   progress: () => fieldTable('js/protocol.js', 'Progress'),
-  result: () => fieldTable('js/protocol.js', 'GenerateResult'),
+  result: () => fieldTable('js/protocol.js', 'AnswerFields'),
   message: () => fieldTable('js/options.js', 'ChatMessage'),
   info: () => fieldTable('js/protocol.js', 'ModelInfo'),
   capabilities: () => fieldTable('js/probe.js', 'Capabilities'),

@@ -2,8 +2,8 @@
  * speed: docs/measured.json's figures of speed as Markdown: the whole table, one row a runtime, and what holds
  * today beside others.
  */
+import { samplingOptions } from './generated.js';
 import { NOT_YET, cell, table } from './markdown.js';
-import { samplerDefaults } from './typedefs.js';
 
 /** @typedef {import('./take.js').Measured} Measured */
 /** @typedef {import('./take.js').Speed} Speed */
@@ -107,9 +107,9 @@ const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`
 const FALLBACK = 'gemma-simd128';
 
 /** The default sampling options that cost time. */
-const SAMPLING = ['temperature', 'top_k', 'top_p'].map(
-  (name) => `${name.replace('_', '-')} ${samplerDefaults().get(name)}`,
-);
+const SAMPLING = samplingOptions()
+  .filter(({ name }) => ['temperature', 'topK', 'topP'].includes(name))
+  .map(({ sampler, standard }) => `${sampler.replace('_', '-')} ${standard}`);
 
 /** One row a runtime, at two threads. @param {Measured} measured */
 export function shortTable({ speed }) {

@@ -1,0 +1,105 @@
+/* generated: made by tools/release/readme.js of the table of options in src/run/sampler.c and of the JSDoc of
+ * js/options.js. Edit those. */
+
+/**
+ * Sampling options of an answer.
+ * @typedef {object} SamplingOptions
+ * @property {number} [temperature] Divides the logits before a token is drawn. Lower is more predictable; 0 takes the
+ *   most likely token. Range: 0 to 100. Default: 1.
+ * @property {number} [topK] Draws among this many of the most likely tokens. 0: off. Range: 0 to 4194304. Default:
+ *   64.
+ * @property {number} [topP] Draws among the most likely tokens whose probabilities add up to this value. 1: off.
+ *   Range: 0 to 1. Default: 0.95.
+ * @property {number} [minP] Drops tokens whose probability is below this fraction of the highest one. 0: off. Range:
+ *   0 to 1. Default: 0.
+ * @property {number} [typicalP] Keeps the tokens whose surprisal is closest to the entropy, up to this total
+ *   probability. 1: off. Range: 0 to 1. Default: 1.
+ * @property {number} [repetitionPenalty] Divides positive logits of tokens in the penalty window by this factor, and
+ *   multiplies negative ones. 1: off. Range: 0.01 to 100. Default: 1.
+ * @property {number} [frequencyPenalty] Subtracted from a token's logit for each occurrence in the penalty window. 0:
+ *   off. Range: -100 to 100. Default: 0.
+ * @property {number} [presencePenalty] Subtracted from a token's logit if it occurs in the penalty window. 0: off.
+ *   Range: -100 to 100. Default: 0.
+ * @property {number} [penaltyWindow] Number of latest tokens that the penalties count, the prompt included. 0: no
+ *   penalties. Range: 0 to 1048576. Default: 64.
+ */
+
+/** The same for programs. sampler: name in the engine; whole: whether only integers are accepted. */
+export const SAMPLING = {
+  temperature: { sampler: 'temperature', min: 0, max: 100, whole: false },
+  topK: { sampler: 'top_k', min: 0, max: 4194304, whole: true },
+  topP: { sampler: 'top_p', min: 0, max: 1, whole: false },
+  minP: { sampler: 'min_p', min: 0, max: 1, whole: false },
+  typicalP: { sampler: 'typical_p', min: 0, max: 1, whole: false },
+  repetitionPenalty: { sampler: 'repetition_penalty', min: 0.01, max: 100, whole: false },
+  frequencyPenalty: { sampler: 'frequency_penalty', min: -100, max: 100, whole: false },
+  presencePenalty: { sampler: 'presence_penalty', min: -100, max: 100, whole: false },
+  penaltyWindow: { sampler: 'penalty_window', min: 0, max: 1048576, whole: true },
+};
+
+/** Flags of the command line, and the options that they set. */
+export const FLAGS = {
+  answer: {
+    temperature: 'temperature',
+    'top-k': 'topK',
+    'top-p': 'topP',
+    'min-p': 'minP',
+    'typical-p': 'typicalP',
+    'repetition-penalty': 'repetitionPenalty',
+    'frequency-penalty': 'frequencyPenalty',
+    'presence-penalty': 'presencePenalty',
+    'penalty-window': 'penaltyWindow',
+    'max-tokens': 'maxTokens',
+    seed: 'seed',
+    stop: 'stop',
+    logprobs: 'logprobs',
+  },
+  load: {
+    threads: 'threads',
+    context: 'contextLength',
+    variant: 'variant',
+    'quantize-floats': 'quantizeFloats',
+    'kv-type': 'kvType',
+  },
+};
+
+/** Help of these flags. */
+export const HELP = {
+  answer: `  --temperature X          Divides the logits before a token is drawn. Lower is more predictable; 0 takes the most
+                           likely token. Range: 0 to 100. Default: 1.
+  --top-k N                Draws among this many of the most likely tokens. 0: off. Range: 0 to 4194304. Default: 64.
+  --top-p X                Draws among the most likely tokens whose probabilities add up to this value. 1: off. Range: 0
+                           to 1. Default: 0.95.
+  --min-p X                Drops tokens whose probability is below this fraction of the highest one. 0: off. Range: 0 to
+                           1. Default: 0.
+  --typical-p X            Keeps the tokens whose surprisal is closest to the entropy, up to this total probability. 1:
+                           off. Range: 0 to 1. Default: 1.
+  --repetition-penalty X   Divides positive logits of tokens in the penalty window by this factor, and multiplies
+                           negative ones. 1: off. Range: 0.01 to 100. Default: 1.
+  --frequency-penalty X    Subtracted from a token's logit for each occurrence in the penalty window. 0: off. Range:
+                           -100 to 100. Default: 0.
+  --presence-penalty X     Subtracted from a token's logit if it occurs in the penalty window. 0: off. Range: -100 to
+                           100. Default: 0.
+  --penalty-window N       Number of latest tokens that the penalties count, the prompt included. 0: no penalties.
+                           Range: 0 to 1048576. Default: 64.
+  --max-tokens N           Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
+  --seed N                 Seed of the random numbers. The same seed, prompt and options give the same answer. Default:
+                           random, reported as seed in the result.
+  --stop TEXT              Ends the answer where one of these texts appears; the text itself is left out.
+  --logprobs N             Reports the log probability of each token and of up to this many alternatives at its
+                           position. Turns jumpForward off. Default: no log probabilities.`,
+  load: `  --threads N              Number of threads that compute, the engine's own included. More than one needs cross-origin
+                           isolation. Default: all cores.
+  --context N              Context length in tokens. Its memory is reserved as the model is loaded. Default: the model's
+                           own, at most 4096.
+  --variant auto|relaxed|simd128
+                           Build of the engine. auto takes relaxed SIMD where the platform has it, else simd128.
+                           Default: auto.
+  --quantize-floats auto|keep|q8_0
+                           What becomes of F32, F16 and BF16 matrices. keep leaves them. q8_0 quantizes those whose rows
+                           are whole blocks of 32, which is faster, smaller and less exact. auto is keep. Default: auto.
+  --kv-type auto|f32|i16|q8_0
+                           Format of the KV cache. q8_0 takes the least memory, f32 loses nothing. auto is f32 for files
+                           of floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
+                           with outlier channels, q8_0 changes one greedy token in ten to a hundred. Default: auto.`,
+};

@@ -1,0 +1,129 @@
+/**
+ * generated: js/generated.js, made of the sampler's table of options (src/run/sampler.c) and of the JSDoc of the options
+ * that have a flag.
+ */
+import { readFileSync } from 'node:fs';
+import { Trouble, at } from '../../support/proc.js';
+import { valueOf } from './limits.js';
+import { properties } from './typedefs.js';
+
+/** Options with a flag, besides sampling. */
+const FLAGS = {
+  answer: ['maxTokens', 'seed', 'stop', 'logprobs'],
+  load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType'],
+};
+const ROW = /X\(\w+,\s*"(\w+)",\s*([^,]+),\s*([^,]+),\s*([^,]+),\s*(true|false),\s*((?:"[^"]*"\s*)+)\)/g;
+/** Columns of the help and of comments. */
+const COLUMNS = 120;
+const INDENT = 27;
+
+/** @typedef {{ name: string, sampler: string, min: number, max: number, standard: number, whole: boolean,
+ *   meaning: string }} SamplingOption */
+
+/** The rows of the sampler's table. `seed` is left out: js/options.js has a smaller range for it, since it draws a random
+ * seed of 32 bits where none is given.
+ * @returns {SamplingOption[]} */
+export function samplingOptions() {
+  const table = readFileSync(at('src', 'run', 'sampler.c'), 'utf8').replace(/\\\n/g, '\n');
+  const number = (/** @type {string} */ text) =>
+    /^GW_/.test(text) ? valueOf('src/base/base.h', text) : Number(Function(`return ${text}`)());
+  const found = [...table.matchAll(ROW)].map(([, sampler, min, max, standard, whole, meaning]) => ({
+    name: sampler.replace(/_./g, ([, letter]) => letter.toUpperCase()),
+    sampler,
+    min: number(min),
+    max: number(max),
+    standard: number(standard),
+    whole: whole === 'true',
+    meaning: [...meaning.matchAll(/"([^"]*)"/g)].map(([, part]) => part).join(''),
+  }));
+  if (!found.length) throw new Trouble('src/run/sampler.c: the table of options was not found');
+  return found.filter(({ name }) => name !== 'seed');
+}
+
+/** @param {string} text @param {number} columns */
+function wrapped(text, columns) {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const last = lines[lines.length - 1];
+    if (last && last.length + 1 + word.length > columns) lines.push(word);
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+  }
+  return lines;
+}
+
+/** @param {SamplingOption} option */
+const described = ({ min, max, standard, meaning }) => `${meaning} Range: ${min} to ${max}. Default: ${standard}.`;
+
+/** @param {string} flag @param {string} value its placeholder @param {string} text */
+function help(flag, value, text) {
+  const [first, ...more] = wrapped(text.replace(/ ?\(?\[[^\]]*\]\([^)]*\)\)?|`/g, ''), COLUMNS - INDENT);
+  const head = `  --${flag} ${value}`;
+  const lines = head.length < INDENT ? [head.padEnd(INDENT) + first] : [head, ' '.repeat(INDENT) + first];
+  return [...lines, ...more.map((line) => ' '.repeat(INDENT) + line)].join('\n');
+}
+
+/** @param {string} name of an option */
+const flagOf = (name) =>
+  name === 'contextLength' ? 'context' : name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+/** @param {string} typedef of js/options.js @param {string[]} names */
+function helpOf(typedef, names) {
+  const all = properties('js/options.js', typedef);
+  return names.map((name) => {
+    const { type, text } = all.find((one) => one.name === name) ?? {};
+    if (!type || !text) throw new Trouble(`js/options.js: ${typedef} does not describe ${name}`);
+    const value = type.includes("'") ? type.replace(/[' ]/g, '') : /number/.test(type) ? 'N' : 'TEXT';
+    return help(flagOf(name), value, text);
+  });
+}
+
+/** @param {string} kind @param {string[]} names */
+const flagsOf = (kind, names) => [
+  `  ${kind}: {`,
+  ...names.map((name) => {
+    const flag = flagOf(name);
+    return `    ${flag.includes('-') ? `'${flag}'` : flag}: '${name}',`;
+  }),
+  '  },',
+];
+
+export function generated() {
+  const options = samplingOptions();
+  const comment = options.flatMap((option) => {
+    const lines = wrapped(`@property {number} [${option.name}] ${described(option)}`, COLUMNS - 5);
+    return lines.map((line, i) => ` * ${i ? '  ' : ''}${line}`);
+  });
+  const table = options.map(({ name, sampler, min, max, whole }) => {
+    return `  ${name}: { sampler: '${sampler}', min: ${min}, max: ${max}, whole: ${whole} },`;
+  });
+  const sampling = options.map((option) => help(flagOf(option.name), option.whole ? 'N' : 'X', described(option)));
+  const answer = [...sampling, ...helpOf('DecodingOptions', FLAGS.answer)];
+  return [
+    '/* generated: made by tools/release/readme.js of the table of options in src/run/sampler.c and of the JSDoc of',
+    ' * js/options.js. Edit those. */',
+    '',
+    '/**',
+    ' * Sampling options of an answer.',
+    ' * @typedef {object} SamplingOptions',
+    ...comment,
+    ' */',
+    '',
+    '/** The same for programs. sampler: name in the engine; whole: whether only integers are accepted. */',
+    'export const SAMPLING = {',
+    ...table,
+    '};',
+    '',
+    '/** Flags of the command line, and the options that they set. */',
+    'export const FLAGS = {',
+    ...flagsOf('answer', [...options.map(({ name }) => name), ...FLAGS.answer]),
+    ...flagsOf('load', FLAGS.load),
+    '};',
+    '',
+    '/** Help of these flags. */',
+    'export const HELP = {',
+    `  answer: \`${answer.join('\n')}\`,`,
+    `  load: \`${helpOf('LoadOptions', FLAGS.load).join('\n')}\`,`,
+    '};',
+    '',
+  ].join('\n');
+}
