@@ -137,7 +137,6 @@ class RollUp {
   #text({ declaration, exported }) {
     const statement = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
     const file = declaration.getSourceFile();
-    const name = /** @type {ts.Identifier} */ (declaration.name).text;
     const printer = ts.createPrinter({ removeComments: false });
     const code = printer
       .printNode(ts.EmitHint.Unspecified, this.#cleaned(declaration), file)
