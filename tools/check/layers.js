@@ -54,7 +54,7 @@ const GROUPS = /** @type {Record<string, string>} */ ({
   errors: 'errors',
   protocol: 'protocol',
   ...Object.fromEntries(
-    'probe options schemas matches calls saved states generation chat embed inside model public index'
+    'probe generated options schemas matches calls saved states generation chat embed inside model public index'
       .split(' ')
       .map((name) => [name, 'front']),
   ),
