@@ -9,7 +9,7 @@ import { ANY, has } from './ranges.js';
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./ranges.js').Ranges} Ranges */
 /** @typedef {{ id: number, nullable: boolean, kind: string, of: Term[], ranges: Ranges, min: number, max: number,
- *   automaton?: import('./nodes.js').Automaton, steps: Map<number, Term> }} Term */
+ *   automaton?: import('./nodes.js').Automaton, steps: Map<number, Term> | undefined }} Term */
 
 /** States that a search visits before it answers "perhaps". */
 const VISITS = 3000;
@@ -38,7 +38,7 @@ export class Languages {
     const known = this.terms.get(key);
     if (known) return known;
     this.budget.spend('');
-    const term = { id: this.terms.size, kind, of, ranges, min, max, automaton, nullable: false, steps: new Map() };
+    const term = { id: this.terms.size, kind, of, ranges, min, max, automaton, nullable: false, steps: undefined };
     term.nullable = nullable(term);
     this.terms.set(key, term);
     return term;
@@ -125,11 +125,11 @@ export class Languages {
 
   /** Returns the derivative by one code point. @param {Term} term @param {number} point @returns {Term} */
   after(term, point) {
-    const known = term.steps.get(point);
+    const known = term.steps?.get(point);
     if (known) return known;
     this.budget.spend('');
     const next = this.derive(term, point);
-    term.steps.set(point, next);
+    (term.steps ??= new Map()).set(point, next);
     return next;
   }
 
@@ -204,6 +204,7 @@ const plainlySome = new WeakMap();
 
 /** Whether a node obviously matches some text. @param {Node} node @returns {boolean} */
 function surelySome(node) {
+  if ('literal' in node) return true;
   let known = plainlySome.get(node);
   if (known === undefined) plainlySome.set(node, (known = looksFruitful(node)));
   return known;
@@ -211,7 +212,6 @@ function surelySome(node) {
 
 /** @param {Node} node @returns {boolean} */
 function looksFruitful(node) {
-  if ('literal' in node) return true;
   if ('chars' in node) return node.chars.length > 0;
   if ('sequence' in node) return node.sequence.every(surelySome);
   if ('choice' in node) return node.choice.some(surelySome);

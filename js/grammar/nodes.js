@@ -110,7 +110,10 @@ export function lengths(node) {
 
 /** @param {Node} node @returns {[number, number]} */
 function measure(node) {
-  if ('literal' in node) return [[...node.literal].length, [...node.literal].length];
+  if ('literal' in node) {
+    const { length } = [...node.literal];
+    return [length, length];
+  }
   if ('chars' in node) return [1, 1];
   if ('except' in node) return lengths(node.except[0]);
   if ('repeat' in node) {
@@ -131,6 +134,7 @@ function measure(node) {
 export function ofLength(node, min, max) {
   const [least, most] = lengths(node);
   if (min <= least && max >= most) return node;
+  if (max < least || min > most) return NOTHING;
   if (node === ANY_TEXT) return repeat(ANY_CHAR, min, max);
   const parts = 'sequence' in node ? node.sequence : [node];
   const varying = parts.findIndex((part) => lengths(part)[0] !== lengths(part)[1]);

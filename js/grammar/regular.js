@@ -18,6 +18,9 @@ const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
 const MOST_EDGES = 200_000;
 const MAX_PASSES = 8;
+/** Of a state in merge(): its targets are being visited, or its name is final unless it is in a cycle. */
+const OPEN = 1;
+const DONE = 2;
 /** More states than any automaton has. */
 export const STATES = 2 ** 22;
 
@@ -334,7 +337,7 @@ function isEqual(a, b) {
 
 /** Merges equivalent states, bottom up: in depth-first order, a state merges with an earlier one if both have the same
  * edges after their targets merged. States in cycles see targets that merge later, so passes repeat until one merges
- * nothing. Equivalent cycles of several states stay apart. States that `start` does not reach are dropped.
+ * nothing; without cycles of several states, one pass is enough. Equivalent cycles of several states stay apart. States that `start` does not reach are dropped.
  * @param {number} start @param {number[][]} targets of the edges of each state
  * @param {(state: number, name: (to: number) => number) => ArrayLike<number>} keyOf lists numbers that are equal for
  *   states that may merge, with `name(to)` in place of each target
@@ -344,22 +347,25 @@ export function merge(start, targets, keyOf) {
   const same = Int32Array.from(targets, (_, i) => i);
   /** @type {number[]} */
   let kept = [];
-  for (let pass = 0, merges = true; pass < MAX_PASSES && merges; pass++) {
+  for (let pass = 0, again = true; pass < MAX_PASSES && again; pass++) {
     kept = [];
-    merges = false;
+    let merges = false;
+    let cycles = false;
     const keys = new Keys();
     const next = new Int32Array(targets.length);
-    const isOpen = new Uint8Array(targets.length);
+    const seen = new Uint8Array(targets.length);
     for (const open = targets.length ? [same[start]] : []; open.length; ) {
       const state = open[open.length - 1];
       const list = targets[state];
-      isOpen[state] = 1;
-      while (next[state] < list.length && isOpen[same[list[next[state]]]]) next[state]++;
+      seen[state] = OPEN;
+      while (next[state] < list.length && seen[same[list[next[state]]]]) next[state]++;
       if (next[state] < list.length) {
         open.push(same[list[next[state]]]);
         continue;
       }
       open.pop();
+      seen[state] = DONE;
+      cycles ||= list.some((to) => seen[same[to]] !== DONE);
       same[state] = keys.first(
         keyOf(state, (to) => 1 + same[to]),
         state,
@@ -374,6 +380,7 @@ export function merge(start, targets, keyOf) {
       else merges = true;
     }
     for (let i = 0; i < same.length; i++) same[i] = same[same[i]];
+    again = merges && cycles;
   }
   const index = new Int32Array(targets.length);
   kept.forEach((state, i) => {

@@ -298,7 +298,11 @@ export class Logic {
     if (!own.length) return clause([], ANY_VALUE);
     for (const value of own) this.budget.spend(place.pointer, typeof value === 'string' ? value.length / 32 : 0);
     if (type === 'number') {
-      return clause([numberArm({ intervals: pointIntervals(own) })], [numberArm({ intervals: gaps(own) })]);
+      this.budget.spend(place.pointer, own.length / 8);
+      return {
+        demand: () => [numberArm({ intervals: pointIntervals(own) })],
+        deny: () => [numberArm({ intervals: gaps(own) })],
+      };
     }
     if (type === 'string') {
       const texts = nodes.choice(own.map((value) => nodes.literal(value)));

@@ -26,10 +26,12 @@ export function simplified({ start, edges, accept, loop }) {
   /** @param {number} state @param {(to: number) => number} name */
   const keyOf = (state, name) => {
     const list = targets[state];
+    const kind = -1 - (loop[state] * 2 + Number(accept[state])) * 2 - Number(state === start);
+    if (list.length === 1) return [kind, own[state][0] * STATES + name(list[0])];
     const key = new Float64Array(list.length + 1);
     for (let i = 0; i < list.length; i++) key[i + 1] = own[state][i] * STATES + name(list[i]);
-    key[0] = -1 - (loop[state] * 2 + Number(accept[state])) * 2 - Number(state === start);
-    if (list.length > 1) key.sort();
+    key[0] = kind;
+    key.sort();
     let n = 1;
     for (let i = 1; i < key.length; i++) if (key[i] !== key[n - 1]) key[n++] = key[i];
     return key.subarray(0, n);

@@ -41,6 +41,7 @@ function endsBy(good, missing, hasText) {
   /** @type {Map<Node, boolean>} */
   const known = new Map();
   const ends = (/** @type {Node} */ node) => {
+    if ('literal' in node) return true;
     const before = known.get(node);
     if (before !== undefined) return before;
     const found = endsIn(node);
