@@ -68,26 +68,30 @@ export class ChatCache {
   }
 
   /** Returns the bytes saved under a name: of this engine, or else of another one, whose messages can be used. Corrupt
-   * bytes behind the messages are cut off. @param {string} name @param {Pause} pause
+   * bytes behind the messages are cut off; corrupt messages are `bad-saved`. @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
     return this.#inTurn(async () => {
-      const [found, missed] = await this.#latest(name, pause);
-      // Another tab may have replaced the file meanwhile.
-      return missed ? (await this.#latest(name, pause))[0] : found;
+      try {
+        return await this.#latest(name, pause);
+      } catch (error) {
+        if (error instanceof ModelError && error.code === 'aborted') throw error;
+        return await this.#latest(name, pause); // another tab may have replaced the file meanwhile
+      }
     });
   }
 
-  /** Returns the bytes saved under a name, and whether there were files that could not be read.
-   * @param {string} name @param {Pause} pause @returns {Promise<[Uint8Array | undefined, boolean]>} */
+  /** @param {string} name @param {Pause} pause @returns {Promise<Uint8Array | undefined>} */
   async #latest(name, pause) {
     const named = (await this.#whole(this.#prefix(name))).filter(({ journal }) => journal.url === name);
-    const own = named.filter(({ file }) => file.startsWith(this.#mine(name)));
-    for (const found of new Set([...own, ...named])) {
-      const bytes = await this.#read(found, pause).catch(unlessOurs(() => undefined));
-      if (bytes) return [bytes, false];
-    }
-    return [undefined, named.length > 0];
+    const found = named.find(({ file }) => file.startsWith(this.#mine(name))) ?? named[0];
+    if (!found) return undefined;
+    const bytes = await this.#read(found, pause);
+    if (bytes) return bytes;
+    throw new ModelError(
+      'bad-saved',
+      `The saved chat ${JSON.stringify(name)} is damaged. Delete it, or save it again.`,
+    );
   }
 
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
@@ -165,7 +169,7 @@ export class ChatCache {
     return /** @type {(Found & { journal: Journal })[]} */ (whole);
   }
 
-  /** @param {Found & { journal: Journal }} found @param {Pause} pause */
+  /** Returns undefined if the messages are corrupt. @param {Found & { journal: Journal }} found @param {Pause} pause */
   async #read({ file, journal }, pause) {
     const entry = new Entry(this.#store, file, journal, DEPS);
     const bytes = new Uint8Array(journal.total);
@@ -256,10 +260,3 @@ const isAbandoned = ({ file, journal }) => {
 
 /** @param {Found} found */
 const lastUse = ({ file, journal }) => journal?.used ?? begunAt(file);
-
-/** Replaces errors of the store, but not ours, which mean an abort.
- * @template T @param {() => T} instead @returns {(error: unknown) => T} */
-const unlessOurs = (instead) => (error) => {
-  if (error instanceof ModelError) throw error;
-  return instead();
-};
