@@ -19,7 +19,7 @@ const ABORT_MS = 200;
  * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
  *   connection: ModelConnection, prepare: () => GenerateArgs }} GenerationDeps */
 
-/** @template [V=any] @implements {AsyncIterable<string>} @implements {PromiseLike<GenerateResult<V>>} */
+/** @template [V=any] @implements {AsyncIterable<string>} */
 export class Generation {
   #deps;
   /** @type {Promise<GenerateResult<V>> | null} */
@@ -95,14 +95,6 @@ export class Generation {
   calls() {
     const before = this.#earlier.map(({ name, arguments: args }) => ({ name, arguments: args, done: true }));
     return [...before, ...this.#calls];
-  }
-
-  /** `await generation` is `await generation.result()`.
-   * @template [T=GenerateResult<V>], [F=never]
-   * @param {((result: GenerateResult<V>) => T | PromiseLike<T>) | null} [done]
-   * @param {((error: any) => F | PromiseLike<F>) | null} [failed] @returns {Promise<T | F>} */
-  then(done, failed) {
-    return this.result().then(done, failed);
   }
 
   /** Returns the pieces as a stream. Cancelling it aborts. @returns {ReadableStream<string>} */

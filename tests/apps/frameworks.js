@@ -6,7 +6,7 @@ import { streams } from './examples.js';
 export const HEADERS = `{ 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' }`;
 /** What each app asks, in an async function or a module. */
 export const ASK = `const model = await loadModel(MODEL, { cache: false });
-  const { text } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 });
+  const { text } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result();
   const answer = JSON.stringify({ text, threads: model.info.threads });
   await model.dispose();`;
 /** What each app does: it says the answer in the page's title. */

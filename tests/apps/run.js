@@ -255,7 +255,7 @@ export async function surrounded(f) {
   const models = await serve({ root: dirname(path), headers: OPEN, isolation: false });
   const cdn = await serve({ root: join(installed, 'node_modules', 'gemma-wasm'), headers: OPEN, isolation: false });
   const model = await loadModel(path, { threads: 1 });
-  const { text: expected } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 });
+  const { text: expected } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result();
   await model.dispose();
   try {
     /** @type {Record<string, string>} */

@@ -96,7 +96,7 @@ test('chromium: a host without headers gives threads once the service worker is 
     import { loadModel } from './dist/index.js';
     const isolated = await isolate();
     const model = await loadModel('/models/storyteller/storyteller.gguf', { cache: false });
-    const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 });
+    const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 }).result();
     document.title = JSON.stringify({ isolated, threads: model.info.threads > 1, text });
   </script>`,
   );
@@ -107,7 +107,7 @@ test('chromium: a host without headers gives threads once the service worker is 
   const tab = await openTab(await sharedBrowser('chromium'), site.url);
   await tab.page.waitForFunction(() => document.title);
   const model = await loadModel(STORYTELLER, { threads: 1 });
-  const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 });
+  const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 }).result();
   await model.dispose();
   assert.deepEqual(JSON.parse(await tab.page.title()), { isolated: true, threads: true, text });
   await tab.close();

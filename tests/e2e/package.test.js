@@ -18,7 +18,7 @@ try {
   const answer = model.chat().send('Hello', { maxTokens: 12, seed: 3 });
   // What is answered in between must not take the answer's turn.
   await Promise.all(Array.from({ length: 60 }, () => model.detokenize([300, 301])));
-  const { text } = await answer;
+  const { text } = await answer.result();
   document.title = JSON.stringify({ text, threads: model.info.threads > 1 });
   await model.dispose();
 } catch (error) {
@@ -53,7 +53,7 @@ before(async () => {
   writeFileSync(join(site, 'favicon.ico'), ''); // browsers ask for it
   writeFileSync(join(site, 'index.html'), '<!doctype html><title></title><script type="module" src="app.js"></script>');
   const model = await loadModel(join(site, 'model.gguf'), { threads: 1 });
-  expected = (await model.chat().send('Hello', { maxTokens: 12, seed: 3 })).text;
+  expected = (await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result()).text;
   await model.dispose();
 });
 after(() => rmSync(folder, { recursive: true }));

@@ -36,7 +36,7 @@ before(async () => {
   const models = dirname(await testModel('tiny'));
   server = await serve({ root: folder, mounts: { '/dist/': join(root, 'dist'), '/models/': models } });
   const model = await loadModel(STORYTELLER, { threads: 1, variant: 'simd128' });
-  expected = (await model.generate(PROMPT, { maxTokens: 30, seed: 5 })).text;
+  expected = (await model.generate(PROMPT, { maxTokens: 30, seed: 5 }).result()).text;
   await model.dispose();
   browser = await WebKit.open();
   await browser.goto(server.url);
@@ -51,7 +51,7 @@ after(async () => {
 /** Runs in the page. @param {string} url @param {any} options @param {string} prompt */
 async function tell(url, options, prompt) {
   const model = await /** @type {any} */ (window).gemma.loadModel(url, { cache: false, ...options });
-  const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 });
+  const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 }).result();
   const { threads, variant } = model.info;
   await model.dispose();
   return { text, threads, variant };
@@ -73,7 +73,7 @@ test('a File is read where it lies, and an abort ends an answer and a load', { s
     const { loadModel } = /** @type {any} */ (window).gemma;
     const file = new File([await (await fetch('/storyteller.gguf')).blob()], 'storyteller.gguf');
     const model = await loadModel(file);
-    const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 });
+    const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 }).result();
     const stop = new AbortController();
     const pieces = [];
     const long = model.generate(prompt, { maxTokens: 400, signal: stop.signal, logitBias: { 1: -Infinity } });
@@ -81,8 +81,8 @@ test('a File is read where it lies, and an abort ends an answer and a load', { s
       pieces.push(piece);
       stop.abort();
     }
-    const { finishReason } = await long;
-    const again = (await model.generate(prompt, { maxTokens: 30, seed: 5 })).text;
+    const { finishReason } = await long.result();
+    const again = (await model.generate(prompt, { maxTokens: 30, seed: 5 }).result()).text;
     await model.dispose();
     const ended = new AbortController();
     const load = loadModel('/storyteller.gguf', { cache: false, signal: ended.signal });
@@ -132,7 +132,7 @@ for (const chosen of [false, true]) {
         async (url) => {
           const source = url || document.querySelector('input')?.files?.[0];
           const model = await /** @type {any} */ (window).gemma.loadModel(source, { cache: false });
-          return (await model.generate('Hello', { maxTokens: 4 })).tokens;
+          return (await model.generate('Hello', { maxTokens: 4 }).result()).tokens;
         },
         chosen ? '' : `/models/${basename(path)}`,
       );

@@ -77,12 +77,12 @@ test('a clone goes its own way', async (t) => {
 test('retry answers the last question again', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
-  assert.match((await refuses(() => chat.retry(), 'bad-state')).message, /no message to answer/);
+  assert.match((await refuses(chat.retry().result(), 'bad-state')).message, /no message to answer/);
   const first = chat.send('One');
-  for (const early of [() => chat.retry(), () => chat.continue()]) {
-    assert.match((await refuses(early, 'bad-state')).message, /still answering/);
+  for (const early of [chat.retry(), chat.continue()]) {
+    assert.match((await refuses(early.result(), 'bad-state')).message, /still answering/);
   }
-  await first;
+  await first.result();
   await chat.send('Two').text();
   const before = chat.messages;
   const other = await chat.retry({ seed: 99, temperature: 3 }).text();
@@ -131,7 +131,7 @@ test('one answer at a time', async (t) => {
   const chat = model.chat(SHORT);
   const first = chat.send('One');
   await refuses(chat.send('Two').result(), 'bad-state');
-  await first;
+  await first.result();
   await chat.send('Two').result();
   assert.deepEqual(chat.messages.map((m) => m.content)[2], 'Two');
 });
@@ -173,12 +173,12 @@ test('behind a loop that was left, the next question can be asked at once', asyn
 test('an answer that nobody reads is one all the same, and the only one at a time', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
-  await chat.send('One');
+  await chat.send('One').result();
   const again = chat.retry();
   await refuses(chat.send('Two').result(), 'bad-state');
-  await again;
+  await again.result();
   chat.send('Three');
-  await model.generate('x', { maxTokens: 1 }); // calls are answered in order
+  await model.generate('x', { maxTokens: 1 }).result(); // calls are answered in order
   assert.deepEqual(
     chat.messages.filter((m) => m.role === 'user').map((m) => m.content),
     ['One', 'Three'],
@@ -218,7 +218,7 @@ test('an answer begins with a given text, in place of the old one or where there
   const model = await open(t);
   const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
-  await refuses(() => model.chat(options).continue('x'), 'bad-state');
+  await refuses(model.chat(options).continue('x').result(), 'bad-state');
   assert.equal((await refuses(() => chat.continue('x', { format: 'json' }), 'bad-option')).got, '"json"');
   await refuses(() => chat.continue('x', { tools: [{ name: 'a' }] }), 'bad-option');
   assert.ok(await chat.clone().continue('x', { format: undefined, tools: [], maxTokens: 2 }).text());

@@ -234,15 +234,16 @@ test('prefill progress goes from nothing to everything', async (t) => {
   for (let i = 1; i < events.length; i++) assert.ok(events[i].done >= events[i - 1].done);
 });
 
-test('an answer begins by itself, needs no reader to end, and awaits to its result; it is iterated once', async (t) => {
+test('an answer begins by itself, needs no reader to end, and is no promise; it is iterated once', async (t) => {
   const model = await open(t);
   const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // more than may be unread in a loop
-  const next = await model.generate('x', { maxTokens: 1 });
+  const next = await model.generate('x', { maxTokens: 1 }).result();
   assert.equal(next.finishReason, 'length');
   let text = '';
   for await (const piece of unread) text += piece;
-  const result = await unread;
+  const result = await unread.result();
   assert.deepEqual(result, await unread.result());
+  assert.equal(await unread, unread);
   assert.equal(text, result.text);
   await refuses(async () => {
     for await (const piece of unread) assert.fail(piece);
@@ -252,12 +253,12 @@ test('an answer begins by itself, needs no reader to end, and awaits to its resu
 test('an answer can be a stream; cancelling it ends generating', async (t) => {
   const model = await open(t);
   const out = model.generate('Hello', { ...LONG, maxTokens: 40 });
-  assert.equal(await new Response(out.stream().pipeThrough(new TextEncoderStream())).text(), (await out).text);
+  assert.equal(await new Response(out.stream().pipeThrough(new TextEncoderStream())).text(), (await out.result()).text);
   const cut = model.generate('Hello', { ...LONG, maxTokens: 400 });
   const reader = cut.stream().getReader();
   await reader.read();
   await reader.cancel();
-  assert.equal((await cut).finishReason, 'aborted');
+  assert.equal((await cut.result()).finishReason, 'aborted');
 });
 
 test('an answer that is left before its first piece was asked for, or while that is waited for, ends at once', async (t) => {
@@ -300,7 +301,7 @@ test('many calls with one signal: no warning, and each of them hears of it', asy
   const rows = Array.from({ length: 20 }, () => model.logits([1, 2], { signal: stop.signal }));
   const settled = Promise.allSettled(rows);
   stop.abort();
-  for (const one of waiting) assert.equal((await one).finishReason, 'aborted');
+  for (const one of waiting) assert.equal((await one.result()).finishReason, 'aborted');
   const failed = (await settled).filter(({ status }) => status === 'rejected');
   assert.ok(failed.length > 0);
   for (const { reason } of failed) assert.deepEqual([reason.name, reason.code], ['AbortError', 'aborted']);

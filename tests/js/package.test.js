@@ -196,20 +196,20 @@ test('TypeScript finds its types', () => {
     // @ts-expect-error: no such option
     model.generate('a', { maxToken: 4 });
     for (const result of [await model.generate([{ role: 'user', content: 'a' }], { format: { schema: person } }).result(),
-      await chat.send('a', { format: { schema: person } }), await chat.retry({ format: { schema: person } }).result()]) {
+      await chat.send('a', { format: { schema: person } }).result(), await chat.retry({ format: { schema: person } }).result()]) {
       const years: number | undefined = result.value?.age;
       // @ts-expect-error: the value has the schema's type
       result.value?.name;
     }
-    const word: string | undefined = (await model.generate('a', { format: { regex: /a+/ } })).value;
+    const word: string | undefined = (await model.generate('a', { format: { regex: /a+/ } }).result()).value;
     // @ts-expect-error: a text
-    const size: number | undefined = (await chat.send('a', { format: { regex: 'a+' } })).value;
-    const color: 'red' | 'blue' | undefined = (await chat.send('a', { format: { choices: ['red', 'blue'] } })).value;
-    const options: string[] = ['x'], chosen: string | undefined = (await chat.send('a', { format: { choices: options } })).value;
+    const size: number | undefined = (await chat.send('a', { format: { regex: 'a+' } }).result()).value;
+    const color: 'red' | 'blue' | undefined = (await chat.send('a', { format: { choices: ['red', 'blue'] } }).result()).value;
+    const options: string[] = ['x'], chosen: string | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
     // @ts-expect-error: a text
-    const wrongChoice: boolean | undefined = (await chat.send('a', { format: { choices: options } })).value;
-    const anything: { free: true } = (await model.generate('a', { format: 'json' })).value;
-    const plainSchema: { free: true } = (await model.generate('a', { format: { schema: { type: 'object' } } })).value;
+    const wrongChoice: boolean | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
+    const anything: { free: true } = (await model.generate('a', { format: 'json' }).result()).value;
+    const plainSchema: { free: true } = (await model.generate('a', { format: { schema: { type: 'object' } } }).result()).value;
     if (answer.finishReason === 'tool-calls') answer.toolCalls[0].name.toUpperCase();
     // @ts-expect-error: only of an answer that calls
     else answer.toolCalls[0];

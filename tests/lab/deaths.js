@@ -25,7 +25,7 @@ const SCRIPT = `
     lab.model = await gemma.loadModel(new URL('model.gguf', location.href), { threads: 3, cache: false, ...options });
     return lab.model.info.threads;
   };
-  lab.answer = async (prompt, options) => essence(await lab.model.generate(prompt, options));
+  lab.answer = async (prompt, options) => essence(await lab.model.generate(prompt, options).result());
   lab.harm = (how, chance) => {
     const [worker, ...threads] = lab.workers.slice(-3);
     if (how === 'terminate') worker.terminate();
@@ -64,7 +64,7 @@ const WAYS = [...IDLE_WAYS, 'thread', 'threads'];
 export async function openDoomed() {
   const file = await testModel('tiny');
   const model = await loadModel(file, { threads: 1 });
-  const { text, tokens, finishReason } = await model.generate(PROMPT, SHORT);
+  const { text, tokens, finishReason } = await model.generate(PROMPT, SHORT).result();
   await model.dispose();
   return {
     lab: await openLab(await readFile(file), { script: SCRIPT, before: HARM }),

@@ -57,7 +57,7 @@ export async function asksOf(file, count, maxTokens) {
   for (let i = 0; i < count; i++) {
     const prompt = `Number ${i} is `;
     const options = { maxTokens: maxTokens + 7 * i, seed: i, logitBias: ENDLESS };
-    const { text, tokens, finishReason } = await model.generate(prompt, options);
+    const { text, tokens, finishReason } = await model.generate(prompt, options).result();
     asks.push({ prompt, options, expected: { text, tokens, finishReason, pieces: text } });
   }
   await model.dispose();
