@@ -20,9 +20,11 @@ const JOB = {
   turn: true,
 };
 
-/** A side that needs 2 ms for a prompt's token and 10 ms for one drawn. */
-function fake(calls, { drawn = (n) => n, keepsPrefix = true } = {}) {
-  const run = async (prompt, tokens) => {
+/** @typedef {{ prompt: { ids: number[] }, tokens: number }} Call */
+
+/** A side that needs 2 ms for a prompt's token and 10 ms for one drawn. @param {Call[]} calls */
+function fake(calls, { drawn = (/** @type {number} */ n) => n, keepsPrefix = true } = {}) {
+  const run = async (/** @type {{ ids: number[] }} */ prompt, /** @type {number} */ tokens) => {
     calls.push({ prompt, tokens });
     const count = drawn(tokens);
     return { promptTokens: prompt.ids.length, promptMs: 2 * prompt.ids.length, tokens: count, tokensMs: 10 * count };
@@ -31,7 +33,7 @@ function fake(calls, { drawn = (n) => n, keepsPrefix = true } = {}) {
 }
 
 test('a visit warms up, then asks for what the job says, with prompts that share no beginning', async () => {
-  const calls = [];
+  /** @type {Call[]} */ const calls = [];
   const sample = await measure(fake(calls), JOB);
   assert.deepEqual(
     calls.map(({ prompt, tokens }) => [prompt.ids.length, tokens]),
@@ -89,7 +91,12 @@ test('medians, and ratios that are above one where ours is better', () => {
 });
 
 test('the table has a row for each side, a ratio for each peer at as many threads, and names what failed', () => {
-  const sample = (rate) => ({ loadMs: 500, prefill: { 256: rate }, decode: { 0: rate / 4 }, facts: {} });
+  const sample = (/** @type {number} */ rate) => ({
+    loadMs: 500,
+    prefill: { 256: rate },
+    decode: { 0: rate / 4 },
+    facts: {},
+  });
   const text = render(
     [
       { side: 'a', title: 'Ours', threads: 2, samples: [sample(100)], deep: [] },
@@ -118,7 +125,7 @@ test('long contexts have columns of their own, and their share is of the speed a
 });
 
 test('turns of one page are compared each with its own, not median with median', () => {
-  const rates = (prefill, decode) => ({ prefill, decode });
+  const rates = (/** @type {number} */ prefill, /** @type {number} */ decode) => ({ prefill, decode });
   const turns = [1, 2, 4].map((speed) => ({
     one: rates(speed, 10),
     two: rates(1.5 * speed, 20),
@@ -133,7 +140,7 @@ test('turns of one page are compared each with its own, not median with median',
 });
 
 test('a context that is asked for twice gives the mean of both', async () => {
-  const calls = [];
+  /** @type {Call[]} */ const calls = [];
   const sample = await measure(fake(calls), { ...JOB, contexts: [0, 256, 0], turn: false });
   assert.equal(calls.filter(({ tokens }) => tokens === JOB.tokens).length, 3);
   assert.deepEqual(sample.decode, { 0: 100, 256: 100 });
@@ -146,7 +153,7 @@ test('the reading module reads every byte of each stream, and no other', async (
   const [start, stride, rounds] = [128, 4096, 3];
   const seen = Array.from({ length: STREAMS * stride + 256 }, (_, at) => {
     bytes[at] = 1;
-    const found = instance.exports.read(start, stride, rounds);
+    const found = /** @type {Function} */ (instance.exports.read)(start, stride, rounds);
     bytes[at] = 0;
     return found === 1;
   });

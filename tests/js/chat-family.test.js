@@ -9,7 +9,7 @@ import { loadModel } from '../../js/index.node.js';
 import { makeModel } from '../../tools/models/make-model.js';
 import { refuses } from './helpers.js';
 
-const SMALL = {
+const SMALL = /** @type {const} */ ({
   seed: 9,
   layers: 2,
   dModel: 64,
@@ -19,7 +19,8 @@ const SMALL = {
   headDim: 16,
   context: 512,
   type: 'F32',
-};
+});
+/** @type {ChatMessage[]} */
 const MESSAGES = [{ role: 'user', content: 'Hello' }];
 
 /** @type {string} */
@@ -29,7 +30,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true }));
 
-/** @param {any} t @param {string} name @param {object} spec */
+/** @param {TestContext} t @param {string} name @param {Partial<ModelSpec>} spec */
 async function open(t, name, spec) {
   const file = join(folder, `${name}.gguf`);
   await makeModel({ ...SMALL, ...spec }, file);
@@ -45,6 +46,7 @@ async function prompted(model, prompt) {
   return usage.promptTokens;
 }
 
+/** A model of each family, and how its form begins. @type {Record<string, [Partial<ModelSpec>, string]>} */
 const FAMILIES = {
   'Gemma 1': [{ architecture: 'gemma' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
   'Gemma 3': [{ architecture: 'gemma3' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
@@ -70,7 +72,7 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
       `${{ G: '<bos>', L: '<|begin_of_text|>' }[name[0]] ?? ''}${text}`,
     );
     // What a control token is called is longer than what it is.
-    const control = text.match(/<\|?\w+\|?>/)[0];
+    const [control] = text.match(/<\|?\w+\|?>/) ?? [];
     const spelt = (await model.tokenize(`Hello ${control}`)).length;
     const said = (await model.tokenize('Hello')).length;
     assert.equal(await prompted(model, [{ role: 'user', content: `Hello ${control}` }]), ids.length + spelt - said);
@@ -83,10 +85,7 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
 }
 
 test('Qwen3 reads messages in NFC, as its tokenizer.json says, other families as they are', async (t) => {
-  for (const [name, differ] of [
-    ['Qwen3', false],
-    ['Llama 3', true],
-  ]) {
+  for (const [name, differ] of Object.entries({ Qwen3: false, 'Llama 3': true })) {
     const model = await open(t, name, FAMILIES[name][0]);
     const [composed, apart] = await Promise.all(
       ['\u00e9', 'e\u0301'].map((content) => model.countTokens([{ role: 'user', content }])),
@@ -96,11 +95,12 @@ test('Qwen3 reads messages in NFC, as its tokenizer.json says, other families as
 });
 
 test("a Gemma file without a template has Gemma's form", async (t) => {
-  for (const architecture of ['gemma2', 'gemma3']) {
+  for (const architecture of /** @type {const} */ (['gemma2', 'gemma3'])) {
     const [bare, full] = [
       await open(t, 'bare', { architecture, chatTemplate: null }),
       await open(t, 'full', { architecture: 'gemma3' }),
     ];
+    /** @type {ChatMessage[]} */
     const conversation = [
       { role: 'system', content: ' Be. ' },
       ...MESSAGES,
@@ -115,10 +115,10 @@ test("a Gemma file without a template has Gemma's form", async (t) => {
 });
 
 test('a model without a chat template says so, and takes strings and ids', async (t) => {
-  for (const spec of [
+  for (const spec of /** @type {const} */ ([
     { architecture: 'gpt2', dModel: 64, heads: 4 },
     { architecture: 'llama', chatTemplate: null },
-  ]) {
+  ])) {
     const model = await open(t, spec.architecture, spec);
     assert.equal(model.info.chatTemplate, false);
     for (const call of [() => model.chat(), () => model.generate(MESSAGES), () => model.countTokens(MESSAGES)]) {

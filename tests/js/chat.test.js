@@ -1,7 +1,7 @@
 /* Conversations: turns that build on the cache, clones, retries, aborted answers, and users' text as text. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { open, refuses } from './helpers.js';
+import { open, refuses, wrong } from './helpers.js';
 
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
@@ -28,6 +28,7 @@ test('the answer is that of the same messages given at once', async (t) => {
   const model = await open(t);
   const chat = model.chat({ system: 'Be brief.', ...SHORT });
   const answer = await chat.send('Hello').result();
+  /** @type {ChatMessage[]} */
   const messages = [
     { role: 'system', content: 'Be brief.' },
     { role: 'user', content: 'Hello' },
@@ -138,6 +139,7 @@ test('one answer at a time', async (t) => {
 
 test('a chat begins with given messages; wrong ones are refused', async (t) => {
   const model = await open(t);
+  /** @type {ChatMessage[]} */
   const past = [
     { role: 'user', content: 'a' },
     { role: 'model', content: 'b' },
@@ -146,15 +148,15 @@ test('a chat begins with given messages; wrong ones are refused', async (t) => {
   await chat.send('c').text();
   assert.deepEqual(chat.messages.slice(0, 3), [...past, { role: 'user', content: 'c' }]);
   for (const messages of ['x', [{}], [{ role: 'user' }], [{ role: 'root', content: 'x' }]]) {
-    await refuses(() => model.chat({ messages }), 'bad-option');
+    await refuses(() => model.chat({ messages: wrong(messages) }), 'bad-option');
   }
-  await refuses(() => model.chat({ temprature: 1 }), 'bad-option');
+  await refuses(() => model.chat(wrong({ temprature: 1 })), 'bad-option');
   assert.match(
-    (await refuses(() => model.chat({ zebra: 1 }), 'bad-option')).expected,
+    (await refuses(() => model.chat(wrong({ zebra: 1 })), 'bad-option')).expected,
     /system, messages, saved, .*topK/,
   );
-  await refuses(() => model.chat({ system: 5 }), 'bad-option');
-  await refuses(() => chat.send(5), 'bad-option');
+  await refuses(() => model.chat({ system: wrong(5) }), 'bad-option');
+  await refuses(() => chat.send(wrong(5)), 'bad-option');
   await refuses(() => chat.send('x', { topK: -1 }), 'bad-option');
   await refuses(model.generate([...past, past[1]]).result(), 'template-error');
 });
@@ -193,8 +195,8 @@ test('an option of undefined keeps the default of the chat', async (t) => {
     .send('a', { maxTokens: undefined })
     .result();
   assert.equal(tokens.length, 3);
-  await refuses(() => model.chat(null), 'bad-option');
-  await refuses(() => model.chat().send('a', null), 'bad-option');
+  await refuses(() => model.chat(wrong(null)), 'bad-option');
+  await refuses(() => model.chat().send('a', wrong(null)), 'bad-option');
 });
 
 test('an answer that was cut goes on as if it had not been, and evaluates nothing again', async (t) => {

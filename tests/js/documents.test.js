@@ -27,7 +27,10 @@ async function run(t, examples, results) {
   for (const [i, code] of examples.entries()) {
     const shown = /** @type {any[][]} */ ([]);
     const example = new AsyncFunction('model', 'show', `${code}\nreturn ${results[i]};`);
-    all.push({ shown, end: await example(model, (...values) => shown.push(structuredClone(values))) });
+    all.push({
+      shown,
+      end: await example(model, (/** @type {unknown[]} */ ...values) => shown.push(structuredClone(values))),
+    });
   }
   return all;
 }
@@ -59,7 +62,11 @@ test('tools.md', async (t) => {
   }
   assert.equal(typeof text, 'string');
   assert.ok(
-    sum.end.length > 0 && sum.end.every(({ arguments: { a, b } }) => Number.isInteger(a) && Number.isInteger(b)),
+    sum.end.length > 0 &&
+      sum.end.every(
+        (/** @type {{ arguments: { a: number, b: number } }} */ { arguments: { a, b } }) =>
+          Number.isInteger(a) && Number.isInteger(b),
+      ),
   );
   assert.equal(typeof sum.shown[0][0], 'string');
 });

@@ -115,11 +115,13 @@ describe('a kernel that is wrong, found while a model loads', {
   it('from bytes', async () => isPlain(await load(bytes)));
   it('from a stream, which can be read once only', async () => isPlain(await load(createReadStream(path))));
   it('from a server', async (t) => {
-    const url = await serveWith(t, (_, response) => response.end(bytes));
+    const url = await serveWith(t, (/** @type {unknown} */ _, /** @type {HttpResponse} */ response) =>
+      response.end(bytes),
+    );
     isPlain(await load(`${url}/tiny.gguf`));
   });
   it('from streams of the parts of a split file', async () => {
-    isPlain(await load(splitModel(Buffer.from(bytes), 3).map((part) => new Blob([part]).stream())));
+    isPlain(await load(splitModel(Buffer.from(bytes), 3).map((part) => new Blob([new Uint8Array(part)]).stream())));
   });
 
   it('with threads, of which none stays behind', async () => {

@@ -47,7 +47,7 @@ test('errors keep their parts between threads', () => {
   assert.equal(copy.code, 'truncated');
   assert.equal(copy.kind, 'file');
   assert.equal(copy.expected, 10);
-  assert.match(copy.cause.message, /why/);
+  assert.match(Object(copy.cause).message, /why/);
   assert.equal(unpackError(packError(new TypeError('bug'))).code, 'worker-failed');
 });
 

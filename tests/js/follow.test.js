@@ -9,7 +9,7 @@ function makeBox() {
   let height = 500;
   let room = 100;
   let listener = () => {};
-  const clamp = (value) => Math.max(0, Math.min(value, height - room));
+  const clamp = (/** @type {number} */ value) => Math.max(0, Math.min(value, height - room));
   return {
     get scrollTop() {
       return (top = clamp(top));
@@ -23,14 +23,14 @@ function makeBox() {
     get clientHeight() {
       return room;
     },
-    addEventListener: (type, heard) => {
+    addEventListener: (/** @type {string} */ type, /** @type {() => void} */ heard) => {
       if (type === 'scroll') listener = heard;
     },
     focus() {},
-    grow: (by) => {
+    grow: (/** @type {number} */ by) => {
       height += by;
     },
-    make: (wide) => {
+    make: (/** @type {number} */ wide) => {
       room = wide;
     },
     scrolled: () => listener(),
@@ -47,7 +47,8 @@ function following() {
   const box = makeBox();
   const button = {
     hidden: true,
-    addEventListener(_, click) {
+    click() {},
+    addEventListener(/** @type {unknown} */ _, /** @type {() => void} */ click) {
       this.click = click;
     },
   };

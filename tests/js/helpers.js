@@ -1,6 +1,7 @@
 /* helpers: what several package tests need. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,17 +12,20 @@ import { testModel } from './models.js';
 process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
 process.on('exit', () => rmSync(/** @type {string} */ (process.env.XDG_CACHE_HOME), { recursive: true, force: true }));
 
-/** A loaded test model that is disposed of when the test ends. */
+/** A loaded test model that is disposed of when the test ends. @param {TestContext} t @param {string} [name]
+ * @param {LoadOptions} [options] */
 export async function open(t, name = 'tiny', options = {}) {
   const model = await loadModel(await testModel(name), { threads: 1, ...options });
   t.after(() => model.dispose());
   return model;
 }
 
-/** Assert that f (a promise or a function) fails with a ModelError of this code; gives the error. */
+/** Asserts that f (a promise or a function) fails with a ModelError of this code, and returns the error.
+ * @param {PromiseLike<unknown> | (() => unknown)} f @param {string | string[]} code
+ * @returns {Promise<ModelError & { expected: string, got: string }>} */
 export async function refuses(f, code) {
   const codes = [code].flat();
-  let error;
+  /** @type {any} */ let error;
   try {
     await (typeof f === 'function' ? f() : f);
   } catch (caught) {
@@ -30,34 +34,34 @@ export async function refuses(f, code) {
   assert.ok(error, `expected the code ${codes.join(' or ')}, but there was no error`);
   assert.ok(error instanceof ModelError, `expected a ModelError, got ${error?.stack}`);
   assert.ok(codes.includes(error.code), `expected ${codes.join(' or ')}, got ${error.code}: ${error.message}`);
-  return error;
+  return /** @type {any} */ (error);
 }
 
-/** An HTTP server for one test. handler(request, response) @returns its URL */
+/** Starts an HTTP server for one test; returns its URL. @param {TestContext} t
+ * @param {import('node:http').RequestListener} handler */
 export async function serveWith(t, handler) {
   const server = createServer(handler);
-  await new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
   t.after(() => {
     server.closeAllConnections();
     server.close();
   });
-  return `http://127.0.0.1:${server.address().port}`;
+  return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
 }
 
-/** A prompt of n plain ids. */
+/** A prompt of n plain ids. @param {number} n */
 export const someIds = (n, vocabSize = 1024) => [
   2,
   ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 37) % (vocabSize - 300))),
 ];
 
-export const sleep = (ms) =>
-  new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
+export { setTimeout as sleep } from 'node:timers/promises';
 
-/** Everything of a generation that must be the same when it is repeated. */
+/** A value of a type that an API refuses. @param {unknown} value @returns {any} */
+export const wrong = (value) => value;
+
+/** What is the same when a generation is repeated. @param {GenerateResult} result */
 export function essence({ text, tokens, finishReason, seed }) {
   return { text, tokens, finishReason, seed };
 }

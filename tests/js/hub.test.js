@@ -19,7 +19,7 @@ const FILES = [
   'tiny-F16-00002-of-00002.gguf',
 ];
 
-/** A hub with one repository, whose files are all the same model. Remembers what was asked. */
+/** A hub with one repository, whose files are all the same model. Remembers what was asked. @param {TestContext} t */
 async function hub(t) {
   const bytes = await readFile(await testModel('tiny'));
   /** @type {string[]} */
@@ -48,7 +48,7 @@ async function hub(t) {
   return { asked, close, address: `http://127.0.0.1:${/** @type {any} */ (server.address()).port}` };
 }
 
-/** An empty one. */
+/** An empty one. @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-hub-'));
   t.after(() => rm(folder, { recursive: true, force: true }));

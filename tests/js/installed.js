@@ -19,7 +19,8 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const KEPT = join(ROOT, 'build', 'installed');
-const QUIET = { encoding: /** @type {const} */ ('utf8'), stdio: /** @type {const} */ (['ignore', 'pipe', 'pipe']) };
+/** @type {import('node:child_process').ExecFileSyncOptionsWithStringEncoding} */
+const QUIET = { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] };
 
 /** dist/ made anew, as `npm pack` does before it packs; the wasm files are there. */
 export function buildPackage() {

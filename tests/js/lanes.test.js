@@ -14,6 +14,7 @@ import { memoryStore } from './memory-store.js';
 const VERSION = { etag: '"1"', modified: 'Sat', total: 10 };
 
 test('two versions are the same, others, or nobody can tell', () => {
+  /** @type {[object, string][]} */
   const verdicts = [
     [{}, 'same'],
     [{ etag: '"2"' }, 'changed'],
@@ -132,7 +133,7 @@ test('a range that fails is told when its turn comes, after the bytes that came'
 async function fileWith(broken) {
   /** @type {string[]} */
   const told = [];
-  const removed = [];
+  /** @type {string[]} */ const removed = [];
   const memory = memoryStore();
   await memory.write('a', 0, Uint8Array.of(0, 1, 2, 3, 0, 0, 0, 0, 0, 0));
   const remove = async (/** @type {string} */ name) => {
@@ -188,12 +189,12 @@ for (const method of ['read', 'write', 'list', 'remove']) {
 
 test('a connection that falls silent again and again gets its attempts back only for a quarter of a range', async () => {
   const tuning = { ...TUNING, segment: 4000, backoffMs: 0, longestMs: 1 };
-  for (const [stalled, gained, calls] of [
+  for (const [stalled, gained, calls] of /** @type {[boolean, number, number][]} */ ([
     [true, 999, 3],
     [true, 1000, 9],
     [false, 1, 9],
     [false, 0, 3],
-  ]) {
+  ])) {
     let at = 0;
     let asked = 0;
     const receive = async () => {

@@ -13,7 +13,7 @@ import { loadModel } from '../../js/index.node.js';
 import { MODULES } from '../../js/modules.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { faultyServer } from './faulty-server.js';
-import { essence, open, refuses, sleep, someIds } from './helpers.js';
+import { essence, open, refuses, sleep, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 60, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
@@ -30,7 +30,7 @@ test('two models at once do not disturb each other', async (t) => {
 
 test('calls are answered in order', async (t) => {
   const model = await open(t);
-  const finished = [];
+  /** @type {number[]} */ const finished = [];
   await Promise.all(
     [60, 1, 20].map(async (maxTokens) => {
       await model.generate('x', { ...OPTIONS, maxTokens }).result();
@@ -212,19 +212,19 @@ test('helper threads that are ready leave no timer behind', async () => {
   const before = timers();
   const port = () => ({
     post() {},
-    onMessage: (handler) => handler(true),
+    onMessage: (/** @type {(message: unknown) => void} */ handler) => handler(true),
     onFailure() {},
     terminate() {},
     keepAlive() {},
   });
   const { engine } = await createEngine(
     { threads: 2 },
-    {
-      compile: async (name) => WebAssembly.compile(await readFile(Object(MODULES)[name])),
+    wrong({
+      compile: async (/** @type {string} */ name) => WebAssembly.compile(await readFile(Object(MODULES)[name])),
       load: async () => {},
       parallelism: () => 2,
       createThread: port,
-    },
+    }),
   );
   assert.equal(engine.threads, 2);
   assert.equal(timers(), before);

@@ -9,7 +9,8 @@ import { texts } from './texts.js';
 
 const encoder = new TextEncoder();
 
-/** Ids of a text in windows of some bytes. */
+/** Ids of a text in windows of some bytes. @param {import('../../js/engine/engine.js').Engine} engine
+ * @param {Uint8Array} bytes @param {number} window @param {boolean} special */
 function inPieces(engine, bytes, window, special) {
   const ids = [];
   let begun = false;
@@ -74,17 +75,35 @@ test('a long text is what its parts are, halves of characters too', async (t) =>
   const ids = await model.tokenize(text, { bos: true });
   assert.deepEqual(ids, [2, ...engine.encode(text, false)]);
   assert.equal(await model.countTokens(text), ids.length);
-  assert.equal(await model.detokenize(ids), text.toWellFormed?.() ?? text.replaceAll('\ud83d\n', '\ufffd\n'));
+  assert.equal(await model.detokenize(ids), Object(text).toWellFormed?.() ?? text.replaceAll('\ud83d\n', '\ufffd\n'));
   engine.close();
 });
 
 for (const [what, call] of Object.entries({
-  tokenize: (model, { text }, signal) => model.tokenize(text, { signal }),
-  countTokens: (model, { text }, signal) => model.countTokens(text, { signal }),
-  detokenize: (model, { ids }, signal) => model.detokenize(ids, { signal }),
-  perplexity: (model, { text }, signal) => model.perplexity(text, { signal }),
-  matches: (model, { text }, signal) => model.matches({ regex: '[^]*' }, text.slice(0, 400_000), { signal }),
-  generate: async (model, { text }, signal) => {
+  tokenize: (/** @type {Model} */ model, /** @type {{ text: string }} */ { text }, /** @type {AbortSignal} */ signal) =>
+    model.tokenize(text, { signal }),
+  countTokens: (
+    /** @type {Model} */ model,
+    /** @type {{ text: string }} */ { text },
+    /** @type {AbortSignal} */ signal,
+  ) => model.countTokens(text, { signal }),
+  detokenize: (
+    /** @type {Model} */ model,
+    /** @type {{ ids: number[] }} */ { ids },
+    /** @type {AbortSignal} */ signal,
+  ) => model.detokenize(ids, { signal }),
+  perplexity: (
+    /** @type {Model} */ model,
+    /** @type {{ text: string }} */ { text },
+    /** @type {AbortSignal} */ signal,
+  ) => model.perplexity(text, { signal }),
+  matches: (/** @type {Model} */ model, /** @type {{ text: string }} */ { text }, /** @type {AbortSignal} */ signal) =>
+    model.matches({ regex: '[^]*' }, text.slice(0, 400_000), { signal }),
+  generate: async (
+    /** @type {Model} */ model,
+    /** @type {{ text: string }} */ { text },
+    /** @type {AbortSignal} */ signal,
+  ) => {
     const { finishReason } = await model.generate(text, { signal }).result();
     if (finishReason === 'aborted')
       throw Object.assign(new Error('it'), { code: 'aborted', what: '', expected: '', got: '' });
@@ -116,24 +135,26 @@ test('a text that nothing parts is refused with a code, and the model lives', as
 
 const huge = () => 'Hello big world. '.repeat(9_000_000);
 for (const [what, call] of Object.entries({
-  'a prompt': (model) => model.generate(huge()).result(),
-  'a message': (model) => model.generate([{ role: 'user', content: huge() }]).result(),
-  'many messages': (model) =>
+  'a prompt': (/** @type {Model} */ model) => model.generate(huge()).result(),
+  'a message': (/** @type {Model} */ model) => model.generate([{ role: 'user', content: huge() }]).result(),
+  'many messages': (/** @type {Model} */ model) =>
     model.generate(Array(3001).fill({ role: 'user', content: 'Hello '.repeat(9000) })).result(),
-  'a system message': (model) => model.chat({ system: huge() }).send('Hello').result(),
-  'a question': (model) => model.chat().send(huge()).result(),
-  'a text to tokenise': (model) => model.tokenize(huge()),
-  'a text to count': (model) => model.countTokens(huge()),
-  'a text to embed': (model) => model.embed(huge(), { pooling: 'mean', truncate: true }),
-  'texts to embed': (model) => model.embed(Array(1000).fill('Hello '.repeat(20_000)), { pooling: 'mean' }),
-  'a text to score': (model) => model.perplexity(huge()),
-  'a text to match': (model) => model.matches({ regex: '[^]*' }, huge()),
-  'a regular expression': (model) => model.matches({ regex: huge() }, 'Hello'),
-  'a choice': (model) => model.generate('Hello', { format: { choices: [huge()] } }).result(),
-  'a stop sequence': (model) => model.generate('Hello', { stop: huge() }).result(),
-  'many stop sequences': (model) => model.generate('Hello', { stop: Array.from({ length: 1025 }, String) }).result(),
-  'ids to detokenise': (model) => model.detokenize(new Uint32Array(40_000_000)),
-  'a prompt of ids': (model) => model.generate(new Uint32Array(40_000_000)).result(),
+  'a system message': (/** @type {Model} */ model) => model.chat({ system: huge() }).send('Hello').result(),
+  'a question': (/** @type {Model} */ model) => model.chat().send(huge()).result(),
+  'a text to tokenise': (/** @type {Model} */ model) => model.tokenize(huge()),
+  'a text to count': (/** @type {Model} */ model) => model.countTokens(huge()),
+  'a text to embed': (/** @type {Model} */ model) => model.embed(huge(), { pooling: 'mean', truncate: true }),
+  'texts to embed': (/** @type {Model} */ model) =>
+    model.embed(Array(1000).fill('Hello '.repeat(20_000)), { pooling: 'mean' }),
+  'a text to score': (/** @type {Model} */ model) => model.perplexity(huge()),
+  'a text to match': (/** @type {Model} */ model) => model.matches({ regex: '[^]*' }, huge()),
+  'a regular expression': (/** @type {Model} */ model) => model.matches({ regex: huge() }, 'Hello'),
+  'a choice': (/** @type {Model} */ model) => model.generate('Hello', { format: { choices: [huge()] } }).result(),
+  'a stop sequence': (/** @type {Model} */ model) => model.generate('Hello', { stop: huge() }).result(),
+  'many stop sequences': (/** @type {Model} */ model) =>
+    model.generate('Hello', { stop: Array.from({ length: 1025 }, String) }).result(),
+  'ids to detokenise': (/** @type {Model} */ model) => model.detokenize(new Uint32Array(40_000_000)),
+  'a prompt of ids': (/** @type {Model} */ model) => model.generate(new Uint32Array(40_000_000)).result(),
 })) {
   test(`${what} of 150 MB is refused before any work, and the model lives`, async (t) => {
     const model = await open(t);

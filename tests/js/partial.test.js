@@ -18,7 +18,8 @@ const WHOLE = [
   { '\\': '\\\\"' },
 ];
 
-/** What may stand at a place of the whole value while it comes. */
+/** What may stand at a place of the whole value while it comes.
+ * @param {any} part @param {any} whole @returns {boolean} */
 function within(part, whole) {
   if (typeof part === 'string') return typeof whole === 'string' && whole.startsWith(part);
   if (Array.isArray(part))
@@ -32,7 +33,7 @@ function within(part, whole) {
 /** @param {string} c */
 const escaped = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-/** All values, from the first character to the last. */
+/** All values, from the first character to the last. @param {string} text */
 function grow(text) {
   return Array.from({ length: text.length + 1 }, (_, n) => partialJson(text.slice(0, n)));
 }
@@ -56,7 +57,7 @@ test('each beginning of a text gives a part of the whole, the parts grow, and th
 });
 
 test('half a number, a word or a key is not shown; a text is, as far as it came', () => {
-  for (const [text, value] of [
+  for (const [text, value] of /** @type {[string, unknown][]} */ ([
     ['{"a":12', {}],
     ['{"a":12,', { a: 12 }],
     ['{"a":tru', {}],
@@ -77,7 +78,7 @@ test('half a number, a word or a key is not shown; a text is, as far as it came'
     ['12', undefined],
     ['"', ''],
     ['  ', undefined],
-  ])
+  ]))
     assert.deepEqual(partialJson(text), value, text);
 });
 

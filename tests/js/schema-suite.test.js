@@ -8,6 +8,8 @@ import { Unsupported, compile } from '../../js/grammar/index.js';
 import { accepts } from '../support/acceptor.js';
 
 const packed = readFileSync(new URL('../vectors/schema-suite.json.gz', import.meta.url));
+/** @typedef {{ draft: number, format?: string, file: string, groups: any[] }} Part */
+/** @type {{ suite: Part[] }} */
 const { suite } = JSON.parse(gunzipSync(packed).toString());
 
 /** What no acceptor that reads forward can know: items compared with each other, other documents, and what a dynamic
@@ -16,14 +18,17 @@ const BEYOND = /uniqueItems|leads out of the schema|depends on the way|no dialec
 /** Verdicts that the tables of internationalised names and leap seconds of other time zones would be needed for. */
 const KNOWN_WRONG = /A-label|leap second/;
 
-/** @param {any} part */
+/** @param {Part} part */
 function judge({ draft, format, file, groups }) {
   const found = { groups: 0, accepted: 0, beyond: 0, refused: /** @type {string[]} */ ([]) };
   for (const { schema, description, tests } of groups) {
     found.groups++;
     let grammar;
     try {
-      grammar = compile({ schema }, { matching: true, draft, formats: format || undefined, milliseconds: 20000 });
+      grammar = compile(
+        { schema },
+        { matching: true, draft, formats: Boolean(format) || undefined, milliseconds: 20000 },
+      );
     } catch (error) {
       assert.ok(error instanceof Unsupported, `${file}: ${description}: ${error}`);
       assert.ok(error.what && (error.place === '' || String(error.place).startsWith('/')), `${error.place}`);

@@ -254,7 +254,7 @@ const openOn = (files) =>
 
 test('several indexes on one folder, at random: all that was added and not deleted is there', async () => {
   const next = randoms(11);
-  const pick = (n) => Math.floor(next() * n);
+  const pick = (/** @type {number} */ n) => Math.floor(next() * n);
   /** @type {Map<string, any>} */
   const files = new Map();
   /** What should be there, by id: the last number that its owner added. @type {Map<string, number>} */

@@ -88,7 +88,10 @@ class World {
     const wrong = this.lie(name, honest ?? Buffer.alloc(0));
     const type = wrong?.type ?? (wrong ? 'text/html' : types[path.extname(name) || '.html']);
     const status = wrong?.status ?? (wrong || honest ? 200 : 404);
-    const answer = new Response(wrong?.body ?? honest ?? HTML, { status, headers: { 'Content-Type': type } });
+    const answer = new Response(Buffer.from(wrong?.body ?? honest ?? HTML), {
+      status,
+      headers: { 'Content-Type': type },
+    });
     if (name) this.http.set(name, answer.clone()); // assets are immutable, whatever the answer was
     return answer;
   }
@@ -96,7 +99,7 @@ class World {
   /** @param {string} cacheName @param {string} url */
   match(cacheName, url) {
     const found = this.stored.get(cacheName)?.get(url);
-    return found && new Response(found.bytes, { headers: found.headers });
+    return found && new Response(Buffer.from(found.bytes), { headers: found.headers });
   }
 
   caches() {

@@ -9,15 +9,16 @@ import { inspectModel, loadModel } from '../../js/index.node.js';
 import { Engine } from '../../js/engine/engine.js';
 import { imports } from '../../js/engine/heap.js';
 import { describeSource } from '../../js/download/describe.js';
-import { essence, refuses, serveWith, sleep } from './helpers.js';
+import { essence, refuses, serveWith, sleep, wrong } from './helpers.js';
 import { BAD_MODELS, badModel, testModel } from './models.js';
 
 /** @type {string} */ let path;
-/** @type {Buffer} */ let bytes;
-/** @type {any} */ let expected;
+/** @type {Uint8Array<ArrayBuffer>} */ let bytes;
+/** @type {object} */ let expected;
 const OPTIONS = { maxTokens: 8, seed: 3 };
 
-async function answer(source, options = {}) {
+/** What a model answers. @param {ModelSource} source @param {LoadOptions} [options] */
+async function answer(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
     return essence(await model.generate('Hello', OPTIONS).result());
@@ -28,15 +29,16 @@ async function answer(source, options = {}) {
 
 before(async () => {
   path = await testModel('tiny');
-  bytes = await readFile(path);
+  bytes = new Uint8Array(await readFile(path));
   expected = await answer(path);
 });
 
 test('every kind of source gives the same model', async (t) => {
   const url = await serveWith(t, (request, response) => response.end(bytes));
-  async function* pieces(step) {
+  async function* pieces(/** @type {number} */ step) {
     for (let i = 0; i < bytes.length; i += step) yield bytes.subarray(i, i + step);
   }
+  /** @type {Record<string, ModelSource>} */
   const sources = {
     'file: URL': pathToFileURL(path),
     'file: URL as a string': pathToFileURL(path).href,
@@ -44,8 +46,8 @@ test('every kind of source gives the same model', async (t) => {
     'URL object': new URL(`${url}/model.gguf`),
     Blob: await openAsBlob(path),
     'Blob in memory': new Blob([bytes]),
-    ArrayBuffer: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length),
-    Uint8Array: new Uint8Array(bytes),
+    ArrayBuffer: new Uint8Array(bytes).buffer,
+    Uint8Array: bytes,
     ReadableStream: new Blob([bytes]).stream(),
     'async iterable': pieces(1 << 16),
     'async iterable of few bytes': pieces(997),
@@ -64,23 +66,24 @@ test('bytes given are still there afterwards', async () => {
 });
 
 test('Hugging Face sources become URLs, each part escaped', () => {
-  const describe = (source) => describeSource(source, () => assert.fail('not a string'))[0].descriptor;
+  const describe = (/** @type {ModelSource} */ source) =>
+    Object(describeSource(source, () => assert.fail('not a string'))[0].descriptor).url;
   assert.equal(
-    describe({ repo: 'google/x', file: 'a b?.gguf' }).url,
+    describe({ repo: 'google/x', file: 'a b?.gguf' }),
     'https://huggingface.co/google/x/resolve/main/a%20b%3F.gguf',
   );
   assert.equal(
-    describe({ repo: 'google/x', file: 'd/f.gguf', revision: 'refs/pr/1' }).url,
+    describe({ repo: 'google/x', file: 'd/f.gguf', revision: 'refs/pr/1' }),
     'https://huggingface.co/google/x/resolve/refs%2Fpr%2F1/d/f.gguf',
   );
 });
 
 test('what is no source is refused', async () => {
   for (const source of [5, null, undefined, {}, { repo: 'x', file: 'y' }, { repo: 'a/b' }, true]) {
-    await refuses(loadModel(source), 'unsupported-source');
+    await refuses(loadModel(wrong(source)), 'unsupported-source');
   }
   for (const source of [[], '']) assert.ok((await refuses(loadModel(source), 'unsupported-source')).expected);
-  await refuses(loadModel(new Blob(['a']).stream().pipeThrough(new TextDecoderStream())), 'read-error');
+  await refuses(loadModel(new Blob(['a']).stream().pipeThrough(wrong(new TextDecoderStream()))), 'read-error');
   const { message } = await refuses(loadModel('/no/such/file.gguf'), 'read-error');
   assert.match(message, /^\/no\/such\/file\.gguf could not be read: ENOENT/);
 });
@@ -88,11 +91,13 @@ test('what is no source is refused', async () => {
 test('damaged files are refused by their codes, from a stream and from a file of known size', async () => {
   for (const name of Object.keys(BAD_MODELS)) {
     const { bytes: damaged, codes } = await badModel(name);
-    const error = await refuses(loadModel(new Blob([damaged]), { threads: 1 }), codes).catch((problem) => {
-      throw new Error(`${name}: ${problem.message}`);
-    });
+    const error = await refuses(loadModel(new Blob([new Uint8Array(damaged)]), { threads: 1 }), codes).catch(
+      (problem) => {
+        throw new Error(`${name}: ${problem.message}`);
+      },
+    );
     assert.ok(error.message.length > 5);
-    await refuses(loadModel(new Blob([damaged]).stream(), { threads: 1 }), codes);
+    await refuses(loadModel(new Blob([new Uint8Array(damaged)]).stream(), { threads: 1 }), codes);
   }
 });
 
@@ -101,44 +106,41 @@ test('progress goes from zero to the whole, and ends with ready', async (t) => {
     response.setHeader('content-length', bytes.length);
     response.end(bytes);
   });
-  for (const [source, phase] of [
+  for (const [source, phase] of /** @type {[ModelSource, string][]} */ ([
     [path, 'load'],
     [url, 'fetch'],
     [new Uint8Array(bytes), 'load'],
-  ]) {
-    const events = [];
+  ])) {
+    /** @type {Progress[]} */ const events = [];
     const model = await loadModel(source, { threads: 1, onProgress: (event) => events.push(event) });
     await model.dispose();
     assert.deepEqual([events[0].phase, events[0].loaded, events[0].total], [phase, 0, bytes.length]);
-    const last = events.at(-1);
+    const [last] = events.slice(-1);
     assert.deepEqual([last.phase, last.loaded, last.total], ['ready', bytes.length, bytes.length]);
     assert.equal(events.filter((event) => event.phase === 'ready').length, 1);
     for (let i = 1; i < events.length; i++) assert.ok(events[i].loaded >= events[i - 1].loaded);
-    assert.ok(events.every((event) => event.bytesPerSecond >= 0));
+    assert.ok(events.every((event) => Number(event.bytesPerSecond) >= 0));
   }
 });
 
 test('without a Content-Length the load is ready once and reports no retry', async (t) => {
-  const bytes = await readFile(await testModel('tiny'));
-  const phases = [];
-  const notices = [];
+  /** @type {Progress[]} */ const events = [];
   const url = await serveWith(t, (request, response) => {
     response.write(bytes.subarray(0, 5000));
     setTimeout(() => response.end(bytes.subarray(5000)), 30);
   });
-  const onProgress = ({ phase, notice }) => {
-    phases.push(phase);
-    if (notice) notices.push(notice);
-  };
-  const model = await loadModel(url, { threads: 1, cache: false, onProgress });
+  const model = await loadModel(url, { threads: 1, cache: false, onProgress: (event) => events.push(event) });
   await model.dispose();
-  assert.deepEqual(notices, []);
-  assert.equal(phases.filter((phase) => phase === 'ready').length, 1);
+  assert.deepEqual(
+    events.filter(({ notice }) => notice),
+    [],
+  );
+  assert.equal(events.filter(({ phase }) => phase === 'ready').length, 1);
 });
 
 test('HTTP errors: the status, words for it, and no secret of the request', async (t) => {
   const url = await serveWith(t, (request, response) => {
-    response.statusCode = Number(request.url.slice(1, 4));
+    response.statusCode = Number(request.url?.slice(1, 4));
     response.end('no');
   });
   const words = { 401: /access token/, 403: /not allowed/, 404: /nothing/, 503: /failed/ };
@@ -156,9 +158,9 @@ test('HTTP errors: the status, words for it, and no secret of the request', asyn
 });
 
 test('headers are sent with the request for the model', async (t) => {
-  let seen;
+  let seen = '';
   const url = await serveWith(t, (request, response) => {
-    seen = request.headers.authorization;
+    seen = String(request.headers.authorization);
     response.end(bytes);
   });
   assert.deepEqual(await answer(url, { headers: { Authorization: 'Bearer abc' } }), expected);
@@ -167,7 +169,10 @@ test('headers are sent with the request for the model', async (t) => {
 
 test('a server that closes early, and a body that is too short', async (t) => {
   const url = await serveWith(t, (request, response) => {
-    if (request.url === '/short') return response.end(bytes.subarray(0, bytes.length - 1000));
+    if (request.url === '/short') {
+      response.end(bytes.subarray(0, bytes.length - 1000));
+      return;
+    }
     response.setHeader('content-length', bytes.length);
     response.write(bytes.subarray(0, 100_000), () => response.destroy());
   });
@@ -186,7 +191,7 @@ test('a source that fails half way', async () => {
   async function* strings() {
     yield 'text';
   }
-  await refuses(loadModel(strings()), 'read-error');
+  await refuses(loadModel(wrong(strings())), 'read-error');
 });
 
 test('a giver is asked only for what is needed, and told when to stop', async () => {
@@ -242,7 +247,7 @@ test('loading is aborted at any time, at once, and the server is told', async (t
     const at = performance.now();
     controller.abort(new Error('changed my mind'));
     const error = await refuses(loading, 'aborted');
-    assert.match(error.cause.message, /changed my mind/);
+    assert.match(Object(error.cause).message, /changed my mind/);
     t.diagnostic(`abort after ${wait} (ms) took ${(performance.now() - at).toFixed(1)} ms`);
   }
   assert.ok(asked >= 1);
@@ -266,14 +271,14 @@ test('inspectModel reads the header only', async () => {
 });
 
 test('secrets of a URL are in no part of an error', async () => {
-  for (const [source, code] of [
+  for (const [source, code] of /** @type {[string | URL, string][]} */ ([
     ['http://user:hunter2@127.0.0.1:1/x.gguf?token=SECRET', 'unsupported-source'],
     [new URL('http://hunter2@127.0.0.1:1/x.gguf'), 'unsupported-source'],
     ['http://[hunter2/x.gguf?token=SECRET', 'unsupported-source'],
     ['http://127.0.0.1:1/x.gguf?token=SECRET', 'network-error'],
-  ]) {
+  ])) {
     const error = await refuses(loadModel(source), code);
-    const told = `${error.stack} ${error.cause} ${error.cause?.stack} ${JSON.stringify(error)}`;
+    const told = `${error.stack} ${error.cause} ${Object(error.cause).stack} ${JSON.stringify(error)}`;
     assert.doesNotMatch(told, /hunter2|SECRET/);
   }
 });
@@ -306,13 +311,13 @@ test('inspectModel takes a signal: before it begins, while the server is silent,
   await refuses(inspectModel(url, { signal: AbortSignal.abort() }), 'aborted');
   assert.equal(asked, 0);
   for (const address of [new URL('/silent', url), url]) {
-    const before = asked;
+    /** @type {number} */ const before = asked;
     const controller = new AbortController();
     const reading = inspectModel(address, { signal: controller.signal });
     reading.catch(() => {});
     while (asked === before) await sleep(5);
     controller.abort(new Error('changed my mind'));
-    assert.match((await refuses(reading, 'aborted')).cause.message, /changed my mind/);
+    assert.match(Object((await refuses(reading, 'aborted')).cause).message, /changed my mind/);
   }
   const model = await loadModel(path, { threads: 1 });
   t.after(() => model.dispose());
@@ -320,6 +325,7 @@ test('inspectModel takes a signal: before it begins, while the server is silent,
 });
 
 test('an iterator whose clean-up throws does no harm', async () => {
+  /** @type {any} */
   const iterator = {
     [Symbol.iterator]: () => iterator,
     next: () => ({ done: false, value: new Uint8Array(100) }),
@@ -341,18 +347,19 @@ test('sources that fail when they are looked at are refused as such', async () =
 });
 
 test('a model for which there is no memory is refused with what is needed, what there is, and what would fit', async () => {
-  const files = (threads) => readFile(new URL(`../../js/gemma-simd128${threads}.wasm`, import.meta.url));
-  const instance = async (maximum) => {
+  const files = (/** @type {string} */ threads) =>
+    readFile(new URL(`../../js/gemma-simd128${threads}.wasm`, import.meta.url));
+  const instance = async (/** @type {number} */ maximum) => {
     const memory = new WebAssembly.Memory({ initial: 16, maximum });
     const {
       module,
       instance: { exports },
-    } = await WebAssembly.instantiate(await files(''), imports(memory));
-    exports.__wasm_call_ctors?.();
-    return new Engine({ exports, memory, module }, []);
+    } = await WebAssembly.instantiate(await files(''), wrong(imports(memory)));
+    Object(exports).__wasm_call_ctors?.();
+    return new Engine(wrong({ exports, memory, module }), []);
   };
   const file = await readFile(await testModel('medium'));
-  const planned = async (pages) => {
+  const planned = async (/** @type {number} */ pages) => {
     const engine = await instance(pages);
     for (let at = 0, state = engine.call('load_commit', 0); state !== 1; ) {
       const window = engine.window();
@@ -366,10 +373,11 @@ test('a model for which there is no memory is refused with what is needed, what 
     ['heap', 'kv'].map((part) => engine.planBytes(8192, part)),
   );
   const pages = Math.floor((bytesNeeded - kv / 2) / 65536);
-  const error = async (most) => refuses(async () => (await planned(most)).reserve(8192), 'no-memory');
+  const error = async (/** @type {number} */ most) =>
+    refuses(async () => (await planned(most)).reserve(8192), 'no-memory');
   const { expected: needed, message } = await error(pages);
   assert.equal(needed, `${bytesNeeded} bytes`);
-  const [, most, context] = /gives (\d+)\. Set contextLength to (\d+) or less\.$/.exec(message);
+  const [, most, context] = /gives (\d+)\. Set contextLength to (\d+) or less\.$/.exec(message) ?? [];
   assert.equal(Number(most), pages * 65536);
   (await planned(pages)).reserve(Number(context));
   assert.match((await error(100)).message, /Use a smaller model\.$/);
@@ -380,5 +388,5 @@ test('onProgress that throws fails the loading', async () => {
     throw new Error('oh no');
   };
   const error = await refuses(loadModel(path, { threads: 1, onProgress }), 'bad-option');
-  assert.equal(error.cause.message, 'oh no');
+  assert.equal(Object(error.cause).message, 'oh no');
 });

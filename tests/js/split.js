@@ -37,7 +37,8 @@ function padded(parts, alignment) {
   return Buffer.concat([bytes, Buffer.alloc((alignment - (bytes.length % alignment)) % alignment)]);
 }
 
-/** @param {Buffer} bytes  of a whole model with the usual alignment @param {number} count @returns {Buffer[]} */
+/** @param {Buffer} bytes  of a whole model with the usual alignment @param {number} count
+ * @returns {Buffer<ArrayBuffer>[]} */
 export function splitModel(bytes, count) {
   const { dataOffset, tensors } = readHeader(bytes);
   const metadata = bytes.subarray(24, tensors[0].at - 8 - Buffer.byteLength(tensors[0].name));

@@ -17,10 +17,10 @@ import { splitModel } from './split.js';
 const IDS = someIds(6, 320);
 const NAMES = [1, 2, 3].map((i) => `tiny-0000${i}-of-00003.gguf`);
 
-/** @type {Buffer[]} */ let parts;
+/** @type {Buffer<ArrayBuffer>[]} */ let parts;
 /** @type {Float32Array} */ let expected;
 
-async function logitsOf(source, options = {}) {
+async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
   const model = await loadModel(source, { threads: 1, cache: false, ...options });
   try {
     return await model.logits(IDS);
@@ -44,7 +44,7 @@ before(async () => {
 });
 
 test('arrays: of bytes, streams and iterables in order, of Files in any order', async () => {
-  const file = (i) => new File([parts[i]], NAMES[i]);
+  const file = (/** @type {number} */ i) => new File([parts[i]], NAMES[i]);
   const sources = [
     parts,
     parts.map((part) => new Blob([part])),
@@ -59,14 +59,17 @@ test('the first name stands for all: a path', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-split-'));
   t.after(() => rm(folder, { recursive: true }));
   for (const [i, part] of parts.entries()) await writeFile(join(folder, NAMES[i]), part);
-  const events = [];
-  assert.deepEqual(await logitsOf(join(folder, NAMES[0]), { onProgress: (event) => events.push(event) }), expected);
-  const { loaded, total, phase } = events.at(-1);
+  /** @type {Progress[]} */ const events = [];
+  assert.deepEqual(
+    await logitsOf(join(folder, NAMES[0]), { onProgress: (/** @type {Progress} */ event) => events.push(event) }),
+    expected,
+  );
+  const [{ loaded, total, phase }] = events.slice(-1);
   assert.deepEqual([phase, loaded], ['ready', total]);
-  assert.ok(total <= parts.reduce((sum, part) => sum + part.length, 0));
+  assert.ok(Number(total) <= parts.reduce((sum, part) => sum + part.length, 0));
   const { info, tensors } = await inspectModel(join(folder, NAMES[0]));
   assert.equal(info.fileBytes, total);
-  assert.ok(tensors.some(({ part }) => part === 2));
+  assert.ok(tensors.some((tensor) => Object(tensor).part === 2));
   await refuses(loadModel(join(folder, NAMES[1])), 'bad-split');
   await refuses(loadModel([join(folder, NAMES[0]), join(folder, NAMES[1])]), 'bad-split');
   await rm(join(folder, NAMES[2]));
@@ -88,8 +91,8 @@ test('as many digests as files, or none', async () => {
 });
 
 test('the first name stands for all: a URL and a file on Hugging Face', () => {
-  const urls = (source) =>
-    describeSource(source, (url) => ({ kind: 'url', url })).map(({ descriptor }) => descriptor.url);
+  const urls = (/** @type {ModelSource} */ source) =>
+    describeSource(source, (url) => ({ kind: 'url', url })).map(({ descriptor }) => Object(descriptor).url);
   assert.deepEqual(urls('https://x.org/a-00001-of-00002.gguf?download=true'), [
     'https://x.org/a-00001-of-00002.gguf?download=true',
     'https://x.org/a-00002-of-00002.gguf?download=true',
@@ -104,9 +107,12 @@ test('the first name stands for all: a URL and a file on Hugging Face', () => {
 test('from a server, with breaks, into the cache and from it; digests of each part', async (t) => {
   let requests = 0;
   const base = await serveWith(t, (request, response) => {
-    const part = parts[NAMES.indexOf(request.url.slice(1))];
-    if (!part) return response.writeHead(404).end();
-    const [first, last] = byteRange(request.headers.range, part.length);
+    const part = parts[NAMES.indexOf(String(request.url).slice(1))];
+    if (!part) {
+      response.writeHead(404).end();
+      return;
+    }
+    const [first, last] = /** @type {[number, number]} */ (byteRange(request.headers.range, part.length));
     response.writeHead(206, {
       'Content-Range': `bytes ${first}-${last}/${part.length}`,
       ETag: '"x"',

@@ -8,10 +8,20 @@ import { sleep } from './helpers.js';
 const NAME = 'ab.gguf';
 const BIG = 1 << 17;
 
-/** An origin's files; each handle takes a while to open. @param {import('node:test').TestContext} t */
+/** @extends {Map<string, StoredFile>} */
+class Files extends Map {
+  /** The file of this name, which is there. @param {string} name */
+  at(name) {
+    return /** @type {StoredFile} */ (this.get(name));
+  }
+}
+
+/** @typedef {{ bytes: Uint8Array<ArrayBuffer>, writers: number, readers: number, kind?: string }} StoredFile */
+
+/** An origin's files; each handle takes a while to open. @param {TestContext} t */
 function origin(t) {
-  /** @type {Map<string, { bytes: Uint8Array, writers: number, readers: number }>} */
-  const files = new Map();
+  /** @type {Files} */
+  const files = new Files();
   const seen = { opened: 0, most: 0, folders: 0, handles: 0, changed: 0 };
   /** Goes with the site's data, and what was in it. */
   let life = 0;
@@ -20,8 +30,8 @@ function origin(t) {
 
   class Handle {
     #file;
-    #kind;
-    constructor(file, kind) {
+    /** @type {'readers' | 'writers' | ''} */ #kind;
+    constructor(/** @type {StoredFile} */ file, /** @type {'readers' | 'writers'} */ kind) {
       this.#file = file;
       this.#kind = kind;
       file[kind]++;
@@ -35,12 +45,12 @@ function origin(t) {
     getSize() {
       return this.#alive().bytes.length;
     }
-    read(into, { at }) {
+    read(/** @type {Uint8Array} */ into, /** @type {{ at: number }} */ { at }) {
       const part = this.#alive().bytes.subarray(at, at + into.length);
       into.set(part);
       return part.length;
     }
-    write(bytes, { at }) {
+    write(/** @type {Uint8Array} */ bytes, /** @type {{ at: number }} */ { at }) {
       const file = this.#alive();
       if (this.#kind === 'readers') throw locked();
       const grown = new Uint8Array(Math.max(file.bytes.length, at + bytes.length));
@@ -58,22 +68,22 @@ function origin(t) {
       this.#kind = '';
     }
   }
-  const folderOf = (born) => ({
-    async getFileHandle(name, { create }) {
+  const folderOf = (/** @type {number} */ born) => ({
+    async getFileHandle(/** @type {string} */ name, /** @type {{ create?: boolean }} */ { create }) {
       await sleep(1);
       seen.handles++;
       if (born !== life || (!files.has(name) && !create)) throw none();
       if (!files.has(name)) files.set(name, { bytes: new Uint8Array(), writers: 0, readers: 0 });
       const there = () => {
         if (!files.has(name)) throw none();
-        return files.get(name);
+        return files.at(name);
       };
       return {
         async getFile() {
           const file = there();
           const blob = new Blob([file.bytes]);
           const { slice } = blob;
-          blob.slice = (...part) =>
+          blob.slice = (/** @type {any} */ ...part) =>
             Object.assign(slice.apply(blob, part), {
               stream() {
                 throw new Error('a stream for so little');
@@ -95,9 +105,9 @@ function origin(t) {
         },
       };
     },
-    async removeEntry(name) {
+    async removeEntry(/** @type {string} */ name) {
       if (!files.has(name)) throw none();
-      const { writers, readers } = files.get(name);
+      const { writers, readers } = files.at(name);
       if (writers + readers) throw locked();
       files.delete(name);
     },
@@ -108,7 +118,8 @@ function origin(t) {
   });
   const root = {
     async getDirectoryHandle() {
-      return folderOf(life, seen.folders++);
+      seen.folders++;
+      return folderOf(life);
     },
   };
   const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
@@ -125,7 +136,7 @@ function origin(t) {
   return { files, seen, clearSite, store: openStore() };
 }
 
-const open = (files) => [files.get(NAME).writers, files.get(NAME).readers];
+const open = (/** @type {Files} */ files) => [files.at(NAME).writers, files.at(NAME).readers];
 
 test('a file that was written after it was looked at is looked at again', async (t) => {
   const { store, seen } = origin(t);
@@ -145,7 +156,7 @@ test('two that write one file at the same time open it once', async (t) => {
   const { files, seen, store } = origin(t);
   await Promise.all([0, 1, 2].map((at) => store.write(NAME, at, Uint8Array.of(at + 1))));
   assert.deepEqual([seen.opened, open(files)], [1, [1, 0]]);
-  assert.deepEqual([...files.get(NAME).bytes], [1, 2, 3]);
+  assert.deepEqual([...files.at(NAME).bytes], [1, 2, 3]);
   await store.close?.(NAME);
   assert.deepEqual(open(files), [0, 0]);
 });
@@ -182,18 +193,18 @@ test('a lock of another tab is waited for; one that stays is told, and the next 
   const { files, store } = origin(t);
   await store.write(NAME, 0, Uint8Array.of(1));
   await store.close?.(NAME);
-  files.get(NAME).writers = 1;
+  files.at(NAME).writers = 1;
   const later = store.write(NAME, 0, Uint8Array.of(2));
   await sleep(150);
-  files.get(NAME).writers = 0;
+  files.at(NAME).writers = 0;
   await later;
-  assert.deepEqual([...files.get(NAME).bytes], [2]);
+  assert.deepEqual([...files.at(NAME).bytes], [2]);
   await store.close?.(NAME);
-  files.get(NAME).writers = 1;
+  files.at(NAME).writers = 1;
   await assert.rejects(store.write(NAME, 0, Uint8Array.of(3)), { name: 'NoModificationAllowedError' });
-  files.get(NAME).writers = 0;
+  files.at(NAME).writers = 0;
   await store.write(NAME, 0, Uint8Array.of(3));
-  assert.deepEqual([...files.get(NAME).bytes], [3]);
+  assert.deepEqual([...files.at(NAME).bytes], [3]);
   assert.equal(await store.size(NAME), 1);
 });
 
@@ -242,7 +253,7 @@ test("what another tab removed, or the site's data with all in it, is not there,
     gone();
     await store.write(NAME, 1, bytes);
     await store.close?.(NAME);
-    assert.deepEqual([...files.get(NAME).bytes], [0, 1, 2, 3]);
+    assert.deepEqual([...files.at(NAME).bytes], [0, 1, 2, 3]);
     await store.remove(NAME);
   }
 });

@@ -15,7 +15,7 @@ import { readJournal, writeJournal } from '../../js/download/entries.js';
 import { openStore } from '../../js/download/store-node.js';
 import { TUNING as USUAL } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
-import { refuses, serveWith, someIds } from './helpers.js';
+import { refuses, serveWith, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
@@ -33,8 +33,8 @@ const BROKEN_OFF = ['truncated', 'network-error'];
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Logits, and what loading said. */
-async function load(source, options = {}) {
+/** Logits, and what loading said. @param {ModelSource} source @param {LoadOptions} [options] */
+async function load(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
     return {
@@ -47,17 +47,22 @@ async function load(source, options = {}) {
   }
 }
 
-/** Loads from a server and a cache, which must give the right logits; returns where from, and what loading said. */
-async function loads({ server, cache, url = server?.url }, options = {}, wanted = expected) {
+/** @typedef {Awaited<ReturnType<typeof stored>>} Place */
+
+/** Loads from a server and a cache, which must give the right logits; returns where from, and the notices' codes.
+ * @param {{ server?: { url: string }, cache: ModelCache, url?: string }} from @param {LoadOptions} [options]
+ * @returns {Promise<[string, string[]]>} */
+async function loads({ server, cache, url = server?.url ?? '' }, options, wanted = expected) {
   const { logits, kept, codes } = await load(url, { cache, ...options });
   assert.deepEqual(logits, wanted);
-  return [kept, codes];
+  return [String(kept), codes];
 }
 
+/** @param {Pick<Place, 'server' | 'cache'>} place @param {string | string[]} codes @param {LoadOptions} [options] */
 const fails = ({ server, cache }, codes, options) =>
   refuses(loadModel(server.url, { threads: 1, cache, ...options }), codes);
 
-/** Changes the tuning until the end of a test. */
+/** Changes the tuning until the end of a test. @param {TestContext} t @param {Partial<Tuning>} changes */
 function tuned(t, changes) {
   environment.tuning = { ...TUNING, ...changes };
   t.after(() => {
@@ -65,17 +70,17 @@ function tuned(t, changes) {
   });
 }
 
-/** Whether each copy is complete. */
+/** Whether each copy is complete. @param {ModelCache} cache */
 const complete = async (cache) => (await cache.list()).map((copy) => copy.complete);
 
-/** A folder, its cache, and its store as one of one's own, which runs on this thread. */
+/** A folder, its cache, and its store as one of one's own, which runs on this thread. @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-faults-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return { folder, cache: openCache(folder), store: openStore(folder) };
 }
 
-/** A server, and a cache that has its file. */
+/** A server, and a cache that has its file. @param {TestContext} t */
 async function stored(t, options = {}) {
   const place = await emptyCache(t);
   const server = await faultyServer(t, bytes);
@@ -84,7 +89,7 @@ async function stored(t, options = {}) {
   return { ...place, server, name };
 }
 
-/** The complete copy, as it was. */
+/** The complete copy, as it was. @param {Pick<Place, 'folder' | 'cache' | 'name'>} place */
 async function holds({ folder, cache, name }) {
   const entry = (await cache.list()).find(({ key }) => key === name);
   assert.ok(entry?.complete, JSON.stringify(entry));
@@ -102,6 +107,7 @@ before(async () => {
 });
 
 /** What a server may say instead, and whether the stored copy is known to be the latest. */
+/** @type {Record<string, Fault & { same?: boolean }>} */
 const ANSWERS = {
   'the page of a portal': { ...PAGE, headers: { 'Last-Modified': '' } },
   'a portal without a version': { ...PAGE, ...NO_VERSION },
@@ -144,16 +150,13 @@ test('another model on the server: the copy goes when the new one is complete, a
   // Broken off: the portal again, then the new model, which goes on where it ended.
   server.state.faults = () => PAGE;
   await loads(place);
-  const part = (await cache.list()).find(({ complete }) => !complete);
+  const { stored: kept = 0 } = (await cache.list()).find(({ complete }) => !complete) ?? {};
   assert.equal((await readdir(folder)).length, 2);
   server.state.faults = () => ({});
   server.forget();
   assert.deepEqual(await loads(place, {}, expectedOther), ['stored', ['changed']]);
   const starts = server.seen.map(({ range }) => Number(/\d+/.exec(range)));
-  assert.ok(
-    part.stored > 0 && starts.slice(2).every((at) => at >= part.stored),
-    `${starts}, ${part.stored} were stored`,
-  );
+  assert.ok(kept > 0 && starts.slice(2).every((at) => at >= kept), `${starts}, ${kept} were stored`);
   assert.deepEqual(await complete(cache), [true]);
 });
 
@@ -185,7 +188,7 @@ test('one bad answer for a part of a split model: no part goes', async (t) => {
   const { cache } = await emptyCache(t);
   let portal = false;
   const base = await serveWith(t, (request, response) => {
-    const i = Number(request.url.slice(3, 8)) - 1;
+    const i = Number(request.url?.slice(3, 8)) - 1;
     const body = portal && i === 2 ? PORTAL : parts[i];
     response.writeHead(200, { ETag: `"${i}${body === PORTAL}"`, 'Content-Length': body.length }).end(body);
   });
@@ -196,7 +199,8 @@ test('one bad answer for a part of a split model: no part goes', async (t) => {
   assert.deepEqual(await complete(cache), [true, true, true]);
 });
 
-/** A folder's store that fails as it is told: methods instead of its own. @param {any} t @param {any} store */
+/** A folder's store with other methods, which fail. @param {Store} store
+ * @param {{ [name in keyof Store]?: (...args: any) => unknown }} methods */
 function faulty(store, methods) {
   return openCache(Object.assign(Object.create(null), store, methods));
 }
@@ -206,7 +210,7 @@ test('one read error, wherever it comes: the copy stays, and the model is loaded
   const { server, store } = place;
   for (let failing = 1; failing < 16; failing += 2) {
     let reads = 0;
-    const read = async (...args) => {
+    const read = async (/** @type {Parameters<Store['read']>} */ ...args) => {
       if (++reads === failing) throw new Error('EIO');
       return store.read(...args);
     };
@@ -220,7 +224,9 @@ test('one read error, wherever it comes: the copy stays, and the model is loaded
   }
   await server.close();
   let reads = 0;
-  const cache = faulty(store, { read: async (...args) => (++reads === 3 ? 0 : store.read(...args)) });
+  const cache = faulty(store, {
+    read: async (/** @type {Parameters<Store['read']>} */ ...args) => (++reads === 3 ? 0 : store.read(...args)),
+  });
   await fails({ server, cache }, 'network-error');
   await holds(place);
 });
@@ -262,7 +268,8 @@ test('inspecting never writes or removes: not a whole copy, nor a part, whicheve
       async () => 0,
     ]) {
       let reads = 0;
-      const read = (/** @type {any[]} */ ...args) => (++reads === failing ? how() : store.read(...args));
+      const read = (/** @type {Parameters<Store['read']>} */ ...args) =>
+        ++reads === failing ? how() : store.read(...args);
       await inspectModel(server.url, { cache: faulty(store, { ...spied, read }) });
     }
   }
@@ -321,7 +328,8 @@ test('a journal of another form, and a folder with the name of a copy, do not br
 test('reads that give less than was asked for are read on', async (t) => {
   const place = await stored(t);
   const { server, store } = place;
-  const short = (name, at, into) => store.read(name, at, into.subarray(0, Math.ceil(into.length / 3)));
+  const short = (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) =>
+    store.read(name, at, into.subarray(0, Math.ceil(into.length / 3)));
   server.forget();
   assert.deepEqual(await loads({ server, cache: faulty(store, { read: short }) }), ['cached', []]);
   assert.equal(server.sent, 1);
@@ -332,16 +340,19 @@ for (const count of [undefined, NaN, -1, 1e9, 0]) {
   test(`a read that says it gave ${count} bytes`, async (t) => {
     const place = await stored(t);
     const { server, store } = place;
-    const read = (name, at, into) => (at < bytes.length ? count : store.read(name, at, into));
+    const read = (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) =>
+      at < bytes.length ? count : store.read(name, at, into);
     await loads({ server, cache: faulty(store, { read }) });
     await holds(place);
   });
 }
 
-/** Functions of node:fs instead of the real ones, until the end of the test; on this thread. */
+/** Replaces functions of node:fs on this thread until the end of the test. @param {TestContext} t
+ * @param {Record<string, Function>} functions */
 function broken(t, functions) {
+  /** @type {Record<string, any>} */
   const real = { ...fs };
-  const put = (some) => {
+  const put = (/** @type {Record<string, Function>} */ some) => {
     Object.assign(fs, some);
     syncBuiltinESMExports();
   };
@@ -353,28 +364,41 @@ test('writes that take less than they were given are written on', async (t) => {
   const { writeSync } = fs;
   const { store, folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
-  broken(t, { writeSync: (file, from, at, length, to) => writeSync(file, from, at, Math.ceil(length / 2), to) });
+  broken(t, {
+    writeSync: (
+      /** @type {number} */ file,
+      /** @type {Uint8Array} */ from,
+      /** @type {number} */ at,
+      /** @type {number} */ length,
+      /** @type {number} */ to,
+    ) => writeSync(file, from, at, Math.ceil(length / 2), to),
+  });
   assert.equal((await load(server.url, { cache: openCache(store) })).kept, 'stored');
   const [name] = await readdir(folder);
   await holds({ folder, cache, name });
 });
 
-for (const [how, full] of [
-  [
-    'an error',
-    () => {
-      throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
-    },
-  ],
-  ['nothing', () => 0],
-]) {
+/** @type {Record<string, () => number>} */
+const FULL = {
+  'an error': () => {
+    throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
+  },
+  nothing: () => 0,
+};
+for (const [how, full] of Object.entries(FULL)) {
   test(`a disk that is full before the last write, and says so by ${how}: what is there does not count`, async (t) => {
     const { writeSync } = fs;
     const { store, cache } = await emptyCache(t);
     const server = await faultyServer(t, bytes);
     const most = bytes.length - 1000;
     broken(t, {
-      writeSync(file, from, at, length, to) {
+      writeSync(
+        /** @type {number} */ file,
+        /** @type {Uint8Array} */ from,
+        /** @type {number} */ at,
+        /** @type {number} */ length,
+        /** @type {number} */ to,
+      ) {
         if (to >= bytes.length) return writeSync(file, from, at, length, to); // the journal's place was taken before
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
@@ -393,8 +417,8 @@ test('a folder that can only be read: its copies are used and listed', async (t)
     throw Object.assign(new Error('read-only file system'), { code: 'EROFS' });
   };
   broken(t, {
-    openSync: (path, flags, ...more) =>
-      String(path).startsWith(folder) && flags !== 'r' ? no() : openSync(path, flags, ...more),
+    openSync: (/** @type {string} */ path, /** @type {string} */ flags, /** @type {number} */ mode) =>
+      String(path).startsWith(folder) && flags !== 'r' ? no() : openSync(path, flags, mode),
   });
   const cache = openCache(openStore(folder));
   assert.deepEqual(await complete(cache), [true]);
@@ -410,7 +434,7 @@ test("names that leave the folder, or are none of the package's, are refused", a
   const inner = join(folder, 'cache');
   await mkdir(inner);
   for (const file of ['x', 'x.gguf', 'cache/mine.gguf', 'ab.gguf']) await writeFile(join(folder, file), 'x');
-  const removed = [];
+  /** @type {string[]} */ const removed = [];
   const own = openCache({
     ...store,
     list: async () => ['x', '../ab.gguf', 'ab.gguf'],
@@ -430,7 +454,7 @@ test("names that leave the folder, or are none of the package's, are refused", a
       undefined,
       5,
     ]) {
-      await refuses(cache.delete(key), 'bad-option');
+      await refuses(cache.delete(wrong(key)), 'bad-option');
     }
     await cache.clear();
   }
@@ -457,16 +481,16 @@ test('a list holds no file open', { skip: process.platform !== 'linux' }, async 
   assert.deepEqual(await held(), []);
 });
 
-/** One bit of a stored copy, behind the header. */
+/** One bit of a stored copy, behind the header. @param {string} folder @param {string} name */
 async function flip(folder, name) {
   const copy = await readFile(join(folder, name));
   copy[Math.round(bytes.length * 0.7)] ^= 4;
   await writeFile(join(folder, name), copy);
 }
 
-/** As earlier versions wrote it: no checksums, and a journal of equal halves. */
+/** As earlier versions wrote it: no checksums, and a journal of equal halves. @param {Place} place */
 async function asBefore({ folder, name, store }) {
-  const { piece, ...journal } = await readJournal(store, name);
+  const { piece: _, ...journal } = /** @type {any} */ (await readJournal(store, name));
   const half = JSON.stringify(journal).padEnd(4096);
   await writeFile(join(folder, name), Buffer.concat([bytes, Buffer.from(half.repeat(4))]));
 }
@@ -516,7 +540,7 @@ test('a digest that names another model: the stored copy stays complete', async 
 test('the key is the whole address: other parts of a query are other copies', async (t) => {
   const { cache, folder } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
-  server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
+  server.state.faults = (n, { url }) => (url?.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
   for (const name of ['key', 'design', 'author', 'passage', 'token']) {
     const [one, two] = [1, 2].map((n) => `${server.url}?${name}=SECRET${n}`);
     await load(one, { cache });
@@ -524,7 +548,7 @@ test('the key is the whole address: other parts of a query are other copies', as
     server.state.faults = () => ({ status: 503 });
     assert.deepEqual((await load(one, { cache })).logits, expected);
     assert.deepEqual((await load(two, { cache })).logits, expectedOther);
-    server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
+    server.state.faults = (n, { url }) => (url?.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
     const list = await cache.list();
     const secret = ['key', 'token'].includes(name);
     assert.equal(list.length, 2);

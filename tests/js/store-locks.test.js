@@ -33,37 +33,39 @@ before(async () => {
   expected = (await load(new Uint8Array(bytes))).logits;
 });
 
-async function load(source, options = {}) {
-  const events = [];
+async function load(/** @type {ModelSource} */ source, options = {}) {
+  /** @type {Progress[]} */ const events = [];
   const model = await loadModel(source, { threads: 1, onProgress: (event) => events.push(event), ...options });
   const logits = await model.logits(IDS);
   await model.dispose();
   return { logits, kept: model.info.cache, codes: model.info.notices.map(({ code }) => code), events };
 }
 
+/** @param {TestContext} t @param {Fault} usual */
 async function place(t, usual = { slow: 4 }) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-locks-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return { folder, cache: openCache(folder), server: await faultyServer(t, bytes, () => ({}), usual) };
 }
 
-const locksIn = async (folder) => (await readdir(folder)).filter((name) => name.includes('.lock'));
+const locksIn = async (/** @type {import('fs').PathLike} */ folder) =>
+  (await readdir(folder)).filter((name) => name.includes('.lock'));
 
-/** A process of its own that loads a file, and what it says of that. */
+/** A process of its own that loads a file, and what it says of that. @param {string} url @param {string} folder */
 function child(url, folder) {
   const process_ = spawn(process.execPath, [CHILD, url, JSON.stringify(TUNING), folder], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   process_.once('message', () => process_.send(['work', { what: 'load' }]));
   const ended = new Promise((resolve) => {
-    process_.on('message', ({ value }) => value && resolve(value));
+    process_.on('message', (/** @type {any} */ { value }) => value && resolve(value));
     process_.on('exit', resolve);
   });
   void ended.then(() => process_.kill());
   return { process: process_, ended };
 }
 
-/** Until something is so. */
+/** Until something is so. @param {() => unknown} f */
 async function until(f) {
   while (!(await f())) await sleep(20);
 }
@@ -74,12 +76,12 @@ test('two loads of one file at once are one download, and both see how far it is
   assert.deepEqual(both.map(({ kept }) => kept).sort(), ['cached', 'stored']);
   for (const { logits, codes } of both) assert.deepEqual([logits, codes], [expected, []]);
   assert.ok(server.sent <= bytes.length + 3, `${server.sent} of ${bytes.length} bytes were sent`);
-  const waiting = both.find(({ kept }) => kept === 'cached').events.filter(({ phase }) => phase === 'fetch');
+  const waiting = both.find(({ kept }) => kept === 'cached')?.events.filter(({ phase }) => phase === 'fetch') ?? [];
   assert.ok(new Set(waiting.map(({ loaded }) => loaded)).size >= 3, `saw ${waiting.map(({ loaded }) => loaded)}`);
   // Who waits is told every second, before the first of the other's bytes is stored too.
   const told = waiting.filter(({ loaded, total }) => loaded || total !== undefined);
   assert.ok(
-    told.every(({ loaded, total }) => loaded <= total && total === bytes.length),
+    told.every(({ loaded, total }) => total && loaded <= total && total === bytes.length),
     JSON.stringify(waiting),
   );
   assert.deepEqual(await locksIn(folder), []);
@@ -133,7 +135,7 @@ test('one who stores and does not get on is not waited for', async (t) => {
   const { logits, kept, codes } = await load(server.url, { cache });
   assert.deepEqual([logits, kept], [expected, 'none']);
   assert.ok(codes.includes('not-cached'), codes.join());
-  lock.free();
+  lock?.free();
   assert.equal((await load(server.url, { cache })).kept, 'stored');
 });
 
@@ -159,7 +161,7 @@ test('a lock that a killed process left beside a whole copy goes with the next l
 test('a lock: one owner; free when it says so, when its process ended, or when it was silent for long', async (t) => {
   const { folder } = await place(t);
   const path = join(folder, 'x.lock');
-  const told = [];
+  /** @type {{ path: string, owner: string }[]} */ const told = [];
   const first = lockFile(path, (lock) => told.push(lock));
   assert.equal(
     lockFile(path, () => {}),
@@ -170,7 +172,7 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
     lockFile(path, () => {}),
     undefined,
   );
-  first.free();
+  first?.free();
   freeLock(told[0]);
   const child_ = spawn(process.execPath, ['-e', '']);
   await new Promise((resolve) => {
@@ -182,7 +184,7 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
     if (!owner) await utimes(path, 1, 1);
     const lock = lockFile(path, () => {});
     assert.ok(lock, what);
-    lock.free();
+    lock?.free();
   }
   for (const host of [hostname(), 'elsewhere']) {
     await writeFile(path, JSON.stringify({ pid: process.pid, host }));
@@ -196,7 +198,7 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
     // Taken by another one: the owner learns of it.
     await writeFile(path, 'another');
     await until(() => lock.lost);
-    lock.free();
+    lock?.free();
     assert.equal(await readFile(path, 'utf8'), 'another');
     await rm(path);
   }
@@ -217,7 +219,7 @@ test('a lock that cannot be looked at for a moment is not lost, and does no harm
   await rm(path, { recursive: true });
   await rename(aside, path);
   t.mock.timers.tick(1000);
-  assert.equal(lock.lost, false);
-  lock.free();
+  assert.equal(lock?.lost, false);
+  lock?.free();
   assert.deepEqual(await readdir(folder), []);
 });

@@ -13,24 +13,28 @@ const CONTROL = new Map([
 ]);
 const BASE = 1000;
 
-/** A vocabulary of one token per UTF-16 unit. */
+/** A vocabulary of one token per UTF-16 unit. @param {string} text */
 const encode = (text) => Array.from({ length: text.length }, (_, i) => BASE + text.charCodeAt(i));
-/** Ids as text, control tokens in braces. */
+/** Ids as text, control tokens in braces. @param {number[]} ids */
 function show(ids) {
   const names = new Map([...CONTROL].map(([piece, id]) => [id, piece]));
   return ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${names.get(id)}}`)).join('');
 }
 
-const make = (source, bos = 2) =>
+const make = (/** @type {string} */ source, /** @type {number | null} */ bos = 2) =>
   new ChatTemplate(source, {
     control: CONTROL,
     encode,
     bos,
     variables: { bos_token: '<bos>', eos_token: '<eos>' },
   });
-const render = (source, messages, bos) => show(make(source, bos).apply(messages).ids);
-const user = (content) => ({ role: 'user', content });
-const assistant = (content) => ({ role: 'assistant', content });
+const render = (
+  /** @type {string} */ source,
+  /** @type {Message[]} */ messages,
+  /** @type {number | null} */ bos = 2,
+) => show(make(source, bos).apply(messages).ids);
+const user = (/** @type {string} */ content) => ({ role: 'user', content });
+const assistant = (/** @type {string} */ content) => ({ role: 'assistant', content });
 
 const GEMMA = `{{ bos_token }}{%- if messages[0]['role'] == 'system' -%}
 {%- set prefix = messages[0]['content'] + '\n\n' -%}{%- set rest = messages[1:] -%}
@@ -77,6 +81,7 @@ test('text of messages never becomes a control token', () => {
     '\ufdd0\ufdd1<bos>',
     'plain <b>html</b> & text',
   ];
+  /** @type {[string, (content: string) => string][]} */
   const templates = [
     ['{{ m.content }}', (x) => x],
     ['{{ m.content | trim }}', (x) => x.trim()],
@@ -112,7 +117,7 @@ test('the template sees real text in its conditions', () => {
 test('ids of the past are used again where a control token begins, and only there', () => {
   const template = make(GEMMA);
   const first = template.apply([user('Hi')]);
-  const prefix = { text: first.text + template.protect('<yo'), ids: [...first.ids, 777, 778] };
+  const prefix = { of: '', ...first, text: first.text + template.protect('<yo'), ids: [...first.ids, 777, 778] };
   const second = template.apply([user('Hi'), assistant('<yo'), user('<bos>?')], { prefix });
   assert.deepEqual(second.ids.slice(0, prefix.ids.length), prefix.ids);
   assert.equal(
@@ -125,11 +130,11 @@ test('ids of the past are used again where a control token begins, and only ther
   assert.ok(!edited.ids.includes(777), 'the question differs');
 });
 
-const failure = (f) => {
+const failure = (/** @type {() => unknown} */ f) => {
   try {
     f();
   } catch (error) {
-    assert.ok(error instanceof ModelError, String(error?.stack));
+    assert.ok(error instanceof ModelError, Object(error).stack);
     assert.equal(error.code, 'template-error');
     return error.message;
   }
@@ -192,11 +197,12 @@ function family(source, names, { bos, eos }) {
   const template = new ChatTemplate(source, {
     control,
     encode,
-    bos: bos ? control.get(bos) : null,
+    bos: bos ? (control.get(bos) ?? null) : null,
     variables: { bos_token: bos ?? eos, eos_token: eos },
   });
-  const shown = (ids) => ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${names[id]}}`)).join('');
-  return (messages) => shown(template.apply(messages).ids);
+  const shown = (/** @type {number[]} */ ids) =>
+    ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${names[id]}}`)).join('');
+  return (/** @type {Message[]} */ messages) => shown(template.apply(messages).ids);
 }
 
 /** Every control token of an expected text in braces. @param {string} text */
@@ -318,11 +324,11 @@ test('Qwen3: what was thought before the last question is left out, and only lin
 });
 
 test("no control token of any family comes out of users' text", () => {
-  for (const [apply, names] of [
+  for (const [apply, names] of /** @type {const} */ ([
     [llama3, LLAMA3_NAMES],
     [chatml, CHATML_NAMES],
     [qwen3, CHATML_NAMES],
-  ]) {
+  ])) {
     const plain = apply([user('x')]).match(/\{<\|\w+\|>\}/g);
     const parts = names
       .slice(0, 6)
@@ -350,7 +356,7 @@ test("no control token of any family comes out of users' text", () => {
 test('the date: for templates that cannot do without it', () => {
   const now = new Date();
   const source = '{{ strftime_now("%Y-%m-%d, %d %B %y %% %Q") }}: {{ messages[0].content }}';
-  const two = (n) => String(n).padStart(2, '0');
+  const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
   const month = now.toLocaleDateString('en', { month: 'long' });
   assert.equal(
     render(source, [user('x')]),

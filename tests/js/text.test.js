@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TextAssembler } from '../../js/engine/text.js';
 
-/** Feeds bytes in groups and gives the pieces. */
+/** Feeds bytes in groups and gives the pieces. @param {number[][]} groups @param {string[]} [stops] */
 function assemble(groups, stops = []) {
   const assembler = new TextAssembler(stops);
   const pieces = [];
@@ -15,7 +15,7 @@ function assemble(groups, stops = []) {
   return { pieces, assembler };
 }
 
-const bytes = (text) => [...Buffer.from(text)];
+const bytes = (/** @type {string} */ text) => [...Buffer.from(text)];
 
 test('no character is shown before it is whole', () => {
   const text = 'aé€🎉👩‍👩‍👧z\ufeff';
@@ -27,7 +27,7 @@ test('no character is shown before it is whole', () => {
     assert.equal(pieces.join(''), text);
     for (const piece of pieces) {
       assert.ok(!piece.includes('\ufffd'), `piece ${JSON.stringify(piece)} at size ${size}`);
-      assert.ok(piece.isWellFormed?.() ?? true);
+      assert.ok(Object(piece).isWellFormed?.() ?? true);
     }
   }
 });

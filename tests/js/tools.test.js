@@ -43,8 +43,8 @@ test('FunctionGemma: its template is told one type of each value; what is no cal
   const list = { type: 'array', items: { type } };
   const kind = { enum: [['a', 'b']] };
   const properties = { type: { type }, list, kind, in: { type: ['object'], properties: { none: { type: ['null'] } } } };
-  const [tool] = dialect.render([QUESTION], [{ name: 'f', parameters: { properties } }]).tools;
-  const { type: own, properties: told } = tool.function.parameters;
+  const [tool] = dialect.render([QUESTION], [{ name: 'f', parameters: { properties } }]).tools ?? [];
+  const { type: own, properties: told } = Object(tool).function.parameters;
   assert.deepEqual(
     [own, told.type.type, told.list.items.type, told.kind],
     ['object', 'string', 'string', { ...kind, type: '' }],
@@ -141,20 +141,21 @@ function argumentsOf(seed) {
   return Object.fromEntries(Object.entries(all).filter(([name]) => name === 'text' || next(2)));
 }
 
-const mark = (name) => ({ mark: name });
-const said = (text) => ({ text });
-/** As Python's json.dumps spaces it. */
+/** @typedef {{ mark?: string, text?: string }} Item */
+const mark = (/** @type {string} */ name) => ({ mark: name });
+const said = (/** @type {string} */ text) => ({ text });
+/** As Python's json.dumps spaces it. @param {unknown} value */
 const spaced = (value) =>
   JSON.stringify(value, null, 1)
     .replace(/\n */g, '\u0000')
     .replace(/,\u0000/g, ', ')
     .replaceAll('\u0000', '');
-/** What stands between <escape> and what is bare. */
+/** What stands between <escape> and what is bare. @param {any} value @returns {Item[]} */
 function bare(value) {
   if (typeof value === 'string') return [mark('<escape>'), said(value), mark('<escape>')];
   if (typeof value !== 'object' || value === null) return [said(JSON.stringify(value))];
   const list = Array.isArray(value);
-  const folded = (name) => name.toLowerCase();
+  const folded = (/** @type {string} */ name) => name.toLowerCase();
   const names = Object.keys(value).sort((a, b) => (folded(a) < folded(b) ? -1 : 1));
   const parts = list ? value.map(bare) : names.map((name) => [...key(name), said(':'), ...bare(value[name])]);
   return [
@@ -163,9 +164,10 @@ function bare(value) {
     said(list ? ']' : '}'),
   ];
 }
-const key = (name) => (name === 'odd key' ? bare(name) : [said(name)]);
+const key = (/** @type {string} */ name) => (name === 'odd key' ? bare(name) : [said(name)]);
 
-/** How each dialect's model writes calls: items of text and of tokens. */
+/** How each dialect's model writes calls: items of text and of tokens.
+ * @type {Record<string, (calls: { name: string, arguments: object }[]) => Item[]>} */
 const WRITERS = {
   functiongemma: (calls) =>
     calls.flatMap(({ name, arguments: args }) => [
@@ -189,6 +191,7 @@ const WRITERS = {
     return [said(calls.length > 1 ? `{"tool_calls": [${written.join(', ')}]}` : `{"tool_call": ${written}}`)];
   },
 };
+/** @type {Record<string, string>} */
 const NAMES = { functiongemma: 'functiongemma', 'qwen3-tools': 'hermes', 'llama3-tools': 'llama3', tiny: 'generic' };
 
 /** The tokens of such an answer. @param {any} vocabulary @param {any[]} items */
@@ -248,9 +251,10 @@ for (const [name, write] of Object.entries(WRITERS)) {
 }
 
 const SIGN = 0x100000;
-/** Tokens as characters that no text has, for an acceptor of texts. @param {any} node */
+/** Tokens as characters that no text has, for an acceptor of texts. @param {any} node @returns {any} */
 function asText(node) {
-  if ('chars' in node) return { chars: node.chars.map(([lo, hi]) => [lo, Math.min(hi, SIGN - 1)]) };
+  if ('chars' in node)
+    return { chars: node.chars.map((/** @type {number[]} */ [lo, hi]) => [lo, Math.min(hi, SIGN - 1)]) };
   if ('jsonString' in node) return { jsonString: asText(node.jsonString) };
   return 'token' in node ? { literal: String.fromCodePoint(SIGN + node.token) } : mapped(node, asText);
 }
@@ -260,9 +264,9 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
   const { rules, start } = dialect.grammar({
     tools,
     choice,
-    id: (name) => vocabulary.idOf(name),
-    control: (id) => vocabulary.isControl(id),
-    schema: (schema) => compile({ schema }),
+    id: (/** @type {string} */ name) => vocabulary.idOf(name),
+    control: (/** @type {number} */ id) => vocabulary.isControl(id),
+    schema: (/** @type {unknown} */ schema) => compile({ schema }),
   });
   const texts = Object.fromEntries(Object.entries(rules).map(([name, node]) => [name, asText(node)]));
   const text = items.map((item) => item.text ?? String.fromCodePoint(SIGN + vocabulary.idOf(item.mark))).join('');
@@ -273,7 +277,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
   test(`${NAMES[name]}: the grammar takes calls of the tools, and no others`, async () => {
     const vocabulary = await vocabularyOf(name);
     const dialect = await vocabulary.dialect();
-    const judge = (choice, items) => accepted(vocabulary, dialect, choice, items);
+    const judge = (/** @type {string | { name: string }} */ choice, /** @type {Item[]} */ items) =>
+      accepted(vocabulary, dialect, choice, items);
     for (let seed = 0; seed < 12; seed++) {
       const calls = Array.from({ length: 1 + (seed % 3) }, (_, i) => ({
         name: 'take-note',

@@ -12,7 +12,14 @@ export function vocabularyOf(name) {
     known.get(name) ??
     testModel(name)
       .then((path) => bareEngine(path))
-      .then((engine) => new Vocabulary(engine, (part) => import(`../../js/${part}.js`)));
+      .then(
+        (engine) =>
+          new Vocabulary(
+            engine,
+            (part) => import(`../../js/${part}.js`),
+            () => {},
+          ),
+      );
   known.set(name, made);
   return made;
 }
