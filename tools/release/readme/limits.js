@@ -7,40 +7,29 @@ import { Trouble, at } from '../../support/proc.js';
 
 /** @type {Record<string, Limit[]>} */
 const LIMITS = {
-  'Files of models': [
-    ['the header of a file', 'src/file/gguf.h', 'GW_GGUF_MAX_HEADER', 'bytes', 'bad-count'],
-    ['entries of metadata', 'src/base/base.h', 'GW_MAX_METADATA', '', 'bad-count'],
+  'Model files': [
+    ['header of a file', 'src/file/gguf.h', 'GW_GGUF_MAX_HEADER', 'bytes', 'bad-count'],
+    ['metadata entries', 'src/base/base.h', 'GW_MAX_METADATA', '', 'bad-count'],
     ['elements of one array', 'src/file/gguf.h', 'GW_GGUF_MAX_COUNT', '', 'bad-count'],
-    ['one text of the metadata', 'src/base/base.h', 'GW_MAX_STRING', 'bytes', 'bad-metadata'],
-    ['tensors, of all parts', 'src/base/base.h', 'GW_MAX_TENSORS', '', 'bad-count'],
+    ['one metadata string', 'src/base/base.h', 'GW_MAX_STRING', 'bytes', 'bad-metadata'],
+    ['tensors in all parts', 'src/base/base.h', 'GW_MAX_TENSORS', '', 'bad-count'],
     ['parts of a split model', 'src/base/base.h', 'GW_MAX_PARTS', '', 'bad-split'],
     ['layers', 'src/base/base.h', 'GW_MAX_LAYERS', '', 'bad-metadata'],
-    ['pieces of a vocabulary', 'src/base/base.h', 'GW_MAX_VOCAB', '', 'bad-count'],
-    ['one piece', 'src/text/vocabulary.h', 'GW_MAX_PIECE', 'bytes', 'bad-tokenizer'],
-    ['all pieces together', 'src/text/vocabulary.h', 'GW_MAX_PIECES_TEXT', 'bytes', 'bad-count'],
+    ['vocabulary entries', 'src/base/base.h', 'GW_MAX_VOCAB', '', 'bad-count'],
+    ['one vocabulary entry', 'src/text/vocabulary.h', 'GW_MAX_PIECE', 'bytes', 'bad-tokenizer'],
+    ['all vocabulary entries', 'src/text/vocabulary.h', 'GW_MAX_PIECES_TEXT', 'bytes', 'bad-count'],
   ],
   'Memory and threads': [
-    ['what WebAssembly can address', 'js/engine/engine.js', 'ADDRESSES', 'bytes', 'no-memory'],
-    ['the context', 'src/base/base.h', 'GW_MAX_CONTEXT', 'tokens', 'bad-option'],
+    ['WebAssembly memory', 'js/engine/engine.js', 'ADDRESSES', 'bytes', 'no-memory'],
+    ['context length', 'src/base/base.h', 'GW_MAX_CONTEXT', 'tokens', 'bad-option'],
     ['threads', 'src/base/base.h', 'GW_MAX_THREADS', '', 'bad-option'],
     ['one result (logits of many ids, vectors)', 'js/protocol.js', 'MAX_RESULT_BYTES', 'bytes', 'bad-option'],
   ],
   'Texts and ids': [
-    [
-      'characters of a text that are made tokens in one go; between them an abort is heard',
-      'js/engine/vocabulary.js',
-      'ENCODED_AT_ONCE',
-      '',
-    ],
-    ['characters in a row that nothing parts (one word)', 'src/text/merge_queue.h', 'GW_MAX_WORD', '', 'bad-count'],
-    [
-      'bytes of a text that are held back until something parts them',
-      'js/engine/vocabulary.js',
-      'MOST_REST',
-      '',
-      'bad-count',
-    ],
-    ['characters in all texts of one call', 'js/rpc/connection.js', 'MOST_CHARACTERS', '', 'bad-option'],
+    ['characters tokenized in one go, before an abort is noticed', 'js/engine/vocabulary.js', 'ENCODED_AT_ONCE', ''],
+    ['characters of one word', 'src/text/merge_queue.h', 'GW_MAX_WORD', '', 'bad-count'],
+    ['bytes of text buffered until a word boundary', 'js/engine/vocabulary.js', 'MOST_REST', '', 'bad-count'],
+    ['characters in all texts of a call', 'js/rpc/connection.js', 'MOST_CHARACTERS', '', 'bad-option'],
     [
       'tokens of one text (in a prompt, or to embed or score: `context-exceeded`)',
       'js/engine/vocabulary.js',
@@ -52,46 +41,30 @@ const LIMITS = {
     ['ids in one list', 'js/model.js', 'MOST_IDS', '', 'bad-option'],
     ['`maxTokens`', 'js/options.js', 'MAX_TOKENS', 'tokens', 'bad-option'],
   ],
-  "Chat templates (strangers' programs)": [
-    ['time', 'js/engine/interpreter.js', 'milliseconds', 'ms', 'template-error'],
-    ['size of a value, with all in it', 'js/engine/interpreter.js', 'size', '', 'template-error'],
+  'Chat templates': [
+    ['run time', 'js/engine/interpreter.js', 'milliseconds', 'ms', 'template-error'],
+    ['size of a value, including nested values', 'js/engine/interpreter.js', 'size', '', 'template-error'],
     ['characters of the template', 'js/engine/interpreter.js', "'characters of template'", '', 'template-error'],
   ],
-  'Formats of answers': [
-    ['a format, as text', 'js/grammar/index.js', 'MOST_TEXT', 'characters', 'format-too-complex'],
-    ['work of compiling it, in steps', 'js/grammar/refusal.js', 'MOST_STEPS', '', 'format-too-complex'],
-    ['ways to go on at one place of an answer', 'src/text/states.h', 'GW_MOST_ITEMS', '', 'bad-format'],
-    ['steps of finding which tokens may come next', 'src/text/states.h', 'GW_MOST_WORK', '', 'bad-format'],
-    [
-      'words of 4 bytes for what is known of an automaton; more is forgotten and found anew',
-      'src/text/states.h',
-      'GW_STATES_WORDS',
-      '',
-    ],
+  'Constrained answers': [
+    ['a format as text', 'js/grammar/index.js', 'MOST_TEXT', 'characters', 'format-too-complex'],
+    ['steps of compiling it', 'js/grammar/refusal.js', 'MOST_STEPS', '', 'format-too-complex'],
+    ['possible continuations at one place of an answer', 'src/text/states.h', 'GW_MOST_ITEMS', '', 'bad-format'],
+    ['steps of computing a mask', 'src/text/states.h', 'GW_MOST_WORK', '', 'bad-format'],
+    ['words of 4 bytes in the DFA cache', 'src/text/states.h', 'GW_STATES_WORDS', ''],
   ],
-  'Saved conversations': [
-    [
-      'all that `stateCache` keeps, unless `chatCacheBytes` says otherwise',
-      'js/engine/host.js',
-      'CHAT_CACHE_BYTES',
-      'bytes',
-    ],
-    ['what was said, as JSON', 'js/saved.js', 'MOST_JSON', 'bytes', 'bad-saved'],
-    ['a name', 'js/states.js', 'MOST_NAME', 'characters', 'bad-option'],
-    ['one call of the store', 'js/download/chat-cache.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
+  'Saved chats': [
+    ['all saved chats, by default of `chatCacheBytes`', 'js/engine/host.js', 'CHAT_CACHE_BYTES', 'bytes'],
+    ['messages as JSON', 'js/saved.js', 'MOST_JSON', 'bytes', 'bad-saved'],
+    ['name', 'js/states.js', 'MOST_NAME', 'characters', 'bad-option'],
+    ['time of one store operation', 'js/download/chat-cache.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
   ],
   Downloads: [
-    ['silence of a connection, then it is asked anew', 'js/download/http.js', 'stallMs', 'ms'],
-    [
-      'silences of one file together; one more for each 16 MiB that came',
-      'js/download/http.js',
-      'attempts',
-      '',
-      'truncated',
-    ],
-    ['failures in a row', 'js/download/http.js', 'attempts', '', 'network-error'],
-    ['failures before the first answer', 'js/download/download.js', 'FIRST_ATTEMPTS', '', 'network-error'],
-    ['what a server may ask to wait (`Retry-After`)', 'js/download/http.js', 'longestMs', 'ms', 'http-error'],
+    ['stall of a connection, before it is retried', 'js/download/http.js', 'stallMs', 'ms'],
+    ['stalls per file, plus one per 16 MiB received', 'js/download/http.js', 'attempts', '', 'truncated'],
+    ['consecutive failures', 'js/download/http.js', 'attempts', '', 'network-error'],
+    ['failures before the first response', 'js/download/download.js', 'FIRST_ATTEMPTS', '', 'network-error'],
+    ['`Retry-After` of a server', 'js/download/http.js', 'longestMs', 'ms', 'http-error'],
     ['redirects', 'js/download/http.js', 'MAX_REDIRECTS', '', 'http-error'],
   ],
 };
@@ -119,7 +92,7 @@ export function limits() {
       const lines = rows.map(([what, file, name, unit, code]) => {
         return `| ${what} | ${shown(valueOf(file, name), unit)} | ${code ? `\`${code}\`` : ''} |`;
       });
-      return `### ${title}\n\n| what | at most | else |\n|---|---|---|\n${lines.join('\n')}`;
+      return `### ${title}\n\n| what | maximum | error beyond it |\n|---|---|---|\n${lines.join('\n')}`;
     })
     .join('\n\n');
 }
