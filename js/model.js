@@ -25,6 +25,7 @@ import {
   boolean,
   checkOptions,
   checkValue,
+  defaultsOf,
   given,
   headerPairs,
   integer,
@@ -150,7 +151,7 @@ export class HeaderModel {
   constructor(connection, info) {
     this.connection = connection;
     /** @readonly */
-    this.info = Object.freeze(info);
+    this.info = Object.freeze({ ...info, defaults: Object.freeze(defaultsOf(info.defaults)) });
   }
 
   /** With `special`, text can name control tokens: never for text of strangers.
@@ -366,7 +367,7 @@ export class Model extends HeaderModel {
   #generation(prompt, options, hooks, owner) {
     const { signal, onPrefillProgress } = given(options);
     const schema = schemaIn(options.format);
-    const posted = postable(options);
+    const posted = postable({ ...this.info.defaults, ...given(options) });
     const prepare = () => ({ prompt: prompt(), ...posted, owner });
     const { connection } = this;
     return new Generation({ connection, prepare, signal, onPrefillProgress, schema, ...hooks });

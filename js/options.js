@@ -394,6 +394,16 @@ function unknownOption(name, known) {
   return new ModelError('bad-option', `there is no option "${name}"`, { expected });
 }
 
+/** Returns the sampling options of answers that set none.
+ * @param {Record<string, any>} [found] those that the file recommends; values out of range are ignored
+ * @returns {SamplingOptions} */
+export function defaultsOf(found = {}) {
+  const all = Object.entries(SAMPLING).map(([name, { standard }]) => {
+    return [name, GENERATE_OPTIONS[name].fits(found[name]) ? found[name] : standard];
+  });
+  return Object.fromEntries(all);
+}
+
 /** Returns the options that were given. @template {object} T @param {T} options @returns {Partial<T>} */
 export function given(options) {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined && value !== null);

@@ -2,6 +2,7 @@
  * protocol: every message between the client, its engine worker and helper threads, and the types of the values in
  * them. All other files import these types from here; this file imports no other layer but errors.
  */
+/** @import { SamplingOptions } from './generated.js' */
 import { ModelError } from './errors.js';
 
 // Where bytes come from and where they are kept
@@ -101,6 +102,8 @@ import { ModelError } from './errors.js';
  * @property {boolean} chatTemplate Whether messages are accepted: the file has a template, or is a Gemma without one.
  * @property {number | null} bosToken Id of the token that begins a text.
  * @property {number[]} endTokens Ids that end an answer.
+ * @property {SamplingOptions} defaults Sampling options of an answer that sets none: the file's (`general.sampling.*`), its
+ *   family's, or Gemma's.
  * @property {'cached' | 'stored' | 'none'} cache `cached`: the cache had the file; `stored`: it has it now; `none`: neither
  *   (`notices` say why).
  * @property {Notice[]} notices Messages of the load, as in `onProgress`.

@@ -3,6 +3,31 @@
 /** @import { Context } from './jobs.js' */
 import { ADDRESSES } from './engine.js';
 
+/** Sampling options by the names that llama.cpp reads under `general.sampling.`. */
+const SAMPLING = /** @type {const} */ ({
+  temp: 'temperature',
+  top_k: 'topK',
+  top_p: 'topP',
+  min_p: 'minP',
+  penalty_repeat: 'repetitionPenalty',
+  penalty_last_n: 'penaltyWindow',
+});
+/** Recommended by a family's generation_config.json, where it differs from the engine's defaults, which are Gemma's.
+ * @type {Record<string, Record<string, number>>} */
+const FAMILIES = { qwen3: { temperature: 0.6, topK: 20, topP: 0.95 } };
+
+/** Returns the sampling options that the family and the file recommend, unchecked.
+ * @param {Context['runner']['native']} native @param {string} architecture */
+function recommended(native, architecture) {
+  const values = new Map(native.list('metadata').map(({ key, value }) => [key, value]));
+  const found = Object.entries(SAMPLING).flatMap(([key, name]) => {
+    const value = values.get(`general.sampling.${key}`);
+    // The file has float32: 0.95 reads as 0.949999988.
+    return typeof value === 'number' ? [[name, Number(value.toPrecision(6))]] : [];
+  });
+  return { ...FAMILIES[architecture], ...Object.fromEntries(found) };
+}
+
 /** @param {Context} context
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
@@ -10,8 +35,9 @@ export function describe({ runner: { native }, vocabulary, contextLength }, fact
   const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap'].map((part) =>
     native.planBytes(contextLength, part),
   );
+  const architecture = native.text('architecture') ?? '';
   return {
-    architecture: native.text('architecture') ?? '',
+    architecture,
     name: native.text('name') ?? '',
     quantisation: native.text('quantisation') ?? '',
     parameters: native.number('parameters'),
@@ -34,5 +60,6 @@ export function describe({ runner: { native }, vocabulary, contextLength }, fact
     chatTemplate: vocabulary.templateSource !== null,
     bosToken: vocabulary.bos,
     endTokens: vocabulary.endTokens,
+    defaults: recommended(native, architecture),
   };
 }

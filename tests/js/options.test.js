@@ -1,13 +1,15 @@
 /* Options: ranges of each, unknown names, and that the engine takes whatever JavaScript lets through. */
 import assert from 'node:assert/strict';
+import { readFileSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { compile } from '../../js/grammar/index.js';
-import { loadModel } from '../../js/index.node.js';
+import { inspectModel, loadModel } from '../../js/index.node.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS, checkOptions, postable } from '../../js/options.js';
 import { schemaOf } from '../../js/schemas.js';
 import { open, refuses } from './helpers.js';
-import { testModel } from './models.js';
+import { makeModel } from '../../tools/models/make-model.js';
+import { MODELS, testModel } from './models.js';
 
 const bad = {
   maxTokens: [-1, 1.5, '5', NaN, 2 ** 31],
@@ -402,4 +404,47 @@ test('null is the same as an option that is not given', () => {
   const { seed: other, ...none } = postable({});
   assert.ok(Number.isInteger(seed) && Number.isInteger(other));
   assert.deepEqual(some, none);
+});
+
+test('defaults of the samplers are those of the file, of its family, or of Gemma', async (t) => {
+  const path = `${await testModel('tiny')}.${process.pid}.sampling`;
+  t.after(() => rmSync(path, { force: true }));
+  const said = {
+    temp: ['f32', 0],
+    top_k: ['i32', 7],
+    top_p: ['f32', 7],
+    min_p: ['f32', 0.05],
+    penalty_last_n: ['i32', -1],
+  };
+  await makeModel(
+    {
+      ...MODELS.tiny,
+      edit({ metadata }) {
+        for (const [key, entry] of Object.entries(said)) metadata.push([`general.sampling.${key}`, ...entry]);
+      },
+    },
+    path,
+  );
+  const model = await loadModel(readFileSync(path), { threads: 1 });
+  t.after(() => model.dispose());
+  const { defaults } = model.info;
+  assert.deepEqual(
+    [defaults.temperature, defaults.topK, defaults.topP, defaults.minP, defaults.penaltyWindow],
+    [0, 7, 0.95, 0.05, 64],
+    'what is out of range does not count',
+  );
+  const answer = async (options) => (await model.generate('Hello', { maxTokens: 12, ...options }).result()).tokens;
+  assert.deepEqual(await answer({ seed: 1 }), await answer({ seed: 2 }), 'temperature 0 holds');
+  assert.notDeepEqual(await answer({ seed: 1, temperature: 5 }), await answer({ seed: 2, temperature: 5 }));
+  const of = async (name) => {
+    const { temperature, topK, topP } = (await inspectModel(await testModel(name))).info.defaults;
+    return [temperature, topK, topP];
+  };
+  assert.deepEqual(
+    [await of('tiny'), await of('qwen3-tools')],
+    [
+      [1, 64, 0.95],
+      [0.6, 20, 0.95],
+    ],
+  );
 });

@@ -53,8 +53,9 @@ const LAYERS = {
 const GROUPS = /** @type {Record<string, string>} */ ({
   errors: 'errors',
   protocol: 'protocol',
+  generated: 'protocol',
   ...Object.fromEntries(
-    'probe generated options schemas matches calls saved states generation chat embed inside model public index'
+    'probe options schemas matches calls saved states generation chat embed inside model public index'
       .split(' ')
       .map((name) => [name, 'front']),
   ),
