@@ -78,6 +78,15 @@ function unnamed(name) {
     .map((architecture) => `${name} does not name the architecture ${architecture}`);
 }
 
+/** Dependencies that README.md does not explain. */
+function unexplained() {
+  const text = readFileSync(at('README.md'), 'utf8');
+  const { devDependencies } = JSON.parse(readFileSync(at('package.json'), 'utf8'));
+  return Object.keys(devDependencies)
+    .filter((name) => !text.includes(`\`${name}\``))
+    .map((name) => `README.md does not explain the dependency ${name}`);
+}
+
 /** Names that headings of a document can be linked by. @param {string} name */
 function anchors(name) {
   const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
@@ -112,7 +121,7 @@ await cli(async () => {
   // The package imports the file that was just written.
   const { PARTS } = await import('./readme/parts.js');
   problems.push(...(await unmentioned()).map((name) => `docs/api.md does not mention ${name}`));
-  problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'));
+  problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'), ...unexplained());
   for (const name of documents()) {
     const wanted = await filled(name, measured, PARTS);
     problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));
