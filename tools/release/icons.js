@@ -1,6 +1,6 @@
 /**
- * icons: the page's icons as systems want them that install it, drawn by Chromium from web/static/icon.svg: the star
- * on a tile of its colour, and one for systems that cut out a shape of their own (all but the middle may be lost).
+ * icons: draws the icons for installing the page with Chromium, from web/static/icon.svg: the star on a coloured tile,
+ * and a maskable one, of which systems may crop all but the middle.
  *
  *   node tools/release/icons.js
  */

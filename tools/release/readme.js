@@ -1,7 +1,7 @@
 /**
  * readme: fills the generated parts of the documents (those of the root, and docs/), and draws docs/reports/speed.svg. They
  * stand between `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
- * codes and fields from the code itself, so that neither is ever typed.
+ * codes and fields from the code, so none of them is typed.
  *
  *   node tools/release/readme.js            fill
  *   node tools/release/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
@@ -29,10 +29,10 @@ function readMeasured() {
   return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
 }
 
-/** Lines that a document may have. @type {Record<string, number>} */
+/** Maximum number of lines. @type {Record<string, number>} */
 const MOST_LINES = { 'README.md': 150, 'docs/glossary.md': 60, 'docs/source-map.md': 40 };
 
-/** Markdown files of a folder, sorted. @param {string} folder @param {boolean} recursive */
+/** Returns the Markdown files of a folder, sorted. @param {string} folder @param {boolean} recursive */
 const markdown = (folder, recursive) =>
   readdirSync(at(folder), { recursive })
     .map((name) => join(folder, String(name)))
@@ -41,7 +41,7 @@ const markdown = (folder, recursive) =>
 
 const documents = () => [...markdown('', false), ...markdown('docs', true)];
 
-/** A document with its parts as they should be.
+/** Returns a document's text, and the text with its parts filled.
  * @param {string} name @param {Measured} measured @param {typeof import('./readme/parts.js').PARTS} all */
 async function filled(name, measured, all) {
   const text = readFileSync(at(name), 'utf8');
@@ -55,7 +55,7 @@ async function filled(name, measured, all) {
   return text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
 }
 
-/** Public names that docs/api.md does not mention. */
+/** Returns public names that docs/api.md does not mention. */
 async function unmentioned() {
   const { Chat, Generation, Model, inspectModel, loadModel } = await import('../../js/index.node.js');
   const text = readFileSync(at('docs', 'api.md'), 'utf8');
@@ -78,7 +78,7 @@ function unnamed(name) {
     .map((architecture) => `${name} does not name the architecture ${architecture}`);
 }
 
-/** Dependencies that README.md does not explain. */
+/** Returns dependencies that README.md does not explain. */
 function unexplained() {
   const text = readFileSync(at('README.md'), 'utf8');
   const { devDependencies } = JSON.parse(readFileSync(at('package.json'), 'utf8'));

@@ -1,11 +1,11 @@
 /**
  * screenshots: the page in every state, in Chromium and Firefox, wide and phone-sized, light and
- * dark, into build/screenshots/, for people to look at. The engine is the real one; since no test
- * model writes prose, one tab replaces the text that it decodes by a sample of Markdown.
+ * dark, into build/screenshots/, for people to look at. The engine is the real one, but one tab replaces its text by a
+ * sample of Markdown, because no test model writes prose.
  *
  *   node tools/release/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
  *
- * --readme: the look inside as the README shows it, docs/inside.webp, from Chromium, wide and light.
+ * --readme: the look inside for the documents, docs/inside.webp, from Chromium, wide and light.
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

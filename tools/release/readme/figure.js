@@ -1,4 +1,4 @@
-/** figure: docs/reports/speed.svg, drawn from docs/measured.json: bars of tokens/s, side by side, at two threads. */
+/** figure: draws docs/reports/speed.svg from docs/measured.json: bars of tokens/s at two threads. */
 
 /** @typedef {import('./take.js').Measured} Measured */
 /** @typedef {{ title: string, side: string, value: number }} Bar */

@@ -1,8 +1,8 @@
-/** limits: docs/limits.md's table, of the constants as the code has them. */
+/** limits: the table of docs/limits.md, from constants in the code. */
 import { readFileSync } from 'node:fs';
 import { Trouble, at } from '../../support/proc.js';
 
-/** What is limited, where its number stands, in what, and the code of the error that says so, if it is one.
+/** The subject of a limit, the file and name of its constant, its unit, and the error code beyond it.
  * @typedef {[what: string, file: string, name: string, unit: string, code?: string]} Limit */
 
 /** @type {Record<string, Limit[]>} */
@@ -69,7 +69,7 @@ const LIMITS = {
   ],
 };
 
-/** The value that a constant is given: a number, or numbers that are added, shifted and so on.
+/** Returns the value of a constant, which may be an arithmetic expression of numbers.
  * @param {string} file @param {string} name */
 export function valueOf(file, name) {
   const text = readFileSync(at(file), 'utf8');

@@ -1,4 +1,4 @@
-/** markdown: pieces of Markdown, for the generated parts. */
+/** markdown: builds Markdown for the generated parts. */
 
 export const NOT_YET = '*not measured yet*';
 
@@ -9,7 +9,7 @@ export const cell = (text) => text.replace(/\|/g, '\\|').replace(/</g, '&lt;');
 /** @param {string} text */
 export const code = (text) => `\`${text.replace(/\|/g, '\\|')}\``;
 
-/** @param {string[]} heads @param {string[][]} rows @param {number} [numbers] the last so many columns are numbers */
+/** @param {string[]} heads @param {string[][]} rows @param {number} [numbers] number of last columns that hold numbers */
 export function table(heads, rows, numbers = 0) {
   const line = (/** @type {string[]} */ cells) => `| ${cells.join(' | ')} |`;
   const rule = heads.map((_, i) => (i >= heads.length - numbers ? '---:' : '---'));

@@ -1,4 +1,4 @@
-/** parts: what the documents have generated, by name: each gives Markdown. */
+/** parts: the generated parts of the documents, by name. Each function returns Markdown. */
 import { readFileSync } from 'node:fs';
 import { CODES } from '../../../js/errors.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../../js/options.js';
@@ -52,7 +52,7 @@ function usage() {
   return fence('', text);
 }
 
-/** Headers of the page's server, name by name. @param {(name: string, value: string) => string} line */
+/** Formats each header of the page's server. @param {(name: string, value: string) => string} line */
 function headers(line) {
   return Object.entries(pageHeaders)
     .map(([name, value]) => line(name, value))
@@ -81,7 +81,7 @@ function accuracyTable({ accuracy }) {
   return table(['test model', 'truth', 'prefill', 'step by step', 'llama.cpp'], rows, 3);
 }
 
-/** What the last run of tests/apps/run.js found. */
+/** Returns the results of the last run of tests/apps/run.js. */
 function ecosystemTable() {
   const results = JSON.parse(readFileSync(at('docs', 'reports', 'ecosystem.json'), 'utf8'));
   const rows = APPS.map(({ name, title, recipe = '' }) => {

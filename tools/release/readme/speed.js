@@ -1,6 +1,6 @@
 /**
- * speed: docs/measured.json's figures of speed as Markdown: the whole table, one row a runtime, and what holds
- * today beside others.
+ * speed: formats the speed figures of docs/measured.json: the whole table, one row per runtime, and a comparison with
+ * others.
  */
 import { samplingOptions } from './generated.js';
 import { NOT_YET, cell, table } from './markdown.js';
@@ -9,13 +9,13 @@ import { NOT_YET, cell, table } from './markdown.js';
 /** @typedef {import('./take.js').Speed} Speed */
 /** @typedef {import('./take.js').SpeedOf} SpeedOf */
 
-/** Three digits that count. @param {number | undefined} value */
+/** Formats with three significant digits. @param {number | undefined} value */
 function figure(value) {
   if (value === undefined) return '-';
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-/** What a column of the benchmark is, for people. @param {string} column */
+/** Returns the heading of a column of the benchmark. @param {string} column */
 const columnTitle = (column) =>
   column
     .replace(/^load s$/, 'load, s')
@@ -56,7 +56,7 @@ function describeModel({ model, modelBytes }) {
   return `${model.replace(/-[0-9a-f]{12}(?=\.gguf$)/, '')}, ${(modelBytes / 1e6).toFixed(0)} MB${shape}:`;
 }
 
-/** What the machine's memory allows, and what went wrong. @param {SpeedOf} part */
+/** Describes the memory bandwidth of the machine, and failures. @param {SpeedOf} part */
 function limits({ decodeShare, results }) {
   const shares = decodeShare.map(
     ({ threads, bytesPerSecond, share }) =>
@@ -70,10 +70,10 @@ function limits({ decodeShare, results }) {
   return [...shares, ...failed].join(' ');
 }
 
-/** Share of the machine that others may use before a remark is due, as in tools/bench/bench.js. */
+/** Share of the machine that others may use without a remark, as in tools/bench/bench.js. */
 const CALM = 0.1;
 
-/** Names what was visited less often, because it is slow. @param {Speed['models']} models @param {number} runs */
+/** Names the slow sides, which were visited less often. @param {Speed['models']} models @param {number} runs */
 function fewer(models, runs) {
   const slow = models.flatMap(({ results }) => results.filter(({ samples }) => samples > 0 && samples < runs));
   const names = [...new Set(slow.map(({ title, samples }) => `${title} ${samples}`))];
@@ -82,7 +82,7 @@ function fewer(models, runs) {
   return text && ` (${text})`;
 }
 
-/** Under which the numbers hold. @param {Speed} speed */
+/** Describes the conditions of the run. @param {Speed} speed */
 function conditions({ date, machine: about, runs, models }) {
   const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
   const [usual, most] = [sorted[sorted.length >> 1] ?? 0, sorted.at(-1) ?? 0].map(percent);
@@ -103,7 +103,7 @@ const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`
 
 // In short
 
-/** A build that is chosen only where the usual one does not run, which is no runtime of its own. */
+/** The fallback build, which is not listed as a runtime. */
 const FALLBACK = 'gemma-simd128';
 
 /** The default sampling options that cost time. */
@@ -111,7 +111,7 @@ const SAMPLING = samplingOptions()
   .filter(({ name }) => ['temperature', 'topK', 'topP'].includes(name))
   .map(({ sampler, standard }) => `${sampler.replace('_', '-')} ${standard}`);
 
-/** One row a runtime, at two threads. @param {Measured} measured */
+/** Returns one row per runtime, at two threads. @param {Measured} measured */
 export function shortTable({ speed }) {
   if (!speed) return NOT_YET;
   const [part] = speed.models;
@@ -122,12 +122,12 @@ export function shortTable({ speed }) {
   const where =
     `${describeModel(part).replace(/:$/, '')}; ${speed.machine.processor}, ${speed.machine.cores} cores, ` +
     `2 threads; ${speed.date.slice(0, 10)}, medians of ${speed.runs}, sides in turns. All sides decode greedily ` +
-    `(temperature 0), except in the column of default sampling: the package's and the page's default, ` +
-    `${SAMPLING.join(', ')}. A dash: not measured in this run.`;
+    `(temperature 0), except in the column of default sampling: ` +
+    `${SAMPLING.join(', ')} for Gemma models, on the page too. A dash: not measured in this run.`;
   return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where}`;
 }
 
-/** What gemma-wasm in Chromium reaches, and how many times better that is than others. @param {Measured} measured */
+/** Compares gemma-wasm in Chromium with others. @param {Measured} measured */
 export function holdsTable({ speed }) {
   if (!speed) return NOT_YET;
   const [part] = speed.models;

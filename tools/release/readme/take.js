@@ -1,6 +1,5 @@
 /**
- * take: measurements of this checkout, condensed for docs/measured.json. What was not measured now
- * stays as it was.
+ * take: condenses the measurements of this checkout for docs/measured.json. Values without a new measurement stay.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -59,9 +58,9 @@ function speedOf({ model, modelBytes, weightBytes, load, results, decodeShare })
   };
 }
 
-/** What tools/check/sizes.js prints: name, size, and in brackets how far it packs. @returns {Sizes} */
+/** Parses the output of tools/check/sizes.js: name, size, compressed size. @returns {Sizes} */
 function sizes() {
-  // Its status is the tests' affair: a size above its limit is a size all the same.
+  // Ignores the exit status: a size above its limit is still a size.
   const { stdout } = spawnSync(process.execPath, [at('tools', 'check', 'sizes.js')], { encoding: 'utf8', cwd: at() });
   const lines = stdout.split('\n');
   const rows = lines.flatMap((line) => {
@@ -74,7 +73,7 @@ function sizes() {
   return rows;
 }
 
-/** What the parity tests say on the way, which they only do when all of them pass. @returns {Accuracy} */
+/** Parses the output of the parity tests, which is complete only if all pass. @returns {Accuracy} */
 function accuracy() {
   const lines = output(process.execPath, ['--test', '--test-reporter=tap', at('tests', 'js', 'parity.test.js')]);
   /** @type {Accuracy} */
