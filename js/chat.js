@@ -2,7 +2,7 @@
  * new. */
 /** @import { Prefix, ToolCall } from './protocol.js' */
 /** @import { Generation, Hooks } from './generation.js' */
-/** @import { AnswerOptions, Bytes, ChatMessage, Format, GenerateOptions, ValueOf } from './options.js' */
+/** @import { AnswerOptions, Bytes, CallOptions, ChatMessage, Format, GenerateOptions, ValueOf } from './options.js' */
 /** @import { Prefixes } from './saved.js' */
 import { ModelError, show } from './errors.js';
 import {
@@ -45,6 +45,7 @@ const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GE
  *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,
  *   restore: (bytes: Uint8Array) => Promise<Restored> }} Means */
 
+/** A conversation with a model. `model.chat()` makes it. */
 export class Chat {
   #means;
   #defaults;
@@ -54,7 +55,7 @@ export class Chat {
   #prefixes;
   #busy = false;
 
-  /** What came of the option `saved`. @readonly @type {Promise<Restored>} */
+  /** Resolves with what was restored of the option `saved`. @readonly @type {Promise<Restored>} */
   restored;
 
   /** @internal @param {Means} means @param {ChatOptions} options @param {Prefixes} [prefixes] */
@@ -134,13 +135,14 @@ export class Chat {
     return this.#answer(past, options);
   }
 
+  /** Returns an independent copy of the chat. */
   clone() {
     const copy = { ...this.#defaults, messages: this.messages };
     return new Chat(this.#means, copy, this.#prefixes);
   }
 
-  /** What was said, the options, and what the engine's cache holds of it: for the option `saved` of model.chat(), also
-   * after a reload. @param {{ signal?: AbortSignal }} [options] @returns {Promise<Uint8Array>} */
+  /** Returns the messages, the options and the chat's part of the KV cache as bytes, for the option `saved` of
+   * model.chat(), also after a reload. @param {CallOptions} [options] @returns {Promise<Uint8Array>} */
   async save(options = {}) {
     checkOptions(options, { signal });
     this.#check();

@@ -31,7 +31,7 @@ const PROMPTS = {
  * @property {'mean' | 'last'} [pooling] How the vectors of the tokens are combined. Models that are not made for embedding
  *   need it. Default: the file's.
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
- * @property {(progress: { done: number, total: number }) => void} [onProgress] Called after each text, with counts of texts.
+ * @property {(progress: PrefillProgress) => void} [onProgress] Called after each text.
  */
 
 const texts = rule('a string, or an array of strings', (value) => {

@@ -49,9 +49,14 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   disposed: 'state',
 });
 
-/** @typedef {keyof typeof CODES} ErrorCode */
-/** @typedef {(typeof CODES)[ErrorCode]} ErrorKind */
-/** @typedef {{ expected?: string | number, got?: string | number, cause?: unknown }} ErrorDetails */
+/** A stable name of what went wrong (docs/errors.md). @typedef {keyof typeof CODES} ErrorCode */
+/** Where the remedy lies. @typedef {(typeof CODES)[ErrorCode]} ErrorKind */
+/** Details of an error, for programs.
+ * @typedef {object} ErrorDetails
+ * @property {string | number} [expected] The value that would have been right.
+ * @property {string | number} [got] The value that was wrong.
+ * @property {unknown} [cause] The error behind this one.
+ */
 
 /** The error of every failed call. `code` and `kind` are stable; the message is for people. */
 export class ModelError extends Error {
@@ -64,12 +69,15 @@ export class ModelError extends Error {
     // Programs look for the platform's own names of an abort.
     const late = /** @type {any} */ (cause)?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
     this.name = code === 'aborted' ? late : 'ModelError';
-    /** @readonly @type {ErrorCode} */
+    /** Stable name of what went wrong. @readonly @type {ErrorCode} */
     this.code = code;
-    /** @readonly @type {ErrorKind} */
+    /** Where the remedy lies. @readonly @type {ErrorKind} */
     this.kind = CODES[code];
+    /** The message, or the name of the value that is wrong. */
     this.what = what;
+    /** The value that would have been right. May be empty. */
     this.expected = expected;
+    /** The value that was wrong. May be empty. */
     this.got = got;
   }
 

@@ -19,7 +19,8 @@ const ABORT_MS = 200;
  * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
  *   connection: ModelConnection, prepare: () => GenerateArgs }} GenerationDeps */
 
-/** @template [V=any] @implements {AsyncIterable<string>} */
+/** An answer as it is generated. `generate` and `send` make it.
+ * @template [V=any] @implements {AsyncIterable<string>} */
 export class Generation {
   #deps;
   /** @type {Promise<GenerateResult<V>> | null} */
@@ -80,6 +81,7 @@ export class Generation {
     return this.#reader ? this.#reader(this.#text) : this.#text;
   }
 
+  /** Returns the whole answer, once it is finished. */
   result() {
     this.#free = this.#awaited = true;
     const result = this.#start();
@@ -87,6 +89,7 @@ export class Generation {
     return result;
   }
 
+  /** Returns the text of the whole answer, once it is finished. */
   async text() {
     return (await this.result()).text;
   }

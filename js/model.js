@@ -4,11 +4,12 @@
 /** @import { ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
-/** @import { Calls, Event, Inside, Inspection, ModelInfo, PostedPrompt, Progress } from './protocol.js' */
+/** @import { Calls, Event, Inside, Inspection, ModelInfo, PerplexityResult, PostedPrompt, Progress } from './protocol.js' */
 /** @import { Match } from './matches.js' */
 /** @import { EmbedOptions } from './embed.js' */
 /** @import { InsideOptions } from './inside.js' */
 /** @import { AnswerOptions, Bytes, Format, GenerateOptions, HeaderList, ValueOf } from './options.js' */
+/** @import { CallOptions, DetokenizeOptions, LogitsOptions, PerplexityOptions, TokenizeOptions } from './options.js' */
 /** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
@@ -42,12 +43,14 @@ import { StateCache } from './states.js';
 /** In one list: more than any context, or file of text, is worth. */
 const MOST_IDS = 1 << 24;
 
-/** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
+/** Loads a model into a worker. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
+ * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
   return new Model(...(await openConnection(source, options, false)));
 }
 
-/** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
+/** Reads the header of a model, without its weights. Fails as `loadModel` does.
+ * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
 export async function inspectModel(source, options = {}) {
   const header = await openHeader(source, options);
   try {
@@ -143,6 +146,7 @@ export async function openEngine(source, options, headerOnly = false) {
   }
 }
 
+/** The part of a model that needs no weights. */
 export class HeaderModel {
   /** @protected */
   connection;
@@ -150,12 +154,12 @@ export class HeaderModel {
   /** @internal @param {ModelConnection} connection @param {ModelInfo} info */
   constructor(connection, info) {
     this.connection = connection;
-    /** @readonly */
+    /** Properties of the model. @readonly */
     this.info = Object.freeze({ ...info, defaults: Object.freeze(defaultsOf(info.defaults)) });
   }
 
-  /** With `special`, text can name control tokens: never for text of strangers.
-   * @param {string} text @param {{ bos?: boolean, special?: boolean, signal?: AbortSignal }} [options]
+  /** Returns the token ids of a text.
+   * @param {string} text @param {TokenizeOptions} [options]
    * @returns {Promise<number[]>} */
   async tokenize(text, options = {}) {
     checkValue('text', text, string);
@@ -164,8 +168,8 @@ export class HeaderModel {
     return this.call('tokenize', { text, ...how }, given);
   }
 
-  /** Without control tokens, unless `special`.
-   * @param {ArrayLike<number>} ids @param {{ special?: boolean, signal?: AbortSignal }} [options]
+  /** Returns the text of token ids. Fails with `bad-token` for ids outside the vocabulary.
+   * @param {ArrayLike<number>} ids @param {DetokenizeOptions} [options]
    * @returns {Promise<string>} */
   async detokenize(ids, options = {}) {
     checkOptions(options, { special: boolean, signal });
@@ -173,40 +177,40 @@ export class HeaderModel {
     return this.call('detokenize', { ids: this.checkIds(ids, 0), ...how }, given);
   }
 
-  /** Tokens that generate(prompt) would evaluate.
-   * @param {Prompt} prompt @param {{ signal?: AbortSignal }} [options] @returns {Promise<number>} */
+  /** Returns the number of tokens that generate(prompt) would evaluate.
+   * @param {Prompt} prompt @param {CallOptions} [options] @returns {Promise<number>} */
   async countTokens(prompt, options = {}) {
     checkOptions(options, { signal });
     return this.call('count', { prompt: this.describePrompt(prompt) }, options.signal);
   }
 
-  /** Everything in the header.
-   * @param {{ signal?: AbortSignal }} [options] @returns {Promise<Omit<Inspection, 'info'>>} */
+  /** Returns everything in the header.
+   * @param {CallOptions} [options] @returns {Promise<Omit<Inspection, 'info'>>} */
   async inspect(options = {}) {
     checkOptions(options, { signal });
     return this.call('inspect', {}, options.signal);
   }
 
-  /** Whether a text is of a format, token by token through the automaton that holds answers to it. Times are
-   * milliseconds. @param {Format} format @param {string} text @param {{ signal?: AbortSignal }} [options]
+  /** Checks a text against a format, token by token, as an answer under that format is.
+   * @param {Format} format @param {string} text @param {CallOptions} [options]
    * @returns {Promise<Match>} */
   async matches(format, text, options = {}) {
     return (await import('./matches.js')).matches(this, format, text, options);
   }
 
-  /** Bytes of the engine's heap. @returns {Promise<number>} */
+  /** Returns the size of the engine's heap in bytes. @returns {Promise<number>} */
   async heapBytes() {
     return this.call('heapBytes', {});
   }
 
-  /** When the worker, or one of its threads, dies or freezes: why. All calls have failed then, with the same error;
-   * after a restart this is about the new worker. @returns {Promise<ModelError>} */
+  /** Resolves with the error when the worker or one of its threads dies or freezes. All calls have failed with that error
+   * then. After a restart, this is about the new worker. @returns {Promise<ModelError>} */
   get lost() {
     return this.connection.lost;
   }
 
-  /** Ends the worker, if it lives, and loads the model again, from the store if it is there. Calls that wait fail, or
-   * with the option `restart` are repeated. */
+  /** Ends the worker and loads the model again, from the cache if it is there. Pending calls fail, or are repeated with
+   * the option `restart`. */
   async restart() {
     await this.connection.restart();
   }
@@ -273,11 +277,14 @@ export class HeaderModel {
   }
 }
 
+/** A loaded model, in a worker. `loadModel` makes it. */
 export class Model extends HeaderModel {
   /** @type {StateCache | undefined} */
   #states;
 
-  /** A string is raw text and gets one BOS; ids are taken as they are.
+  /** Generates text after a prompt. A string is raw text after one BOS token, ids are used as they are, and messages go
+   * through the chat template. Fails with `bad-option`, `bad-token`, `context-exceeded`, `no-chat-template` or
+   * `not-generative`.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {Prompt} prompt @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   generate(prompt, options = {}) {
@@ -290,7 +297,7 @@ export class Model extends HeaderModel {
     return this.#generation(() => described, options, {});
   }
 
-  /** The options are defaults for each answer. @template {readonly object[]} [P=object[]]
+  /** Begins a chat. Fails with `no-chat-template` or `not-generative`. @template {readonly object[]} [P=object[]]
    * @param {ChatOptions<P>} [options] */
   chat(options = {}) {
     this.#goesOn();
@@ -312,8 +319,8 @@ export class Model extends HeaderModel {
     );
   }
 
-  /** After the last id, or with `all` after every id.
-   * @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
+  /** Returns the logits after the last id: `vocabSize` numbers. With `all`, after every id, row by row.
+   * @param {ArrayLike<number>} ids @param {LogitsOptions} [options]
    * @returns {Promise<Float32Array>} */
   async logits(ids, options = {}) {
     this.#goesOn();
@@ -321,9 +328,8 @@ export class Model extends HeaderModel {
     return this.call('logits', { ids: this.checkIds(ids, 1), all: options.all }, options.signal);
   }
 
-  /** `nll` is the mean of -ln p over the `tokens` scored.
-   * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
-   * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
+  /** Returns the perplexity of a text.
+   * @param {string} text @param {PerplexityOptions} [options] @returns {Promise<PerplexityResult>} */
   async perplexity(text, options = {}) {
     this.#goesOn();
     checkValue('text', text, string);
@@ -337,14 +343,14 @@ export class Model extends HeaderModel {
     return this.call('perplexity', { text, window: options.window }, options.signal);
   }
 
-  /** A vector for each text (docs/embeddings.md).
+  /** Returns a vector for each text (docs/embeddings.md).
    * @template {string | readonly string[]} T @param {T} input @param {EmbedOptions} [options]
    * @returns {Promise<T extends string ? Float32Array : Float32Array[]>} */
   async embed(input, options = {}) {
     return (await import('./embed.js')).embed(this, input, options);
   }
 
-  /** What the model makes of a prompt on the way: attention weights, logit lens, norms (docs/inside.md).
+  /** Evaluates a prompt and returns attention weights, logit lens and norms of its layers (docs/inside.md).
    * @param {Prompt} prompt @param {InsideOptions} [options] @returns {Promise<Inside>} */
   async inside(prompt, options = {}) {
     const { insideArgs } = await import('./inside.js');
@@ -352,7 +358,7 @@ export class Model extends HeaderModel {
     return this.call('inside', args, options.signal);
   }
 
-  /** Conversations that were saved, for after a reload: in the store of models. */
+  /** Chats that were saved, in the cache of models. */
   get stateCache() {
     return (this.#states ??= new StateCache((args, signal) => this.call('stored', args, signal)));
   }

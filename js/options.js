@@ -6,7 +6,7 @@
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
 /** @import { SamplingOptions } from './generated.js' */
-/** @import { Progress, ToolCall } from './protocol.js' */
+/** @import { PrefillProgress, Progress, ToolCall } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
 import { ModelError, inBraces, show } from './errors.js';
 import { SAMPLING } from './generated.js';
@@ -30,8 +30,17 @@ import { MAX_THREADS } from './protocol.js';
  * @property {string} name Name that the model calls: 1 to 64 letters, digits, `_`, `.` or `-`, unique among the tools.
  * @property {string} [description] What the tool does, for the model.
  * @property {P} [parameters] Arguments, as a JSON Schema or a schema object of a library. Default: no arguments.
- * @property {(args: ArgumentsOf<P>, call: { id: string, signal: AbortSignal }) => unknown} [execute] Called in a chat with
- *   the arguments of each call. Returns the result, or a promise of it. Without it the chat stops at the call.
+ * @property {(args: ArgumentsOf<P>, call: ToolContext) => unknown} [execute] Called in a chat with the arguments of each
+ *   call. Returns the result, or a promise of it. Without it the chat stops at the call.
+ */
+/** The call for which `execute` runs.
+ * @typedef {object} ToolContext
+ * @property {string} id Id of the call.
+ * @property {AbortSignal} signal Aborted when the answer is.
+ */
+/** A tool by its name.
+ * @typedef {object} NamedTool
+ * @property {string} name Name of the tool.
  */
 /** JSON that follows a schema.
  * @template [V=any]
@@ -62,11 +71,16 @@ import { MAX_THREADS } from './protocol.js';
  * @template F
  * @typedef {F extends { schema: StandardSchema<infer V> } ? V : F extends { choices: readonly (infer C)[] } ? C
  *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
+/** Options that type the result.
+ * @template {Format} F @template {readonly object[]} P
+ * @typedef {object} TypedOptions
+ * @property {F} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be compiled.
+ * @property {{ readonly [K in keyof P]: Tool<P[K]> }} [tools] Tools that the model may call. The prompt must be messages.
+ */
 /** `GenerateOptions` with the types of `value` and of the tools' arguments. F: the format; P: the parameters of each
  * tool.
  * @template {Format} F @template {readonly object[]} P
- * @typedef {Omit<GenerateOptions, 'format' | 'tools'> & { format?: F,
- *   tools?: { readonly [K in keyof P]: Tool<P[K]> } }} AnswerOptions */
+ * @typedef {Omit<GenerateOptions, 'format' | 'tools'> & TypedOptions<F, P>} AnswerOptions */
 /** Options of an answer besides sampling.
  * @template [V=any]
  * @typedef {object} DecodingOptions
@@ -84,12 +98,11 @@ import { MAX_THREADS } from './protocol.js';
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
  *   each of them. Default: true.
  * @property {readonly Tool[]} [tools] Tools that the model may call. The prompt must be messages.
- * @property {'auto' | 'none' | 'required' | { name: string }} [toolChoice] `auto` lets the model answer or call, `required`
- *   demands calls, `{ name }` one call of that tool, and `none` ignores the tools. Default: auto.
+ * @property {'auto' | 'none' | 'required' | NamedTool} [toolChoice] `auto` lets the model answer or call, `required` demands
+ *   calls, `{ name }` one call of that tool, and `none` ignores the tools. Default: auto.
  * @property {number} [maxRounds] In a chat, maximum number of answers in a row whose calls `execute` answers. Default: 8.
  * @property {AbortSignal} [signal] Ends the answer. The result has `finishReason: 'aborted'` and the text so far.
- * @property {(progress: { done: number, total: number }) => void} [onPrefillProgress] Called as the prompt is evaluated,
- *   with counts of tokens.
+ * @property {(progress: PrefillProgress) => void} [onPrefillProgress] Called as the prompt is evaluated.
  */
 /** Options of an answer. null is the same as undefined. A value out of range is `bad-option`.
  * @template [V=any]
@@ -126,6 +139,27 @@ import { MAX_THREADS } from './protocol.js';
  */
 /** Options of calls that can only be aborted.
  * @typedef {object} CallOptions
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ */
+/** Options of `tokenize`.
+ * @typedef {object} TokenizeOptions
+ * @property {boolean} [bos] Puts the BOS token first. Default: false.
+ * @property {boolean} [special] Encodes the names of control tokens as these tokens. Not for untrusted text. Default: false.
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ */
+/** Options of `detokenize`.
+ * @typedef {object} DetokenizeOptions
+ * @property {boolean} [special] Writes control tokens by their names, which are otherwise left out. Default: false.
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ */
+/** Options of `logits`.
+ * @typedef {object} LogitsOptions
+ * @property {boolean} [all] Returns a row for each id, not only for the last one. Default: false.
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ */
+/** Options of `perplexity`.
+ * @typedef {object} PerplexityOptions
+ * @property {number} [window] Length of the evaluated windows, in tokens. Default: the context length.
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
  */
 /** Bytes of a file. @typedef {ArrayBuffer | ArrayBufferView} Bytes */

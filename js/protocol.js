@@ -108,6 +108,12 @@ import { ModelError } from './errors.js';
  *   (`notices` say why).
  * @property {Notice[]} notices Messages of the load, as in `onProgress`.
  */
+/** The result of `perplexity`.
+ * @typedef {object} PerplexityResult
+ * @property {number} perplexity Perplexity: e to the power of `nll`.
+ * @property {number} nll Mean of -ln p over the scored tokens.
+ * @property {number} tokens Number of scored tokens.
+ */
 /** Memory of a model, in bytes.
  * @typedef {object} MemoryPlan
  * @property {number} weights Weights.
@@ -237,10 +243,18 @@ import { ModelError } from './errors.js';
  * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is missing then.
  * @property {ToolCall[]} [toolCalls] Calls of tools, with `result` or `error` where `execute` ran.
  */
+/** What an answer has that calls tools.
+ * @typedef {object} CallingFields
+ * @property {'tool-calls'} finishReason The model calls tools.
+ * @property {ToolCall[]} toolCalls Calls of tools, with `result` or `error` where `execute` ran.
+ */
+/** What any other answer has.
+ * @typedef {object} OtherFields
+ * @property {Exclude<FinishReason, 'tool-calls'>} finishReason Why the answer ended.
+ */
 /** The result of `generate`. `finishReason` tells whether there are `toolCalls`.
  * @template [V=any]
- * @typedef {AnswerFields<V> & ({ finishReason: 'tool-calls', toolCalls: ToolCall[] }
- *   | { finishReason: Exclude<FinishReason, 'tool-calls'> })} GenerateResult */
+ * @typedef {AnswerFields<V> & (CallingFields | OtherFields)} GenerateResult */
 /** sampler: names and values of the engine's options; grammar: the compiled constraint (lower() of js/grammar);
  * forced: append tokens without a choice without drawing them; owner: the chat whose state was restored.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
@@ -301,7 +315,7 @@ import { ModelError } from './errors.js';
  * @typedef {{ args: GenerateArgs, value: GenerateAnswer }} Generate
  * @typedef {{ args: { ids: number[], all?: boolean }, value: Float32Array }} Logits
  * @typedef {{ args: { text: string, window?: number },
- *   value: { perplexity: number, nll: number, tokens: number } }} Perplexity
+ *   value: PerplexityResult }} Perplexity
  * @typedef {{ args: { head: Uint8Array, ids: number[], of?: string, owner?: string }, value: Uint8Array }} Save
  * @typedef {{ args: { bytes: Uint8Array, owner?: string }, value: { tokens: number, reason?: string } }} Restore
  * @typedef {{ args: { what: 'put' | 'get' | 'list' | 'remove', name?: string, bytes?: Uint8Array },
@@ -338,10 +352,14 @@ import { ModelError } from './errors.js';
  * @typedef {Open | Call | { kind: 'abort', id: number } | { kind: 'ack', id: number, count: number }
  *   | Answer | { kind: 'beat' } | { kind: 'dispose' }} ToWorker */
 
+/** Progress of a call: of a prompt in tokens, of `embed` in texts.
+ * @typedef {object} PrefillProgress
+ * @property {number} done Number that is done.
+ * @property {number} total Number of all.
+ */
 /** Worker to client. progress: of a load, or of a prompt; beat: also unasked, during work that hears no messages;
  * fatal: the engine is lost; thread: start a helper thread with this port (browsers); locked: a file to free when the
  * worker has ended (Node).
- * @typedef {{ done: number, total: number }} PrefillProgress
  * @typedef {{ kind: 'progress', id: number, value: Progress | PrefillProgress }
  *   | { kind: 'steps', id: number, steps: Step[], calls?: PartialCall[] }} Event
  * @typedef {Event | Question | { kind: 'done', id: number, value: ModelInfo | Calls[keyof Calls]['value'] }

@@ -12,13 +12,13 @@ async function compile() {
   return WebAssembly.compile(await response.arrayBuffer());
 }
 
-/** @param {SearchOptions} options */
+/** Opens or creates an index. Fails with `index-failed` if its files are damaged. @param {SearchOptions} options */
 export function openIndex(options) {
   return openWith(options, { compile, openFolder, place: 'name' });
 }
 
-/** Deletes an index with its files, also one that `openIndex` refuses because a file is damaged.
- * @param {{ name: string }} options */
+/** Deletes an index with its files, even if they are damaged.
+ * @param {Pick<Required<SearchOptions>, 'name'>} options */
 export function deleteIndex(options) {
   return deleteWith(options, { openFolder, place: 'name' });
 }

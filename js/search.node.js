@@ -9,13 +9,13 @@ export { SearchIndex } from './search/index.js';
 
 const compile = async () => WebAssembly.compile(await readFile(new URL('./gemma-simd128.wasm', import.meta.url)));
 
-/** @param {SearchOptions} options */
+/** Opens or creates an index. Fails with `index-failed` if its files are damaged. @param {SearchOptions} options */
 export function openIndex(options) {
   return openWith(options, { compile, openFolder, place: 'folder' });
 }
 
-/** Deletes an index with its files, also one that `openIndex` refuses because a file is damaged.
- * @param {{ folder: string }} options */
+/** Deletes an index with its files, even if they are damaged.
+ * @param {Pick<Required<SearchOptions>, 'folder'>} options */
 export function deleteIndex(options) {
   return deleteWith(options, { openFolder, place: 'folder' });
 }

@@ -1,5 +1,6 @@
 /* states: model.stateCache: conversations that were saved, kept in the store of models, for after a reload. The worker
  * has them (download/chat-cache.js): pages cannot write files. */
+/** @import { CallOptions } from './options.js' */
 /** @import { Calls } from './protocol.js' */
 /** @import { StateEntry } from './download/chat-cache.js' */
 import { bytes as isBytes, checkOptions, checkValue, rule, signal } from './options.js';
@@ -12,6 +13,7 @@ const name = rule(`a string of 1 to ${MOST_NAME} characters`, (value) => {
 
 /** @typedef {(args: Calls['stored']['args'], signal?: AbortSignal) => Promise<any>} Ask */
 
+/** Saved chats of all models, in the cache of models. */
 export class StateCache {
   #ask;
 
@@ -20,8 +22,8 @@ export class StateCache {
     this.#ask = ask;
   }
 
-  /** Keeps the bytes of chat.save() under a name, in place of what this model had there.
-   * @param {string} key @param {ArrayBuffer | ArrayBufferView} saved @param {{ signal?: AbortSignal }} [options]
+  /** Stores the bytes of chat.save() under a name. Replaces those that this model had there.
+   * @param {string} key @param {ArrayBuffer | ArrayBufferView} saved @param {CallOptions} [options]
    * @returns {Promise<void>} */
   async put(key, saved, options = {}) {
     checkValue('name', key, name);
@@ -34,25 +36,25 @@ export class StateCache {
   }
 
   /** For the option `saved` of model.chat(); undefined: there is nothing of that name.
-   * @param {string} key @param {{ signal?: AbortSignal }} [options] @returns {Promise<Uint8Array | undefined>} */
+   * @param {string} key @param {CallOptions} [options] @returns {Promise<Uint8Array | undefined>} */
   async get(key, options = {}) {
     checkValue('name', key, name);
     checkOptions(options, { signal });
     return this.#ask({ what: 'get', name: key }, options.signal);
   }
 
-  /** Latest use first. @returns {Promise<StateEntry[]>} */
+  /** Lists the chats, latest use first. @returns {Promise<StateEntry[]>} */
   async list() {
     return this.#ask({ what: 'list' });
   }
 
-  /** @param {string} key */
+  /** Deletes the chats of this name, of every model. @param {string} key */
   async delete(key) {
     checkValue('name', key, name);
     await this.#ask({ what: 'remove', name: key });
   }
 
-  /** All of them, of every model. */
+  /** Deletes all chats, of every model. */
   async clear() {
     await this.#ask({ what: 'remove' });
   }

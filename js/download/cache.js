@@ -2,7 +2,7 @@
 import { isComplete, isModel, isState, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
 import { ModelError, failure, show } from '../errors.js';
-/** @import { Store } from '../protocol.js' */
+/** @import { StorageUse, Store } from '../protocol.js' */
 
 /** A cached file.
  * @typedef {object} CacheEntry
@@ -15,6 +15,7 @@ import { ModelError, failure, show } from '../errors.js';
  * @property {Date} lastUsed Time of the last use.
  */
 
+/** Cached models. */
 export class ModelCache {
   /** @type {string | Store | undefined} */
   #where;
@@ -26,7 +27,7 @@ export class ModelCache {
     this.#where = where;
   }
 
-  /** Latest use first. @returns {Promise<CacheEntry[]>} */
+  /** Lists the cached files, latest use first. @returns {Promise<CacheEntry[]>} */
   async list() {
     return this.#with(async (store) => {
       const entries = (await store.list())
@@ -50,18 +51,18 @@ export class ModelCache {
     });
   }
 
-  /** Returns bytes. persisted: the browser will not clear the storage by itself.
-   * @returns {Promise<{ usage?: number, quota?: number, persisted?: boolean }>} */
+  /** Returns how much storage is used. Fields that the platform does not know are missing.
+   * @returns {Promise<StorageUse>} */
   estimate() {
-    return this.#with(async (store) => store.estimate?.() ?? /** @type {any} */ ({}));
+    return this.#with(async (store) => store.estimate?.() ?? {});
   }
 
-  /** Asks the browser, which may ask the user, never to clear the storage by itself. */
+  /** Asks the browser, which may ask the user, not to clear the storage by itself. Returns whether it agreed. */
   persist() {
     return this.#with(async (store) => (await store.persist?.()) ?? true);
   }
 
-  /** @param {string} key */
+  /** Deletes a file. @param {string} key of its entry in list() */
   async delete(key) {
     if (typeof key !== 'string' || !isModel(key)) {
       throw new ModelError('bad-option', 'key', { expected: 'the key of an entry of list()', got: show(key) });
@@ -69,6 +70,7 @@ export class ModelCache {
     return this.#with((store) => store.remove(key));
   }
 
+  /** Deletes all files. */
   clear() {
     return this.#with(async (store) => {
       /** @type {unknown[]} */

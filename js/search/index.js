@@ -36,6 +36,7 @@ const SLACK = 1 + 1e-9;
  * @property {number} [count] Maximum number of results. Default: 10.
  */
 
+/** An index of vectors. `openIndex` makes it. */
 export class SearchIndex {
   #scan;
   #folder;
@@ -61,15 +62,17 @@ export class SearchIndex {
   /** @internal @param {Scan} scan @param {number} dimensions @param {Folder | null} folder null: in memory only */
   constructor(scan, dimensions, folder) {
     this.#scan = scan;
+    /** Length of the vectors. */
     this.dimensions = dimensions;
     this.#folder = folder;
   }
 
+  /** Number of items. */
   get size() {
     return this.#byId.size;
   }
 
-  /** Those that are there already get the new vector. @param {Item | Item[]} items */
+  /** Adds items, or replaces those with the same ids. @param {Item | Item[]} items */
   async add(items) {
     const list = [items].flat();
     const { dimensions } = this;
@@ -85,14 +88,15 @@ export class SearchIndex {
     await this.#locked(() => this.#change({ about: { dimensions, entries, deleted: [] }, vectors }));
   }
 
-  /** @param {string | string[]} ids */
+  /** Deletes items. Unknown ids are ignored. @param {string | string[]} ids */
   async delete(ids) {
     const list = [ids].flat();
     list.forEach(checkId);
     await this.#locked(() => this.#delete(list));
   }
 
-  /** The nearest, best first. @param {ArrayLike<number>} vector @param {{ count?: number }} [options]
+  /** Returns the items with the greatest dot products, best first.
+   * @param {ArrayLike<number>} vector @param {QueryOptions} [options]
    * @returns {Hit[]} */
   query(vector, options = {}) {
     checkNames('option', options, ['count']);
@@ -109,7 +113,7 @@ export class SearchIndex {
     });
   }
 
-  /** What is kept for an id. @param {string} id */
+  /** Returns an item, or undefined. @param {string} id @returns {StoredItem | undefined} */
   get(id) {
     const row = this.#byId.get(id);
     if (row === undefined) return undefined;
@@ -117,12 +121,12 @@ export class SearchIndex {
     return { id, vector: this.#vector(row).slice(), data };
   }
 
-  /** What there is, without the vectors. @returns {Entry[]} */
+  /** Lists the items, without their vectors. @returns {Entry[]} */
   entries() {
     return this.#rows.flatMap((row) => (row ? [{ ...row }] : []));
   }
 
-  /** Everything goes, of the files too. */
+  /** Deletes all items. */
   async clear() {
     await this.#locked(async () => {
       await this.#delete([...this.#byId.keys()]);

@@ -131,6 +131,28 @@ TEST(state_goes_on_bit_for_bit) {
     }
 }
 
+/* The hash of whole states: it changes with every byte, and with the results of the engine. */
+TEST(state_layout_has_a_version) {
+    static const uint64_t known[] = { 0xe254e939236dcef1, 0x50923bf4573f997f, 0x49bae2db8f84fe24 };
+    CHECK_INT(GW_LAYOUT, 1); /* increase GW_LAYOUT, then adjust these lines */
+    for (int i = 0; i < 3; i++) {
+        rig r = rig_of(&base, 1, CONTEXT, kv_types[i + 1]);
+        eval(r.m, some_ids(), PROMPT, PROMPT + ANSWER);
+        CHECK_INT(gw_set_option(r.m, "top_k", 7), 0);
+        CHECK_INT(gw_set_option(r.m, "typical_p", 0.5), 0);
+        CHECK_INT(gw_set_option(r.m, "seed", 11), 0);
+        CHECK_INT(gw_set_bias(r.m, 3, -1.5f), 0);
+        for (int id = 0; id < 9; id++) gw_sampler_accept(gw_sampler_of(r.m), id);
+        bytes b = save(r.m, NULL, 0);
+        uint64_t hash;
+        memcpy(&hash, b.at + b.n - sizeof hash, sizeof hash);
+        if (hash != known[i]) printf("%s: 0x%016llx\n", kv_types[i + 1], (unsigned long long)hash);
+        CHECK(hash == known[i]);
+        free(b.at);
+        rig_free(&r);
+    }
+}
+
 TEST(state_fits_other_context_lengths) {
     static const uint32_t contexts[][2] = { { 60, 300 }, { 300, 60 }, { 96, 97 }, { 300, 400 }, { 90, 400 } };
     const int32_t *ids = some_ids();

@@ -159,6 +159,46 @@ test('the command line runs by its name', async () => {
   assert.match(npx('tokenize', copy, 'Hello'), /^\d+(,\d+)*\n$/);
 });
 
+/** Types of other specifications, and conditional types, whose members are patterns. */
+const UNDESCRIBED = ['StandardSchema', 'Validated', 'ValueOf', 'CODES'];
+
+/** Names of exports and of members without a description, at any depth. @param {string} name of a file in dist/ */
+function bare(name) {
+  const source = ts.createSourceFile(
+    name,
+    readFileSync(join(ROOT, 'dist', name), 'utf8'),
+    ts.ScriptTarget.Latest,
+    true,
+  );
+  /** @type {string[]} */
+  const found = [];
+  /** @param {ts.Node} node @param {string} within */
+  const visit = (node, within) => {
+    const { name: named } = /** @type {any} */ (node);
+    const isMember = ts.isTypeElement(node) || (ts.isClassElement(node) && !ts.isConstructorDeclaration(node));
+    const path = isMember ? `${within}.${named?.getText() ?? ''}` : within;
+    if (isMember && !ts.getJSDocCommentsAndTags(node).length) found.push(path);
+    ts.forEachChild(node, (child) => visit(child, path));
+  };
+  for (const statement of source.statements) {
+    if (!ts.canHaveModifiers(statement) || !ts.getModifiers(statement)?.length || ts.isModuleDeclaration(statement))
+      continue;
+    const [{ name: named }] = ts.isVariableStatement(statement)
+      ? statement.declarationList.declarations
+      : [/** @type {any} */ (statement)];
+    const text = named.getText();
+    if (!ts.getJSDocCommentsAndTags(statement).length) found.push(text);
+    if (!UNDESCRIBED.includes(text)) visit(statement, text);
+  }
+  return found;
+}
+
+test('every export and every member has a description, which editors show', () => {
+  const entries = readdirSync(join(ROOT, 'dist')).filter((name) => name.endsWith('.d.ts'));
+  assert.deepEqual(entries, ['index.d.ts', 'isolate.d.ts', 'search.d.ts', 'shared.d.ts']);
+  assert.deepEqual(entries.flatMap(bare), []);
+});
+
 test('TypeScript finds its types', () => {
   write(
     'use.ts',
