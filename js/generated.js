@@ -2,7 +2,7 @@
  * js/options.js. Edit those. */
 
 /**
- * Sampling options of an answer.
+ * Sampling options of an answer. Defaults are those of Gemma; `model.info.defaults` has those of the model.
  * @typedef {object} SamplingOptions
  * @property {number} [temperature] Divides the logits before a token is drawn. Lower is more predictable; 0 takes the
  *   most likely token. Range: 0 to 100. Default: 1.

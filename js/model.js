@@ -154,7 +154,7 @@ export class HeaderModel {
   /** @internal @param {ModelConnection} connection @param {ModelInfo} info */
   constructor(connection, info) {
     this.connection = connection;
-    /** Properties of the model. @readonly */
+    /** Properties of the model. @readonly @type {Readonly<ModelInfo>} */
     this.info = Object.freeze({ ...info, defaults: Object.freeze(defaultsOf(info.defaults)) });
   }
 

@@ -103,7 +103,7 @@ export function generated() {
     ' * js/options.js. Edit those. */',
     '',
     '/**',
-    ' * Sampling options of an answer.',
+    ' * Sampling options of an answer. Defaults are those of Gemma; `model.info.defaults` has those of the model.',
     ' * @typedef {object} SamplingOptions',
     ...comment,
     ' */',
