@@ -1,4 +1,4 @@
-/* The examples of the guides run as they stand there, with the model that comes along; the site of the documents. */
+/* Runs the examples of the guides as written, with the storyteller, and builds the site of the documents. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
+import { transform } from 'esbuild';
 import { loadModel } from '../../js/index.node.js';
 import { buildDocs } from '../../tools/build/docs.js';
 
@@ -18,7 +19,7 @@ function blocks(page) {
   return [...text.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
 }
 
-/** What each example shows, and what it ends with. @param {any} t @param {string[]} examples @param {string[]} results */
+/** Runs examples. Returns what each shows and ends with. @param {any} t @param {string[]} examples @param {string[]} results */
 async function run(t, examples, results) {
   const model = await loadModel(STORYTELLER, { threads: 1 });
   t.after(() => model.dispose());
@@ -80,6 +81,25 @@ test('chat.md: its blocks, one after the other, are one program', async (t) => {
   assert.ok(used > 0 && used < room);
   assert.ok(kept > 0, why);
   assert.equal(restored, 7);
+});
+
+test('every block of JavaScript is valid', async () => {
+  for (const file of readdirSync(new URL('../../docs', import.meta.url)).filter((name) => name.endsWith('.md')))
+    for (const code of blocks(file.replace('.md', ''))) await assert.doesNotReject(transform(code), `${file}: ${code}`);
+});
+
+test('schemas.md and inside.md', async (t) => {
+  const [judged] = await run(t, blocks('schemas'), ['{ compiled, accepted, refusedAt, masks }']);
+  const { compiled, accepted, refusedAt, masks } = judged.end;
+  assert.deepEqual([compiled, accepted], [true, false]);
+  assert.ok(refusedAt > 0 && masks.count > 0);
+  const [{ end }] = await run(t, blocks('inside'), ['{ seen, first }']);
+  const { seen, first } = end;
+  const tokens = seen.tokens.length;
+  assert.ok(['local', 'global'].includes(first.kind));
+  assert.equal(first.attention[1].length, tokens * tokens);
+  assert.equal(first.lens.at(-1).length, 3);
+  assert.equal(first.norms.length, tokens * 3);
 });
 
 /** Runs a program and returns the lines that it prints. The package's own name leads to dist/, which this stage does not
