@@ -12,8 +12,9 @@
  * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
  * slow minute of the machine is shared by all. Every visit has a browser or a process of its own, and
  * times the same: load from a local server until ready, prefill (until the first token), decode
- * (greedy, end tokens ignored), peak memory of the process that holds the model. Printed are medians,
- * and how many times better gemma-wasm in Chromium is than each other side at as many threads.
+ * (greedy, end tokens ignored; gemma-wasm with its default sampling, too), peak memory of the process that
+ * holds the model. Printed are medians, and how many times better gemma-wasm in Chromium is than each other side at
+ * as many threads.
  * Long contexts have visits of their own, with most threads only, which time decode at 0 too: load and memory are
  * compared with one context length on all sides, and a share of the speed at 0 is of the same minutes.
  * A visit that took longer than --slow seconds is not repeated in later rounds, nor is a prompt timed that would.
