@@ -1,15 +1,16 @@
 /* calls: what was called is done, and its results are messages. Loaded when a model calls something. */
 /** @import { GenerateResult } from './protocol.js' */
-/** @import { ChatMessage, Tool } from './options.js' */
-import { jsonOf } from './options.js';
+/** @import { ChatMessage, GenerateOptions } from './options.js' */
+import { jsonOf, toolOf } from './options.js';
 import { deferred, onAbort } from './rpc/signals.js';
 import { validated } from './schemas.js';
 
 /** null where somebody else must do one of them. What fails is told to the model, and stands in the call.
- * @param {GenerateResult} answer @param {readonly Tool[]} tools @param {AbortSignal} signal
+ * @param {GenerateResult} answer @param {NonNullable<GenerateOptions['tools']>} tools @param {AbortSignal} signal
  * @returns {Promise<ChatMessage[] | null>} */
 export async function resultsOf({ toolCalls = [] }, tools, signal) {
-  const found = toolCalls.map((call) => ({ call, tool: tools.find(({ name }) => name === call.name) }));
+  const known = tools.map(toolOf);
+  const found = toolCalls.map((call) => ({ call, tool: known.find(({ name }) => name === call.name) }));
   if (!found.every(({ tool }) => tool?.execute)) return null;
   const results = found.map(async ({ call, tool }) => {
     const { id, name, arguments: args } = call;

@@ -13,6 +13,7 @@ import {
   given,
   object,
   jsonOption,
+  nextChoice,
   rule,
   signal,
   string,
@@ -22,6 +23,16 @@ import { packSaid, unpackSaid } from './saved.js';
 /** Answers that only call, before one must be the last. */
 const MAX_ROUNDS = 8;
 
+/** The result of a call.
+ * @typedef {object} ToolResult
+ * @property {any} content Any JSON.
+ * @property {string} [id] Id of the call. Either this or `name` is needed.
+ * @property {string} [name] Name of the tool.
+ */
+
+const isResults = rule('a non-empty array of { id, content } or { name, content }', (value) => {
+  return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'object' && one);
+});
 const isMessages = rule('an array of { role, content }', Array.isArray);
 const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
 
@@ -81,15 +92,31 @@ export class Chat {
     return this.#messages.map((message) => ({ ...message }));
   }
 
-  /** The turn is added to `messages` when the answer is finished, as far as it came; not if it
-   * failed or was aborted before its first character. In place of a text: results of calls, as messages.
+  /** Answers a message of the user. The turn is added to `messages` when the answer ends, as far as it came; not if it
+   * failed or was aborted before its first character.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
-   * @param {string | readonly ChatMessage[]} text @param {AnswerOptions<F, P>} [options]
+   * @param {string} text @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
   send(text, options = {}) {
-    const results = Array.isArray(text) && text.length > 0 && text.every((message) => message?.role === 'tool');
-    if (!results) checkValue('text', text, string);
-    const said = results ? text : [{ role: 'user', content: text }];
+    checkValue('text', text, string);
+    return this.#answerTo([{ role: 'user', content: text }], options);
+  }
+
+  /** Answers the results of the tools that the last answer called. A `toolChoice` of the chat that demands calls does not
+   * hold for it, unless it has `everyRound`.
+   * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
+   * @param {readonly ToolResult[]} results @param {AnswerOptions<F, P>} [options]
+   * @returns {Generation<ValueOf<F>>} */
+  sendToolResults(results, options = {}) {
+    checkValue('results', results, isResults);
+    checkOptions(options, GENERATE_OPTIONS);
+    const { toolChoice = nextChoice(this.#defaults.toolChoice) } = given(options);
+    const said = results.map((result) => ({ ...result, role: /** @type {const} */ ('tool') }));
+    return this.#answerTo(said, { ...options, toolChoice });
+  }
+
+  /** @param {readonly ChatMessage[]} said @param {GenerateOptions} options */
+  #answerTo(said, options) {
     const past = () => ({ messages: checkMessages([...this.#messages, ...said]), prefix: this.#prefixes.next });
     return this.#answer(past, options);
   }
@@ -106,22 +133,22 @@ export class Chat {
     return this.#answer(past, options);
   }
 
-  /** Goes on with the last answer; with a text, with an answer to the last question that begins so. Only what is new
-   * comes; in `messages` it becomes one answer. @param {string} [text] @param {GenerateOptions} [options] */
-  continue(text, options = {}) {
-    if (text !== undefined) checkValue('text', text, string);
-    const { format, tools = [], toolChoice } = this.#all(options);
-    const none = 'none for an answer that has begun';
-    checkValue(
-      'format',
-      format,
-      rule(none, (value) => value === undefined),
-    );
-    checkValue(
-      'tools',
-      tools,
-      rule(`${none}, or toolChoice 'none'`, () => !tools.length || toolChoice === 'none'),
-    );
+  /** Continues the last answer; with a `prefix`, gives another answer to the last question that begins with it. Only the new
+   * text is given; in `messages` it is one answer.
+   * @param {GenerateOptions & { prefix?: string }} [options] */
+  continue(options = {}) {
+    checkOptions(options, { prefix: string, ...GENERATE_OPTIONS });
+    const { prefix: text, ...others } = options;
+    const { format, tools = [], toolChoice } = this.#all(others);
+    if (format !== undefined) {
+      throw new ModelError('bad-option', 'continue() cannot constrain an answer that has begun. Leave out `format`.');
+    }
+    if (tools.length && toolChoice !== 'none') {
+      throw new ModelError(
+        'bad-option',
+        "continue() cannot call tools in an answer that has begun. Set toolChoice to 'none'.",
+      );
+    }
     const past = () => {
       if (!this.#messages.length) throw silence();
       const last = this.#messages[this.#messages.length - 1];
@@ -132,7 +159,7 @@ export class Chat {
       const begin = text ?? (ours ? last.content : '');
       return { messages: this.#messages.slice(0, ours ? -1 : undefined), begin, prefix: this.#prefixes.next };
     };
-    return this.#answer(past, options);
+    return this.#answer(past, others);
   }
 
   /** Returns an independent copy of the chat. */

@@ -170,6 +170,7 @@ export class Generation {
       let reply = await this.#ask(args);
       for (let prompt; (prompt = await onAnswer?.(reply, aborted)); ) {
         this.#earlier.push(...(reply.toolCalls ?? []));
+        if (tools) tools.choice = tools.next;
         this.#calls = [];
         this.#unacked = 0;
         reply = await this.#ask({ ...args, prompt });

@@ -38,9 +38,25 @@ import { MAX_THREADS } from './protocol.js';
  * @property {string} id Id of the call.
  * @property {AbortSignal} signal Aborted when the answer is.
  */
-/** A tool by its name.
- * @typedef {object} NamedTool
- * @property {string} name Name of the tool.
+/** A demand to call a tool.
+ * @typedef {object} ToolDemand
+ * @property {string} [name] Name of the tool. Default: any.
+ * @property {boolean} [everyRound] Whether the demand also holds for answers to the results of tools. Default: false.
+ */
+/** A tool in OpenAI's form.
+ * @template {object} [P=object]
+ * @typedef {object} FunctionTool
+ * @property {'function'} type Kind of the tool.
+ * @property {ToolFunction<P>} function What the model sees of the tool.
+ * @property {Tool<P>['execute']} [execute] As in `Tool`.
+ */
+/** What the model sees of a tool in OpenAI's form.
+ * @template {object} [P=object]
+ * @typedef {object} ToolFunction
+ * @property {string} name As in `Tool`.
+ * @property {string} [description] As in `Tool`.
+ * @property {P} [parameters] As in `Tool`.
+ * @property {boolean | null} [strict] Ignored: arguments always follow the schema.
  */
 /** JSON that follows a schema.
  * @template [V=any]
@@ -75,7 +91,7 @@ import { MAX_THREADS } from './protocol.js';
  * @template {Format} F @template {readonly object[]} P
  * @typedef {object} TypedOptions
  * @property {F} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be compiled.
- * @property {{ readonly [K in keyof P]: Tool<P[K]> }} [tools] Tools that the model may call. The prompt must be messages.
+ * @property {{ readonly [K in keyof P]: Tool<P[K]> | FunctionTool<P[K]> }} [tools] Tools that the model may call. The prompt must be messages.
  */
 /** `GenerateOptions` with the types of `value` and of the tools' arguments. F: the format; P: the parameters of each
  * tool.
@@ -97,9 +113,10 @@ import { MAX_THREADS } from './protocol.js';
  *   compiled.
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
  *   each of them. Default: true.
- * @property {readonly Tool[]} [tools] Tools that the model may call. The prompt must be messages.
- * @property {'auto' | 'none' | 'required' | NamedTool} [toolChoice] `auto` lets the model answer or call, `required` demands
- *   calls, `{ name }` one call of that tool, and `none` ignores the tools. Default: auto.
+ * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
+ * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required` demands calls, `{ name }` one call of
+ *   that tool, and `none` ignores the tools. Demands hold for the first answer; after the results of tools the model may
+ *   answer. `{ everyRound: true }`, with or without a `name`, demands calls after results too. Default: auto.
  * @property {number} [maxRounds] In a chat, maximum number of answers in a row whose calls `execute` answers. Default: 8.
  * @property {AbortSignal} [signal] Ends the answer. The result has `finishReason: 'aborted'` and the text so far.
  * @property {(progress: PrefillProgress) => void} [onPrefillProgress] Called as the prompt is evaluated.
@@ -276,12 +293,19 @@ const TOOL = {
   description: (value) => ['string', 'undefined'].includes(typeof value),
   parameters: (value) => value === undefined || (typeof value !== 'boolean' && SHAPES.schema(value)),
   execute: (value) => ['function', 'undefined'].includes(typeof value),
+  strict: (value) => value === null || ['boolean', 'undefined'].includes(typeof value),
 };
 
-/** What is wrong with a tool; nothing, if it is one. @param {any} tool */
-function toolFault(tool) {
-  if (!object.fits(tool) || tool === null) return show(tool);
-  if (object.fits(tool.function)) return `${show(tool)}: give what \`function\` has`;
+/** Returns a tool in the package's form. @param {any} tool @returns {Tool} */
+export function toolOf(tool) {
+  const { type, function: described, ...rest } = tool ?? {};
+  return type === 'function' && object.fits(described) ? { ...described, ...rest } : tool;
+}
+
+/** Returns what is wrong with a tool, '' if nothing is. @param {any} given */
+function toolFault(given) {
+  if (!object.fits(given) || given === null) return show(given);
+  const tool = /** @type {any} */ (toolOf(given));
   const unknown = Object.keys(tool).find((key) => !Object.hasOwn(TOOL, key));
   if (unknown !== undefined) return `the key ${show(unknown)}`;
   const wrong = Object.keys(TOOL).find((key) => !TOOL[key](tool[key]));
@@ -294,7 +318,7 @@ function toolsFault(tools) {
   const faults = Array.from(tools, toolFault);
   const i = faults.findIndex(Boolean);
   if (i >= 0) return `in tool ${i} ${faults[i]}`;
-  const names = tools.map(({ name }) => name);
+  const names = tools.map((tool) => toolOf(tool).name);
   const twice = names.find((name, n) => names.indexOf(name) < n);
   return twice === undefined ? '' : `two of the name ${show(twice)}`;
 }
@@ -360,8 +384,10 @@ export const GENERATE_OPTIONS = {
     fault: toolsFault,
   },
   toolChoice: rule(
-    "'auto', 'none', 'required' or { name }",
-    (value) => ['auto', 'none', 'required'].includes(value) || typeof value.name === 'string',
+    "'auto', 'none', 'required', { name } or { name, everyRound }",
+    (value) =>
+      ['auto', 'none', 'required'].includes(value) ||
+      (value.name === undefined ? value.everyRound === true : typeof value.name === 'string'),
   ),
   maxRounds: integer(0, 1000),
   signal,
@@ -465,9 +491,16 @@ export function postable(options) {
   };
 }
 
+/** Returns the choice for an answer to the results of tools. @param {GenerateOptions['toolChoice']} choice */
+export const nextChoice = (choice) =>
+  choice === 'none' || (typeof choice === 'object' && choice.everyRound) ? choice : 'auto';
+
 /** @param {GenerateOptions} options */
-function postableTools({ tools = [], toolChoice: choice = 'auto', format }) {
-  const list = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
+function postableTools({ tools = [], toolChoice = 'auto', format }) {
+  const list = tools.map(toolOf).map(({ name, description, parameters }) => ({ name, description, parameters }));
+  const { name } = /** @type {ToolDemand} */ (toolChoice);
+  const demanded = name === undefined ? /** @type {const} */ ('required') : { name };
+  const choice = typeof toolChoice === 'string' ? toolChoice : demanded;
   const names = list.map(({ name }) => name);
   if (typeof choice === 'object' && !names.includes(choice.name)) {
     const expected = list.length ? `one of the tools: ${names.join(', ')}` : 'a tool of that name among `tools`';
@@ -475,7 +508,7 @@ function postableTools({ tools = [], toolChoice: choice = 'auto', format }) {
   }
   if (!list.length || choice === 'none') return null;
   if (format) throw new ModelError('bad-option', 'format', { expected: 'none beside tools', got: show(format) });
-  return { list, choice };
+  return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }
 
 /** @param {Format} format @returns {Format} */

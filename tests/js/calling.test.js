@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
+import { postable } from '../../js/options.js';
 import { open, refuses } from './helpers.js';
 
 const ADD = {
@@ -62,8 +63,8 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       assert.deepEqual(out.calls(), [{ name: toolCalls[0].name, arguments: toolCalls[0].arguments, done: true }]);
       assert.deepEqual(chat.messages.at(-1), { role: 'assistant', content: '', toolCalls });
       const result = { role: /** @type {const} */ ('tool'), id: toolCalls[0].id, content: { sum: 5 } };
-      await refuses(chat.continue(undefined, { toolChoice: 'none' }).result(), 'bad-state');
-      const said = await chat.send([result], { toolChoice: 'none', seed, maxTokens: 5 }).result();
+      await refuses(chat.continue({ toolChoice: 'none' }).result(), 'bad-state');
+      const said = await chat.sendToolResults([result], { toolChoice: 'none', seed, maxTokens: 5 }).result();
       assert.deepEqual(chat.messages.slice(-2), [
         { ...result, name: toolChoice.name },
         { role: 'assistant', content: said.text },
@@ -72,8 +73,8 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     assert.equal(new Set(chat.messages.flatMap((m) => m.toolCalls ?? []).map(({ id }) => id)).size, 3);
     const [{ content }] = chat.messages.slice(-1);
     const options = { toolChoice: /** @type {const} */ ('none'), seed: 1, maxTokens: 5 };
-    await refuses(() => chat.continue(undefined, { seed: 1 }), 'bad-option');
-    const { text, usage } = await chat.continue(undefined, options).result();
+    await refuses(() => chat.continue({ seed: 1 }), 'bad-option');
+    const { text, usage } = await chat.continue(options).result();
     assert.equal(chat.messages.at(-1)?.content, content + text);
     assert.ok(usage.reusedTokens > 0);
   });
@@ -94,7 +95,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       ...WILD,
       seed: 4,
     });
-    const out = chat.send('Add', { toolChoice: { name: 'add' }, maxRounds: 2 });
+    const out = chat.send('Add', { toolChoice: { name: 'add', everyRound: true }, maxRounds: 2 });
     const { toolCalls = [], finishReason } = await out.result();
     // It must call each time, so the third answer's call is not done any more.
     assert.deepEqual([finishReason, toolCalls.length, done.length], ['tool-calls', 3, 2]);
@@ -192,8 +193,8 @@ test('tools that cannot be are refused by place; a format beside them, and a pro
     /a tool of that name/,
   );
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');
-  await refuses(() => chat.send([]), 'bad-option');
-  await refuses(chat.send([{ role: 'tool', id: 'call_7', content: 1 }]).result(), 'bad-option');
+  await refuses(() => chat.sendToolResults([]), 'bad-option');
+  await refuses(chat.sendToolResults([{ id: 'call_7', content: 1 }]).result(), 'bad-option');
   assert.deepEqual(chat.messages, []);
   assert.ok((await chat.send('x', { maxTokens: 2 }).result()).tokens.length);
 });
@@ -306,10 +307,39 @@ test('results and arguments in messages that JSON cannot hold are refused, not s
       return true;
     };
     const chat = model.chat({ messages: [{ role: 'user', content: 'x' }] });
-    await assert.rejects(chat.send([{ role: 'tool', name: 'odd', content: value }]).result(), isRefused);
+    await assert.rejects(chat.sendToolResults([{ name: 'odd', content: value }]).result(), isRefused);
     const toolCalls = [{ id: 'a', name: 'odd', arguments: value }];
     assert.throws(() => model.chat({ messages: [{ role: 'assistant', content: '', toolCalls }] }), isRefused);
   }
   const { messages } = model.chat({ messages: [{ role: 'tool', name: 'odd', content: { a: undefined, b: [null] } }] });
   assert.deepEqual(messages[0].content, { b: [null] });
+});
+
+test('tools in the form of OpenAI; what is required holds for the first answer, or for every one', async (t) => {
+  const model = await open(t, 'generic-tools');
+  const { name, ...rest } = ADD;
+  const tool = { type: 'function', function: { name, ...rest, strict: true }, execute: () => 1 };
+  for (const [toolChoice, choice, next] of [
+    ['auto', 'auto', 'auto'],
+    ['required', 'required', 'auto'],
+    [{ everyRound: true }, 'required', 'required'],
+    [{ name }, { name }, 'auto'],
+    [{ name, everyRound: true }, { name }, { name }],
+  ]) {
+    const posted = /** @type {any} */ (postable(/** @type {any} */ ({ tools: [tool], toolChoice }))).tools;
+    assert.deepEqual([posted.list[0].name, posted.choice, posted.next], [name, choice, next]);
+  }
+  const ends = new Set();
+  for (let seed = 1; seed <= 6; seed++) {
+    const chat = model.chat({ tools: [tool], ...WILD, seed, maxTokens: 200, maxRounds: 2 });
+    const { toolCalls = [], finishReason } = await chat.send('Add', { toolChoice: { name } }).result();
+    assert.ok(toolCalls.length >= 1 && toolCalls[0].result === 1);
+    ends.add(finishReason);
+  }
+  assert.ok(ends.has('stop') || ends.has('length'), `no answer in words: ${[...ends]}`);
+  const chat = model.chat({ tools: [{ ...tool, execute: undefined }], toolChoice: 'required', ...WILD, maxTokens: 60 });
+  const { toolCalls: [call] = [] } = await chat.send('Add', { seed: 3 }).result();
+  const after = await chat.sendToolResults([{ id: call.id, content: 5 }], { seed: 3, toolChoice: 'none' }).result();
+  assert.notEqual(after.finishReason, 'tool-calls');
+  assert.deepEqual(chat.messages[2], { role: 'tool', id: call.id, name, content: 5 });
 });

@@ -206,7 +206,7 @@ test('an answer that was cut goes on as if it had not been, and evaluates nothin
   const { text, tokens } = await whole.send('Hello').result();
   const cut = model.chat({ system: 'Be brief.', ...options });
   const first = await cut.send('Hello', { maxTokens: 5 }).result();
-  const rest = await cut.continue(undefined, { maxTokens: 7 }).result();
+  const rest = await cut.continue({ maxTokens: 7 }).result();
   assert.equal(first.text + rest.text, text);
   assert.deepEqual([...first.tokens, ...rest.tokens], tokens);
   assert.ok(rest.usage.promptTokens - rest.usage.reusedTokens <= 1);
@@ -220,15 +220,15 @@ test('an answer begins with a given text, in place of the old one or where there
   const model = await open(t);
   const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
-  await refuses(model.chat(options).continue('x').result(), 'bad-state');
-  assert.equal((await refuses(() => chat.continue('x', { format: 'json' }), 'bad-option')).got, '"json"');
-  await refuses(() => chat.continue('x', { tools: [{ name: 'a' }] }), 'bad-option');
-  assert.ok(await chat.clone().continue('x', { format: undefined, tools: [], maxTokens: 2 }).text());
-  const { text } = await chat.continue('Once <end_of_turn> upon').result();
+  await refuses(model.chat(options).continue({ prefix: 'x' }).result(), 'bad-state');
+  assert.match((await refuses(() => chat.continue({ format: 'json' }), 'bad-option')).message, /Leave out `format`/);
+  await refuses(() => chat.continue({ prefix: 'x', tools: [{ name: 'a' }] }), 'bad-option');
+  assert.ok(await chat.clone().continue({ prefix: 'x', format: undefined, tools: [], maxTokens: 2 }).text());
+  const { text } = await chat.continue({ prefix: 'Once <end_of_turn> upon' }).result();
   const [question, answer] = chat.messages;
   assert.equal(question.content, 'Hello');
   assert.equal(answer.content, `Once <end_of_turn> upon${text}`);
-  const again = await chat.continue('Once <end_of_turn> upon').result();
+  const again = await chat.continue({ prefix: 'Once <end_of_turn> upon' }).result();
   assert.equal(again.text, text);
   assert.equal(chat.messages.length, 2);
   // As the rendered words say: the template's, and the beginning as a text of users.

@@ -56,7 +56,7 @@ const bad = {
     [{ name: 'a', parametres: {} }],
     [, { name: 'a' }],
   ],
-  toolChoice: ['any', {}, { name: 1 }],
+  toolChoice: ['any', {}, { name: 1 }, { everyRound: false }],
   maxRounds: [-1, 0.5],
 };
 const good = {
@@ -79,7 +79,7 @@ const good = {
     { choices: ['a', ''] },
   ],
   maxRounds: [0, 3],
-  toolChoice: ['auto', 'none', 'required', { name: 'a' }],
+  toolChoice: ['auto', 'none', 'required', { name: 'a' }, { name: 'a', everyRound: true }, { everyRound: true }],
   tools: [
     [],
     [{ name: 'get_time' }, { name: 'a-b.c', description: 'x', parameters: { type: 'object' }, execute: () => 1 }],
@@ -132,9 +132,9 @@ test('each option of loadModel: its range is checked', async () => {
 });
 
 test('what is wrong with a tool or a format is said by its name', async () => {
-  const tool = { type: 'function', function: { name: 'a' } };
+  const tool = { type: 'function', function: { name: 'b', more: 1 } };
   for (const [options, words] of [
-    [{ tools: [{ name: 'a' }, tool] }, 'in tool 1 { type, function }: give what `function` has'],
+    [{ tools: [{ name: 'a' }, tool] }, 'in tool 1 the key "more"'],
     [{ tools: [{ name: 'a', parametres: {} }] }, 'in tool 0 the key "parametres"'],
     [{ tools: [{ name: 'a b' }] }, 'in tool 0 the name "a b"'],
     [{ tools: [{}] }, 'in tool 0 the name undefined'],

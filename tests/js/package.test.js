@@ -268,7 +268,7 @@ test('TypeScript finds its types', () => {
     calling.send('a', { tools, toolChoice: 'none', format: { schema: person } });
     const list: readonly Tool[] = tools, given: GenerateOptions = { tools: list, format: { choices: options } };
     calling.send('a', given), model.generate('a', { ...given, seed: null }), model.chat({ ...given, messages: [] as const });
-    calling.send([{ role: 'tool', name: 'x', content: 1 }] as const);
+    calling.sendToolResults([{ name: 'x', content: 1 }] as const);
     await model.embed(['a', 'b'] as const), await loadModel(['a', 'b'] as const, { sha256: ['c'] as const, headers: [['a', 'b']] as const });
     await model.inside('a', { layers: [1] as const });
     // @ts-expect-error: a number it is

@@ -310,7 +310,7 @@ test('a chat that ends inside a character goes on with it, also from a saved cop
     const { content } = chat.messages[1];
     const before = (await model.countTokens(chat.messages.slice(0, 1))) + 2;
     for (const i of bytes.keys()) {
-      const { text, usage } = await chat.continue(undefined, more(i)).result();
+      const { text, usage } = await chat.continue(more(i)).result();
       assert.equal(text, i === 3 ? '\u{10ffff}' : '');
       assert.equal(usage.promptTokens, before + i);
       if (i + 1 !== until) continue;

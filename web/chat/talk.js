@@ -104,13 +104,13 @@ export class Talk {
     if (!this.#chat) await this.#restore(asked);
     if (this.#chat && this.#held.question === question.id) {
       const chat = this.#chat;
-      return { out: begin === undefined ? chat.retry(options) : chat.continue(begin, options) };
+      return { out: begin === undefined ? chat.retry(options) : chat.continue({ prefix: begin, ...options }) };
     }
     const answer = answeredBefore(tree, question);
     if (begin !== undefined) {
       this.#chat = model.chat({ messages: [...said, user] });
       this.#held = { answer: '', question: null };
-      return { out: this.#chat.continue(begin, options) };
+      return { out: this.#chat.continue({ prefix: begin, ...options }) };
     }
     if (!this.#chat || this.#held.answer !== answer) this.#chat = model.chat({ messages: said });
     this.#held = { answer, question: null };
