@@ -129,7 +129,7 @@ async function opened(browser, url, { use }, expected) {
     const isolated = await page.evaluate(() => crossOriginIsolated);
     return JSON.stringify({ text: expected, threads: isolated ? probe().threads : 1 });
   } catch (cause) {
-    throw new Error(`${cause.message}; ${troubles.join('; ')}`, { cause });
+    throw new Error(`${Object(cause).message}; ${troubles.join('; ')}`, { cause });
   } finally {
     await (url.startsWith('http') ? context : page).close();
   }

@@ -377,7 +377,7 @@ for (const name of BROWSERS) {
     });
 
     test('another host that redirects to a third, as Hugging Face does: ranges, the cache, and where a token goes', async () => {
-      /** @type {import('node:http').IncomingHttpHeaders[]} */
+      /** @type {import('node:http').IncomingHttpHeaders[][]} */
       const [hubSaw, filesSaw] = [[], []];
       for (const exposed of [true, false]) {
         const files = await foreign(({ method, headers }, response) => {

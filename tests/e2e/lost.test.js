@@ -23,7 +23,7 @@ for (const name of BROWSERS) {
       place = await openPlace(name, doomed.lab, { shared: await sharedBrowser(name) });
     });
     after(() => place.close());
-    const page = (/** @type {object} */ options) => openModel(place, options);
+    const page = (/** @type {object | undefined} */ options = undefined) => openModel(place, options);
     const dies = (
       /** @type {import('../lab/place.js').Member['run']} */ run,
       /** @type {string} */ how,

@@ -50,7 +50,7 @@ const intercept = async (request, response) => {
       return false;
     };
     response.end = () => {
-      void sent.then(() => end.call(response));
+      void sent.then(() => Reflect.apply(end, response, []));
       return response;
     };
   }
@@ -253,7 +253,9 @@ for (const name of BROWSERS) {
         before: () => {
           const sent = /** @type {string[]} */ ([]);
           Object.assign(window, { sent });
-          Worker.prototype.postMessage = function ({ id, kind, source }) {
+          Worker.prototype.postMessage = function (
+            /** @type {{ id: number, kind: string, source: unknown }} */ { id, kind, source },
+          ) {
             if (kind !== 'open') return;
             sent.push(JSON.stringify(source));
             const got = `status ${sent.length === 1 ? 401 : 403}`;
@@ -265,7 +267,7 @@ for (const name of BROWSERS) {
       await until(tab.page, PICKING);
       await tab.page.evaluate(() => {
         const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
-        /** @type {any} */ for (const [id, value] of Object.entries(fields)) document.getElementById(id).value = value;
+        for (const [id, value] of Object.entries(fields)) Object(document.getElementById(id)).value = value;
         /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
       });
       await until(tab.page, '#token-form:not([hidden])');

@@ -475,7 +475,7 @@ for (const name of BROWSERS) {
       const failures = () => page.$$eval('#failures .notice span', (all) => all.map((one) => one.textContent));
       await page.evaluate(() => {
         const { put } = IDBObjectStore.prototype;
-        IDBObjectStore.prototype.put = function (...args) {
+        IDBObjectStore.prototype.put = function (/** @type {[value: any, key?: IDBValidKey]} */ ...args) {
           if (/** @type {any} */ (globalThis).hasRoom) return put.apply(this, args);
           throw new DOMException('no room', 'QuotaExceededError');
         };

@@ -210,7 +210,7 @@ for (const name of BROWSERS) {
       // The message to the worker is caught before it is sent: no network.
       const tab = await openTab(browser, server.url, {
         before: () => {
-          Worker.prototype.postMessage = function (message) {
+          Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
             /** @type {any} */ (window).sent ??= JSON.stringify(message);
           };
         },
@@ -250,7 +250,7 @@ for (const name of BROWSERS) {
     test('a preset shows its size and is checked against its hash', async () => {
       const tab = await openTab(browser, server.url, {
         before: () => {
-          Worker.prototype.postMessage = function (message) {
+          Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
             /** @type {any} */ (window).sent ??= JSON.stringify(message);
           };
         },

@@ -103,9 +103,10 @@ function counting() {
 /** What costs something while the page answers, besides the answer. @param {Page} page */
 const burden = (page) =>
   page.evaluate(() => {
-    const { listening, watching } = /** @type {any} */ (window).seen;
+    /** @type {{ listening: [WeakRef<any>, string][], watching: unknown }} */
+    const { listening, watching } = Object(window).seen;
     const heard = listening
-      .map(([one, type]) => [one.deref(), type])
+      .map(([one, type]) => /** @type {const} */ ([one.deref(), type]))
       .filter(([one]) => (one instanceof Node ? one.isConnected : one === window));
     return {
       watching,

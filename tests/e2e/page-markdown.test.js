@@ -200,7 +200,7 @@ for (const name of BROWSERS) {
               each(copy.innerHTML.replace(/\s+</g, '<'), (end += piece.length));
             }
           };
-          const found = [];
+          /** @type {string[]} */ const found = [];
           for (const text of all) {
             for (const pieces of [[...text], text.match(/\s*\S+|\s+$/g) ?? [], text.match(/[^]{1,3}/g) ?? []]) {
               show(pieces, (grown, end) =>

@@ -226,7 +226,7 @@ for (const name of BROWSERS) {
                 ])
               : new Response('no', { status: 404 });
           };
-          Worker.prototype.postMessage = function (message) {
+          Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
             /** @type {any} */ (window).sent ??= JSON.stringify(message);
           };
         },

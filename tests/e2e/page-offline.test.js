@@ -448,7 +448,7 @@ for (const name of BROWSERS) {
           const cache = await caches.open(name);
           for (const { url } of await cache.keys()) {
             const response = await cache.match(url);
-            const bytes = new Uint8Array((await response?.arrayBuffer()) ?? 0);
+            const bytes = new Uint8Array((await response?.arrayBuffer()) ?? []);
             bytes[bytes.length >> 1] ^= 1;
             await cache.put(url, new Response(bytes, { headers: response?.headers }));
           }

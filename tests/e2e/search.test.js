@@ -123,8 +123,11 @@ for (const name of BROWSERS) {
         ]);
         const c = await open();
         await c.delete('gone');
-        const opened = [];
-        const busy = async (index, id) => {
+        /** @type {string[]} */ const opened = [];
+        const busy = async (
+          /** @type {import('../../js/search.js').SearchIndex} */ index,
+          /** @type {string} */ id,
+        ) => {
           for (let i = 0; i < 40; i++) await index.add({ id, vector });
         };
         const look = async () => {
@@ -133,7 +136,7 @@ for (const name of BROWSERS) {
         await Promise.all([busy(a, 'a'), busy(b, 'also'), look()]);
         const ids = (await open())
           .entries()
-          .map(({ id }) => id)
+          .map((/** @type {{ id: string }} */ { id }) => id)
           .sort();
         for (const index of [a, b, c, await open()]) await index.clear();
         return { ids, opened, left: (await open()).size };

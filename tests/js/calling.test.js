@@ -318,7 +318,7 @@ test('results and arguments in messages that JSON cannot hold are refused, not s
 test('tools in the form of OpenAI; what is required holds for the first answer, or for every one', async (t) => {
   const model = await open(t, 'generic-tools');
   const { name, ...rest } = ADD;
-  const tool = { type: 'function', function: { name, ...rest, strict: true }, execute: () => 1 };
+  const tool = { type: /** @type {const} */ ('function'), function: { name, ...rest, strict: true }, execute: () => 1 };
   for (const [toolChoice, choice, next] of [
     ['auto', 'auto', 'auto'],
     ['required', 'required', 'auto'],

@@ -243,7 +243,7 @@ test('a bad argument throws at once; what depends on the conversation rejects, a
   const model = await open(t);
   const chat = model.chat(SHORT);
   assert.throws(() => chat.send('x', { toolChoice: { name: 'none' } }), { code: 'bad-option' });
-  assert.throws(() => model.generate('x', { format: { regex: 5 } }), { code: 'bad-option' });
+  assert.throws(() => model.generate('x', { format: { regex: wrong(5) } }), { code: 'bad-option' });
   await refuses(chat.retry().result(), 'bad-state');
   await refuses(model.tokenize(/** @type {any} */ (5)), 'bad-option');
 });

@@ -16,7 +16,7 @@ before(async () => {
   model = await testModel('tiny');
 });
 
-/** Run the command line; stdout and stderr are not terminals. */
+/** Run the command line; stdout and stderr are not terminals. @param {string[]} args */
 function run(args, input = '', program = CLI) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [program, ...args]);
@@ -32,12 +32,12 @@ function run(args, input = '', program = CLI) {
   });
 }
 
-/** A shell line; $0 is Node, $1 the command line, $2 a model. */
+/** A shell line; $0 is Node, $1 the command line, $2 a model. @param {string} line */
 function shell(line) {
   return promisify(execFile)('sh', ['-c', line, process.execPath, CLI, model], { timeout: 60_000 });
 }
 
-/** One JSON object on stdout, nothing on stderr, status 0. */
+/** One JSON object on stdout, nothing on stderr, status 0. @param {...string} args */
 async function json(...args) {
   const { status, stdout, stderr } = await run([...args, '--json']);
   assert.equal(status, 0, stderr);
@@ -63,7 +63,7 @@ test('inspect', async () => {
 
 test('--quantize-floats', async () => {
   const qat = await testModel('mqa-q4_0');
-  const weights = async (...flags) => (await json('inspect', qat, ...flags)).memory.weights;
+  const weights = async (/** @type {string[]} */ ...flags) => (await json('inspect', qat, ...flags)).memory.weights;
   assert.equal(await weights(), await weights('--quantize-floats', 'keep'));
   assert.equal(await weights(), await weights('--quantize-floats', 'auto'));
   assert.ok((await weights('--quantize-floats', 'q8_0')) < (await weights()));
@@ -110,14 +110,15 @@ test('generate: the package’s answer, as text and as JSON', async (t) => {
 
 test('generate in a shape: a schema, an expression, a grammar, choices', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
-  const file = (name) => join(directory, name);
+  const file = (/** @type {string} */ name) => join(directory, name);
   await writeFile(
     file('s.json'),
     '{"type":"object","properties":{"n":{"type":"integer","maximum":9,"minimum":0}},"required":["n"],' +
       '"additionalProperties":false}',
   );
   await writeFile(file('g.gbnf'), 'root ::= "<" [ab]+ ">"');
-  const ask = (...shape) => json('generate', model, '--prompt', 'x', '--seed', '3', '--max-tokens', '90', ...shape);
+  const ask = (/** @type {string[]} */ ...shape) =>
+    json('generate', model, '--prompt', 'x', '--seed', '3', '--max-tokens', '90', ...shape);
   const { value, text } = await ask('--schema', file('s.json'));
   assert.ok(Number.isInteger(value.n) && text === JSON.stringify(value));
   assert.match((await ask('--regex', '[0-9]{3}(a|b)')).value, /^[0-9]{3}[ab]$/);
@@ -213,7 +214,9 @@ test('a named pipe as the model: it may begin late, and an abort ends the proces
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-pipe-'));
   t.after(() => rm(folder, { recursive: true }));
   const pipe = join(folder, 'pipe');
-  const loads = (more) => `mkfifo '${pipe}' 2>/dev/null; "${process.execPath}" --input-type=module --eval "
+  const loads = (
+    /** @type {string} */ more,
+  ) => `mkfifo '${pipe}' 2>/dev/null; "${process.execPath}" --input-type=module --eval "
     import { loadModel } from '${new URL('../../js/index.node.js', import.meta.url)}';
     const options = { threads: 1, cache: false, signal: AbortSignal.timeout(${more ? 60_000 : 300}) };
     await loadModel('${pipe}', options).then((model) => { console.log('loaded'); return model.dispose(); },

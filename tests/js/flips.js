@@ -74,9 +74,7 @@ export function flipped(module, sites) {
 async function instantiate(module) {
   const memory = createMemory(false);
   const instance = await WebAssembly.instantiate(module, imports(memory));
-  const exports = /** @type {import('../../js/engine/engine.js').Exports} */ (
-    /** @type {unknown} */ (instance.exports)
-  );
+  const exports = /** @type {import('../../js/engine/heap.js').Exports} */ (/** @type {unknown} */ (instance.exports));
   exports.__wasm_call_ctors?.();
   return { exports, memory, module };
 }

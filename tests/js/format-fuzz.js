@@ -129,6 +129,7 @@ const WORDS = [
   '$id',
   '$anchor',
 ];
+/** @type {unknown[]} */
 const VALUES = [
   null,
   true,

@@ -201,7 +201,7 @@ function tried(engine, bytes) {
     matcher = new Grammar(engine, bytes).matcher();
     for (let i = 0; i < STEPS; i++) {
       const mask = matcher.mask();
-      const at = mask.findIndex((word) => word);
+      const at = mask.findIndex((word) => word !== 0);
       if (at < 0) break;
       matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
       matcher.forced();

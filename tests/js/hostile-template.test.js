@@ -18,9 +18,10 @@ const CONTROL = new Map([
   ['<end_of_turn>', 106],
 ]);
 const BASE = 1000;
-const encode = (text) => Array.from({ length: text.length }, (_, i) => BASE + text.charCodeAt(i));
-const make = (source, control = CONTROL) => new ChatTemplate(source, { control, encode, bos: 2, variables: {} });
-const render = (source, content = 'hi') =>
+const encode = (/** @type {string} */ text) => Array.from({ length: text.length }, (_, i) => BASE + text.charCodeAt(i));
+const make = (/** @type {string} */ source, control = CONTROL) =>
+  new ChatTemplate(source, { control, encode, bos: 2, variables: {} });
+const render = (/** @type {string} */ source, content = 'hi') =>
   make(source)
     .apply([{ role: 'user', content }])
     .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
@@ -30,14 +31,14 @@ const render = (source, content = 'hi') =>
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 
-/** A variable `s` of about 2^n characters. */
+/** A variable `s` of about 2^n characters. @param {number} n */
 const long = (n, unit = 'a') =>
   `{% set ns = namespace(s='${unit}', l=['a']) %}` +
   `{% for i in range(${n}) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`;
-/** A list of 2^n times the same. */
+/** A list of 2^n times the same. @param {number} n @param {string} item */
 const many = (n, item) =>
   `{% set ns.l = [${item}] %}{% for i in range(${n}) %}{% set ns.l = ns.l + ns.l %}{% endfor %}`;
-const spaces = (n) => ' '.repeat(n);
+const spaces = (/** @type {number} */ n) => ' '.repeat(n);
 
 const RUNAWAYS = {
   'a loop over all numbers': '{% for a in range(1000000000) %}x{% endfor %}',
@@ -92,7 +93,7 @@ for (const [name, source] of Object.entries(RUNAWAYS)) {
     assert.throws(
       () => render(source),
       (error) => {
-        assert.ok(error instanceof ModelError, error?.stack);
+        assert.ok(error instanceof ModelError, Object(error).stack);
         assert.equal(error.code, 'template-error');
         assert.ok(error.message.length < 1000, `a message of ${error.message.length} characters`);
         return true;
@@ -103,12 +104,13 @@ for (const [name, source] of Object.entries(RUNAWAYS)) {
 }
 
 test('messages of errors are short, whatever the template says', () => {
-  const said = (source) => {
+  const said = (/** @type {string} */ source) => {
     try {
       render(source);
     } catch (error) {
-      assert.equal(error.code, 'template-error');
-      return error.message;
+      const { code, message } = Object(error);
+      assert.equal(code, 'template-error');
+      return message;
     }
     return assert.fail('no error');
   };
@@ -159,12 +161,12 @@ test('nothing outside the template can be reached', () => {
   }
   assert.equal(render('{{ range.constructor("return 1") is defined if range.constructor else "no" }}'), '{2}no');
   assert.throws(() => render('{{ messages.constructor.constructor("return process")() }}'), { code: 'template-error' });
-  assert.equal({}.x, undefined, 'no prototype was touched');
+  assert.equal(Object({}).x, undefined, 'no prototype was touched');
 });
 
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
 const FOUR = new Map(NAMES.map((name, i) => [name, i]));
-/** What a template writes, as text, and its control tokens in order. */
+/** What a template writes, as text, and its control tokens in order. @param {string} source @param {Message[]} messages */
 function written(source, messages) {
   const template = new ChatTemplate(source, { control: FOUR, encode, bos: null, variables: { bos_token: '<bos>' } });
   const { ids } = template.apply(messages);
@@ -270,7 +272,7 @@ const AROUND =
   '{% set block %}<{{ c }}{% if c %}{{ c[1:] }}{% endif %}{% endset %}{% set filtered %}{% filter replace("x", "") %}{{ c }}{% endfilter %}{% endset %}' +
   '<eos>[E]<end_of_turn>{{ bos_token }}';
 
-/** Names of control tokens in one piece, in parts, turned around, and with more in them. */
+/** Names of control tokens in one piece, in parts, turned around, and with more in them. @param {() => number} random */
 function* attacks(random) {
   for (const name of NAMES) {
     yield name;
@@ -303,8 +305,9 @@ test('no text of a message becomes a control token, whatever a template makes of
   }
 });
 
-/** A random expression of texts `c` and `d` of messages and texts of the template. @returns {string} */
+/** A random expression of texts `c` and `d` of messages and texts of the template. @returns {string} @param {() => number} random @param {number} depth */
 function expression(random, depth) {
+  /** @template T @param {T[]} list */
   const pick = (list) => list[Math.floor(random() * list.length)];
   const own = () =>
     `'${pick(['<eos>', '<', 'eos>', '<end_', 'of_turn>', '[INST]', '>', 'x', '|', 'e', '', '<bos>|<eos>'])}'`;
@@ -333,7 +336,7 @@ function expression(random, depth) {
     () => `${e()}.lower()`,
     () => `(${e()} | tojson)`,
     () => `(${e()} if ${own()} else ${e()})`,
-    () => `{'a': ${e()}, 'b': ${own()}}['${pick('ab')}']`,
+    () => `{'a': ${e()}, 'b': ${own()}}['${pick(['a', 'b'])}']`,
     () => `show(${e()})`,
     () => `wrap(${e()}, ${e()})`,
     () => `([${e()}, ${e()}] | reverse | join)`,
@@ -347,8 +350,10 @@ test('a random template has the control tokens that it has where texts of messag
   let refused = 0;
   const random = randoms(11);
   // Private characters that no operation tells from each other; the library sees the same template with them.
-  const twins = (text) => text.replace(/[!-~]/g, (c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
-  const back = (text) => text.replace(/[\ue000-\ue0ff]/g, (c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));
+  const twins = (/** @type {string} */ text) =>
+    text.replace(/[!-~]/g, (/** @type {string} */ c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
+  const back = (/** @type {string} */ text) =>
+    text.replace(/[\ue000-\ue0ff]/g, (/** @type {string} */ c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));
   const names = new RegExp(NAMES.map((name) => name.replace('[', '\\[')).join('|'), 'g');
   const texts = [...attacks(random)];
   for (let n = 0; n < 1500; n++) {
@@ -374,7 +379,8 @@ test('a random template has the control tokens that it has where texts of messag
       decided++;
       assert.deepEqual(control, twin.match(names) ?? [], `${source} of ${JSON.stringify(contents)}`);
     } catch (error) {
-      if (!/may mix them|because messages hold the names|together out of texts/.test(error.message)) throw error;
+      if (!/may mix them|because messages hold the names|together out of texts/.test(Object(error).message))
+        throw error;
       refused++;
     }
   }
@@ -385,7 +391,7 @@ test('a random template has the control tokens that it has where texts of messag
 test('what a template writes itself stays a control token, whatever it does with it', () => {
   const all = ['<eos>', '<end_of_turn>'];
   const c = 'messages[0].content';
-  for (const [source, control] of [
+  for (const [source, control] of /** @type {[string, string[]][]} */ ([
     [`{{ '<eos>' + ${c} ~ '<end_of_turn>' }}`, all],
     [`{{ ('  <eos>' + ${c} + '<end_of_turn>\n') | trim }}`, all],
     [`{{ ['<eos>', ${c}, ''] | join('<end_of_turn>') }}`, ['<eos>', '<end_of_turn>', '<end_of_turn>']],
@@ -411,7 +417,7 @@ test('what a template writes itself stays a control token, whatever it does with
     [`{{ '<eos>' if 'x' in ${c} }}{{ ${c} }}<end_of_turn>`, all],
     [`{{ {'a': '<eos>'} | items | first | last }}{{ ${c} }}<end_of_turn>`, all],
     ["{{ '<' ~ messages[0].role.replace('user', 'eos') ~ '>' }}<end_of_turn>", all],
-  ]) {
+  ])) {
     assert.deepEqual(written(source, [{ role: 'user', content: 'x<bos>' }]).control, control, source);
   }
 });
@@ -454,7 +460,7 @@ test('a template that copies the names of control tokens out of messages by its 
     '{{ {"<eos>": "<eos>"}[c[1:6]] }}',
   ];
   for (const source of copies) {
-    const messages = (content) => [{ role: 'user', content }];
+    const messages = (/** @type {string} */ content) => [{ role: 'user', content }];
     const whole = `{% set c = messages[0].content %}${source}<end_of_turn>`;
     assert.throws(
       () => written(whole, messages('a<eos>b[INST]')),
@@ -571,22 +577,23 @@ test('what real templates do stays within the limits', () => {
 });
 
 test('hostile control tokens: too many are refused, many are matched in time', () => {
-  const names = (n, f) => new Map(Array.from({ length: n }, (_, i) => [f(i), 200 + i]));
+  const names = (/** @type {number} */ n, /** @type {(i: number) => string} */ f) =>
+    new Map(Array.from({ length: n }, (_, i) => [f(i), 200 + i]));
   assert.throws(
     () =>
       make(
         'x',
-        names(100_000, (i) => `<token ${i}>`),
+        names(100_000, (/** @type {number} */ i) => `<token ${i}>`),
       ),
     { code: 'template-error' },
   );
-  const nested = names(300, (i) => `${'a'.repeat(i + 1)}b`);
+  const nested = names(300, (/** @type {number} */ i) => `${'a'.repeat(i + 1)}b`);
   const before = performance.now();
   make(`${long(15)}{{ ns.s }}`, nested).apply([{ role: 'user', content: 'a'.repeat(3000) }]);
   assert.ok(performance.now() - before < LONGEST_MS);
 });
 
-/** A model that is loaded, with this chat template. */
+/** A model that is loaded, with this chat template. @param {TestContext} t @param {string} chatTemplate */
 async function withTemplate(t, chatTemplate) {
   const folder = mkdtempSync(join(tmpdir(), 'hostile-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -604,6 +611,7 @@ for (const [kind, template] of [
 ]) {
   test(`a model with ${kind} template says so, and does everything else`, async (t) => {
     const model = await withTemplate(t, template);
+    /** @type {ChatMessage[]} */
     const messages = [{ role: 'user', content: 'hi' }];
     const error = await refuses(model.generate(messages, { maxTokens: 2 }).text(), 'template-error');
     assert.ok(error.expected && error.got);

@@ -8,7 +8,7 @@ import { CODES } from '../../js/errors.js';
 import { refuses } from './helpers.js';
 import { BAD_MODELS, badModel, testModel } from './models.js';
 
-const path = (name) => new URL(`../${name}`, import.meta.url);
+const path = (/** @type {string} */ name) => new URL(`../${name}`, import.meta.url);
 const EXPECTED = JSON.parse(readFileSync(path('vectors/malformed.json'), 'utf8'));
 
 /** What a sound model computes. */

@@ -9,7 +9,7 @@ import { inspectModel, loadModel } from '../../js/index.node.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS, checkOptions, postable } from '../../js/options.js';
 import { schemaOf } from '../../js/schemas.js';
 import { loadedEngine } from './bare-engine.js';
-import { open, refuses } from './helpers.js';
+import { open, refuses, wrong } from './helpers.js';
 import { makeModel } from '../../tools/models/make-model.js';
 import { MODELS, testModel } from './models.js';
 
@@ -17,6 +17,10 @@ import { MODELS, testModel } from './models.js';
 const sampling = (values) =>
   Object.fromEntries(Object.entries(SAMPLING).map(([name, option]) => [name, values(option)]));
 
+/** A regular expression with flags that the type check's target lacks. @param {string} flags */
+const flagged = (flags) => new RegExp('a', flags);
+
+/** @type {Record<string, unknown[]>} */
 const bad = {
   ...sampling(({ min, max, whole }) => [min - 0.5, max + 1, Infinity, NaN, `${min}`, ...(whole ? [min + 0.5] : [])]),
   maxTokens: [-1, 1.5, '5', NaN, 2 ** 31],
@@ -33,7 +37,7 @@ const bad = {
     { schema: {}, regex: 'a' },
     { regex: 5 },
     { regex: /a/i },
-    { regex: /a/v },
+    { regex: flagged('v') },
     { grammar: /a/ },
     { choices: [] },
     { choices: [1] },
@@ -140,12 +144,12 @@ test('what is wrong with a tool or a format is said by its name', async () => {
     [{ tools: [{}] }, 'in tool 0 the name undefined'],
     [{ tools: [{ name: 'a' }, { name: 'b' }, { name: 'a' }] }, 'two of the name "a"'],
     [{ tools: { name: 'a' } }, '{ name }'],
-    [{ format: { regex: /a/giv } }, 'a RegExp with the flags iv'],
+    [{ format: { regex: flagged('giv') } }, 'a RegExp with the flags iv'],
     [{ format: { regexp: 'a' } }, '{ regexp: "a" }'],
     [{ format: { schema: 'x', whitespace: 'any' } }, '{ schema: "x", whitespace: "any" }'],
     [{ format: ['json'] }, '["json"]'],
   ]) {
-    const error = await refuses(() => checkOptions(options, GENERATE_OPTIONS), 'bad-option');
+    const error = await refuses(() => checkOptions(wrong(options), GENERATE_OPTIONS), 'bad-option');
     assert.equal(error.got, words);
   }
 });
@@ -183,19 +187,19 @@ test('bad prompts and ids are refused', async (t) => {
     [{}, '{}'],
     [[], '[]'],
   ]) {
-    const error = await refuses(() => model.generate(prompt), 'bad-option');
+    const error = await refuses(() => model.generate(wrong(prompt)), 'bad-option');
     assert.equal(error.message, `prompt: expected a string, token ids, or messages [{ role, content }], got ${got}`);
   }
   for (const ids of [[-1], [1024], [0.5], ['a'], new Float32Array([0.5])]) {
-    await refuses(() => model.generate(ids), 'bad-token');
-    await refuses(model.logits(ids), 'bad-token');
-    await refuses(model.detokenize(ids), 'bad-token');
+    await refuses(() => model.generate(wrong(ids)), 'bad-token');
+    await refuses(model.logits(wrong(ids)), 'bad-token');
+    await refuses(model.detokenize(wrong(ids)), 'bad-token');
   }
   await refuses(model.logits([]), 'bad-option');
-  await refuses(model.logits('abc'), 'bad-option');
-  await refuses(() => model.generate([{ role: 'boss', content: 'x' }]), 'bad-option');
+  await refuses(model.logits(wrong('abc')), 'bad-option');
+  await refuses(() => model.generate([{ role: wrong('boss'), content: 'x' }]), 'bad-option');
   await refuses(() => model.generate([{ role: 'user', content: 5 }]), 'bad-option');
-  await refuses(model.tokenize(5), 'bad-option');
+  await refuses(model.tokenize(wrong(5)), 'bad-option');
   await refuses(model.perplexity('some text', { window: 1 }), 'bad-option');
   await refuses(model.perplexity(''), 'bad-option');
   assert.equal(
@@ -215,7 +219,7 @@ test('a context longer than the model was made for is refused with the range', a
 
 test('options of the smaller calls are checked', async (t) => {
   const model = await open(t);
-  for (const options of [null, { bos: Symbol('x') }, { bos: 1 }, { boss: true }]) {
+  for (const options of [null, { bos: Symbol('x') }, { bos: 1 }, { boss: true }].map(wrong)) {
     await refuses(model.tokenize('x', options), 'bad-option');
     await refuses(model.detokenize([5], options), 'bad-option');
     await refuses(model.logits([5], options), 'bad-option');
@@ -224,7 +228,7 @@ test('options of the smaller calls are checked', async (t) => {
     await refuses(model.matches('json', '1', options), 'bad-option');
     await refuses(model.stateCache.get('x', options), 'bad-option');
   }
-  await refuses(model.logits([5], { signal: {} }), 'bad-option');
+  await refuses(model.logits([5], { signal: wrong({}) }), 'bad-option');
   assert.deepEqual(await model.tokenize('x', { bos: undefined }), await model.tokenize('x'));
 });
 
@@ -394,6 +398,7 @@ test('null is the same as an option that is not given', () => {
 test('defaults of the samplers are those of the file, of its family, or of Gemma', async (t) => {
   const path = `${await testModel('tiny')}.${process.pid}.sampling`;
   t.after(() => rmSync(path, { force: true }));
+  /** @type {Record<string, ['f32' | 'i32', number]>} */
   const said = {
     temp: ['f32', 0],
     top_k: ['i32', 7],
@@ -418,10 +423,11 @@ test('defaults of the samplers are those of the file, of its family, or of Gemma
     [0, 7, 0.95, 0.05, 64],
     'what is out of range does not count',
   );
-  const answer = async (options) => (await model.generate('Hello', { maxTokens: 12, ...options }).result()).tokens;
+  const answer = async (/** @type {object} */ options) =>
+    (await model.generate('Hello', { maxTokens: 12, ...options }).result()).tokens;
   assert.deepEqual(await answer({ seed: 1 }), await answer({ seed: 2 }), 'temperature 0 holds');
   assert.notDeepEqual(await answer({ seed: 1, temperature: 5 }), await answer({ seed: 2, temperature: 5 }));
-  const of = async (name) => {
+  const of = async (/** @type {string} */ name) => {
     const { temperature, topK, topP } = (await inspectModel(await testModel(name))).info.defaults;
     return [temperature, topK, topP];
   };

@@ -363,7 +363,7 @@ test('an answer that is aborted while a worker is restarted says so, and is no e
   const control = new AbortController();
   const answers = [generate(model, control.signal), generate(model, AbortSignal.abort())];
   control.abort();
-  for (const { finishReason, text } of await Promise.all(answers)) {
+  for (const { finishReason, text } of await Promise.all(answers.map((answer) => answer.result()))) {
     assert.deepEqual([finishReason, text], ['aborted', '']);
   }
 });

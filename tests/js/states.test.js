@@ -14,26 +14,27 @@ import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
-/** A folder for a test. */
+/** A folder for a test. @param {TestContext} t */
 async function place(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-states-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return { folder, cache: openCache(folder) };
 }
 
-/** A conversation of one turn, or of some more. */
+/** A conversation of one turn, or of some more. @param {Model} model */
 async function talk(model, questions = ['Hello']) {
   const chat = model.chat(OPTIONS);
   for (const question of questions) await chat.send(question).text();
   return chat;
 }
 
-const turn = async (chat, question) => {
+const turn = async (/** @type {Chat} */ chat, /** @type {string} */ question) => {
   const { text, tokens, usage } = await chat.send(question).result();
   return { text, tokens, usage };
 };
 
-const states = async (folder) => (await readdir(folder)).filter((name) => name.endsWith('.state'));
+const states = async (/** @type {string} */ folder) =>
+  (await readdir(folder)).filter((name) => name.endsWith('.state'));
 
 test('4096 tokens go on in another process without being evaluated, bit for bit', async (t) => {
   const { folder, cache } = await place(t);
@@ -81,7 +82,7 @@ test('what was kept is listed, replaced, deleted; models are left alone', async 
   assert.equal(await stateCache.get('none'), undefined);
   const saved = await chat.save();
   await stateCache.put('a', saved);
-  await stateCache.put('b', saved.buffer);
+  await stateCache.put('b', new Uint8Array(saved).buffer);
   await chat.send('more').text();
   const more = await chat.save();
   await stateCache.put('a', more);
@@ -114,10 +115,10 @@ test('another model, type of cache or version: the messages alone, and one of it
   const made = await open(t, 'tiny', { cache, kvType: 'i16' });
   const chat = await talk(made, ['Hello', 'Why?']);
   await made.stateCache.put('x', await chat.save());
-  for (const [name, options, why] of [
+  for (const [name, options, why] of /** @type {[string, LoadOptions, RegExp][]} */ ([
     ['tiny-f32', { kvType: 'i16' }, /model/],
     ['tiny', { kvType: 'q8_0' }, /kvType/],
-  ]) {
+  ])) {
     const model = await open(t, name, { cache, ...options });
     assert.deepEqual(
       (await model.stateCache.list()).map(({ fits }) => fits),
@@ -126,7 +127,7 @@ test('another model, type of cache or version: the messages alone, and one of it
     const again = model.chat({ saved: await model.stateCache.get('x') });
     const { tokens, reason } = await again.restored;
     assert.equal(tokens, 0);
-    assert.match(reason, why);
+    assert.match(String(reason), why);
     assert.deepEqual(again.messages, chat.messages);
     const own = await talk(model, ['Mine']);
     await model.stateCache.put('x', await own.save());
@@ -167,8 +168,12 @@ test('what is kept under other names is looked at once, not with each put and ge
   const saved = await (await talk(model)).save();
   const store = openStore(folder);
   for (let i = 0; i < 20; i++) await model.stateCache.put(`other ${i}`, saved);
-  const read = [];
-  const counting = { ...store, read: (name, ...rest) => (read.push(name), store.read(name, ...rest)) };
+  /** @type {string[]} */ const read = [];
+  const counting = {
+    ...store,
+    /** @type {Store['read']} */
+    read: (name, at, into) => (read.push(name), store.read(name, at, into)),
+  };
   const { stateCache } = await open(t, 'tiny', { cache: openCache(counting) });
   const others = new Set(await states(folder));
   for (let i = 0; i < 3; i++) {
@@ -203,7 +208,7 @@ test('bits flipped and ends cut: messages that are right, and keys and values th
     await writeFile(file, cut ? broken.subarray(0, at) : broken);
     const got = await model.stateCache.get('x').catch((error) => error);
     if (got instanceof Error) {
-      assert.equal(got.code, 'bad-saved');
+      assert.equal(Object(got).code, 'bad-saved');
       assert.match(got.message, /^The saved chat "x" is damaged/);
       assert.equal((await model.stateCache.list())[0].name, 'x');
       counts.refused++;
@@ -250,7 +255,10 @@ for (const [method, way] of [
         await broken.stateCache.get('x').catch((error) => error),
       ];
       for (const result of [put, got])
-        assert.ok(!(result instanceof Error) || ['cache-failed', 'bad-saved'].includes(result.code), result?.stack);
+        assert.ok(
+          !(result instanceof Error) || ['cache-failed', 'bad-saved'].includes(Object(result).code),
+          result?.stack,
+        );
       if (got instanceof Uint8Array) assert.deepEqual(broken.chat({ saved: got }).messages, chat.messages);
       assert.deepEqual(await model.stateCache.get('x'), saved, `from call ${moment}`);
     }
