@@ -1,4 +1,4 @@
-/* gemma-wasm/search: the entry for browsers: an index of vectors, in memory or in the origin private file system. */
+/* gemma-wasm/search in browsers: an index of vectors, in memory or in the origin private file system. */
 /** @import { SearchOptions } from './search/open.js' */
 import { openFolder } from './search/folder-browser.js';
 import { deleteWith, openWith } from './search/open.js';
@@ -8,7 +8,7 @@ export { SearchIndex } from './search/index.js';
 
 async function compile() {
   const response = await fetch(new URL('./gemma-simd128.wasm', import.meta.url));
-  if (!response.ok) throw new Error(`status ${response.status}`);
+  if (!response.ok) throw new Error(`The server answered status ${response.status}.`);
   return WebAssembly.compile(await response.arrayBuffer());
 }
 

@@ -1,4 +1,4 @@
-/* gemma-wasm/search: the entry for Node: an index of vectors, in memory or in a folder. */
+/* gemma-wasm/search in Node: an index of vectors, in memory or in a folder. */
 /** @import { SearchOptions } from './search/open.js' */
 import { readFile } from 'node:fs/promises';
 import { openFolder } from './search/folder-node.js';

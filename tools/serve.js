@@ -4,14 +4,13 @@
  *
  *   node tools/serve.js [--root DIR] [--port N] [--host H] [--no-isolation]
  *
- * It answers GET and HEAD, byte ranges and ETags, sends the headers of cross-origin isolation (which
- * shared memory, hence threads, needs) and a content security policy, and never leaves its folders. It
- * answers only requests for this machine's name, and with 404.html, where there is one, for missing files. Of
- * a site (build/site.js) it sends the compressed copies, and says which files never change.
+ * It answers GET and HEAD requests with byte ranges and ETags, sends a content security policy and the headers of
+ * cross-origin isolation (which threads need), and serves no file outside its folders. It rejects requests for other
+ * host names, and answers missing files with 404.html, if there is one. For a site (build/site.js) it sends the
+ * compressed copies, and marks the files that never change.
  *
- * The policy lets the page run its own scripts, workers and wasm, and nothing else. What it may
- * fetch is wider: a person can give the page the address of a model anywhere, so any https
- * host is allowed (Hugging Face and its download hosts among them), and plain http on this machine.
+ * The policy allows the page's own scripts, workers and wasm only. Users may load a model from any URL, so the page may
+ * fetch from any https host, and by http from this machine.
  */
 import { mkdir, open, readFile, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -31,7 +30,7 @@ export const contentSecurityPolicy = [
   "frame-ancestors 'self'", // ignored in a <meta> element, so only headers have it
 ].join('; ');
 
-/** What every answer to the page should carry, from any host. */
+/** The headers that any host of the page should send. */
 export const pageHeaders = { ...ISOLATION, 'Content-Security-Policy': contentSecurityPolicy };
 
 /** Files named by their content. */
@@ -43,7 +42,7 @@ const COPIES = [
   { coding: 'gzip', ending: '.gz' },
 ];
 
-/** Bytes that are read at a time. */
+/** Bytes of a read. */
 const CHUNK = 256 << 10;
 
 /** Media types by file extension. @type {Record<string, string>} */
@@ -69,19 +68,19 @@ export const types = {
  * @property {string} root                        folder behind "/"
  * @property {Record<string, string>} [mounts]    more folders, by path ("/models/")
  * @property {number} [port]                      0: any free one (default)
- * @property {string} [host]                      default localhost: nobody else can connect
+ * @property {string} [host]                      default localhost: other machines cannot connect
  * @property {boolean} [isolation]                COOP and COEP (default true)
- * @property {boolean} [nextPort]                 a busy port: try the ones behind it
- * @property {Record<string, string>} [headers]   sent with every answer; '' leaves one of ours out
+ * @property {boolean} [nextPort]                 tries the next ports if this one is in use
+ * @property {Record<string, string>} [headers]   sent with every answer; '' removes a default one
  * @property {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse)
- *   => boolean | Promise<boolean>} [intercept]   for tests: true when it has answered (or will)
+ *   => boolean | Promise<boolean>} [intercept]   for tests: true if it answers the request itself
  *
  * @typedef {{ url: string, port: number, server: import('node:http').Server, close: () => Promise<void> }} Running
  */
 
 /**
- * The bytes that a Range header asks for: [first, last], null for the whole file, 'bad' when
- * nothing of the file is in it. Several ranges at once are answered with the whole file.
+ * Parses a Range header: [first, last], null for the whole file, 'bad' if it is outside the file. Several ranges are
+ * answered with the whole file.
  * @param {string | undefined} header
  * @param {number} size
  * @returns {[number, number] | null | 'bad'}
@@ -100,8 +99,7 @@ export function byteRange(header, size) {
 }
 
 /**
- * The file behind a request's path, null if there is none. Hidden files, and links that lead out of
- * the folder, do not exist.
+ * Returns the file of a request's path, null if there is none. Hidden files, and links out of the folder, do not count.
  * @param {string} path
  * @param {Map<string, string>} folders    by prefix, longest first
  */
@@ -222,14 +220,14 @@ async function answer(request, response, folders) {
 }
 
 /**
- * The bytes of a file from start to before end, from two buffers in turn: one is read while the other is
- * sent. A stream of the file, with new memory for every 64 KB, takes three times the processor's time, which
- * whoever is served by the same machine is short of then.
+ * Sends the bytes of a file from start to before end. Two buffers alternate: one is read while the other is sent. A stream
+ * of the file, which allocates memory for every 64 KB, takes three times the processor time, which the client on this
+ * machine then lacks.
  * @param {string} file @param {number} start @param {number} end @param {import('node:http').ServerResponse} response
  */
 async function send(file, start, end, response) {
   const gone = new Promise((_, fail) => {
-    response.on('close', () => fail(new Error('the other side left')));
+    response.on('close', () => fail(new Error('The client closed the connection.')));
   });
   gone.catch(() => {});
   const handle = await open(file);
@@ -240,7 +238,7 @@ async function send(file, start, end, response) {
       const { buffer, sent } = turns[turn];
       await Promise.race([sent, gone]);
       const { bytesRead } = await handle.read(buffer, 0, Math.min(size, end - at), at);
-      if (!bytesRead) throw new Error('the file ends early');
+      if (!bytesRead) throw new Error('The file was truncated while it was sent.');
       at += bytesRead;
       turns[turn].sent = new Promise((done) => {
         response.write(buffer.subarray(0, bytesRead), () => done());
@@ -253,7 +251,7 @@ async function send(file, start, end, response) {
 }
 
 /**
- * Listens on the port, or on one of the next 20.
+ * Listens on the port, or on one of the next `tries`.
  * @param {import('node:http').Server} server @param {number} port @param {string} host @param {number} tries
  * @returns {Promise<void>}
  */

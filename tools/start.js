@@ -26,14 +26,15 @@ function options() {
       },
     });
     const port = Number(values.port);
-    if (!Number.isInteger(port) || port < 0 || port > 65535) throw new Error(`--port ${values.port} is not a port`);
+    if (!Number.isInteger(port) || port < 0 || port > 65535)
+      throw new Error(`--port must be an integer from 0 to 65535 (got ${values.port}).`);
     return { port, host: values.host, open: values.open, isolation: !values['no-isolation'] };
   } catch (error) {
     throw new Trouble(`${/** @type {Error} */ (error).message}\nUsage: ${USAGE}`);
   }
 }
 
-/** What the page is made of, and what is made on the way. */
+/** Sources and intermediate results of the page. */
 const INPUTS = [
   'src',
   'js',
@@ -49,11 +50,11 @@ const INPUTS = [
   'tools/serve.js',
 ];
 const MADE = /\.wasm$/;
-/** Remembers the last start that built: when it began (mtime) and ended (ctime). Lies in the folder that
- * every build of the page makes anew. */
+/** Records when the last start that built began (mtime) and ended (ctime). It is in a folder that every build of the page
+ * replaces. */
 const STAMP = at('build', 'page', '.started');
 
-/** Whether no file at or below a path is newer than it may be.
+/** Returns whether no file at or below a path changed since the stamp.
  * @param {string} path @param {{ mtimeMs: number, ctimeMs: number }} stamp @returns {boolean} */
 function unchanged(path, stamp) {
   const facts = statSync(path, { throwIfNoEntry: false });
@@ -62,7 +63,7 @@ function unchanged(path, stamp) {
   return facts.mtimeMs < (MADE.test(path) ? stamp.ctimeMs : stamp.mtimeMs);
 }
 
-/** Sets up and builds, unless nothing has changed since. */
+/** Sets up and builds, unless nothing has changed since the last time. */
 async function prepare() {
   const stamp = statSync(STAMP, { throwIfNoEntry: false });
   if (stamp && INPUTS.every((path) => unchanged(at(path), stamp))) return;
@@ -72,7 +73,7 @@ async function prepare() {
   utimesSync(STAMP, begun, begun);
 }
 
-/** Opens the person's browser; no harm if there is none. @param {string} url */
+/** Opens the default browser, if there is one. @param {string} url */
 function openBrowser(url) {
   /** @type {Record<string, [string, ...string[]]>} */
   const ways = { darwin: ['open'], win32: ['cmd', '/c', 'start'] };
@@ -93,7 +94,7 @@ await cli(async () => {
     isolation,
     nextPort: true,
   });
-  if (port && server.port !== port) console.log(`Port ${port} is busy: taking ${server.port}.`);
+  if (port && server.port !== port) console.log(`Port ${port} is in use. Using ${server.port} instead.`);
   console.log(`\n  gemma-wasm: ${server.url}\n\n  Ctrl+C stops it.`);
   if (open) openBrowser(server.url);
 });

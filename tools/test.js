@@ -1,13 +1,13 @@
 /**
- * test: `npm test`. Installs what is missing, builds everything, runs every kind of test, and
- * closes with one line that counts single tests over all of them. What fails does not stop the rest.
+ * test: `npm test`. Installs missing tools, builds everything, runs every kind of test, and prints the number of single
+ * tests in one line at the end. A failure does not stop the rest.
  *
  *   npm test -- [--list] [--only STAGE,…] [--quick] [--everywhere] [FILE-SUBSTRING …]
  *
  * --quick: types, lint, layers and the fast tests, in about a minute (`npm run check`).
- * --everywhere: what tests the page's own code alone in every browser, not in one. FILE-SUBSTRING picks test
- * files of the JavaScript stages. Stages consist of pieces (a program, a test file), which run side by side
- * (lanes.js). Output of each piece: build/logs/.
+ * --everywhere: runs tests of the page's code in every browser, not only in one. FILE-SUBSTRING selects test files of the
+ * JavaScript stages. A stage consists of pieces (a program, a test file), which run in parallel (lanes.js). The output
+ * of each piece is in build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -21,7 +21,7 @@ const LONGEST_PIECE = 30 * 60; // seconds: a hanging test must not hang the whol
 
 /**
  * @typedef {object} Piece
- * @property {string} name         of its log
+ * @property {string} name         also of its log
  * @property {[program: string, ...args: string[]]} command
  */
 
@@ -29,21 +29,21 @@ const LONGEST_PIECE = 30 * 60; // seconds: a hanging test must not hang the whol
  * @typedef {object} Stage
  * @property {string} name
  * @property {(keyof typeof builds)[]} needs
- * @property {() => Piece[] | string} pieces    a string: why the stage is skipped
+ * @property {() => Piece[] | string} pieces    or why the stage is skipped
  * @property {'tests' | 'node' | 'one'} counted     how its output is counted
  */
 
-/** In processes of their own: the large model, and what makes the page anew. */
+/** Files that need a separate process: the large model, and a rebuild of the page. */
 const ALONE = /^(big|start)\.test\.js$/;
-/** Pieces that make dist/ or build/page/ anew or look at them: one after the other, before any browser. */
+/** Pieces that rebuild or read dist/ or build/page/: they run one after the other, before any browser. */
 const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
-/** What drives a browser: at most two at once, each has two engine threads. */
+/** Pieces that drive a browser: at most two run at once, because each has two engine threads. */
 const BROWSERS = /^e2e-/;
-/** Processes of browser tests. Few: each starts its own browsers. */
+/** Number of processes for browser tests. Each starts its own browsers, so there are few. */
 const GROUPS = 2;
-/** The rest takes what these leave of the processors: they are the longest way. */
+/** Gives browser tests priority over the rest, because they take longest. */
 const LATER = ['nice', '-n', '5'];
-/** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
+/** Pieces of ten seconds or more. They start first, so that all lanes end at about the same time. */
 const LONG = new RegExp(
   '^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|processors|storyteller)' +
     '|js-(bpe|cache|cli|download|memory|source|store-(faults|checks|locks)))$',
@@ -73,7 +73,7 @@ const QUICK = {
   ],
 };
 
-/** Sorted names in a folder, none without the folder. @param {string} folder @param {RegExp} pattern */
+/** Returns the sorted names in a folder, none if it does not exist. @param {string} folder @param {RegExp} pattern */
 function list(folder, pattern) {
   if (!existsSync(at(folder))) return [];
   return readdirSync(at(folder))
@@ -81,9 +81,9 @@ function list(folder, pattern) {
     .sort();
 }
 
-/** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
- * memory, which end to end tests with the relaxed build in Chromium; how near to others' numbers ours are, and what
- * trained weights are good for, since both variants have the same bits (processors.test.js). */
+/** Test files that need only one wasm variant: tools, text, sources; the tokenizer, which has no SIMD; memory, which end
+ * to end tests cover with the relaxed build in Chromium; accuracy, because both variants compute the same bits
+ * (processors.test.js). */
 const SAME_FOR_VARIANTS = new RegExp(
   `^(${[
     'answers',
@@ -137,7 +137,7 @@ const SAME_FOR_VARIANTS = new RegExp(
 );
 
 /**
- * The test files of a folder that were asked for.
+ * Returns the selected test files of a folder.
  * @param {string} folder @param {RegExp} [without]
  */
 function testFiles(folder, without = /^$/) {
@@ -145,10 +145,10 @@ function testFiles(folder, without = /^$/) {
   return list(folder, /\.test\.js$/).filter((name) => picked(name) && !without.test(name));
 }
 
-/** Before each of them: workers that start in half the time. */
+/** Makes workers start in half the time. */
 const QUICKLY = ['--import', at('tests/js/quick.js')];
 
-/** Each of them in a process of its own, without Node's runner, which would only start a second one.
+/** Runs each file in a separate process. Node's runner would start a second one.
  * @param {string} stage @param {string} program @param {string} folder @param {RegExp} [without] @returns {Piece[]} */
 function nodeTests(stage, program, folder, without) {
   return testFiles(folder, without).map((file) => ({
@@ -157,7 +157,7 @@ function nodeTests(stage, program, folder, without) {
   }));
 }
 
-/** In the browser: two files in browsers of their own, the others in a few processes, which share theirs.
+/** Browser tests: two files with separate browsers, the others in a few processes with shared ones.
  * @returns {Piece[]} */
 function browserTests() {
   const piece = (/** @type {string} */ name, /** @type {string[]} */ ...paths) =>
@@ -175,14 +175,14 @@ function browserTests() {
   ];
 }
 
-/** The C test files that start threads: what one thread does is no race. */
+/** Returns the C test files that start threads: one thread cannot race. */
 function threaded() {
   const starts = /pthread_create\(|gw_pool_new\((?!1\))/;
   const files = list('tests/c', /^test_.*\.c$/);
   return files.filter((name) => starts.test(readFileSync(at('tests/c', name), 'utf8')));
 }
 
-/** The corpus of each fuzz harness and the malformed files, then inputs of its own. @returns {Piece[]} */
+/** Runs each fuzz harness on its corpus and the malformed files, then on generated inputs. @returns {Piece[]} */
 function fuzzRuns() {
   return list('tests/fuzz', /^fuzz_.*\.c$/).flatMap((source) => {
     const name = source.replace(/\.c$/, '');
@@ -198,10 +198,10 @@ function fuzzRuns() {
   });
 }
 
-/** What the relaxed kernels' own build is tested with under sanitizers: all else is the same as in the other one. */
+/** Tests of the build with relaxed kernels under sanitizers: the rest of its code is the same as in the other build. */
 const KERNEL_TESTS = ['test_kernels', 'test_argmax', 'test_proof'];
 
-/** The C tests of a native build, and those of the same engine with relaxed kernels, where SIMDe is.
+/** Returns the C tests of a native build and, if SIMDe is installed, of the same engine with relaxed kernels.
  * @param {string} build @param {string[]} only @returns {Piece[]} */
 function cTests(build, only) {
   const relaxed = at('build', build, 'gw_tests_relaxed');
@@ -215,7 +215,7 @@ const newer = () => testEnvironment().GW_NODE_NEW;
 const noNewer = 'no Node with relaxed SIMD for this platform (give one in GW_NODE_NEW)';
 const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
 
-/** A stage that is one program. @param {string} name @param {Stage['counted']} counted
+/** Returns a stage of one program. @param {string} name @param {Stage['counted']} counted
  * @param {Stage['needs']} needs @param {() => [string, ...string[]]} command @returns {Stage} */
 function single(name, counted, needs, command) {
   return { name, counted, needs, pieces: () => [{ name, command: command() }] };
@@ -236,7 +236,7 @@ const stages = [
     },
   },
   { name: 'fuzz', needs: ['asan'], counted: 'one', pieces: fuzzRuns },
-  // It remembers digests of what it has read, and what it found there.
+  // The incremental build info makes later runs faster.
   single('tsc', 'one', [], () => [
     node,
     tsc,
@@ -258,7 +258,7 @@ const stages = [
     counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer),
   },
-  // A part that fits; the whole: node tests/apps/run.js.
+  // The quick ones; all of them: node tests/apps/run.js.
   {
     name: 'bundlers',
     needs: ['wasm', 'package', 'types'],
@@ -268,11 +268,11 @@ const stages = [
   { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', pieces: browserTests },
 ];
 
-/** The number that a pattern finds in a text, 0 if it is not there. @param {string} text @param {RegExp} pattern */
+/** Returns the number that a pattern finds in a text, 0 if there is none. @param {string} text @param {RegExp} pattern */
 const numberIn = (text, pattern) => Number(text.match(pattern)?.[1] ?? 0);
 
 /**
- * Single tests in a stage's output; null if it does not tell (a crash before the summary).
+ * Counts the single tests in a stage's output; null if it has no summary, for example after a crash.
  * @param {Stage['counted']} counted @param {string} text @param {number} status
  * @returns {Counts | null}
  */
@@ -294,7 +294,7 @@ function count(counted, text, status) {
 const besides = (name) => (IN_TURN.test(name) ? 'turn' : BROWSERS.test(name) ? 'pair' : 'free');
 
 /**
- * Runs a piece of a stage and counts; what goes wrong counts as at least one failure.
+ * Runs a piece of a stage and counts its tests; a crash counts as one failure at least.
  * @param {Stage} stage @param {Piece} piece
  */
 async function runPiece(stage, { name, command }) {
@@ -313,7 +313,7 @@ function add(sum, counts) {
   for (const key of /** @type {(keyof Counts)[]} */ (Object.keys(sum))) sum[key] += counts[key];
 }
 
-/** The line of a stage that has ended; one that tested nothing has failed.
+/** Prints the result of a stage; one without tests has failed.
  * @param {string} name @param {Counts} sum @param {string} why */
 function report(name, sum, why) {
   if (sum.passed + sum.failed + sum.skipped === 0) sum.failed = 1;
@@ -322,7 +322,7 @@ function report(name, sum, why) {
 }
 
 /**
- * The pieces of a stage as jobs; it is reported with the last of them.
+ * Returns the pieces of a stage as jobs; the last one to end reports the stage.
  * @param {Stage} stage @param {Set<string>} broken builds that failed @param {(counts: Counts) => void} done
  * @returns {import('./support/lanes.js').Job[]}
  */
@@ -354,7 +354,7 @@ function jobsOf(stage, broken, done) {
   }));
 }
 
-/** Builds what the stages need. @param {Stage[]} chosen @returns {Promise<Set<string>>} those that failed */
+/** Builds the stages' needs. @param {Stage[]} chosen @returns {Promise<Set<string>>} the failed builds */
 async function build(chosen) {
   const broken = new Set();
   for (const name of /** @type {(keyof typeof builds)[]} */ (Object.keys(builds))) {
@@ -386,7 +386,9 @@ function options() {
   const wanted = values.quick ? QUICK.stages : values.only.flatMap((names) => names.split(','));
   const unknown = wanted.filter((name) => !stages.some((stage) => stage.name === name));
   if (unknown.length)
-    throw new Trouble(`No such stage: ${unknown.join(', ')}. There are: ${stages.map((s) => s.name).join(', ')}.`);
+    throw new Trouble(
+      `There is no stage ${unknown.join(', ')}. The stages are ${stages.map((s) => s.name).join(', ')}.`,
+    );
   return { chosen: stages.filter((stage) => !wanted.length || wanted.includes(stage.name)), listOnly: values.list };
 }
 

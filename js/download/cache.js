@@ -65,7 +65,8 @@ export class ModelCache {
   /** Deletes a file. @param {string} key of its entry in list() */
   async delete(key) {
     if (typeof key !== 'string' || !isModel(key)) {
-      throw new ModelError('bad-option', 'key', { expected: 'the key of an entry of list()', got: show(key) });
+      const got = show(key);
+      throw new ModelError('bad-option', `\`key\` must be the key of an entry of list() (got ${got}).`, { got });
     }
     return this.#with((store) => store.remove(key));
   }
@@ -100,7 +101,7 @@ export class ModelCache {
       opening.catch(() => (this.#store = undefined)); // its script may come the next time
       return await f(await opening);
     } catch (cause) {
-      throw failure('cache-failed', 'the cache of models', cause);
+      throw failure('cache-failed', 'The model cache failed', cause);
     }
   }
 }
@@ -115,8 +116,8 @@ export function openCache(where) {
   const fits =
     typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
   if (fits) return new ModelCache(where);
-  throw new ModelError('bad-option', 'the place of a cache', {
-    expected: `a folder, or an object with the methods ${own.join(', ')}`,
-    got: show(where),
-  });
+  throw new ModelError(
+    'bad-option',
+    `openCache() takes the path of a folder, or a store with the methods ${own.join(', ')} (got ${show(where)}).`,
+  );
 }

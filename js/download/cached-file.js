@@ -30,7 +30,10 @@ const INNOCENT = [
 /** Interval of looking at another tab's progress. */
 const WAIT_MS = 200;
 /** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
-const WORDS = { QuotaExceededError: 'there is no room', NoModificationAllowedError: 'another tab is storing it' };
+const WORDS = {
+  QuotaExceededError: 'The storage is full.',
+  NoModificationAllowedError: 'Another tab is storing it.',
+};
 
 /** Another tab or process has the file. @returns {never} */
 function taken() {
@@ -42,7 +45,7 @@ export async function within(ms, promise) {
   /** @type {any} */
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new DOMException('the store does not answer', 'TimeoutError')), ms);
+    timer = setTimeout(() => reject(new DOMException('The store did not answer in time.', 'TimeoutError')), ms);
   });
   try {
     return /** @type {T} */ (await Promise.race([promise, late]));
@@ -162,7 +165,7 @@ export class CachedFile {
       const store = /** @type {Store} */ (this.#store);
       if (await missing(store, journal.total)) await this.#clear((old) => !old.whole);
       const free = await missing(store, journal.total);
-      if (free) throw new Error(`it needs ${journal.total} bytes of storage, and ${free} are free`);
+      if (free) throw new Error(`It needs ${journal.total} bytes of storage, and ${free} are free.`);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
       const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#deps);
       // A file without a journal is no copy: its contents are unknown.
@@ -271,7 +274,7 @@ export class CachedFile {
     if (!error && digest) entry.journal.sha256 = digest;
     await entry.close();
     if (error || !entry.complete || this.kept !== 'none') return;
-    if (!(await entry.there())) throw new Error('the copy was removed, or changed, while it was written');
+    if (!(await entry.there())) throw new Error('The copy was removed or changed while it was written.');
     this.kept = 'stored';
     await this.#clear((old) => old !== entry);
   }
@@ -287,8 +290,8 @@ export class CachedFile {
   tell(error) {
     const { name = '', message = String(error) } = Object(error);
     const what = this.#found.some(({ whole }) => whole)
-      ? 'the stored copy stays as it is, and is not used now'
-      : 'the model is not kept for the next time';
+      ? 'The cached copy is kept, but not used now'
+      : 'The model is not cached for the next visit';
     this.#notice('not-cached', `${what}: ${WORDS[name] ?? message}`);
   }
 

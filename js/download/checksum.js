@@ -1,4 +1,5 @@
-/* checksum: src/base/checksum.h in JavaScript: for small things, where there is no engine, and as its specification. */
+/* checksum: the checksum of src/base/checksum.h in JavaScript, for small data where no engine is loaded. Tests compare the
+ * two. */
 
 const LANES = 32;
 const K = 0x9e3779b1;
@@ -10,7 +11,7 @@ function mixed(h, word, factor) {
   return product ^ (product >>> 15);
 }
 
-/** Two words of 32 bits. @param {Uint8Array} bytes @returns {[number, number]} */
+/** Returns the checksum as two words of 32 bits. @param {Uint8Array} bytes @returns {[number, number]} */
 export function checksum(bytes) {
   const { length } = bytes;
   const words = new Uint32Array(Math.ceil(length / 4 / LANES) * LANES);

@@ -1,29 +1,29 @@
-/* describe: what a user gave as the source of a model, as descriptors that can be posted to the worker. */
+/* describe: turns the source that a caller passed into descriptors that can be posted to the worker. */
 import { ModelError } from '../errors.js';
 import { hubAddress, onHub } from './hub.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/** bytes: for the client to feed. @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
+/** bytes: those that the client sends on request (feeder.js). @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 
 const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
-/** The part of a copy's name in the cache that says which file it is (keyOf of identity.js). */
+/** The part of a cached copy's name that identifies the URL (keyOf() of identity.js). */
 const FILE = /^[0-9a-f]{24}(?=-)/;
 
-/** The parts of a model: one, unless it is split. @param {any} source see loadModel
+/** Returns the parts of a model: one, unless it is split. Throws `unsupported-source`. @param {any} source see loadModel
  * @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub] @returns {Part[]} */
 export function describeSource(source, describeString, hub) {
   const given = Array.isArray(source) ? source : [source];
   const parts = given.map((one) => describePart(one, describeString, hub));
   if (parts.length === 1) return allParts(parts[0]);
   const names = parts.map(({ descriptor }) => SPLIT.exec(nameOf(descriptor)));
-  // Files that were chosen together come in any order.
+  // A file picker returns files in any order.
   if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
   if (parts.length) return parts;
-  throw new ModelError('unsupported-source', 'model source', { expected: 'at least one file', got: 'an empty list' });
+  throw new ModelError('unsupported-source', 'The list of model files is empty. Pass at least one file.');
 }
 
-/** The name of the first part stands for all. @param {Part} part @returns {Part[]} */
+/** Adds the other parts if the name is that of a split model's first part. @param {Part} part @returns {Part[]} */
 function allParts(part) {
   const { descriptor } = part;
   const name = 'blob' in descriptor ? '' : nameOf(descriptor);
@@ -39,7 +39,7 @@ function allParts(part) {
 /** @param {any} descriptor @returns {string} */
 const nameOf = ({ url, path, blob }) => url ?? path ?? blob?.name ?? '';
 
-/** Of the cache's list. @param {any} source */
+/** Returns whether a source is an entry of the cache's list(). @param {any} source */
 const isEntry = (source) => typeof source?.key === 'string' && typeof source.url === 'string' && source.url !== '';
 
 /** @param {any} source @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub]
@@ -57,13 +57,16 @@ function describePart(source, describeString, hub) {
   if (isEntry(source)) return { descriptor: { kind: 'url', url: source.url, key: FILE.exec(source.key)?.[0] } };
   const bytes = iteratorOf(source);
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
-  throw new ModelError('unsupported-source', 'model source', {
-    expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, { repo, file, revision } or { repo, quant }',
-    got: source?.constructor?.name ?? (source ? typeof source : String(source)),
-  });
+  const got = source?.constructor?.name ?? (source ? typeof source : String(source));
+  throw new ModelError(
+    'unsupported-source',
+    'The source of a model must be a URL, a Blob, bytes, a ReadableStream or iterable of bytes,' +
+      ` { repo, file, revision } or { repo, quant } (got ${got}).`,
+    { got },
+  );
 }
 
-/** Errors do not echo the text: URLs may hold secrets.
+/** Describes a string. Errors do not repeat it, because URLs may hold secrets.
  * @param {string} text @param {(text: string) => SourceDescriptor} describe */
 function describeText(text, describe) {
   try {
@@ -71,12 +74,15 @@ function describeText(text, describe) {
     const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
     if (text && !username && !password) return descriptor;
   } catch {
-    /* Refused as well. */
+    /* Not a URL. */
   }
-  throw new ModelError('unsupported-source', 'model source', { expected: 'a path or URL, without a password' });
+  throw new ModelError(
+    'unsupported-source',
+    'The source of a model is not a valid path or URL without user name and password. Pass secrets as `token` or `headers`.',
+  );
 }
 
-/** Node does not pass Blobs of files between threads. @param {Blob} blob */
+/** Returns whether a Blob can be posted: Node cannot post Blobs of files. @param {Blob} blob */
 function cloneable(blob) {
   try {
     structuredClone(blob);
@@ -86,7 +92,7 @@ function cloneable(blob) {
   }
 }
 
-/** @param {any} value @returns {Uint8Array | null} */
+/** Returns a view of the bytes; null if the value is no buffer. @param {any} value @returns {Uint8Array | null} */
 export function asBytes(value) {
   if (ArrayBuffer.isView(value)) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);

@@ -142,7 +142,7 @@ export class Download {
     });
     const continues = part && answer && compare(answer.version, part.journal) === 'same';
     if (whole || (part && !continues))
-      notice('changed', 'the file on the server is another one now; it replaces the stored copy');
+      notice('changed', 'The file on the server has changed. It replaces the cached copy.');
     if (continues) return this.#resume(part, answer);
     if (!part) return this.#start(answer);
     this.#requests.drop(answer);
@@ -181,7 +181,11 @@ export class Download {
         if (!copy.complete || got !== sha256) await this.#file.mark(copy, false);
         return { whole: copy, verified: true, wrong };
       }
-      wrong = new ModelError('sha256-mismatch', 'SHA-256 of the stored copy', { expected, got });
+      wrong = new ModelError(
+        'sha256-mismatch',
+        `The cached copy of ${this.#requests.shown} has the SHA-256 ${got}, not ${expected}. Check \`sha256\`.`,
+        { expected, got },
+      );
       if (got && got !== sha256) await this.#file.mark(copy, true);
     }
     return { wrong };
@@ -204,10 +208,10 @@ export class Download {
 
   /** @param {string} lost the piece @param {unknown} [cause] why it could not be fetched again */
   #corrupt(lost, cause) {
-    const got = cause ? `other ones, and none from the server: ${/** @type {Error} */ (cause).message}` : 'other ones';
-    return new ModelError('cache-corrupt', `${lost} of the stored copy of ${this.#requests.shown}`, {
-      expected: 'the bytes that were stored',
-      got,
+    const why = cause
+      ? `, and could not be fetched again: ${/** @type {Error} */ (cause).message}`
+      : '. Load it again when the server can be reached.';
+    return new ModelError('cache-corrupt', `The cached copy of ${this.#requests.shown} is corrupt at ${lost}${why}`, {
       cause,
     });
   }
@@ -217,7 +221,7 @@ export class Download {
   async #keeps(whole, { verified }) {
     let answer;
     let verdict = 'unknown';
-    let why = 'the server does not tell the version of the file';
+    let why = 'The server sends no version of the file (ETag or Last-Modified).';
     try {
       answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
       // With the SHA-256 that the caller named, no other version is wanted.
@@ -230,7 +234,7 @@ export class Download {
     if (verdict === 'changed') {
       answer = this.#requests.drop(answer);
       if (await this.#isModel()) return false;
-      why = 'what the server gives now is no model';
+      why = 'The server no longer sends a model.';
     }
     if (verdict !== 'same') this.#unsure(why);
     await this.#resume(whole, answer, verdict === 'same' ? answer?.version : undefined);
@@ -242,19 +246,20 @@ export class Download {
     if (!whole) {
       throw (
         wrong ??
-        new ModelError('unsupported-source', 'no whole copy, and not all of the address, is stored', {
-          expected: 'its whole URL',
-          got: this.#requests.shown,
-        })
+        new ModelError(
+          'unsupported-source',
+          `${this.#requests.shown} is not completely cached, and its URL was stored without secrets. Load it by its full URL.`,
+          { expected: 'its whole URL', got: this.#requests.shown },
+        )
       );
     }
-    this.#unsure('not all of its address is stored');
+    this.#unsure('Its URL was stored without secrets.');
     await this.#resume(whole);
   }
 
   /** @param {string} why */
   #unsure(why) {
-    this.#deps.notice('offline', `the stored copy is used; whether it is the latest is not known: ${why}`);
+    this.#deps.notice('offline', `The cached copy is used, and may be outdated: ${why}`);
   }
 
   /** Returns whether the server's file begins like a model. Portals and proxies answer with pages. */
@@ -312,7 +317,9 @@ export class Download {
     const { etag = '', modified = '' } = version ?? {};
     if (!this.#file.open) return;
     if (!total || !(etag || modified || this.digest)) {
-      return this.#file.tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
+      return this.#file.tell(
+        new Error(`The server sends no ${total ? 'version of the file (ETag or Last-Modified)' : 'size'}.`),
+      );
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
     await this.#file.create(`${keyOf(this.#url, hash)}-${edition}`, {
@@ -381,7 +388,7 @@ export class Download {
       const still = this.#file.lost(range.at) || lost;
       throw /** @type {ModelError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
     }
-    this.#deps.notice('mended', `${lost} of the stored copy was damaged, and was fetched again`);
+    this.#deps.notice('mended', `The cached copy was corrupt at ${lost}, which was fetched again.`);
   }
 
   /** Caches bytes that arrived. If the cached file gives up its store, that may still be writing the range's buffer.
@@ -430,7 +437,7 @@ export class Download {
   #withRetry(attempts, f, progress) {
     const onRetry = () => {
       this.#requests.mustBeOpen(); // closing aborts what a range still reads: no failure
-      this.#deps.notice('retry', 'the connection failed; trying again');
+      this.#deps.notice('retry', 'The connection failed. Trying again.');
     };
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }

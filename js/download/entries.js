@@ -43,7 +43,7 @@ export function emptyJournal(total, lane) {
 export async function readAll(store, name, at, into, wanted) {
   for (let done = 0; done < into.length; ) {
     const count = await store.read(name, at + done, into.subarray(done), wanted);
-    if (!(count > 0 && count <= into.length - done)) throw new Error('the stored copy ends early');
+    if (!(count > 0 && count <= into.length - done)) throw new Error('The cached copy is truncated.');
     done += count;
   }
 }

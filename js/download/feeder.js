@@ -1,10 +1,10 @@
-/* feeder: sources that the client holds (streams, iterables, bytes), in pieces that the worker asks for. */
+/* feeder: cuts sources of the client (streams, iterables, bytes) into pieces on the worker's request. */
 /** @import { ByteIterator, Part } from './describe.js' */
 import { ModelError, reading } from '../errors.js';
 import { asBytes } from './describe.js';
 import { cutter } from './pump.js';
 
-/** Bytes in a piece, at most. */
+/** Maximum bytes of a piece. */
 const CHUNK = 1 << 20;
 
 /** Copies pieces of an iterator's chunks: the caller keeps its buffers. */
@@ -19,16 +19,14 @@ class ChunkFeeder {
       const { done, value } = await iterator.next();
       const bytes = done ? null : asBytes(value);
       if (done || bytes) return bytes;
-      throw new ModelError('read-error', 'the model stream', {
-        expected: 'bytes',
-        got: value?.constructor?.name ?? typeof value,
-      });
+      const got = value?.constructor?.name ?? typeof value;
+      throw new ModelError('read-error', `A stream of a model must yield bytes (got ${got}).`, { got });
     });
   }
 
-  /** null: the end. */
+  /** Returns the next piece; null at the end. Throws `read-error`. */
   next() {
-    return reading('the model stream', async () => {
+    return reading('The model stream', async () => {
       const piece = await this.#take(CHUNK);
       return piece.length ? piece.slice() : null;
     });
@@ -38,12 +36,12 @@ class ChunkFeeder {
     try {
       await this.#iterator.return?.();
     } catch {
-      /* a failing clean-up of the caller's does not matter */
+      /* The load has ended: a failure of the caller's clean-up changes nothing. */
     }
   }
 }
 
-/** The parts of a model that the client holds. */
+/** Feeds the parts of a model whose bytes the client has. */
 export class Feeders {
   #feeders;
 
@@ -52,7 +50,7 @@ export class Feeders {
     this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
   }
 
-  /** null: the end. @param {number} part */
+  /** Returns the next piece of a part; null at the end. @param {number} part index */
   next(part) {
     return this.#feeders[part]?.next() ?? Promise.resolve(null);
   }

@@ -127,12 +127,12 @@ export class Remote {
     if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
       headers.push(['if-range', condition]);
     }
-    const unreachable = `${this.shown} could not be reached, or allows no cross-origin reading`;
+    const unreachable = `${this.shown} could not be reached, or does not allow this page to read it (CORS)`;
     const began = performance.now();
     const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
     if ((response.status === 200 || response.status === 206) && response.body) {
       this.latency = Math.min(this.latency, performance.now() - began);
-      const early = `the connection to ${this.shown} ended early`;
+      const early = `The connection to ${this.shown} ended early`;
       return new Answer(
         response,
         response.body,
@@ -181,7 +181,7 @@ export class Remote {
     let ended = () => {};
     const timer = setTimeout(() => {
       stalled = true;
-      abort.abort(new Error(`nothing came for ${patience} ms`));
+      abort.abort(new Error(`no data for ${patience} ms`));
     }, patience);
     try {
       return await new Promise((resolve, reject) => {
@@ -195,9 +195,13 @@ export class Remote {
       const cause = /** @type {any} */ (error).cause ?? signal.reason ?? error;
       const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
-      const got = tells ? 'none' : cause.message || cause.code || String(cause);
-      const why = { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause };
-      throw Object.assign(new TransientError(code, what, why), { stalled, since });
+      const got = tells ? '' : cause.message || cause.code || String(cause);
+      const bytes = facts ? `: ${facts.got} of ${facts.expected} received` : '';
+      const message = `${what}${bytes}${got && ` (${got})`}. Check the connection and load it again.`;
+      throw Object.assign(new TransientError(code, message, { got, ...facts, cause: tells ? undefined : cause }), {
+        stalled,
+        since,
+      });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', ended);
@@ -206,24 +210,22 @@ export class Remote {
 
   /** @param {Response} response */
   #refusal({ status, statusText, headers }) {
-    const token = 'pass an access token as `token`';
     /** @type {Record<number, string>} */
     const words = {
-      401: `private, gated, or not there: ${token}`,
-      403: `not allowed: accept the licence of a gated model, ${token}`,
-      404: 'nothing is there',
-      429: 'too many requests',
+      401: 'The file is private, gated or missing. Pass an access token as `token`.',
+      403: 'Access is not allowed. Accept the licence of a gated model, and pass an access token as `token`.',
+      404: 'The file does not exist. Check the URL.',
+      429: 'Too many requests. Try again later.',
     };
-    const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
+    const why = words[status] ?? (status >= 500 ? 'The server failed. Try again later.' : 'Check the URL.');
     const passes = [408, 425, 429].includes(status) || status >= 500 || this.#at !== this.#url;
     const later = headers.get('retry-after') ?? '';
     const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
-    const got = `status ${status}${after > 0 ? `, to be asked again in ${Math.ceil(after / 1000)} s` : ''}`;
+    const got = `status ${status}`;
+    const wait = after > 0 ? ` It can be asked again in ${Math.ceil(after / 1000)} s.` : '';
     const code = status === 416 ? 'source-changed' : 'http-error';
-    const error = new (passes ? TransientError : ModelError)(code, `${this.shown}: ${why}`, {
-      expected: 'status 200',
-      got,
-    });
+    const message = `${this.shown} answered ${got}${statusText && ` (${statusText})`}. ${why}${wait}`;
+    const error = new (passes ? TransientError : ModelError)(code, message, { got });
     // The address of a redirect can expire.
     this.#at = this.#url;
     return Object.assign(error, { after, status });

@@ -1,4 +1,4 @@
-/* hub: files on Hugging Face, or on a mirror of it, as addresses. */
+/* hub: URLs of files on Hugging Face or a mirror. */
 import { ModelError } from '../errors.js';
 
 export const HUB = 'https://huggingface.co';
@@ -11,22 +11,25 @@ export const HUB = 'https://huggingface.co';
  * @property {string} [revision] Branch, tag or commit. Default: main.
  */
 
-/** @param {any} source @returns {source is HubSource} */
+/** Returns whether a source names a repository. @param {any} source @returns {source is HubSource} */
 export const onHub = (source) => typeof source?.repo === 'string';
 
-/** @param {string} path */
+/** Escapes each segment of a path. @param {string} path */
 export const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
 
-/** @param {HubSource} source @param {string | URL} [hub] */
+/** Returns the URL of a file. Throws `unsupported-source` if the repository or the file is not valid.
+ * @param {HubSource} source @param {string | URL} [hub] a mirror */
 export function hubAddress({ repo, file, revision = 'main' }, hub = HUB) {
   if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
-    throw new ModelError('unsupported-source', 'Hugging Face source', {
-      expected: '{ repo: "owner/name", file: "path.gguf" } or { repo, quant }',
-      got: JSON.stringify({ repo, file }),
-    });
+    const got = JSON.stringify({ repo, file });
+    throw new ModelError(
+      'unsupported-source',
+      `A source on Hugging Face must be { repo: "owner/name", file: "path.gguf" } or { repo, quant } (got ${got}).`,
+      { got },
+    );
   }
   return `${base(hub)}/${escape(repo)}/resolve/${encodeURIComponent(revision)}/${escape(file)}`;
 }
 
-/** @param {string | URL} hub */
+/** Returns the URL of the hub without a slash at the end. @param {string | URL} hub */
 export const base = (hub) => String(hub).replace(/\/+$/, '');

@@ -1,14 +1,15 @@
-/* quants: of a repository whose file is not named, the one with the quantisation that is wanted. The list is the hub's
- * own: GET api/models/REPO/revision/REVISION, of which `siblings` are the files. Loaded when it is first used. */
+/* quants: finds the file of a repository that has a quantisation. The hub lists a repository's files as `siblings` of
+ * GET api/models/REPO/revision/REVISION. Loaded on first use. */
 /** @import { HubSource } from './hub.js' */
-import { ModelError, failure } from '../errors.js';
+import { ModelError, abortError, failure } from '../errors.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
 
-/** hub: of a mirror; kept: addresses of whole files in the cache, for when there is no network.
+/** hub: URL of a mirror; kept: returns the URLs of completely cached files, which are used without a network.
  * @typedef {{ hub?: string | URL, headers: [string, string][], signal?: AbortSignal,
  *   kept: () => Promise<string[]> }} Access */
 
-/** With the file's name, which it has not.
+/** Returns the source with the name of the file that has its quantisation; of several, the shortest. Throws
+ * `unsupported-source` if there is none, `http-error` or `network-error` if the hub cannot be read.
  * @param {HubSource} source @param {Access} access @returns {Promise<HubSource>} */
 export async function withFile(source, access) {
   const { quant } = source;
@@ -21,10 +22,10 @@ export async function withFile(source, access) {
       .map((name) => name.replace(/.*\//, ''))
       .join(', ')
       .slice(0, 400) || 'no GGUF files';
-  throw new ModelError('unsupported-source', `files of ${source.repo}`, { expected: `one with ${quant}`, got });
+  throw new ModelError('unsupported-source', `${source.repo} has no file with ${quant}. It has: ${got}.`, { got });
 }
 
-/** Whole models, of split ones the first part.
+/** Returns the names of models; of a split model, that of the first part.
  * @param {HubSource} source @param {Access} access @returns {Promise<string[]>} */
 async function filesOf({ repo, revision = 'main' }, access) {
   const { hub = HUB, headers, signal } = access;
@@ -32,17 +33,25 @@ async function filesOf({ repo, revision = 'main' }, access) {
   try {
     const response = await fetch(address, { headers, signal });
     const got = `status ${response.status}`;
-    if (!response.ok) throw new ModelError('http-error', address, { expected: 'status 200', got });
+    if (!response.ok) {
+      const remedy = 'Check the repository and the revision; private ones need a `token`.';
+      throw new ModelError('http-error', `The server answered ${got} for ${address}. ${remedy}`, { got });
+    }
     /** @type {{ siblings?: { rfilename: string }[] }} */
     const { siblings = [] } = await response.json();
     return siblings.map(({ rfilename }) => rfilename).filter(isModel);
   } catch (cause) {
-    if (signal?.aborted) throw new ModelError('aborted', 'the call was aborted', { cause: signal.reason });
+    if (signal?.aborted) throw abortError(signal);
     const before = hubAddress({ repo, revision, file: '-' }, hub).slice(0, -1);
     const here = (await access.kept()).filter((url) => url.startsWith(before));
     const names = here.map((url) => decodeURIComponent(url.slice(before.length).split('?')[0]));
     if (names.length) return names;
-    throw failure('network-error', `${address} could not be read`, cause);
+    throw failure(
+      'network-error',
+      `The list of files at ${address} could not be read`,
+      cause,
+      'Name the `file` instead.',
+    );
   }
 }
 
@@ -50,7 +59,7 @@ async function filesOf({ repo, revision = 'main' }, access) {
 const isModel = (name) =>
   /\.gguf$/i.test(name) && !/mmproj/i.test(name) && (!/-\d{5}-of-\d{5}\.gguf$/i.test(name) || /-00001-of-/.test(name));
 
-/** As a word of its own: Q4_K is not Q4_K_M. @param {string} name @param {string} quant */
+/** Returns whether a name has a quantisation as a whole word: Q4_K is not Q4_K_M. @param {string} name @param {string} quant */
 function has(name, quant) {
   const plain = quant.toLowerCase().replace(/[^a-z0-9_]/g, '.');
   return new RegExp(`(^|[^a-z0-9_])${plain}([^a-z0-9_]|$)`).test(name.toLowerCase());

@@ -116,7 +116,7 @@ export class Requests {
   }
 
   mustBeOpen() {
-    if (this.#closed) throw new ModelError('aborted', 'the download was closed');
+    if (this.#closed) throw new ModelError('aborted', 'The download was closed.');
   }
 
   /** Takes the first answer. @param {Answer} answer @param {number} at the requested offset */
@@ -144,12 +144,12 @@ export class Requests {
     if (verdict === 'unknown') {
       throw new ModelError(
         'truncated',
-        `the connection to ${this.shown} ended early, and the server names no version` +
-          ' of the file (ETag): what is missing could be of another one',
+        `The connection to ${this.shown} ended early and cannot be resumed, because the server sends no version of the` +
+          ' file (ETag or Last-Modified). Load it again.',
         { expected: `${total ?? 'more'} bytes` },
       );
     }
-    throw new ModelError('source-changed', `${this.shown} changed while it was read; load it again`, {
+    throw new ModelError('source-changed', `${this.shown} changed while it was read. Load it again.`, {
       expected: nameOf(first),
       got: nameOf(version),
     });
@@ -162,7 +162,7 @@ export class Requests {
 
   /** The error for bytes that differ from the cached version's. */
   other() {
-    return new ModelError('source-changed', `${this.shown} has other bytes than were stored of it`);
+    return new ModelError('source-changed', `${this.shown} no longer has the bytes that were cached. Load it again.`);
   }
 
   /** Returns an answer that continues at `at`. @param {number} at @param {number} end of the bytes for this lane
@@ -214,10 +214,8 @@ export class Requests {
   ended(at) {
     const total = (this.#identity.total ??= at);
     if (total === at) return;
-    throw new TransientError('truncated', `the connection to ${this.shown} ended early`, {
-      expected: `${total} bytes`,
-      got: `${at} bytes`,
-    });
+    const message = `The connection to ${this.shown} ended early: ${at} of ${total} bytes received. Load it again.`;
+    throw new TransientError('truncated', message, { expected: `${total} bytes`, got: `${at} bytes` });
   }
 
   /** @param {Answer} answer @param {number} came bytes for this lane so far */

@@ -45,7 +45,8 @@ async function openUrl(download) {
 
 /** @param {string} path @param {Files} platform @returns {Promise<Source>} */
 async function openPath(path, { openFile }) {
-  if (!openFile) throw new ModelError('unsupported-source', 'no files by path here');
+  if (!openFile)
+    throw new ModelError('unsupported-source', 'Browsers cannot open files by path. Pass a URL or a File.');
   const file = await reading(path, () => openFile(path));
   const read = (/** @type {Uint8Array} */ into) => reading(path, () => file.read(into));
   return { total: file.size, read, close: file.close };

@@ -1,25 +1,25 @@
-/* store-browser: models in the origin private file system. A worker writes and reads through synchronous
- * handles, which lock the file: other tabs cannot write it then, and may have to read it by a slower way.
- * Of each handle of a folder, a file or its bytes that Chromium gives, it keeps 64 bytes for good (docs/limits.md):
- * those of the folder and of files are asked for once. */
+/* store-browser: stores models in the origin private file system. A worker reads and writes through synchronous handles,
+ * which lock the file: other tabs cannot write it meanwhile, and may have to read it as a Blob, which is slower.
+ * Chromium never frees 64 bytes of each handle that it creates (docs/limits.md), so handles of the folder and of files
+ * are reused. */
 import { filler, pumpOf } from './pump.js';
 
 const LOCK_TRIES = 10;
 const LOCK_MS = 100;
-/** Others may be writing the journal that is looked at: for so little a file is not locked. */
+/** Bytes up to which a read does not lock the file: another tab may be writing the journal. */
 const SMALL = 1 << 16;
 
-/** NoModificationAllowedError: a tab that reads, or was closed a moment ago, still has the file. NotReadableError: the
- * file was written after it was looked at. */
-const PASSING = ['NoModificationAllowedError', 'NotReadableError'];
+/** Errors that a retry can fix. NoModificationAllowedError: another tab, perhaps closed a moment ago, has the file.
+ * NotReadableError: the file was written after getFile(). */
+const TRANSIENT = ['NoModificationAllowedError', 'NotReadableError'];
 
-/** Calls f again while its failure may pass. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+/** Runs f again after transient errors. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
 async function withRetry(f) {
   for (let tries = 1; ; tries++) {
     try {
       return await f();
     } catch (error) {
-      if (tries === LOCK_TRIES || !PASSING.includes(/** @type {Error} */ (error).name)) throw error;
+      if (tries === LOCK_TRIES || !TRANSIENT.includes(/** @type {Error} */ (error).name)) throw error;
       await new Promise((resolve) => {
         setTimeout(resolve, LOCK_MS);
       });
@@ -27,7 +27,7 @@ async function withRetry(f) {
   }
 }
 
-/** Nothing for what is not there; other failures do not mean that. @param {Error} error */
+/** Ignores that a file does not exist. @param {Error} error */
 function absent(error) {
   if (error.name !== 'NotFoundError') throw error;
 }
@@ -37,8 +37,7 @@ export function openStore() {
   const { storage } = navigator;
   const findFolder = async () => {
     if (!storage?.getDirectory) {
-      const why = isSecureContext ? 'this browser has none' : 'a page has one only over https';
-      throw new Error(`storage for files: ${why}`);
+      throw new Error(`${isSecureContext ? 'This browser' : 'A page without https'} has no private file system.`);
     }
     return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
   };
@@ -49,10 +48,10 @@ export function openStore() {
       folder = undefined;
       throw error;
     }));
-  /** Of files. @type {Map<string, any>} */
+  /** Handles of files, by name. @type {Map<string, any>} */
   const handles = new Map();
-  /** What f gives, with handles that were kept; with new ones where what they are of is gone: another tab may have
-   * removed it, or somebody the site's data.
+  /** Runs f with the known handles, and with new ones if the file or folder is gone: another tab may have removed the
+   * file, or the user the site's data.
    * @template T @param {(folder: any) => Promise<T>} f @returns {Promise<T>} */
   const inFolder = async (f) => {
     const kept = folder;
@@ -65,10 +64,10 @@ export function openStore() {
       return f(await knownFolder());
     }
   };
-  /** Files that are open, or about to be: from the first call on, for a second one would wait for the first's lock.
+  /** Files that are open or being opened: a second call would wait for the lock of the first.
    * @type {Map<string, { file: Promise<any>, writable: boolean }>} */
   const open = new Map();
-  /** What f gives of a file. @template T @param {string} name @param {boolean} create
+  /** Runs f with the handle of a file. @template T @param {string} name @param {boolean} create
    * @param {(file: any) => Promise<T>} f */
   const ofFile = (name, create, f) =>
     inFolder(async (from) => {
@@ -78,14 +77,15 @@ export function openStore() {
     });
   /** @param {string} name @returns {Promise<Blob>} */
   const blob = (name) => ofFile(name, false, (file) => file.getFile());
-  /** Many tabs may read, where the browser knows of that; nothing if it does not. @param {string} name */
+  /** Opens a file for reading, which does not exclude other readers; undefined if the browser has no such mode.
+   * @param {string} name */
   const reader = (name) =>
     ofFile(name, false, async (file) => {
       return file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
     });
   /** @param {string} name */
   const writer = (name) => ofFile(name, true, (file) => withRetry(() => file.createSyncAccessHandle()));
-  /** Who reads has the file closed when somebody is to write. @param {string} name @param {boolean} writable */
+  /** Opens a file once. A writer replaces a reader. @param {string} name @param {boolean} writable */
   const opened = (name, writable) => {
     const known = open.get(name);
     if (known && (known.writable || !writable)) return known.file;
@@ -100,7 +100,7 @@ export function openStore() {
     file.then((there) => there ?? forget(), forget);
     return file;
   };
-  /** Of one that is open. @param {string} name */
+  /** Returns the file if it is open. @param {string} name */
   const openNow = async (name) => open.get(name)?.file;
   return {
     list() {
@@ -117,9 +117,9 @@ export function openStore() {
       if (file) return file.read(into, { at });
       return withRetry(async () => {
         const part = (await blob(name)).slice(at, at + into.length);
-        // Not by arrayBuffer(): that memory is collected late, in Firefox hundreds of megabytes of it.
+        // The memory of arrayBuffer() is collected late, in Firefox hundreds of megabytes of it.
         if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
-        // A stream that is left before its end stays open; behind hundreds of them Chromium lets one wait without end.
+        // A stream that is not read to its end stays open, and behind hundreds of these Chromium stalls the next one.
         const bytes = new Uint8Array(await part.arrayBuffer());
         if (!wanted()) return 0;
         into.set(bytes);
@@ -128,7 +128,7 @@ export function openStore() {
     },
     async write(name, at, bytes) {
       if ((await opened(name, true)).write(bytes, { at }) === bytes.length) return;
-      throw new DOMException('the storage is full', 'QuotaExceededError');
+      throw new DOMException('The storage is full.', 'QuotaExceededError');
     },
     flush: async (name) => void (open.get(name)?.writable && (await openNow(name)).flush()),
     async close(name) {

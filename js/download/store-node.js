@@ -1,4 +1,4 @@
-/* store-node: models in a folder, by default that of the user's caches. */
+/* store-node: stores models in a folder, by default in the user's cache folder. */
 import { closeSync, fdatasync, openSync, readSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -7,25 +7,25 @@ import { promisify } from 'node:util';
 import { lockFile, takeAway } from '../platform/lock-node.js';
 import { isName } from './entries.js';
 
-/** So little is read without keeping the file open. */
+/** Bytes up to which a read does not keep the file open. */
 const SMALL = 1 << 16;
 
-/** What stands for a thing that is not there; other failures do not mean that.
+/** Returns a handler that replaces the error of a missing file by a value.
  * @template T @param {T} instead @returns {(error: any) => T} */
 const absent = (instead) => (error) => {
   if (['ENOENT', 'ENOTDIR'].includes(error.code)) return instead;
   throw error;
 };
 
-/** told: of locks, for whoever outlives this thread.
- * @param {string} [where] @param {(lock: { path: string, owner: string }) => void} [told]
+/** Opens the store of a folder, which is created on the first write.
+ * @param {string} [where] a path @param {(lock: { path: string, owner: string }) => void} [told]
  * @returns {import('../protocol.js').Store} */
 export function openStore(where, told = () => {}) {
   const { XDG_CACHE_HOME } = process.env;
   const folder = resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
   const path = (/** @type {string} */ name) => {
     if (isName(name)) return join(folder, name);
-    throw new Error('not the name of a stored copy');
+    throw new Error(`${JSON.stringify(name)} is not the name of a cached file.`);
   };
   const lockOf = (/** @type {string} */ name) => path(`${name}.gguf`).replace(/gguf$/, 'lock');
   /** Files that are open, for reading or both. @type {Map<string, { file: number, writable: boolean }>} */
@@ -58,10 +58,10 @@ export function openStore(where, told = () => {}) {
     async write(name, at, bytes) {
       if (!open.get(name)?.writable) await mkdir(folder, { recursive: true });
       const file = opened(name, (await size(name)) ? 'r+' : 'w+', true);
-      // A disk that fills up takes a part first, and fails at the rest.
+      // A disk that fills up accepts a part first, and fails at the rest.
       for (let done = 0; done < bytes.length; ) {
         const count = writeSync(file, bytes, done, bytes.length - done, at + done);
-        if (!count) throw new Error('the disk takes no more');
+        if (!count) throw new Error('The disk is full.');
         done += count;
       }
     },

@@ -1,11 +1,11 @@
-/* env-browser: the client's side in a browser. */
+/* env-browser: the client's environment in a browser. */
 /** @import { FromWorker, Place, ToWorker } from '../protocol.js' */
 /** @import { Environment, Port } from './env.js' */
 import { filesKnown } from './files.js';
 import { browserPort } from './port-browser.js';
 import { obstacle, startScript } from './start.js';
 
-/** @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
+/** Returns the environment. @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
  * @returns {Omit<Environment, 'openStore'>} */
 export function browserEnvironment({ startWorker, startThread }) {
   return {
@@ -21,8 +21,8 @@ export function browserEnvironment({ startWorker, startThread }) {
   };
 }
 
-/** Helper threads start here, since Firefox can hang in `new Worker` within a worker. Their memory
- * goes by a channel of their own: who holds it keeps it from being freed.
+/** Starts a worker and, on its request, helper threads: Firefox can hang in `new Worker` within a worker. The shared memory
+ * travels through a separate channel, because a port that has received it keeps it from being freed.
  * @param {Place} place @param {() => Worker} startWorker @param {() => Worker} startThread
  * @returns {Port<ToWorker, FromWorker>} */
 function withThreads(place, startWorker, startThread) {

@@ -1,4 +1,4 @@
-/* env-node: the client's side in Node. */
+/* env-node: the client's environment in Node. */
 /** @import { Environment } from './env.js' */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,7 +11,7 @@ import { nodePort } from './port-node.js';
 
 const SCRIPT = 'worker.node.js';
 
-/** @param {() => URL} beside where the worker's script is, unless a bundler took this file away from there
+/** Returns the environment. @param {() => URL} beside the URL of the worker's script, unless a bundler moved this file
  * @returns {Omit<Environment, 'openStore'>} */
 export function nodeEnvironment(beside) {
   return {
@@ -29,7 +29,7 @@ export function nodeEnvironment(beside) {
   };
 }
 
-/** A worker whose locks are free when it has ended, however that was. @param {Worker} worker */
+/** Frees a worker's locks when it ends, even after a crash. @param {Worker} worker */
 function freeing(worker) {
   /** @type {{ path: string, owner: string }[]} */
   const locks = [];
@@ -40,29 +40,28 @@ function freeing(worker) {
   return worker;
 }
 
-/** A path or a file: URL. @param {string} text */
+/** Returns a path or file: URL as a file: URL. @param {string} text */
 const fileUrl = (text) => (/^file:/i.test(text) ? text : pathToFileURL(resolve(text)).href);
 
 /** @param {() => URL} beside */
 function script(beside) {
   const expected = pathOf(beside);
-  // Under another name it is a bundler's copy (Turbopack of Next 15), which has neither its files nor its kind of
-  // module.
+  // Another name means a bundler's copy (Turbopack of Next 15), which lacks the files beside it and is not an ES module.
   if (basename(expected) === SCRIPT && existsSync(expected)) return pathToFileURL(expected);
   try {
-    // Bundled: the package itself may still be there to run.
+    // Bundled: the package may still be installed.
     const entry = createRequire(join(process.cwd(), 'index.js')).resolve('gemma-wasm');
     return pathToFileURL(join(dirname(entry), SCRIPT));
   } catch (cause) {
     throw new Error(
-      `${expected || SCRIPT} is not there, nor is the package in ${process.cwd()}: leave gemma-wasm out of the` +
-        ' bundle (external), copy its files beside it, or pass their folder as `baseUrl`',
+      `${expected || SCRIPT} does not exist, and the package is not installed in ${process.cwd()}. Leave gemma-wasm out of` +
+        ' the bundle (external), copy its files beside it, or pass their folder as `baseUrl`.',
       { cause },
     );
   }
 }
 
-/** '' for what is no file. @param {() => URL} beside */
+/** Returns the path of a file: URL, '' for another one. @param {() => URL} beside */
 function pathOf(beside) {
   try {
     return fileURLToPath(String(beside()));

@@ -1,17 +1,17 @@
-/* features: what this platform can run, found by validating modules of a few bytes. */
+/* features: detects what this platform can run, by validating modules of a few bytes. */
 
 const HEAD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10];
 /** i8x16.popcnt of a splat */
 const SIMD = [...HEAD, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
-/** Of splats: i8x16.relaxed_swizzle, i16x8.relaxed_dot_i8x16_i7x16_s, i32x4.relaxed_dot_i8x16_i7x16_add_s: all that
- * the kernels use. What they compute is another question: gw_prove_build. */
-// biome-ignore format: one byte a line says nothing
+/** i8x16.relaxed_swizzle, i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s of splats: all relaxed
+ * instructions of the kernels. gw_prove_build() checks their results. */
+// biome-ignore format: one byte per line would be unreadable
 const RELAXED = [
   ...HEAD, 33, 1, 31, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 65, 3, 253, 15, 253, 146, 2, 65, 4, 253, 15, 65,
   5, 253, 15, 253, 147, 2, 11,
 ];
 
-/** `isolated`: threads can share memory; `reason`: why not. */
+/** Returns the features. isolated: threads can share memory; reason: why they cannot, else ''. */
 export function features() {
   const reason = whyNoThreads();
   return { simd: valid(SIMD), relaxed: valid(RELAXED), isolated: !reason, reason };

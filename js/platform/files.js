@@ -1,13 +1,12 @@
-/* files: where the package's files lie, for the worker: the wasm modules, and parts of JavaScript that are imported
- * when something first needs them.
+/* files: locates the package's files for the worker: the wasm modules, and parts of JavaScript that are imported on first
+ * use.
  *
- * The rule for parts: a part is one module of js/ itself (grammar.js, say) that lies beside worker.js and is named in
- * modules.js as a literal `new URL('./grammar.js', import.meta.url)`, so that bundlers copy it; the worker gets it by
- * `platform.load('grammar')`, which is the import() below, and nowhere else. The comments in that import() keep
- * bundlers from splitting code there: some cannot in workers (Vite up to 7), none can where a worker is one file.
- * A part gives what it has by `offer`, since some make a script without exports of it (Parcel).
- * tools/build/package.js makes each part a file that needs no other. On the page, outside the worker, an ordinary
- * `import()` is fine: every bundler splits code there. */
+ * A part is one module of js/ (grammar.js, for example) beside worker.js. modules.js names it as a literal
+ * `new URL('./grammar.js', import.meta.url)`, so that bundlers copy it, and the worker imports it only by
+ * `platform.load('grammar')`, the import() below. The comments in that import() keep bundlers from splitting code there:
+ * some cannot in workers (Vite up to 7), and none can if a worker is one file. A part passes its exports to `offer`,
+ * because some bundlers remove exports (Parcel). tools/build/package.js makes each part a file without imports. On the
+ * page, outside the worker, an ordinary `import()` is fine: every bundler splits code there. */
 
 import { failure } from '../errors.js';
 /** @import { Place } from '../protocol.js' */
@@ -15,11 +14,11 @@ import { failure } from '../errors.js';
 const OFFERED = 'gemma-wasm ';
 const scope = /** @type {any} */ (globalThis);
 
-/** What an entry for one bundler has made known (tools/build/package.js).
+/** Returns the URLs of files that an entry for one bundler has registered (tools/build/package.js).
  * @returns {Record<string, string> | undefined} */
 export const filesKnown = () => scope[`${OFFERED}files`];
 
-/** What a part has, to whoever loads it. @param {string} name @param {object} part */
+/** Registers the exports of a part. @param {string} name @param {object} part */
 export function offer(name, part) {
   scope[OFFERED + name] = part;
 }
@@ -29,25 +28,25 @@ export class Files {
   /** @type {Place} */
   #place = {};
 
-  /** @param {Record<string, URL | string>} known by name: where a bundler put the file */
+  /** @param {Record<string, URL | string>} known URLs by name, as a bundler changed them */
   constructor(known) {
     this.#known = known;
   }
 
-  /** The client's, with its first message. @param {Place} [place] */
+  /** Takes the client's place, which comes with its first message. @param {Place} [place] */
   settle(place = {}) {
     this.#place = place;
   }
 
-  /** @param {string} name */
+  /** Returns the URL of a file. @param {string} name */
   address(name) {
     const { page, baseUrl, files } = this.#place;
     if (files && !baseUrl) return files[name];
-    // Some bundlers give a path in place of a URL.
+    // Some bundlers insert a path instead of a URL.
     return baseUrl ? new URL(name, baseUrl).href : new URL(String(this.#known[name]), page).href;
   }
 
-  /** A part. @param {string} name @returns {Promise<any>} */
+  /** Imports a part. Throws `engine-missing`. @param {string} name @returns {Promise<any>} */
   async load(name) {
     const address = this.address(`${name}.js`);
     try {
@@ -60,8 +59,8 @@ export class Files {
   }
 }
 
-/** Words for people whose file is not where it should be. @param {unknown} cause */
+/** Returns the message for a file that could not be loaded. @param {unknown} cause */
 export function missing(cause) {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return `${why}. Is the file there, as the bundler was to copy it? Else pass the folder of the package's files as \`baseUrl\``;
+  return `${why}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
 }

@@ -1,5 +1,5 @@
-/* isolation: the headers that make a page cross-origin isolated, which shared memory and so threads need; and answers
- * that get them from a service worker, for pages of hosts that send none. */
+/* isolation: the headers of cross-origin isolation, which shared memory and threads need, and a service worker's way to add
+ * them for hosts that do not send them. */
 
 export const ISOLATION = {
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -7,9 +7,9 @@ export const ISOLATION = {
 };
 const TRIED = 'gemma-wasm-isolate';
 
-/** @param {Response} response */
+/** Returns a response with the headers of cross-origin isolation. @param {Response} response */
 export function isolated(response) {
-  // Of another origin without CORS: nothing of it can be changed, nor need it be.
+  // An opaque response cannot be changed, and need not be.
   if (response.status === 0) return response;
   const headers = new Headers(response.headers);
   for (const [name, value] of Object.entries(ISOLATION)) headers.set(name, value);
@@ -17,8 +17,8 @@ export function isolated(response) {
   return new Response([204, 205, 304].includes(status) ? null : response.body, { status, statusText, headers });
 }
 
-/** Loads the page once more, since only a new document can be isolated; the promise never ends then. Once a tab: a page
- * that cannot be isolated would be loaded again and again. Gives false where it has been done before. */
+/** Reloads the page, because only a new document can be isolated; the promise then stays pending. Reloads once per tab,
+ * because a page that cannot be isolated would reload forever; returns false after that. */
 export async function reloadOnce() {
   try {
     if (sessionStorage.getItem(TRIED)) return false;

@@ -1,6 +1,6 @@
-/* lock-node: a file that says who has something, for threads and processes. Its owner shows every second that it lives;
- * one whose process ended, or that was silent for long, has lost it. It says who it is by a text of its own, so that
- * nobody takes or frees what is another's by now. */
+/* lock-node: a lock file between threads and processes. Its owner updates the file's time every second; an owner whose
+ * process ended, or that was silent for SILENT_MS, has lost the lock. The file contains a unique text of its owner, so
+ * that no other owner's lock is taken or freed. */
 import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { randomUUID } from 'node:crypto';
@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto';
 const ALIVE_MS = 1000;
 const SILENT_MS = 15_000;
 
-/** Nothing if another has it. told: of the lock, for whoever outlives this thread.
+/** Takes a lock; undefined if another owner has it. told: receives the lock, to free it if this thread dies.
  * @param {string} path @param {(lock: { path: string, owner: string }) => void} told
  * @returns {import('../protocol.js').Lock | undefined} */
 export function lockFile(path, told) {
@@ -47,7 +47,7 @@ function held(path, owner) {
   return lock;
 }
 
-/** Gives it back, if it is still this one's. @param {{ path: string, owner: string }} lock */
+/** Frees a lock if its owner still has it. @param {{ path: string, owner: string }} lock */
 export function freeLock({ path, owner }) {
   unlessFailing(() => {
     if (readFileSync(path, 'utf8') === owner) rmSync(path);
@@ -64,7 +64,7 @@ function unlessFailing(f) {
   }
 }
 
-/** What f gives; nothing where the file is not there. @template T @param {() => T} f */
+/** Returns f(), or undefined if the file does not exist. @template T @param {() => T} f */
 function present(f) {
   try {
     return f();
@@ -74,7 +74,7 @@ function present(f) {
   }
 }
 
-/** Takes the lock of a process that is no more. Whether the way is free now. @param {string} path */
+/** Removes the lock of a process that ended. Returns whether no lock is left. @param {string} path */
 export function takeAway(path) {
   const before = present(() => readFileSync(path, 'utf8'));
   const facts = present(() => statSync(path));
@@ -83,20 +83,20 @@ export function takeAway(path) {
   const aside = `${path}-${randomUUID()}`;
   if (present(() => (renameSync(path, aside), true)) === undefined) return true;
   const same = readFileSync(aside, 'utf8') === before;
-  // Somebody was faster, and has it rightly.
+  // Another owner took the lock meanwhile: it keeps it.
   if (!same)
     present(() => {
       try {
         linkSync(aside, path);
       } catch {
-        /* a third one has it */
+        /* A third owner has it. */
       }
     });
   rmSync(aside);
   return same;
 }
 
-/** Of another machine nobody knows. @param {string} owner */
+/** Returns whether a lock's process runs; true for one on another machine. @param {string} owner */
 function lives(owner) {
   try {
     const { pid, host } = JSON.parse(owner);

@@ -1,8 +1,9 @@
-/* port-browser: a browser's Worker or MessagePort as a Port (env.js). */
+/* port-browser: wraps a browser's Worker or MessagePort as a Port (env.js). */
 
 /** @import { Port } from './env.js' */
 
-/** @template Sent, Heard @param {Worker} worker @param {() => Promise<Error>} whyNot it did not start
+/** Returns the port of a worker. @template Sent, Heard @param {Worker} worker
+ * @param {() => Promise<Error>} whyNot finds why it did not start
  * @returns {Port<Sent, Heard>} */
 export function browserPort(worker, whyNot) {
   return {
@@ -10,7 +11,7 @@ export function browserPort(worker, whyNot) {
     onFailure(handler) {
       worker.onerror = (event) => {
         event.preventDefault?.();
-        // A script that cannot be loaded has no message.
+        // The event of a script that cannot be loaded has no message.
         if (event.message) handler(new Error(event.message));
         else void whyNot().then(handler);
       };
@@ -18,7 +19,7 @@ export function browserPort(worker, whyNot) {
   };
 }
 
-/** @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port @param {() => void} terminate
+/** Returns the port of a MessagePort. @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port @param {() => void} terminate
  * @returns {Port<Sent, Heard>} */
 export function channelPort(port, terminate) {
   return {

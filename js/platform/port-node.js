@@ -1,12 +1,12 @@
-/* port-node: a worker thread of Node as a Port (env.js). */
+/* port-node: wraps a worker thread of Node as a Port (env.js). */
 
-/** One that has closed its port ends much sooner; one that something keeps is terminated. */
+/** Milliseconds that a worker gets to end after it closed its port; then it is terminated. */
 const LEAVE_MS = 5000;
 
-/** @template Sent, Heard @param {import('node:worker_threads').Worker} worker
+/** Returns the port of a worker. @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
-  // It may end in the same moment as its last message comes, before anybody waits for that.
+  // The worker may exit together with its last message, before leave() is called.
   const ended = new Promise((resolve) => {
     worker.once('exit', resolve);
   });
@@ -15,7 +15,7 @@ export function nodePort(worker) {
     onMessage: (handler) => void worker.on('message', handler),
     onFailure(handler) {
       worker.on('error', handler);
-      worker.on('exit', (status) => handler(new Error(`the worker ended with status ${status}`)));
+      worker.on('exit', (status) => handler(new Error(`The worker ended with status ${status}.`)));
     },
     leave: () =>
       new Promise((resolve) => {

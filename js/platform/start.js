@@ -1,14 +1,14 @@
-/* start: starts the package's scripts as workers, wherever they lie: beside the page's scripts, hashed by a bundler, on
- * another origin. */
+/* start: starts the package's scripts as workers: beside the page's scripts, renamed by a bundler, or on another
+ * origin. */
 import { ModelError } from '../errors.js';
 import { trustedScriptUrl } from './trusted.js';
 /** @import { Place } from '../protocol.js' */
 
-/** Where Vite (up to 7) and those that use it keep what they bundled of packages while one develops: one script alone,
- * without the files that it names. They still serve the package itself. */
+/** Vite up to 7, and tools based on it, bundle a package into one script during development, without the files that the
+ * script names. They still serve the package itself. */
 const PREBUNDLED = /^(.*?)\/(?:node_modules\/)?\.[\w-]+\/(?:[^?]*\/)?deps\/([\w.-]+)(?:\?.*)?$/;
 
-/** Where this code lies, in a script that is no module. */
+/** The URL of this code in a classic script. */
 const CLASSIC = /** @type {HTMLScriptElement | null | undefined} */ (globalThis.document?.currentScript)?.src;
 
 /** Returns why this scope cannot run the engine, '' if it can. */
@@ -19,12 +19,12 @@ export function obstacle() {
         ' the model in a page or in a dedicated worker.';
 }
 
-/** By address: scripts that import one of another origin.
+/** URLs of scripts that import one of another origin, by its URL.
  * @type {Map<string, string>} */
 const blobs = new Map();
 
-/** `start` holds the literal `new Worker(new URL(…))` that bundlers look for. What address they made of it only
- * that call tells: so `Worker` is ours while it runs.
+/** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. Only that call knows the
+ * URL that they put there, so `Worker` is replaced while it runs. Throws `unsupported-platform`.
  * @param {() => Worker} start @param {string} name @param {Place} place
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { baseUrl, files }) {
@@ -42,7 +42,7 @@ export function startScript(start, name, { baseUrl, files }) {
   try {
     return { worker: start(), address };
   } catch (error) {
-    // A classic script does not know its address as import.meta.url: files lie beside it.
+    // A classic script has no import.meta.url: the files are beside it.
     if (address || !CLASSIC) throw error;
     return { worker: Ours(new URL(name, CLASSIC), { type: 'module' }), address };
   } finally {

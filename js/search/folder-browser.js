@@ -1,13 +1,13 @@
-/* folder-browser: an index's files in the origin private file system. */
+/* folder-browser: stores an index in the origin private file system. */
 /** @import { Folder } from './segments.js' */
 
 /** @param {any} error */
 const absent = (error) => error?.name === 'NotFoundError';
 
-/** @param {string} name @returns {Promise<Folder>} */
+/** Opens the folder of an index, or creates it. @param {string} name @returns {Promise<Folder>} */
 export async function openFolder(name) {
   const { storage } = navigator;
-  if (!storage?.getDirectory) throw new Error('a page has storage for files only over https');
+  if (!storage?.getDirectory) throw new Error('A page without https has no private file system.');
   const all = await (await storage.getDirectory()).getDirectoryHandle('gemma-wasm-search', { create: true });
   const folder = await all.getDirectoryHandle(name, { create: true });
   return {
@@ -19,17 +19,17 @@ export async function openFolder(name) {
     async read(file) {
       try {
         const blob = await (await folder.getFileHandle(file)).getFile();
-        // It has its bytes when its writer closes it.
+        // A file is empty until its writer closes it.
         return blob.size ? await blob.arrayBuffer() : null;
       } catch (error) {
-        // Another tab may remove it in the middle of that.
+        // Another tab may have removed it meanwhile.
         if (await folder.getFileHandle(file).then(() => false, absent)) return null;
         throw error;
       }
     },
     async write(file, bytes) {
       try {
-        // What is written is there when it is closed, all of it.
+        // close() makes all bytes visible at once.
         const stream = await (await folder.getFileHandle(file, { create: true })).createWritable();
         await stream.write(bytes);
         await stream.close();

@@ -1,9 +1,9 @@
-/* folder-node: an index's files in a folder. */
+/* folder-node: stores an index in a folder. */
 /** @import { Folder } from './segments.js' */
 import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 
-/** @param {string} name a path @returns {Promise<Folder>} */
+/** Opens the folder of an index, or creates it. @param {string} name a path @returns {Promise<Folder>} */
 export async function openFolder(name) {
   const folder = resolve(name);
   await mkdir(folder, { recursive: true });

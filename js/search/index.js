@@ -1,6 +1,6 @@
-/* index: vectors by name, and which of them are nearest to a query. All are scanned as bytes; a bound on what rounding
- * to bytes may have done tells which of them can be among the nearest, and these are compared exactly: so the answer is
- * that of comparing all, in a tenth of the time. docs/search.md explains it. */
+/* index: finds the vectors nearest to a query, exactly. All vectors are scanned as bytes; a bound on the rounding error
+ * selects those that can be among the nearest, and only these are compared as floats: a tenth of the time, the same
+ * result. docs/search.md explains it. */
 /** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
 import { ModelError, failure } from '../errors.js';
@@ -8,9 +8,9 @@ import { checkData, checkId, checkNames, checkVector } from './checks.js';
 import { join, see, seenOf } from './join.js';
 import { newWriter, nextName, pack, readAll, stampOf } from './segments.js';
 
-/** More files than that are made one. */
+/** Number of files above which they are compacted into one. */
 const MOST_FILES = 32;
-/** What arithmetic in double may add to a bound. */
+/** Factor for the rounding of double arithmetic in a bound. */
 const SLACK = 1 + 1e-9;
 
 /** An item of an index.
@@ -42,21 +42,21 @@ export class SearchIndex {
   #folder;
   /** Files that this index has read or written. @type {Set<string>} */
   #files = new Set();
-  /** What they and those before them held. @type {Seen} */
+  /** Stamps of these files and of those that they replaced. @type {Seen} */
   #seen = {};
   #writer = newWriter();
   /** @type {(Entry | null)[]} by row; null: the row is free */
   #rows = [];
-  /** What file each row came with. @type {string[]} */
+  /** Stamp of each row's file. @type {string[]} */
   #stamps = [];
-  /** What rounding made of each row: scale, length, error, one after the other; NaN: the row is free. */
+  /** The rounding of each row: scale, length, error; NaN if the row is free. */
   #rounded = new Float64Array(0);
   /** @type {Map<string, number>} */
   #byId = new Map();
   /** @type {number[]} */
   #free = [];
   #vectors = new Float32Array(0);
-  /** Changes go one after the other. @type {Promise<unknown>} */
+  /** Changes run one after the other. @type {Promise<unknown>} */
   #turn = Promise.resolve();
 
   /** @internal @param {Scan} scan @param {number} dimensions @param {Folder | null} folder null: in memory only */
@@ -102,7 +102,7 @@ export class SearchIndex {
     checkNames('option', options, ['count']);
     const { count = 10 } = options;
     if (!Number.isInteger(count) || count < 1) {
-      throw new ModelError('bad-option', 'count', { expected: 'an integer from 1', got: String(count) });
+      throw new ModelError('bad-option', `\`count\` must be an integer from 1 (got ${String(count)}).`);
     }
     const query = checkVector(vector, this.dimensions);
     const hits = this.#candidates(query, count).map((row) => ({ row, score: this.#product(row, query) }));
@@ -134,14 +134,14 @@ export class SearchIndex {
     });
   }
 
-  /** @internal Reads what was kept. */
+  /** @internal Reads the files. Throws `index-failed`. */
   async load() {
     const folder = this.#folder;
     if (!folder) return;
     try {
       await this.#read(folder);
     } catch (cause) {
-      throw failure('index-failed', 'the search index could not be read', cause);
+      throw failure('index-failed', 'The search index could not be read', cause);
     }
   }
 
@@ -156,7 +156,7 @@ export class SearchIndex {
     for (const { entry, stamp, vector } of all.values()) this.#put(entry, stamp, vector);
   }
 
-  /** The file first: what cannot be kept is not there either. @param {Segment} segment */
+  /** Writes the file first, so that a change that cannot be stored does not happen. @param {Segment} segment */
   async #change(segment) {
     const { entries, deleted } = segment.about;
     const { dimensions } = this;
@@ -167,7 +167,7 @@ export class SearchIndex {
     entries.forEach((entry, i) => {
       this.#put(entry, stamp, segment.vectors.subarray(i * dimensions, (i + 1) * dimensions));
     });
-    // The change is kept; where that is not possible now, the next one tries it again.
+    // The change is stored already; if compacting fails, the next change tries it again.
     if (this.#files.size > MOST_FILES) await this.#compact().catch(() => {});
   }
 
@@ -179,14 +179,14 @@ export class SearchIndex {
     return this.#change({ about, vectors: new Float32Array(0) });
   }
 
-  /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+  /** Runs f after the changes before it. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
   #locked(f) {
     const turn = this.#turn.then(f);
     this.#turn = turn.catch(() => {});
     return turn;
   }
 
-  /** Gives its stamp. @param {Segment} segment */
+  /** Writes a file and returns its stamp, '' in memory only. @param {Segment} segment */
   async #write({ about, vectors }) {
     if (!this.#folder) return '';
     try {
@@ -196,7 +196,7 @@ export class SearchIndex {
       see(this.#seen, stampOf(name));
       return stampOf(name);
     } catch (cause) {
-      throw failure('index-failed', 'the search index could not be written', cause);
+      throw failure('index-failed', 'The search index could not be written', cause);
     }
   }
 
@@ -235,7 +235,7 @@ export class SearchIndex {
     this.#rounded = rounded;
   }
 
-  /** All in one file, in place of those that it came from; files of others stay. */
+  /** Writes all items into one file, then removes the files that they came from. Files that this index has not read stay. */
   async #compact() {
     const folder = this.#folder;
     if (!folder) return;
@@ -260,7 +260,7 @@ export class SearchIndex {
     return this.#vectors.subarray(row * this.dimensions, (row + 1) * this.dimensions);
   }
 
-  /** Rows that may be among the `count` nearest. @param {Float32Array} vector @param {number} count */
+  /** Returns rows that can be among the `count` nearest. @param {Float32Array} vector @param {number} count */
   #candidates(vector, count) {
     const n = this.#rows.length;
     const rounded = this.#rounded;
@@ -289,10 +289,10 @@ export class SearchIndex {
   }
 }
 
-/** The n greatest of numbers, as a heap with the least of them on top. */
+/** The n greatest numbers seen, as a heap with the least of them on top. */
 class Least {
   #heap;
-  /** The least of the n greatest. */
+  /** The least of them. */
   value = -Infinity;
 
   /** @param {number} n */
@@ -300,7 +300,7 @@ class Least {
     this.#heap = new Float64Array(n).fill(-Infinity);
   }
 
-  /** In place of the least. @param {number} x */
+  /** Replaces the least. @param {number} x */
   put(x) {
     const heap = this.#heap;
     const n = heap.length;

@@ -1,25 +1,26 @@
-/* join: what there is when the files of an index are put together, whoever wrote them. Each item bears the stamp of the
- * file that it came with, and files that replace or delete say which stamps their writer had seen: what it had seen and
- * did not keep is gone, out of every file; what it had not seen is another's, and stays. So several indexes may write
- * to one folder at once, and put their files together at any time. */
+/* join: merges the files of an index, which several writers may have written concurrently. Each item has the stamp of the
+ * file that it came from, and files that replace or delete record which stamps their writer had seen: items that it had
+ * seen and did not keep are deleted from every file, and items that it had not seen stay. So several indexes may write
+ * to one folder and compact it at any time. */
 /** @import { Entry, Seen, Segment } from './segments.js' */
 
-/** A file as it was read. @typedef {Segment & { stamp: string }} Stamped */
+/** A file and its stamp. @typedef {Segment & { stamp: string }} Stamped */
 /** @typedef {{ entry: Entry, stamp: string, vector: Float32Array }} Kept */
 
-/** Writers number their files upwards. @param {Seen} seen @param {string} stamp */
+/** Records that a file was seen. Writers number their files upwards. @param {Seen} seen @param {string} stamp */
 export function see(seen, stamp) {
   const [number, writer] = stamp.split('-');
   seen[writer] = Math.max(seen[writer] ?? 0, Number(number));
 }
 
-/** @param {Seen} seen @param {string} stamp */
+/** Returns whether a file was seen. @param {Seen} seen @param {string} stamp */
 function sees(seen, stamp) {
   const [number, writer] = stamp.split('-');
   return Number(number) <= (seen[writer] ?? 0);
 }
 
-/** What a file takes away. Files of before this rule do not say what they had seen: all that was there.
+/** Returns a function that tells whether a file deletes an item. Files of earlier versions do not record what they had
+ * seen: it is everything with an older stamp.
  * @param {Stamped} file @returns {(id: string, stamp: string) => boolean} */
 function judge({ stamp: own, about: { entries, stamps, deleted, seen } }) {
   const kept = new Map(stamps?.map((stamp, i) => [entries[i].id, stamp]));
@@ -30,7 +31,8 @@ function judge({ stamp: own, about: { entries, stamps, deleted, seen } }) {
   };
 }
 
-/** By id, and of several with one id the one of the latest stamp. @param {Stamped[]} files in the order of their stamps
+/** Returns the items by id; of several with one id, that of the latest stamp.
+ * @param {Stamped[]} files in the order of their stamps
  * @returns {Map<string, Kept>} */
 export function join(files) {
   const judges = files.filter(({ about }) => about.stamps || about.deleted.length).map(judge);
@@ -51,7 +53,7 @@ export function join(files) {
   return all;
 }
 
-/** @param {Stamped[]} files @returns {Seen} */
+/** Returns what files have seen, themselves included. @param {Stamped[]} files @returns {Seen} */
 export function seenOf(files) {
   /** @type {Seen} */
   const seen = {};

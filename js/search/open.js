@@ -1,4 +1,4 @@
-/* open: opens an index by the options of a caller, or deletes one. */
+/* open: opens or deletes an index, in a browser and in Node. */
 /** @import { Folder } from './segments.js' */
 import { ModelError, failure } from '../errors.js';
 import { checkNames } from './checks.js';
@@ -10,7 +10,7 @@ const MOST_DIMENSIONS = 4096;
 /** @type {Record<'name' | 'folder', { expected: string, fits: (where: any) => boolean }>} */
 const PLACES = {
   name: {
-    expected: '1 to 100 letters, digits, _, - and dots, and not dots only',
+    expected: '1 to 100 letters, digits, _, - and dots, but not only dots',
     fits: (name) => typeof name === 'string' && /^[\w.-]{1,100}$/.test(name) && !/^\.+$/.test(name),
   },
   folder: { expected: 'a path', fits: (path) => typeof path === 'string' && path !== '' },
@@ -25,18 +25,19 @@ const PLACES = {
 /** @typedef {{ compile: () => Promise<WebAssembly.Module>, openFolder: (place: string) => Promise<Folder>,
  *   place: 'name' | 'folder' }} SearchPlatform */
 
-/** @param {SearchOptions} options @param {SearchPlatform} platform */
+/** Opens an index and reads its files. Throws `bad-option`, `engine-missing` or `index-failed`.
+ * @param {SearchOptions} options @param {SearchPlatform} platform */
 export async function openWith(options, { compile, openFolder, place }) {
   checkNames('option', options, ['dimensions', place]);
   const { dimensions } = options;
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
-    const expected = `an integer from 1 to ${MOST_DIMENSIONS}`;
-    throw new ModelError('bad-option', 'dimensions', { expected, got: String(dimensions) });
+    const range = `an integer from 1 to ${MOST_DIMENSIONS}`;
+    throw new ModelError('bad-option', `\`dimensions\` must be ${range} (got ${String(dimensions)}).`);
   }
   const where = placeOf(options, place);
   const scan = await makeScan(
     await compile().catch((cause) => {
-      throw failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause);
+      throw failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause, 'Copy it beside the script.');
     }),
     dimensions,
   );
@@ -46,17 +47,17 @@ export async function openWith(options, { compile, openFolder, place }) {
   return index;
 }
 
-/** Deletes the files of an index, damaged ones and those of earlier versions too; other files in its folder stay.
+/** Deletes the files of an index, including corrupt ones and those of earlier versions; other files in its folder stay.
  * @param {Omit<SearchOptions, 'dimensions'>} options @param {Pick<SearchPlatform, 'openFolder' | 'place'>} platform */
 export async function deleteWith(options, { openFolder, place }) {
   checkNames('option', options, [place]);
   const where = placeOf(options, place);
-  if (where === undefined) throw new ModelError('bad-option', place, { expected: PLACES[place].expected, got: 'none' });
+  if (where === undefined) throw new ModelError('bad-option', `\`${place}\` is missing: name the index to delete.`);
   const folder = await opened(where, openFolder);
   try {
     for (const name of (await folder.list()).filter(isSegment)) await folder.remove(name);
   } catch (cause) {
-    throw failure('index-failed', 'the search index could not be deleted', cause);
+    throw failure('index-failed', 'The search index could not be deleted', cause);
   }
 }
 
@@ -65,12 +66,12 @@ function placeOf(options, place) {
   const where = options[place];
   const { expected, fits } = PLACES[place];
   if (where === undefined || fits(where)) return where;
-  throw new ModelError('bad-option', place, { expected, got: String(where) });
+  throw new ModelError('bad-option', `\`${place}\` must be ${expected} (got ${String(where)}).`);
 }
 
 /** @param {string} where @param {SearchPlatform['openFolder']} openFolder */
 function opened(where, openFolder) {
   return openFolder(where).catch((cause) => {
-    throw failure('index-failed', 'the search index could not be opened', cause);
+    throw failure('index-failed', 'The search index could not be opened', cause);
   });
 }

@@ -1,14 +1,14 @@
-/* scan: rows of bytes in an engine's heap, and their products with a query: the engine's gw_scan. */
+/* scan: vectors as rows of bytes in an engine's heap, and their dot products with a query (the engine's gw_scan). */
 /** @import { Exports } from '../engine/heap.js' */
 import { Heap, createMemory, imports } from '../engine/heap.js';
 
-/** Of gw_scan: rows are whole steps long; the largest number of a query. */
+/** Constants of gw_scan: a row is a multiple of STEP bytes; the largest values of a query and of a row. */
 const STEP = 16;
 const QUERY_TOP = 4095;
 const ROW_TOP = 127;
 const FIRST_ROWS = 256;
 
-/** @param {WebAssembly.Module} module the engine's, without threads @param {number} dimensions */
+/** Instantiates the engine for scans. @param {WebAssembly.Module} module without threads @param {number} dimensions */
 export async function makeScan(module, dimensions) {
   const memory = createMemory(false);
   const { exports } = await WebAssembly.instantiate(module, imports(memory));
@@ -17,7 +17,7 @@ export async function makeScan(module, dimensions) {
   return new Scan(functions, memory, dimensions);
 }
 
-/** What a vector became: bytes times scale; how long that is, and how far from the vector.
+/** A rounded vector, which is integers times scale: its length, and its distance from the vector.
  * @typedef {{ scale: number, length: number, error: number }} Rounded */
 
 export class Scan {
@@ -39,7 +39,7 @@ export class Scan {
     this.#query = this.#heap.reserve(2 * this.#width);
   }
 
-  /** Room for so many rows. @param {number} rows */
+  /** Allocates memory for so many rows. @param {number} rows */
   reserve(rows) {
     if (rows <= this.#room) return;
     const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5));
@@ -55,14 +55,14 @@ export class Scan {
     [this.#rows, this.#sums, this.#room] = [bytes, sums, room];
   }
 
-  /** @param {number} row @param {Float32Array} vector @returns {Rounded} */
+  /** Stores a vector as a row. @param {number} row @param {Float32Array} vector @returns {Rounded} */
   put(row, vector) {
     const at = this.#rows + row * this.#width;
     const bytes = new Int8Array(this.#heap.buffer, at, this.#width);
     return round(vector, ROW_TOP, bytes);
   }
 
-  /** Products of the first rows: valid until the next call. @param {Float32Array} vector @param {number} rows
+  /** Returns the dot products of the first rows, valid until the next call. @param {Float32Array} vector @param {number} rows
    * @returns {{ sums: Int32Array, query: Rounded }} */
   products(vector, rows) {
     const words = new Int16Array(this.#heap.buffer, this.#query, this.#width).fill(0);
@@ -72,7 +72,8 @@ export class Scan {
   }
 }
 
-/** @param {Float32Array} vector @param {number} top @param {Int8Array | Int16Array} out @returns {Rounded} */
+/** Rounds a vector to integers of at most `top`. @param {Float32Array} vector @param {number} top
+ * @param {Int8Array | Int16Array} out @returns {Rounded} */
 function round(vector, top, out) {
   let largest = 0;
   let length = 0;

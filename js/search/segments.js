@@ -1,22 +1,21 @@
-/* segments: what an index keeps in files. Each change of it is a file of its own, written whole or not at all and never
- * again: "GWV2", the length of a JSON text, a checksum of two words (of the file's name, and of the file with zeros in
- * place of the checksum), the text, blanks up to a multiple of four bytes, then the vectors as little-endian float32.
- * Its name is its stamp: a number greater than all others in the folder, and the writer. Files of "GWV1" have no checksum
- * and are refused. */
+/* segments: the files of an index. Each change is one file, written atomically and never changed: "GWV2", the length of a
+ * JSON text, a checksum of two words (of the file's name, and of the file with zeros in place of the checksum), the text,
+ * blanks up to a multiple of four bytes, then the vectors as little-endian float32. Its name is its stamp: a number
+ * greater than all others in the folder, and the writer. Files of "GWV1" have no checksum and are rejected. */
 import { checksum } from '../download/checksum.js';
 import { ModelError } from '../errors.js';
 
-/** By writer, up to which number its files were read. @typedef {Record<string, number>} Seen */
+/** The highest number that was read, by writer. @typedef {Record<string, number>} Seen */
 /** An item without its vector.
  * @typedef {object} Entry
  * @property {string} id Id of the item.
  * @property {any} [data] Data of the item.
  */
-/** entries: one for each vector; stamps: what files they came with, in a file in place of all that its writer had seen;
- * seen: of that, and of a file that deletes.
+/** entries: one for each vector. A file with `stamps` replaces all files that its writer had seen: they are the stamps of
+ * the files that the entries came from. seen: what the writer of a file that replaces or deletes had seen.
  * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
-/** Where the files are. read: null: it is gone, or not whole yet.
+/** The storage of an index. read: returns null if the file was removed or is not written yet.
  * @typedef {{ list: () => Promise<string[]>, read: (name: string) => Promise<ArrayBuffer | null>,
  *   write: (name: string, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
  *   remove: (name: string) => Promise<void> }} Folder */
@@ -25,19 +24,19 @@ const MAGIC = 0x32565747;
 const UNCHECKED = 0x31565747;
 const HEAD = 16;
 const CHECKSUM = 8;
-/** A name has eight digits. */
+/** The number in a name has eight digits. */
 const LAST_NUMBER = 99_999_999;
 const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
 const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/;
 const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 
-/** @param {string} name */
+/** Returns whether a file belongs to an index. @param {string} name */
 export const isSegment = (name) => NAME.test(name);
 
-/** @param {string} name */
+/** Returns the stamp in a file's name, '' if it has none. @param {string} name */
 export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 
-/** @param {string} name */
+/** Returns the number in a file's name. @param {string} name */
 export const numberOf = (name) => Number(stampOf(name).split('-')[0]);
 
 /** Returns the name of the next file. Throws `index-failed` if the numbers are used up.
@@ -48,20 +47,20 @@ export function nextName(names, writer) {
   if (number > LAST_NUMBER) {
     throw new ModelError(
       'index-failed',
-      `${last} has the last number that a file of an index can have, so nothing can be` +
-        ' added after it. Remove the file if this index did not write it, else build the index again.',
+      `${last} has the highest possible number, so no file can be added. Remove the file if this index did not write it;` +
+        ` otherwise: ${REBUILD}`,
     );
   }
   return `${String(number).padStart(8, '0')}-${writer}.vectors`;
 }
 
-/** Others may write to the folder too. */
+/** Returns a random id of a writer: several may write to one folder. */
 export function newWriter() {
   const [bits] = crypto.getRandomValues(new Uint32Array(1));
   return bits.toString(16).padStart(8, '0');
 }
 
-/** @param {About} about @param {Float32Array} vectors @param {string} name of the file */
+/** Returns the bytes of a file. @param {About} about @param {Float32Array} vectors @param {string} name of the file */
 export function pack(about, vectors, name) {
   const text = new TextEncoder().encode(JSON.stringify(about));
   const at = HEAD + Math.ceil(text.length / 4) * 4;
@@ -75,7 +74,7 @@ export function pack(about, vectors, name) {
   return bytes;
 }
 
-/** Returns the checksum of a file: two words. It is computed with zeros in place of the file's own.
+/** Returns the checksum of a file, computed with zeros in its place.
  * @param {Uint8Array} bytes @param {string} name of the file */
 function sign(bytes, name) {
   const words = new TextEncoder().encode(name);
@@ -86,39 +85,38 @@ function sign(bytes, name) {
   return checksum(all);
 }
 
-/** Reads a file. Throws `index-failed`, with the file's name, if any bit of it is not as it was written.
+/** Reads a file. Throws `index-failed` with the file's name if any bit was changed.
  * @param {ArrayBuffer} buffer @param {string} name @param {number} dimensions @returns {Segment} */
 export function unpack(buffer, name, dimensions) {
   const view = new DataView(buffer);
   const { byteLength } = buffer;
   if (byteLength >= 4 && view.getUint32(0, true) === UNCHECKED) {
-    throw new ModelError(
-      'index-failed',
-      `${name} is from an earlier version, whose files had no checksums. ${REBUILD}`,
-    );
+    throw new ModelError('index-failed', `${name} was written by an earlier version, without a checksum. ${REBUILD}`);
   }
   const [a, b] = byteLength < HEAD ? [] : sign(new Uint8Array(buffer), name);
   const word = (/** @type {number} */ i) => view.getUint32(CHECKSUM + 4 * i, true);
   const isWhole = byteLength >= HEAD && a === word(0) && b === word(1);
   const about = isWhole ? headOf(buffer) : null;
-  if (!about) throw new ModelError('index-failed', `${name} is damaged, or no file of a search index. ${REBUILD}`);
+  if (!about) throw new ModelError('index-failed', `${name} is corrupt, or not a file of a search index. ${REBUILD}`);
   if (about.dimensions !== dimensions) {
-    throw new ModelError('index-failed', `${name}: dimensions`, { expected: dimensions, got: about.dimensions });
+    const message = `${name} has vectors of ${about.dimensions} dimensions, not ${dimensions}. ${REBUILD}`;
+    throw new ModelError('index-failed', message, { expected: dimensions, got: about.dimensions });
   }
   const count = about.entries.length * dimensions;
   const bytes = count * 4;
   if (about.at + bytes !== buffer.byteLength) {
-    throw new ModelError('index-failed', name, { expected: `${about.at + bytes} bytes`, got: buffer.byteLength });
+    const message = `${name} has ${byteLength} bytes instead of ${about.at + bytes}. ${REBUILD}`;
+    throw new ModelError('index-failed', message, { expected: `${about.at + bytes} bytes`, got: byteLength });
   }
   const vectors = new Float32Array(buffer, about.at, count);
   if (!vectors.every(Number.isFinite)) {
-    throw new ModelError('index-failed', `${name} holds a vector that is not finite. ${REBUILD}`);
+    throw new ModelError('index-failed', `${name} has a vector that is not finite. ${REBUILD}`);
   }
   return { about, vectors };
 }
 
-/** All files of a folder, by their names and in the order of these. They may change meanwhile: it is read until nothing
- * is new, so that there is none without those that its writer had written, or read, before it.
+/** Reads all files of a folder, in the order of their names. Others may write meanwhile, so it reads until nothing is new:
+ * no file then lacks those that its writer had written or read before it.
  * @param {Folder} folder @param {number} dimensions */
 export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */
@@ -138,7 +136,7 @@ export async function readAll(folder, dimensions) {
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** null: it is no such file. @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
+/** Returns the JSON text of a file and the offset of its vectors; null if it is not valid. @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
   if (buffer.byteLength < HEAD) return null;
   const view = new DataView(buffer);
@@ -153,7 +151,7 @@ function headOf(buffer) {
   }
 }
 
-/** @param {any} about */
+/** Returns whether parsed JSON describes a file. @param {any} about */
 function isAbout({ dimensions, entries, deleted, stamps, seen = {} }) {
   const strings = Array.isArray(deleted) && deleted.every((id) => typeof id === 'string');
   const fits = Array.isArray(entries) && entries.every((entry) => typeof entry?.id === 'string');

@@ -260,7 +260,7 @@ async function refusals(/** @type {TestContext} */ t, /** @type {Fault} */ usual
   assert.deepEqual(await logitsOf(server.url, { onProgress }), expected);
   assert.ok(notices.filter((code) => code === 'retry').length >= 3, String(notices));
   server.state.faults = () => ({ status: 429, headers: { 'Retry-After': '3600' } });
-  assert.match((await refuses(loadModel(server.url, OPTIONS), 'http-error')).got, /429.*3600 s/);
+  assert.match((await refuses(loadModel(server.url, OPTIONS), 'http-error')).message, /429.*3600 s/);
 }
 
 test('a server that goes away for good ends with a code, and a load afterwards works', async (t) => {

@@ -340,7 +340,7 @@ test('files without a checksum, and numbers that nothing can follow, are refused
   const options = { dimensions: 2, folder };
   writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
   const { message } = await refuses(openIndex(options), 'index-failed');
-  assert.match(message, /^00000003-aaaaaaaa\.vectors is from an earlier version, .* add its items again\.$/);
+  assert.match(message, /^00000003-aaaaaaaa\.vectors was written by an earlier version, .* add its items again\.$/);
   await refuses(deleteIndex(/** @type {any} */ ({})), 'bad-option');
   writeFileSync(join(folder, 'notes.txt'), 'not of the index');
   await deleteIndex({ folder });
@@ -352,7 +352,7 @@ test('files without a checksum, and numbers that nothing can follow, are refused
   );
   const index = await openIndex(options);
   const refused = await refuses(index.add({ id: 'b', vector: [1, 1] }), 'index-failed');
-  assert.match(refused.message, /^99999999-aaaaaaaa\.vectors has the last number/);
+  assert.match(refused.message, /^99999999-aaaaaaaa\.vectors has the highest possible number/);
   const nan = '00000001-aaaaaaaa.vectors';
   writeFileSync(
     join(folder, nan),
@@ -360,7 +360,7 @@ test('files without a checksum, and numbers that nothing can follow, are refused
   );
   assert.match(
     (await refuses(openIndex(options), 'index-failed')).message,
-    /^00000001-aaaaaaaa\.vectors holds a vector that is not finite/,
+    /^00000001-aaaaaaaa\.vectors has a vector that is not finite/,
   );
 });
 
@@ -418,7 +418,7 @@ test('what is no vector, no id or no option is refused', async (t) => {
     await refuses(index.add(/** @type {any} */ (item)), 'bad-option');
   }
   const { message } = await refuses(index.add(/** @type {any} */ ({ id: 'a', vector, text: 'lost' })), 'bad-option');
-  assert.match(message, /"text".*id, vector, data/);
+  assert.match(message, /`text`.*id, vector, data/);
   assert.equal(index.size, 0);
   for (const id of [undefined, 5, [null]]) await refuses(index.delete(/** @type {any} */ (id)), 'bad-option');
   for (const options of [{}, null, undefined, { dimensions: 0 }, { dimensions: 5000 }, { dimensions: 4, path: 'x' }]) {
@@ -426,12 +426,12 @@ test('what is no vector, no id or no option is refused', async (t) => {
   }
   for (const folder of [5, '', null]) {
     const error = await refuses(openIndex({ dimensions: 4, folder: /** @type {any} */ (folder) }), 'bad-option');
-    assert.match(error.message, /folder: expected a path/);
+    assert.match(error.message, /^`folder` must be a path/);
   }
   for (const options of [{ count: 0 }, { count: 1.5 }, { count: '3' }, { limit: 1 }, null, 5]) {
     assert.throws(() => index.query(vector, /** @type {any} */ (options)), { code: 'bad-option' });
   }
-  assert.throws(() => index.query(vector, /** @type {any} */ ({ limit: 1 })), /"limit".*count/);
+  assert.throws(() => index.query(vector, /** @type {any} */ ({ limit: 1 })), /`limit`.*count/);
   const file = join(folderOf(t), 'file');
   writeFileSync(file, '');
   await refuses(openIndex({ dimensions: 4, folder: file }), 'index-failed');

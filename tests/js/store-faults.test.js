@@ -582,7 +582,7 @@ test('a model that was stored with a token does not load for who may not read it
   await load(server.url, { cache, token: 'good' });
   for (const token of [undefined, 'revoked']) {
     const error = await fails({ server, cache }, 'http-error', { token });
-    assert.match(error.message, /token.*401/);
+    assert.match(error.message, /401.*token/);
   }
   assert.equal((await load(server.url, { cache, token: 'good' })).kept, 'cached');
   await server.close();

@@ -77,7 +77,10 @@ export async function flipRuns(place, { count, seed, read, expected }) {
         (/** @type {any} */ reason) => reason,
       );
       assert.equal(error?.code, 'cache-corrupt', `${where}: not found, ${error}`);
-      assert.ok(error.message.startsWith(`piece ${Math.floor(byte / piece) + 1} of `), `${where}: ${error.message}`);
+      assert.ok(
+        error.message.includes(` is corrupt at piece ${Math.floor(byte / piece) + 1} of `),
+        `${where}: ${error.message}`,
+      );
     } else if (kind === 'inJournal') await sound();
     server.state.faults = () => ({});
     server.forget();

@@ -1,13 +1,13 @@
 /**
- * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and blanks as this Node
- * knows them. The file names its version of Unicode. Node's own regular expressions say what is what.
+ * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and blanks, from the regular
+ * expressions of this Node. The file names the version of Unicode.
  *
  *   node tools/build/classes.js
  */
 import { writeFileSync } from 'node:fs';
 import { at } from '../support/proc.js';
 
-/** In the order of gw_class. White_Space is what \s is in Rust, Oniguruma and llama.cpp; JavaScript's \s is not. */
+/** In the order of gw_class. Rust, Oniguruma and llama.cpp define \s as White_Space; JavaScript does not. */
 const CLASSES = [/\p{L}/u, /\p{N}/u, /\p{White_Space}/u];
 const PER_LINE = 10;
 
@@ -17,7 +17,7 @@ function classOf(code) {
   return CLASSES.findIndex((pattern) => pattern.test(text)) + 1;
 }
 
-/** Begin and class of each range, four times the code point plus the class. */
+/** The first code point of each range, times four, plus its class. */
 export function ranges() {
   const list = [];
   for (let code = 0, before = -1; code <= 0x10ffff; code++) {

@@ -1,11 +1,10 @@
 /**
- * debian: installing Debian packages, and an Emscripten that is new enough.
+ * debian: installs Debian packages, and an Emscripten that is new enough.
  *
- * Debian 12's own emscripten (3.1.6) is from before relaxed SIMD was final; Debian 13's (3.1.69)
- * installs on 12 from the "trixie" suite. That suite gets a pin priority of 100, so that nothing
- * else of the machine is upgraded to it. Its address is that of the mirror which the machine already uses:
- * apt itself is asked for it (`apt-get indextargets` knows which source is Debian's own, in
- * .sources and in .list files alike, and which belong to other vendors).
+ * Debian 12's emscripten (3.1.6) is older than the final relaxed SIMD; Debian 13's (3.1.69) installs on 12 from the
+ * "trixie" suite. That suite gets a pin priority of 100, so that no other package is upgraded to it. Its URL is that of
+ * the mirror which the machine already uses, as `apt-get indextargets` reports it: apt knows which source is Debian's and
+ * which belong to other vendors, in .sources and in .list files.
  */
 import { existsSync, readFileSync, symlinkSync, writeFileSync, realpathSync } from 'node:fs';
 import { Trouble, atLeast, must, output, which } from '../support/proc.js';
@@ -16,7 +15,7 @@ const PIN_FILE = `/etc/apt/preferences.d/gemma-wasm-${SUITE}`;
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const env = { DEBIAN_FRONTEND: 'noninteractive' };
 
-/** Debian or a child of it (with apt and Debian's archive). */
+/** Returns whether this is Debian or a derivative with apt and Debian's archive. */
 export const isDebian = () => Boolean(which('apt-get')) && existsSync('/etc/debian_version');
 
 const isRoot = () => process.getuid?.() === 0;
@@ -24,14 +23,15 @@ const isRoot = () => process.getuid?.() === 0;
 /** @param {string[]} packages @param {string[]} [options] */
 export async function aptInstall(packages, options = []) {
   const command = ['apt-get', 'install', '-y', ...options, '--no-install-recommends', ...packages];
-  if (!isRoot()) throw new Trouble(`Needs root. Please run this, then try again:\n  sudo ${command.join(' ')}`);
+  if (!isRoot())
+    throw new Trouble(`Installing packages needs root. Run this, then try again:\n  sudo ${command.join(' ')}`);
   await refresh();
   await must('apt', command[0], command.slice(1), { env, append: true });
 }
 
 let fresh = false;
 
-/** `apt-get update`, once per run. */
+/** Runs `apt-get update` once per run. */
 async function refresh() {
   if (fresh) return;
   await must('apt', 'apt-get', ['update'], { env });
@@ -39,7 +39,7 @@ async function refresh() {
 }
 
 /**
- * The package archives that apt knows, with who made them.
+ * Returns the package archives that apt knows, and their origin.
  * @returns {{ origin: string, label: string, codename: string, uri: string, entry: string }[]}
  */
 function archives() {
@@ -52,7 +52,7 @@ function archives() {
 }
 
 /**
- * The Signed-By of one source entry: "FILE:LINE" in a .list file, "FILE:STANZA" in a .sources file.
+ * Returns the Signed-By of one source entry: "FILE:LINE" in a .list file, "FILE:STANZA" in a .sources file.
  * @param {string} entry
  */
 function signedBy(entry) {
@@ -70,7 +70,7 @@ function signedBy(entry) {
   return stanzas[Number(number) - 1]?.match(/^Signed-By:[ \t]*(\/\S+)/im)?.[1] ?? '';
 }
 
-/** Versions of emscripten that apt can install. */
+/** Returns the versions of emscripten that apt can install. */
 function offered() {
   return output('apt-cache', ['madison', 'emscripten'])
     .split('\n')
@@ -79,7 +79,7 @@ function offered() {
     .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
 }
 
-/** Adds the newer suite beside the machine's own, if no source offers a new enough emscripten. */
+/** Adds the newer suite, if no source has a new enough emscripten. */
 async function addSuite() {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
   if (!own)
@@ -97,7 +97,7 @@ async function addSuite() {
 }
 
 /**
- * Installs emscripten of at least a version.
+ * Installs emscripten, of this version or a newer one.
  * @param {string} minimum
  */
 export async function installEmscripten(minimum) {
@@ -111,13 +111,13 @@ export async function installEmscripten(minimum) {
   if (!good()) await addSuite();
   const found = good();
   if (!found?.suite)
-    throw new Trouble(`apt offers no emscripten >= ${minimum}: please install emsdk and put its emcc on the PATH.`);
+    throw new Trouble(`apt has no emscripten >= ${minimum}. Install emsdk and put its emcc on the PATH.`);
   await aptInstall(['emscripten'], ['-t', found.suite]);
 }
 
 /**
- * Debian keeps emcc's JavaScript helper (acorn) in /usr/share/nodejs, where only Debian's own Node
- * looks; a link makes every Node find it. Returns whether the link is missing.
+ * Returns whether a link is missing that makes every Node find emcc's JavaScript helper (acorn). Debian has it in
+ * /usr/share/nodejs, where only Debian's Node looks.
  * @param {string} emcc
  */
 export function needsAcornLink(emcc) {
@@ -125,12 +125,12 @@ export function needsAcornLink(emcc) {
   return realpathSync(emcc).startsWith('/usr/share/emscripten/');
 }
 
-/** Makes that link. */
+/** Creates that link. */
 export function linkAcorn() {
   if (existsSync('/usr/share/node_modules')) {
-    throw new Trouble('/usr/share/node_modules exists without acorn in it: please link /usr/share/nodejs/acorn there.');
+    throw new Trouble('/usr/share/node_modules exists without acorn. Link /usr/share/nodejs/acorn there.');
   }
   if (!isRoot())
-    throw new Trouble('Needs root once. Please run:\n  sudo ln -s /usr/share/nodejs /usr/share/node_modules');
+    throw new Trouble('Linking acorn needs root once. Run:\n  sudo ln -s /usr/share/nodejs /usr/share/node_modules');
   symlinkSync('/usr/share/nodejs', '/usr/share/node_modules');
 }

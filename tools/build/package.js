@@ -1,10 +1,10 @@
 /**
- * build/package: what `npm pack` ships, in dist/: each script that is started or imported by its path is one file
- * that imports nothing by name (but Node's own modules), with the wasm files beside it. So pages without any tool,
- * CDNs and bundlers that copy files all work alike. The types are the next step of tools/build/setup.js.
+ * build/package: builds the npm package in dist/. Each script that is started or imported by its path is one file without
+ * bare imports (except Node's modules), with the wasm files beside it. So pages without a build tool, CDNs and bundlers
+ * that copy files all work. tools/build/setup.js adds the types.
  *
- * All is minified: js/ is the text to read, and what the tests, the page and `node js/cli.js` run; nothing there needs
- * a build but the wasm.
+ * The scripts are minified: js/ is the source to read, and the tests, the page and `node js/cli.js` run it without a
+ * build, except of the wasm.
  *
  *   node tools/build/package.js
  */
@@ -25,11 +25,11 @@ import { Trouble, at, cli, isMain, root } from '../support/proc.js';
 /** The wasm files. */
 export const MODULES = Object.keys(FILES).filter((name) => name.endsWith('.wasm'));
 
-/** What a page with a model loads, besides one wasm file. */
+/** Scripts that a page with a model loads, besides one wasm file. */
 export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
-/** Parts of the worker that are loaded when they are first used (js/platform/files.js). */
+/** Parts of the worker, loaded on first use (js/platform/files.js). */
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
-/** What users import besides the index, in a browser. */
+/** Entries besides the index, in a browser. */
 const ENTRIES = ['search.js', 'shared.js', 'isolate.js'].filter((name) => existsSync(at('js', name)));
 
 /** @param {string} out folder that gets the wasm files */
@@ -40,7 +40,7 @@ export function copyModules(out) {
   for (const name of MODULES) copyFileSync(at('js', name), join(out, name));
 }
 
-/** Fails the build when a module that only Node has is about to get into a page. */
+/** Fails the build if a script for pages imports a module of Node. */
 export const noNodeModules = {
   name: 'no-node-modules',
   /** @param {import('esbuild').PluginBuild} build */
@@ -51,7 +51,7 @@ export const noNodeModules = {
   },
 };
 
-/** Words to bundlers, which esbuild takes out. */
+/** Comments for bundlers, which esbuild would remove. */
 const WORDS = /** @type {[RegExp, string][]} */ ([
   [/\bimport\((?=[\w$]+\))/g, 'import(/* @vite-ignore *//* webpackIgnore: true *//* turbopackIgnore: true */'],
   [/\bnew URL\((?="\.\/\w+\.node\.js")/g, 'new URL(/* webpackIgnore: true */'],
@@ -63,7 +63,7 @@ function putWordsBack(path) {
   writeFileSync(path, code);
 }
 
-/** Scripts of js/ as files of their own. @param {string[]} names @param {import('esbuild').BuildOptions} options */
+/** Builds scripts of js/ as one file each. @param {string[]} names @param {import('esbuild').BuildOptions} options */
 async function bundle(names, options) {
   const esbuild = await import('esbuild');
   await esbuild.build({
@@ -78,21 +78,21 @@ async function bundle(names, options) {
   });
 }
 
-/** For browsers. Those that people import together share what they have in common: an error of one is an instance of
- * the class that the other exports. */
+/** Builds the scripts for browsers. Entries that are imported together share their common code, so that an error of one is
+ * an instance of the class that the other exports. */
 async function forBrowsers() {
   /** @type {import('esbuild').BuildOptions} */
   const options = { platform: 'browser', target: ['es2022'], minify: true, plugins: [noNodeModules] };
   await bundle(['index.js', ...ENTRIES], { ...options, splitting: true, chunkNames: 'common-[hash]' });
   await bundle(PAGE_SCRIPTS.slice(1).concat('isolate.js', PARTS), options);
-  // Only bundlers `require` these, of whatever kind the module is.
+  // Only bundlers `require` these, regardless of the module's kind.
   for (const name of ['isolate', 'shared']) {
     writeFileSync(at('dist', `${name}.cjs`), `module.exports = require("./${name}.js");\n`);
   }
 }
 
-/** Writes the scripts for Node, and those that are imported by name once more for `require`, where import.meta is not
- * known. Node prints the source line and the stack of an uncaught error: so lines are short, and modules keep names. */
+/** Builds the scripts for Node, and the entries once more for `require`, where import.meta does not exist. Node prints the
+ * source line and the stack of an uncaught error, so lines are short and modules keep their names. */
 async function forNode() {
   /** @type {import('esbuild').BuildOptions} */
   const options = {
@@ -121,8 +121,8 @@ async function forNode() {
   chmodSync(at('dist', 'cli.js'), 0o755);
 }
 
-/** The entries for Angular's builder (condition es2015), which does not look at addresses in packages: it copies what
- * is imported with this attribute, and gives its path from where the bundle lies. */
+/** Builds the entries for Angular's builder (condition es2015), which ignores URLs in packages. It copies files that are
+ * imported with this attribute and returns their paths relative to the bundle. */
 function forAngular() {
   const files = [...PAGE_SCRIPTS.slice(1), ...Object.keys(FILES)];
   const imports = files.map((name, i) => `import f${i} from "./${name}" with { loader: "file" };`);
@@ -147,10 +147,10 @@ if (isMain(import.meta.url))
       .map((name) => join(out, name));
     scripts.forEach(putWordsBack);
     const bare = scripts.flatMap(namesIn);
-    if (bare.length) throw new Trouble(`imported by name: ${bare.join(', ')}`);
+    if (bare.length) throw new Trouble(`dist/ must not have bare imports (found ${bare.join(', ')}). Bundle them.`);
   });
 
-/** What a file imports that is neither a path nor Node's. @param {string} path */
+/** Returns a file's bare imports, without Node's modules. @param {string} path */
 function namesIn(path) {
   const code = readFileSync(path, 'utf8');
   const found = code.matchAll(/(?:\bfrom|\bimport|\bimport\(|\brequire\()\s*["']([^"'\s]+)["']/g);

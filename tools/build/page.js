@@ -1,13 +1,13 @@
 /**
- * build/page: the static page, in build/page/, flat: what tests and `npm start` serve, and what build/site.js makes the
- * site for hosts of.
+ * build/page: builds the static page in build/page/, without subfolders. Tests and `npm start` serve it, and
+ * build/site.js turns it into the site for hosts.
  *
- * The page needs a bundler because a strict content security policy forbids the inline import map
- * that bare imports (marked, dompurify, @huggingface/jinja) would ask for. The workers are entries of
- * their own beside app.js, which is where `new URL('./worker.js', import.meta.url)` looks for them.
+ * The page needs a bundler because a strict content security policy forbids the inline import map that bare imports
+ * (marked, dompurify, @huggingface/jinja) would need. The workers are separate entries beside app.js, where
+ * `new URL('./worker.js', import.meta.url)` finds them.
  *
- * The storyteller of models/storyteller/ goes with it, where it is there, so that whoever opens the page
- * has something to talk to at once; a <meta> in index.html tells the page.
+ * The page includes the storyteller of models/storyteller/, if it exists, so that visitors can chat without a download; a
+ * <meta> in index.html names it.
  *
  *   node tools/build/page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
  */
@@ -52,7 +52,7 @@ async function bundle(out, minify) {
     plugins: [noNodeModules],
     loader: { '.css': 'text' },
   };
-  // What the page loads later lies beside it; workers are whole, so that none waits for another file.
+  // The page loads some parts later; each worker is one file, so that it never waits for another.
   await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]' });
   await esbuild.build({ ...common, entryPoints: workers });
 }
@@ -63,7 +63,7 @@ function copy(out) {
   copyModules(out);
 }
 
-/** The model that comes with the project, '' without one. */
+/** Returns the path of the project's model, '' if it is missing. */
 function ownStoryteller() {
   const folder = at('models', 'storyteller');
   const name = existsSync(folder) && readdirSync(folder).find((file) => file.endsWith('.gguf'));
@@ -77,7 +77,7 @@ export function storytellerTag(address, bytes, sha256) {
   return `<meta name="storyteller" content="${address}" data-bytes="${bytes}"${digest}>`;
 }
 
-/** @param {string} out @param {string} model   its file, '' for none */
+/** Copies the storyteller and names it in index.html. @param {string} out @param {string} model   its file, '' for none */
 function addStoryteller(out, model) {
   if (!model) return;
   copyFileSync(model, join(out, 'storyteller.gguf'));
@@ -103,7 +103,7 @@ if (isMain(import.meta.url))
     await bundle(fresh, !values['no-minify']);
     copy(fresh);
     addStoryteller(fresh, values.storyteller);
-    // Somebody may be reading the page from there.
+    // Renames the folder, because a server may be reading from it.
     if (existsSync(values.out)) renameSync(values.out, old);
     renameSync(fresh, values.out);
     rmSync(old, { recursive: true, force: true });

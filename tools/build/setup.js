@@ -1,12 +1,12 @@
 /**
- * setup: what has to be there before the project builds, runs and tests, as steps. Each step has
- * a check and an action; a step whose check is content does nothing. Needs Node alone.
+ * setup: installs and builds everything that the project needs, in steps. A step has a check and an action, which runs if
+ * the check fails. Needs only Node.
  *
  *   node tools/build/setup.js [build|serve|tests|package …]
  *
  * build: the wasm modules, the package in dist/, and the page for hosts with the documents in site/. serve: the same
- * without site/, whose page is in build/page/. tests: everything `npm test` needs, built. package: what `npm pack` ships, made anew (dist/
- * with its types).
+ * without site/; its page is in build/page/. tests: everything that `npm test` needs. package: rebuilds dist/ with its
+ * types for `npm pack`.
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -22,18 +22,18 @@ const FONTS = '/usr/share/fonts/truetype';
 /**
  * @typedef {object} Step
  * @property {string} name
- * @property {() => boolean} done     nothing to do?
+ * @property {() => boolean} done     returns whether there is nothing to do
  * @property {() => Promise<void>} act
  * @property {boolean} [repeats]      runs every time
  */
 
-/** A version in a program's output, '0' without the program. @param {string} name */
+/** Returns a program's version, '0' if it is missing. @param {string} name */
 const versionOf = (name) => (which(name) && output(name, ['--version']).match(/\d+\.\d+(\.\d+)?/)?.[0]) || '0';
 
-/** Elsewhere nothing is installed for the person, so what is optional is not asked for. @param {string} path */
+/** Returns whether an optional file exists. Other systems than Debian do without it. @param {string} path */
 const onDebian = (path) => !isDebian() || existsSync(path);
 
-/** First of these programs that is on the PATH. @param {string | undefined} chosen @param {string[]} names */
+/** Returns the first of these programs on the PATH. @param {string | undefined} chosen @param {string[]} names */
 function program(chosen, names) {
   if (chosen) return existsSync(chosen) ? chosen : which(chosen);
   return names.map(which).find(Boolean) ?? '';
@@ -44,7 +44,7 @@ const browsers = {
   firefox: () => program(process.env.GW_FIREFOX, ['firefox-esr', 'firefox']),
 };
 
-/** Packages of Debian, each with the check that what it brings is there. */
+/** Debian packages, each with a check of its content. */
 const needs = {
   build: [
     { package: 'cmake', what: `CMake ${CMAKE} or newer`, here: () => atLeast(versionOf('cmake'), CMAKE) },
@@ -90,7 +90,8 @@ const emcc = {
   name: `install Emscripten (>= ${EMSCRIPTEN})`,
   done: () => atLeast(versionOf('emcc'), EMSCRIPTEN),
   async act() {
-    if (!isDebian()) throw new Trouble(`Please install Emscripten >= ${EMSCRIPTEN} (emsdk): emcc must be on the PATH.`);
+    if (!isDebian())
+      throw new Trouble(`Emscripten >= ${EMSCRIPTEN} is missing. Install emsdk and put its emcc on the PATH.`);
     await installEmscripten(EMSCRIPTEN);
   },
 };
@@ -102,7 +103,7 @@ const acorn = {
   act: async () => linkAcorn(),
 };
 
-/** Whether node_modules holds what package-lock.json asks for: npm keeps its own record there. */
+/** Returns whether node_modules fits package-lock.json, by npm's record there. */
 function modulesMatch() {
   const record = at('node_modules', '.package-lock.json');
   if (!existsSync(record)) return false;
@@ -125,7 +126,7 @@ const nodeFolder = at('build', 'node24');
 const nodeBinary = at('build', 'node24', 'node_modules', nodePackage, 'bin', 'node');
 const isNew = () => Number(process.versions.node.split('.')[0]) >= 22;
 
-/** Path of a Node with relaxed SIMD (22 or newer), '' if there is none for this platform. */
+/** Returns the path of a Node with relaxed SIMD (22 or newer), '' if there is none for this platform. */
 export function newerNode() {
   if (process.env.GW_NODE_NEW) return process.env.GW_NODE_NEW;
   if (isNew()) return process.execPath;
@@ -147,20 +148,20 @@ const nodeNew = {
     ]),
 };
 
-/** Drops a build folder that was configured for another place or compiler. @param {string} preset */
+/** Removes a build folder that was configured for another path or compiler. @param {string} preset */
 function dropStale(preset) {
   const cache = at('build', preset, 'CMakeCache.txt');
   if (!existsSync(cache)) return;
   const text = readFileSync(cache, 'utf8');
   const home = text.match(/^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m)?.[1];
   const compiler = text.match(/^CMAKE_C_COMPILER:\w+=(.*)$/m)?.[1] ?? '';
-  // The cache holds a path after the first configuration, and the preset's word after others.
+  // The cache has a path after the first configuration, and the preset's text after later ones.
   const moved = preset === 'wasm' && (compiler.includes('/') ? compiler : which(compiler)) !== which('emcc');
   if (home !== root || moved) rmSync(at('build', preset), { recursive: true });
 }
 
 /**
- * Configures and builds one CMake preset. make itself skips what is up to date.
+ * Configures and builds one CMake preset; make skips files that are up to date.
  * @param {string} preset @param {string} [target]
  */
 async function cmake(preset, target = 'all') {
@@ -173,7 +174,7 @@ async function cmake(preset, target = 'all') {
 /** @param {string} name @param {() => Promise<void>} act @returns {Step} */
 const always = (name, act) => ({ name, act, done: () => false, repeats: true });
 
-/** Builds. Each always runs: make and the tools behind them know better what is up to date. */
+/** Builds. Each always runs: make and the other tools skip files that are up to date. */
 export const builds = {
   native: always('build the C natively', () => cmake('native')),
   asan: always('build the C with ASan and UBSan', () => cmake('asan')),
@@ -200,7 +201,7 @@ export const goals = {
 goals.tests = [...goals.testTools, ...Object.values(builds)];
 
 /**
- * Does the steps that are not done, each with one line.
+ * Runs the steps that are not done, and prints a line for each.
  * @param {Step[]} steps
  */
 export async function ensure(steps) {
@@ -214,12 +215,13 @@ export async function ensure(steps) {
       console.log('failed');
       throw error;
     }
-    if (!step.repeats && !step.done()) throw new Trouble('That ran, but what it brings is still missing.');
+    if (!step.repeats && !step.done())
+      throw new Trouble(`The step "${step.name}" ran, but its result is still missing.`);
     console.log(`${((Date.now() - started) / 1000).toFixed(1)} s`);
   }
 }
 
-/** What the tests find in their environment. */
+/** Returns the environment variables of tests. */
 export function testEnvironment() {
   return {
     GW_CHROMIUM: browsers.chromium(),
@@ -232,7 +234,7 @@ if (isMain(import.meta.url)) {
   await cli(async () => {
     const names = process.argv.slice(2);
     for (const name of names.length ? names : ['build']) {
-      if (!goals[name]) throw new Trouble(`No such goal: ${name}. There are: ${Object.keys(goals).join(', ')}.`);
+      if (!goals[name]) throw new Trouble(`There is no goal ${name}. The goals are ${Object.keys(goals).join(', ')}.`);
       await ensure(goals[name]);
     }
   });

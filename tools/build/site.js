@@ -1,13 +1,13 @@
 /**
- * build/site: the page for hosts, in site/, from build/page/: any web server can serve that folder, from any path.
+ * build/site: builds the site for hosts in site/ from build/page/: any web server can serve that folder, from any path.
  *
- *   index.html, sw.js, manifest.webmanifest   the way in: asked for at every visit
- *   404.html                                  the answer for files that do not exist
- *   assets/NAME-HASH.ext                      all else, named by what is in it: kept for ever
+ *   index.html, sw.js, manifest.webmanifest   entry files, requested at every visit
+ *   404.html                                  the answer for missing files
+ *   assets/NAME-HASH.ext                      all other files, named by their content: cached forever
  *
- * A file is renamed where others name it, as "./NAME" in scripts and as NAME in the rest; so its hash covers those that
- * it names. The service worker (web/offline/sw.js) gets their names and SHA-256 digests. Beside each file that becomes
- * smaller lie compressed copies (.br, .gz) for hosts that send such; _headers is for those that read it.
+ * References to a file ("./NAME" in scripts, NAME elsewhere) are renamed too, so its hash covers the files that it
+ * names. The service worker (web/offline/sw.js) gets their names and SHA-256 digests. Compressed copies (.br, .gz) are
+ * beside each file that they make smaller; _headers is for hosts that read it.
  *
  *   node tools/build/site.js [--from DIR] [--out DIR] [--no-compress]
  */
@@ -25,25 +25,25 @@ const MANIFEST = 'manifest.webmanifest';
 /** Static hosts send it with status 404 for a missing file. Without one, some send index.html with status 200. */
 const NOT_FOUND = '404.html';
 const TEXTS = new Set(['.html', '.js', '.css', '.svg', '.webmanifest']);
-/** What an answer takes, besides the engine and a model. */
+/** Files that an answer needs, besides the engine and a model. */
 const NEEDED = ['app.js', 'style.css', 'worker.js', 'thread.js', 'template.js'];
-/** Kept by a visit that uses them: those that not every visitor does, and the icons, which are for installing. */
+/** Files that are cached when they are used: not every visitor needs them. */
 const ON_USE = /\.(gguf|wasm|png)$/;
 
 /** @param {string | Buffer} content */
 const hashOf = (content) => createHash('sha256').update(content).digest('hex').slice(0, 10);
 
-/** What the service worker compares a file with. @param {string | Buffer} content */
+/** Returns the digest that the service worker checks. @param {string | Buffer} content */
 const digestOf = (content) => createHash('sha256').update(content).digest('base64');
 
-/** The files of a page under the names that they get: with a hash of what is in them and in all that they lead to,
- * since that changes what they name. */
+/** The files of a page and their new names, with a hash of their content and of all files that they reference, because
+ * the names of these change the content. */
 class Renaming {
   /** @type {Map<string, Buffer>} */
   #contents = new Map();
-  /** What each names. @type {Map<string, string[]>} */
+  /** The files that each file references. @type {Map<string, string[]>} */
   #named = new Map();
-  /** All files but the ways in. @type {string[]} */
+  /** All files except the entry files. @type {string[]} */
   assets;
 
   /** @param {string} folder */
@@ -64,18 +64,18 @@ class Renaming {
   /** @param {string} name */
   #content(name) {
     const content = this.#contents.get(name);
-    if (!content) throw new Trouble(`the page has no ${name}`);
+    if (!content) throw new Trouble(`build/page/ has no ${name}. Run npm run build.`);
     return content;
   }
 
-  /** How others are named in a file. @param {string} name */
+  /** Returns the pattern of references to other files. @param {string} name */
   #pattern(name) {
     const start = extname(name) === '.js' ? '\\./' : '(?:\\./)?';
     const others = this.assets.filter((other) => other !== name);
     return new RegExp(`(["'(\`])${start}(${others.map(escaped).join('|')})(?=["')\`])`, 'g');
   }
 
-  /** A file, and all that it leads to. @param {string} name @param {Set<string>} found */
+  /** Returns a file and all that it references, directly or not. @param {string} name @param {Set<string>} found */
   #reached(name, found = new Set()) {
     if (found.has(name)) return found;
     found.add(name);
@@ -83,7 +83,7 @@ class Renaming {
     return found;
   }
 
-  /** A script, and those that are loaded with it. @param {string} name @param {Set<string>} found */
+  /** Returns a script and its static imports, direct or not. @param {string} name @param {Set<string>} found */
   #loaded(name, found = new Set()) {
     if (found.has(name)) return found;
     found.add(name);
@@ -94,7 +94,7 @@ class Renaming {
     return found;
   }
 
-  /** What a visitor has to have before the first answer. */
+  /** Files that a visitor needs before the first answer. */
   get needed() {
     return NEEDED.flatMap((name) => [...this.#loaded(name)]);
   }
@@ -106,7 +106,7 @@ class Renaming {
     return `${stem}-${hashOf(all.join('\n'))}${ext}`;
   }
 
-  /** With the new names of the files that it names. @param {string} name @param {string} where they are from there */
+  /** Returns a file with its references renamed. @param {string} name @param {string} where path from it to the assets */
   content(name, where) {
     const content = this.#content(name);
     if (!TEXTS.has(extname(name))) return content;
@@ -119,7 +119,7 @@ class Renaming {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Without the list of its files. */
+/** Returns the service worker's script, without the list of files. */
 async function serviceWorker() {
   const esbuild = await import('esbuild');
   const {
@@ -138,13 +138,13 @@ async function serviceWorker() {
   return text;
 }
 
-/** What hosts that read a `_headers` file are told (Netlify, Cloudflare Pages). */
+/** Returns a `_headers` file, which Netlify and Cloudflare Pages read. */
 export function headersFile() {
   const lines = Object.entries(pageHeaders).map(([name, value]) => `  ${name}: ${value}`);
   return ['/*', ...lines, `/${ASSETS}/*`, `  Cache-Control: ${FOR_EVER}`, ''].join('\n');
 }
 
-/** Copies that are worth it. @param {string} path @param {string | Buffer} content */
+/** Writes compressed copies that save at least 5 %. @param {string} path @param {string | Buffer} content */
 async function compress(path, content) {
   const bytes = Buffer.from(content);
   const quality = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY };

@@ -1,20 +1,19 @@
 /**
- * lanes: jobs that run side by side, because most of them use one processor or wait. Knows nothing of what
- * they do.
+ * lanes: runs jobs in parallel, because most of them use one processor or wait.
  */
 import { availableParallelism } from 'node:os';
 
 /**
  * @typedef {object} Job
  * @property {() => Promise<void>} run
- * @property {'turn' | 'pair' | 'free'} beside   turn: first, and none of these and of the pairs beside it;
- *   pair: at most two of these at once; free: beside anything
- * @property {boolean} long      of those that are free: begins before those that are not
+ * @property {'turn' | 'pair' | 'free'} beside   turn: runs first, without another of these or a pair beside it; pair: at
+ *   most two run at once; free: runs beside anything
+ * @property {boolean} long      starts before the other free ones
  */
 
 /**
- * Runs all, in two lanes more than there are processors: what waits leaves none idle. The first takes those in turn;
- * when there are none left, it and the second take the pairs; then all take what is free, the long ones first.
+ * Runs all jobs, in two lanes more than processors, so that waiting jobs leave none idle. The first lane takes the turns;
+ * then it and the second take the pairs; then all take the free ones, the long ones first.
  * @param {Job[]} jobs @param {number} [processors]
  */
 export async function inLanes(jobs, processors = availableParallelism()) {

@@ -1,22 +1,22 @@
 /**
- * proc: running programs, and finding them. Used by the set-up, the test runner and the server.
- * Needs Node alone: it runs before `npm ci`.
+ * proc: finds and runs programs, for the set-up, the test runner and the server. Needs only Node, because it runs before
+ * `npm ci`.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, mkdirSync, openSync, closeSync, readFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Root of the checkout. */
+/** The root of the checkout. */
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..');
-/** A path inside the checkout. @param {...string} parts */
+/** Returns a path inside the checkout. @param {...string} parts */
 export const at = (...parts) => join(root, ...parts);
 
-/** Something that the person at the keyboard has to do; shown without a stack. */
+/** A failure that the user can fix; shown without a stack. */
 export class Trouble extends Error {}
 
 /**
- * Path of a program on the PATH, or ''.
+ * Returns the path of a program on the PATH, or ''.
  * @param {string} name
  */
 export function which(name) {
@@ -32,7 +32,7 @@ export function which(name) {
   return '';
 }
 
-/** For a headless Chromium run by root that must not use the network. */
+/** Flags for a headless Chromium that runs as root and must not use the network. */
 export const CHROMIUM_FLAGS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -43,13 +43,13 @@ export const CHROMIUM_FLAGS = [
   '--disable-sync',
 ];
 
-/** Standard output of a short program, '' when it fails. @param {string} program @param {string[]} args */
+/** Returns the standard output of a short program, '' if it fails. @param {string} program @param {string[]} args */
 export function output(program, args) {
   const got = spawnSync(program, args, { encoding: 'utf8', cwd: root });
   return got.status === 0 ? got.stdout : '';
 }
 
-/** The last lines of a file, overlong ones cut. @param {string} path @param {number} [count] */
+/** Returns the last lines of a file, long ones truncated. @param {string} path @param {number} [count] */
 export function tail(path, count = 40) {
   if (!existsSync(path)) return '';
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-count);
@@ -57,7 +57,7 @@ export function tail(path, count = 40) {
 }
 
 /**
- * Runs a program with its output going to build/logs/NAME.log; resolves with the exit status.
+ * Runs a program and writes its output to build/logs/NAME.log. Resolves with the exit status.
  * @param {string} name
  * @param {string} program
  * @param {string[]} args
@@ -89,7 +89,7 @@ export function logged(name, program, args, { env = {}, cwd = root, append = fal
 }
 
 /**
- * The same, but a failure is the end: it shows the log's last lines.
+ * Runs a program like logged(). Throws with the log's last lines if it fails.
  * @param {string} name
  * @param {string} program
  * @param {string[]} args
@@ -101,14 +101,14 @@ export async function must(name, program, args, options) {
   throw new Trouble(`${[program, ...args].join(' ')} failed (${status}). The end of ${log}:\n${tail(log)}`);
 }
 
-/** Whether version text `a` ("3.1.69") is at least `b`. @param {string} a @param {string} b */
+/** Returns whether version `a` ("3.1.69") is at least `b`. @param {string} a @param {string} b */
 export function atLeast(a, b) {
   const [x, y] = [a, b].map((text) => text.split('.').map(Number));
   for (let i = 0; i < y.length; i++) if ((x[i] ?? 0) !== y[i]) return (x[i] ?? 0) > y[i];
   return true;
 }
 
-/** Runs main and turns Trouble into a message and status 1. @param {() => Promise<unknown>} main */
+/** Runs main; prints the message of a Trouble and exits with status 1. @param {() => Promise<unknown>} main */
 export async function cli(main) {
   try {
     await main();
@@ -118,5 +118,5 @@ export async function cli(main) {
   }
 }
 
-/** Whether a module is the program that was started. @param {string} url import.meta.url */
+/** Returns whether a module is the program that was started. @param {string} url import.meta.url */
 export const isMain = (url) => Boolean(process.argv[1]) && fileURLToPath(url) === resolve(process.argv[1]);
