@@ -38,7 +38,7 @@ import {
 import { describeSource } from './download/describe.js';
 import { Feeders } from './download/feeder.js';
 import { onHub } from './download/hub.js';
-import { StateCache } from './states.js';
+import { ChatCache } from './states.js';
 
 /** In one list: more than any context, or file of text, is worth. */
 const MOST_IDS = 1 << 24;
@@ -279,7 +279,7 @@ export class HeaderModel {
 
 /** A loaded model, in a worker. `loadModel` makes it. */
 export class Model extends HeaderModel {
-  /** @type {StateCache | undefined} */
+  /** @type {ChatCache | undefined} */
   #states;
 
   /** Generates text after a prompt. A string is raw text after one BOS token, ids are used as they are, and messages go
@@ -359,8 +359,8 @@ export class Model extends HeaderModel {
   }
 
   /** Chats that were saved, in the cache of models. */
-  get stateCache() {
-    return (this.#states ??= new StateCache((args, signal) => this.call('stored', args, signal)));
+  get chatCache() {
+    return (this.#states ??= new ChatCache((args, signal) => this.call('stored', args, signal)));
   }
 
   #goesOn() {

@@ -148,7 +148,7 @@ import { MAX_THREADS } from './protocol.js';
  * @property {HeaderList} [headers] Headers of the requests for the model.
  * @property {boolean} [restart] Restarts the worker when it dies, and repeats the calls that had not returned anything yet
  *   ([more](errors.md#when-the-engine-dies)). Default: false.
- * @property {number} [chatCacheBytes] Maximum size of all chats in [`stateCache`](chat.md#keep-it-for-the-next-visit), in bytes.
+ * @property {number} [chatCacheBytes] Maximum size of all chats in [`chatCache`](chat.md#keep-it-for-the-next-visit), in bytes.
  *   Default: 1 GiB.
  * @property {string | URL} [baseUrl] Folder of the package's files (worker, threads, wasm), if they are not next to the
  *   script that imports the package: a URL, in Node also a path ([more](hosting.md#files)).

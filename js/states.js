@@ -1,8 +1,8 @@
-/* states: model.stateCache: conversations that were saved, kept in the store of models, for after a reload. The worker
- * has them (download/chat-cache.js): pages cannot write files. */
+/* states: model.chatCache: saved chats, in the store of models. The worker reads and writes them
+ * (download/chat-cache.js), because pages cannot write files. */
 /** @import { CallOptions } from './options.js' */
-/** @import { Calls } from './protocol.js' */
-/** @import { StateEntry } from './download/chat-cache.js' */
+/** @import { Calls, StorageUse } from './protocol.js' */
+/** @import { ChatCacheEntry } from './download/chat-cache.js' */
 import { bytes as isBytes, checkOptions, checkValue, rule, signal } from './options.js';
 import { unpackSaid } from './saved.js';
 
@@ -14,7 +14,7 @@ const name = rule(`a string of 1 to ${MOST_NAME} characters`, (value) => {
 /** @typedef {(args: Calls['stored']['args'], signal?: AbortSignal) => Promise<any>} Ask */
 
 /** Saved chats of all models, in the cache of models. */
-export class StateCache {
+export class ChatCache {
   #ask;
 
   /** @internal @param {Ask} ask */
@@ -35,7 +35,7 @@ export class StateCache {
     return this.#ask({ what: 'put', name: key, bytes }, options.signal);
   }
 
-  /** For the option `saved` of model.chat(); undefined: there is nothing of that name.
+  /** Returns the bytes of a name for the option `saved` of model.chat(), or undefined.
    * @param {string} key @param {CallOptions} [options] @returns {Promise<Uint8Array | undefined>} */
   async get(key, options = {}) {
     checkValue('name', key, name);
@@ -43,9 +43,14 @@ export class StateCache {
     return this.#ask({ what: 'get', name: key }, options.signal);
   }
 
-  /** Lists the chats, latest use first. @returns {Promise<StateEntry[]>} */
+  /** Lists the chats, latest use first. @returns {Promise<ChatCacheEntry[]>} */
   async list() {
     return this.#ask({ what: 'list' });
+  }
+
+  /** Returns how much storage the chats use. @returns {Promise<StorageUse>} */
+  async estimate() {
+    return { usage: (await this.list()).reduce((sum, { bytes }) => sum + bytes, 0) };
   }
 
   /** Deletes the chats of this name, of every model. @param {string} key */

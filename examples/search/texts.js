@@ -70,7 +70,7 @@ export class Texts {
   all() {
     /** @type {Map<string, Passage[]>} */
     const found = new Map();
-    for (const { data } of this.#index.entries()) {
+    for (const { data } of this.#index.list()) {
       if (!found.has(data.name)) found.set(data.name, []);
       found.get(data.name)?.push(data);
     }

@@ -51,6 +51,11 @@ export class ModelCache {
     });
   }
 
+  /** Returns the entry of a file, or undefined. @param {string} key of the entry */
+  async get(key) {
+    return (await this.list()).find((entry) => entry.key === key);
+  }
+
   /** Returns how much storage is used. Fields that the platform does not know are missing.
    * @returns {Promise<StorageUse>} */
   estimate() {

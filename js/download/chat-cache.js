@@ -25,7 +25,7 @@ const LENGTH_AT = 8;
 const DEPS = { sum: checksum, readOnly: false };
 
 /** A cached chat.
- * @typedef {object} StateEntry
+ * @typedef {object} ChatCacheEntry
  * @property {string} name Name of the chat.
  * @property {number} bytes Size in bytes.
  * @property {Date} lastUsed Time of the last use.
@@ -44,7 +44,7 @@ function saidOf(bytes) {
   return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
 }
 
-export class ChatCache {
+export class ChatFiles {
   #store;
   #deps;
   /** Operations run one after the other. @type {Promise<unknown>} */
@@ -58,7 +58,7 @@ export class ChatCache {
     this.#deps = deps;
   }
 
-  /** Lists the chats, latest use first. @returns {Promise<StateEntry[]>} */
+  /** Lists the chats, latest use first. @returns {Promise<ChatCacheEntry[]>} */
   list() {
     return this.#inTurn(async () =>
       (await this.#whole()).map(({ file, journal: { url, total, used } }) => {

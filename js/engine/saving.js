@@ -2,7 +2,7 @@
  * hears its messages. Loaded when it is first needed. */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
-import { ChatCache } from '../download/chat-cache.js';
+import { ChatFiles } from '../download/chat-cache.js';
 import { ModelError, abortError, wrapped } from '../errors.js';
 
 /** `head`, and behind it the state after the ids; they are evaluated first where the session has gone on to others.
@@ -85,7 +85,7 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
   }
 }
 
-/** One of each store: what it does goes one after the other. @type {WeakMap<Store, ChatCache>} */
+/** One of each store: what it does goes one after the other. @type {WeakMap<Store, ChatFiles>} */
 const known = new WeakMap();
 
 /** @param {Context} context */
@@ -95,7 +95,7 @@ function statesOf({ runner: { native }, store, chatCacheBytes }) {
   }
   const states =
     known.get(store) ??
-    new ChatCache(store, {
+    new ChatFiles(store, {
       engine: native.stateName,
       limit: chatCacheBytes,
       hash: (text) => native.hash(text),

@@ -3,6 +3,7 @@
  * result. docs/search.md explains it. */
 /** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
+/** @import { StorageUse } from '../protocol.js' */
 import { ModelError, failure } from '../errors.js';
 import { checkData, checkId, checkNames, checkVector } from './checks.js';
 import { join, see, seenOf } from './join.js';
@@ -122,8 +123,13 @@ export class SearchIndex {
   }
 
   /** Lists the items, without their vectors. @returns {Entry[]} */
-  entries() {
+  list() {
     return this.#rows.flatMap((row) => (row ? [{ ...row }] : []));
+  }
+
+  /** Returns how much memory, and storage, the vectors take. @returns {Promise<StorageUse>} */
+  async estimate() {
+    return { usage: this.size * this.dimensions * Float32Array.BYTES_PER_ELEMENT };
   }
 
   /** Deletes all items. */

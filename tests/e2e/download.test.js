@@ -349,7 +349,7 @@ for (const name of BROWSERS) {
         const chat = model.chat({ maxTokens: 6, seed: 2 });
         await chat.send('Hello, who is there? '.repeat(8)).text();
         const saved = await chat.save();
-        await model.stateCache.put('draft', saved);
+        await model.chatCache.put('draft', saved);
         const { tokens, usage } = await chat.send('Go on.').result();
         await model.dispose();
         return { bytes: saved.length, tokens, usage };
@@ -359,14 +359,14 @@ for (const name of BROWSERS) {
       const second = await page.evaluate(async (address) => {
         const { loadModel, modelCache } = /** @type {any} */ (window).gemma;
         const model = await loadModel(address, { threads: 1, contextLength: 512 });
-        const saved = await model.stateCache.get('draft');
+        const saved = await model.chatCache.get('draft');
         const chat = model.chat({ saved });
         const restored = await chat.restored;
         const { tokens, usage } = await chat.send('Go on.').result();
         const models = (await modelCache.list()).length;
-        const [{ name, fits }] = await model.stateCache.list();
-        await model.stateCache.clear();
-        const left = (await model.stateCache.list()).length;
+        const [{ name, fits }] = await model.chatCache.list();
+        await model.chatCache.clear();
+        const left = (await model.chatCache.list()).length;
         await model.dispose();
         return { bytes: saved.length, restored, tokens, usage, models, name, fits, left };
       }, url);

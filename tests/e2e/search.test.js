@@ -135,7 +135,7 @@ for (const name of BROWSERS) {
         };
         await Promise.all([busy(a, 'a'), busy(b, 'also'), look()]);
         const ids = (await open())
-          .entries()
+          .list()
           .map((/** @type {{ id: string }} */ { id }) => id)
           .sort();
         for (const index of [a, b, c, await open()]) await index.clear();

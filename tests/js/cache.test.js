@@ -135,6 +135,7 @@ test('the cache is used unless it is told otherwise, and shows and deletes what 
   await load(`${server.url}?download=true`);
   await load(server.url);
   const list = await modelCache.list();
+  assert.deepEqual([await modelCache.get(list[0].key), await modelCache.get('x')], [list[0], undefined]);
   assert.deepEqual(
     list.map(({ url }) => url),
     [server.url, `${server.url}?download=true`],

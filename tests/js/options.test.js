@@ -226,7 +226,7 @@ test('options of the smaller calls are checked', async (t) => {
     await refuses(model.perplexity('some text', options), 'bad-option');
     await refuses(model.countTokens('some text', options), 'bad-option');
     await refuses(model.matches('json', '1', options), 'bad-option');
-    await refuses(model.stateCache.get('x', options), 'bad-option');
+    await refuses(model.chatCache.get('x', options), 'bad-option');
   }
   await refuses(model.logits([5], { signal: wrong({}) }), 'bad-option');
   assert.deepEqual(await model.tokenize('x', { bos: undefined }), await model.tokenize('x'));

@@ -94,7 +94,8 @@ test('adding an id again replaces it, deleting takes it away', async () => {
   await index.add({ id: 'a', vector: c, data: 'new' });
   assert.equal(index.size, 2);
   assert.deepEqual(index.get('a'), { id: 'a', vector: c, data: 'new' });
-  assert.deepEqual(index.entries(), [{ id: 'a', data: 'new' }, { id: 'b' }]);
+  assert.deepEqual(index.list(), [{ id: 'a', data: 'new' }, { id: 'b' }]);
+  assert.deepEqual(await index.estimate(), { usage: index.size * index.dimensions * 4 });
   assert.equal(index.query(c)[0].data, 'new');
   await index.delete(['a', 'not there']);
   assert.deepEqual(
@@ -102,7 +103,7 @@ test('adding an id again replaces it, deleting takes it away', async () => {
     ['b'],
   );
   assert.equal(index.get('a'), undefined);
-  assert.deepEqual(index.entries(), [{ id: 'b' }]);
+  assert.deepEqual(index.list(), [{ id: 'b' }]);
   await index.add([{ id: 'c', vector: a }]);
   assert.deepEqual(
     index.query(a, { count: 1 }).map(({ id }) => id),
@@ -162,7 +163,7 @@ function copyOf(folder) {
 /** @param {string} folder */
 async function idsIn(folder) {
   return (await openIndex({ dimensions: 2, folder }))
-    .entries()
+    .list()
     .map(({ id }) => id)
     .sort();
 }
@@ -270,7 +271,7 @@ test('several indexes on one folder, at random: all that was added and not delet
   for (let turn = 0; turn < 500; turn++) {
     const who = pick(3);
     const index = tabs[who];
-    const known = index.entries();
+    const known = index.list();
     if (next() < 0.03) {
       tabs[who] = await open();
     } else if (next() < 0.4 && known.length) {
@@ -291,7 +292,7 @@ test('several indexes on one folder, at random: all that was added and not delet
   }
   const index = await open();
   const found = index
-    .entries()
+    .list()
     .map(({ id, data }) => [id, data])
     .sort();
   assert.deepEqual(found, [...there].sort());
@@ -330,7 +331,7 @@ test('an index that is opened while another one puts files together has all', as
     return names;
   };
   const late = await openOn({ ...files, list });
-  assert.deepEqual(late.entries(), [{ id: 'kept' }]);
+  assert.deepEqual(late.list(), [{ id: 'kept' }]);
   await busy(late);
   assert.deepEqual(await idsIn(folder), ['kept']);
 });

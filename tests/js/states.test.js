@@ -1,4 +1,4 @@
-/* stateCache: a conversation that was kept goes on in another process of the same model without evaluating it again, as
+/* chatCache: a conversation that was kept goes on in another process of the same model without evaluating it again, as
  * if nothing had been; what is of another model, damaged, torn or too much does no harm; models are left alone. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
@@ -56,9 +56,9 @@ test('4096 tokens go on in another process without being evaluated, bit for bit'
   await chat.send(text).text();
   const saved = await chat.save();
   assert.ok(saved.length < first.info.memory.kv + 65536);
-  await first.stateCache.put('long', saved);
+  await first.chatCache.put('long', saved);
   const second = await load();
-  const got = await second.stateCache.get('long');
+  const got = await second.chatCache.get('long');
   assert.deepEqual(got, saved);
   const again = second.chat({ saved: got });
   const { tokens, reason } = await again.restored;
@@ -78,20 +78,21 @@ test('what was kept is listed, replaced, deleted; models are left alone', async 
   const model = await open(t, 'tiny', { cache });
   await writeFile(join(folder, 'aa-bb.gguf'), 'a copy, or not');
   const chat = await talk(model);
-  const { stateCache } = model;
-  assert.equal(await stateCache.get('none'), undefined);
+  const { chatCache } = model;
+  assert.equal(await chatCache.get('none'), undefined);
   const saved = await chat.save();
-  await stateCache.put('a', saved);
-  await stateCache.put('b', new Uint8Array(saved).buffer);
+  await chatCache.put('a', saved);
+  await chatCache.put('b', new Uint8Array(saved).buffer);
   await chat.send('more').text();
   const more = await chat.save();
-  await stateCache.put('a', more);
-  const [first, second] = await stateCache.list();
+  await chatCache.put('a', more);
+  const [first, second] = await chatCache.list();
+  assert.deepEqual(await chatCache.estimate(), { usage: first.bytes + second.bytes });
   assert.deepEqual([first.name, first.bytes, first.fits, second.name], ['a', more.length, true, 'b']);
   assert.ok(Math.abs(Number(first.lastUsed) - Date.now()) < 60_000);
-  assert.deepEqual([await stateCache.get('a'), await stateCache.get('b')], [more, saved]);
+  assert.deepEqual([await chatCache.get('a'), await chatCache.get('b')], [more, saved]);
   assert.deepEqual(
-    (await stateCache.list()).map(({ name }) => name),
+    (await chatCache.list()).map(({ name }) => name),
     ['b', 'a'],
   );
   assert.deepEqual(
@@ -99,14 +100,14 @@ test('what was kept is listed, replaced, deleted; models are left alone', async 
     ['aa-bb.gguf'],
   );
   await refuses(cache.delete((await states(folder))[0]), 'bad-option');
-  await stateCache.delete('b');
+  await chatCache.delete('b');
   assert.deepEqual(
-    (await stateCache.list()).map(({ name }) => name),
+    (await chatCache.list()).map(({ name }) => name),
     ['a'],
   );
   await cache.clear();
   assert.deepEqual(await readdir(folder), await states(folder));
-  await stateCache.clear();
+  await chatCache.clear();
   assert.deepEqual(await readdir(folder), []);
 });
 
@@ -114,27 +115,27 @@ test('another model, type of cache or version: the messages alone, and one of it
   const { cache } = await place(t);
   const made = await open(t, 'tiny', { cache, kvType: 'i16' });
   const chat = await talk(made, ['Hello', 'Why?']);
-  await made.stateCache.put('x', await chat.save());
+  await made.chatCache.put('x', await chat.save());
   for (const [name, options, why] of /** @type {[string, LoadOptions, RegExp][]} */ ([
     ['tiny-f32', { kvType: 'i16' }, /model/],
     ['tiny', { kvType: 'q8_0' }, /kvType/],
   ])) {
     const model = await open(t, name, { cache, ...options });
     assert.deepEqual(
-      (await model.stateCache.list()).map(({ fits }) => fits),
+      (await model.chatCache.list()).map(({ fits }) => fits),
       [false],
     );
-    const again = model.chat({ saved: await model.stateCache.get('x') });
+    const again = model.chat({ saved: await model.chatCache.get('x') });
     const { tokens, reason } = await again.restored;
     assert.equal(tokens, 0);
     assert.match(String(reason), why);
     assert.deepEqual(again.messages, chat.messages);
     const own = await talk(model, ['Mine']);
-    await model.stateCache.put('x', await own.save());
-    assert.deepEqual(model.chat({ saved: await model.stateCache.get('x') }).messages, own.messages);
-    assert.deepEqual(made.chat({ saved: await made.stateCache.get('x') }).messages, chat.messages);
-    await model.stateCache.delete('x');
-    await made.stateCache.put('x', await chat.save());
+    await model.chatCache.put('x', await own.save());
+    assert.deepEqual(model.chat({ saved: await model.chatCache.get('x') }).messages, own.messages);
+    assert.deepEqual(made.chat({ saved: await made.chatCache.get('x') }).messages, chat.messages);
+    await model.chatCache.delete('x');
+    await made.chatCache.put('x', await chat.save());
   }
 });
 
@@ -142,23 +143,23 @@ test('all together stay within their limit: those not used for longest go first'
   const { folder, cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
-  await model.stateCache.put('a', saved);
+  await model.chatCache.put('a', saved);
   const [file] = await states(folder);
   const limited = await open(t, 'tiny', {
     cache,
     chatCacheBytes: Math.floor(3.5 * (await stat(join(folder, file))).size),
   });
-  for (const name of ['a', 'b', 'c']) await limited.stateCache.put(name, saved);
-  assert.deepEqual(await limited.stateCache.get('a'), saved);
-  await limited.stateCache.put('d', saved);
+  for (const name of ['a', 'b', 'c']) await limited.chatCache.put(name, saved);
+  assert.deepEqual(await limited.chatCache.get('a'), saved);
+  await limited.chatCache.put('d', saved);
   assert.deepEqual(
-    (await limited.stateCache.list()).map(({ name }) => name),
+    (await limited.chatCache.list()).map(({ name }) => name),
     ['d', 'a', 'c'],
   );
-  await limited.stateCache.put('a', saved);
+  await limited.chatCache.put('a', saved);
   assert.equal((await states(folder)).length, 3);
   const narrow = await open(t, 'tiny', { cache, chatCacheBytes: saved.length - 1 });
-  await refuses(narrow.stateCache.put('e', saved), 'cache-failed');
+  await refuses(narrow.chatCache.put('e', saved), 'cache-failed');
   assert.equal((await states(folder)).length, 3);
 });
 
@@ -167,20 +168,20 @@ test('what is kept under other names is looked at once, not with each put and ge
   const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
   const store = openStore(folder);
-  for (let i = 0; i < 20; i++) await model.stateCache.put(`other ${i}`, saved);
+  for (let i = 0; i < 20; i++) await model.chatCache.put(`other ${i}`, saved);
   /** @type {string[]} */ const read = [];
   const counting = {
     ...store,
     /** @type {Store['read']} */
     read: (name, at, into) => (read.push(name), store.read(name, at, into)),
   };
-  const { stateCache } = await open(t, 'tiny', { cache: openCache(counting) });
+  const { chatCache } = await open(t, 'tiny', { cache: openCache(counting) });
   const others = new Set(await states(folder));
   for (let i = 0; i < 3; i++) {
-    await stateCache.put('mine', saved);
+    await chatCache.put('mine', saved);
     assert.equal(read.filter((name) => others.has(name)).length, i ? 0 : 20);
     read.length = 0;
-    assert.deepEqual(await stateCache.get('mine'), saved);
+    assert.deepEqual(await chatCache.get('mine'), saved);
     assert.deepEqual(
       read.filter((name) => others.has(name)),
       [],
@@ -194,8 +195,8 @@ test('bits flipped and ends cut: messages that are right, and keys and values th
   const model = await open(t, 'tiny', { cache });
   const chat = await talk(model, ['Hello', 'Why?']);
   const random = randoms(5);
-  await model.stateCache.put('x', await chat.save());
-  const { tokens: whole } = await model.chat({ saved: await model.stateCache.get('x') }).restored;
+  await model.chatCache.put('x', await chat.save());
+  const { tokens: whole } = await model.chat({ saved: await model.chatCache.get('x') }).restored;
   const [name] = await states(folder);
   const file = join(folder, name);
   const bytes = await readFile(file);
@@ -206,11 +207,11 @@ test('bits flipped and ends cut: messages that are right, and keys and values th
     const cut = i % 10 === 9;
     broken[at] ^= 1 << (i % 8);
     await writeFile(file, cut ? broken.subarray(0, at) : broken);
-    const got = await model.stateCache.get('x').catch((error) => error);
+    const got = await model.chatCache.get('x').catch((error) => error);
     if (got instanceof Error) {
       assert.equal(Object(got).code, 'bad-saved');
       assert.match(got.message, /^The saved chat "x" is damaged/);
-      assert.equal((await model.stateCache.list())[0].name, 'x');
+      assert.equal((await model.chatCache.list())[0].name, 'x');
       counts.refused++;
       continue;
     }
@@ -226,7 +227,7 @@ test('bits flipped and ends cut: messages that are right, and keys and values th
     counts[tokens ? 'right' : 'alone']++;
   }
   assert.ok(counts.right > 20 && counts.alone > 50 && counts.refused > 5 && counts.gone > 5, JSON.stringify(counts));
-  await model.stateCache.put('x', await chat.save());
+  await model.chatCache.put('x', await chat.save());
   assert.equal((await states(folder)).length, 1);
 });
 
@@ -246,13 +247,13 @@ for (const [method, way] of [
     const model = await open(t, 'tiny', { cache });
     const chat = await talk(model);
     const saved = await chat.save();
-    await model.stateCache.put('x', saved);
+    await model.chatCache.put('x', saved);
     for (let moment = 0; moment < 4; moment++) {
       const store = faultyStore(openStore(folder), { method, way, moment, lasting: true });
       const broken = await open(t, 'tiny', { cache: openCache(store) });
       const [put, got] = [
-        await broken.stateCache.put('x', saved).catch((error) => error),
-        await broken.stateCache.get('x').catch((error) => error),
+        await broken.chatCache.put('x', saved).catch((error) => error),
+        await broken.chatCache.get('x').catch((error) => error),
       ];
       for (const result of [put, got])
         assert.ok(
@@ -260,7 +261,7 @@ for (const [method, way] of [
           result?.stack,
         );
       if (got instanceof Uint8Array) assert.deepEqual(broken.chat({ saved: got }).messages, chat.messages);
-      assert.deepEqual(await model.stateCache.get('x'), saved, `from call ${moment}`);
+      assert.deepEqual(await model.chatCache.get('x'), saved, `from call ${moment}`);
     }
   });
 }
@@ -270,10 +271,10 @@ test('without a cache there is none; bytes of something else are refused; an abo
   const model = await open(t, 'tiny', { cache });
   const chat = await talk(model);
   const without = await open(t, 'tiny', { cache: false });
-  await refuses(without.stateCache.get('x'), 'bad-state');
-  await refuses(model.stateCache.put('x', new Uint8Array(100)), 'bad-saved');
-  await refuses(model.stateCache.put('', await chat.save()), 'bad-option');
-  await refuses(model.stateCache.put('x'.repeat(201), await chat.save()), 'bad-option');
-  await refuses(model.stateCache.put('x', await chat.save(), { signal: AbortSignal.abort() }), 'aborted');
-  assert.equal(await model.stateCache.get('x'), undefined);
+  await refuses(without.chatCache.get('x'), 'bad-state');
+  await refuses(model.chatCache.put('x', new Uint8Array(100)), 'bad-saved');
+  await refuses(model.chatCache.put('', await chat.save()), 'bad-option');
+  await refuses(model.chatCache.put('x'.repeat(201), await chat.save()), 'bad-option');
+  await refuses(model.chatCache.put('x', await chat.save(), { signal: AbortSignal.abort() }), 'aborted');
+  assert.equal(await model.chatCache.get('x'), undefined);
 });

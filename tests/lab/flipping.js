@@ -151,9 +151,9 @@ async function flipChats(t, count, seed) {
   t.after(() => model.dispose());
   const chat = model.chat({ maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity }, system: 'Be short.' });
   for (const question of ['Hello', 'Why?']) await chat.send(question).text();
-  await model.stateCache.put('x', await chat.save());
+  await model.chatCache.put('x', await chat.save());
   const opened = async () => {
-    const saved = await model.stateCache.get('x');
+    const saved = await model.chatCache.get('x');
     if (!saved) return undefined;
     const again = model.chat({ saved });
     const messages = structuredClone(again.messages);

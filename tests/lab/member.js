@@ -136,13 +136,13 @@ async function worked({ api, address, cache, load }, { what, wait = 0, after = 0
 
 /** Saves conversations under one name, one after the other. @param {any} model @param {number} rounds */
 async function saves(model, rounds) {
-  for (let i = 0; i < rounds; i++) await model.stateCache.put('x', await (await conversation(model, i)).save());
+  for (let i = 0; i < rounds; i++) await model.chatCache.put('x', await (await conversation(model, i)).save());
 }
 
 /** Restores the saved conversation and continues it. @param {any} model */
 async function restored(model) {
-  const saved = await model.stateCache.get('x');
-  const { length: count } = await model.stateCache.list();
+  const saved = await model.chatCache.get('x');
+  const { length: count } = await model.chatCache.list();
   if (!saved) return { count };
   const chat = model.chat({ saved });
   const { tokens = null } = await chat.restored;

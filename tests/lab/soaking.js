@@ -34,7 +34,7 @@ export async function round(model, talks, n) {
   };
   const chat = await conversation(model, kind);
   const name = `soak ${kind}`;
-  await model.stateCache.put(name, await chat.save());
+  await model.chatCache.put(name, await chat.save());
   same('what was said next', await next(chat), expected.next);
 
   const control = new AbortController();
@@ -44,7 +44,7 @@ export async function round(model, talks, n) {
   const { tokens } = await cut.result();
   same('an aborted answer', tokens, expected.long.slice(0, tokens.length));
 
-  const again = model.chat({ saved: await model.stateCache.get(name) });
+  const again = model.chat({ saved: await model.chatCache.get(name) });
   same('what was restored', await again.restored, expected.restored);
   same('what was said after restoring', await next(again), expected.next);
   same('a whole answer', (await model.generate(`${kind} times`, LONG).result()).tokens, expected.long);

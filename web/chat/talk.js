@@ -149,7 +149,7 @@ export class Talk {
     const { signal } = (this.#saving = new AbortController());
     try {
       if (!model || !chat || !(await this.#isKept(id))) return;
-      await model.stateCache.put(NAME + id, await chat.save({ signal }), { signal });
+      await model.chatCache.put(NAME + id, await chat.save({ signal }), { signal });
       update({ saved: id });
     } catch {
       // No store, no room, or another answer was asked for: then it is evaluated once more.
@@ -162,7 +162,7 @@ export class Talk {
     if (this.#restored === head.id) return;
     this.#restored = head.id;
     try {
-      const saved = await model.stateCache.get(NAME + head.id);
+      const saved = await model.chatCache.get(NAME + head.id);
       if (!saved) return;
       const chat = model.chat({ saved });
       await chat.restored;
@@ -180,7 +180,7 @@ export class Talk {
   /** Deletes the saved states of conversations that were deleted. */
   async sweep() {
     if (!this.#library.archive.kept) return;
-    const states = this.model?.stateCache;
+    const states = this.model?.chatCache;
     try {
       for (const { name } of (await states?.list()) ?? []) {
         if (name.startsWith(NAME) && !(await this.#isKept(name.slice(NAME.length)))) await states?.delete(name);
