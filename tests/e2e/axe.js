@@ -1,7 +1,7 @@
 /**
  * axe: the page in each of its states, looked at by axe (the accessibility rules of Deque), in light and dark, from 320 to
  * 2560 pixels wide; 320 is also what a window of 1280 shows at 400 %, 640 at 200 %. Nothing may stand out sideways either.
- * The test beside it (page-axe.test.js) looks at each state once; the whole, as a table for docs/page.md:
+ * The test beside it (page-axe.test.js) looks at each state once; the whole, as a table for docs/reports/page.md:
  *
  *   node tests/e2e/axe.js [--browser chromium,firefox] [--write]
  */
@@ -482,6 +482,6 @@ if (isMain(import.meta.url)) {
     lines.push(`| ${name} | ${STATES.length} | ${looks} | ${found} |`);
   }
   console.log(lines.join('\n'));
-  if (values.write) keep('page.md', 'axe', lines.slice(2), 1);
+  if (values.write) keep('reports/page.md', 'axe', lines.slice(2), 1);
   assert.ok(lines.slice(2).every((line) => / 0 \|$/.test(line)));
 }

@@ -184,4 +184,4 @@ for (const name of values.browser.split(',')) {
 }
 await server.close();
 for (const table of [waits, costs]) if (table.length > 2) console.log(`${table.join('\n')}\n`);
-if (values.write) keep('page.md', 'first', waits.slice(2), 2);
+if (values.write) keep('reports/page.md', 'first', waits.slice(2), 2);

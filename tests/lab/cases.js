@@ -65,7 +65,7 @@ export const CASES = {
     rules: 'coded next',
     count: 20,
     unit: 'handovers among 2, 4 and 8 tabs each',
-    table: ['shared.md', 'tabs', 2],
+    table: ['reports/lost.md', 'tabs', 2],
   },
   copies: {
     sides: HERE,
@@ -105,7 +105,7 @@ export const CASES = {
     rules: 'coded next',
     count: 50,
     unit: 'moments',
-    table: ['limits.md', 'aborts', 3],
+    table: ['reports/limits.md', 'aborts', 3],
   },
   visitor: {
     sides: PAGES,
@@ -113,7 +113,7 @@ export const CASES = {
     rules: 'next',
     count: 20,
     unit: 'reloads, and a quarter as many kills',
-    table: ['page.md', 'visitor', 1],
+    table: ['reports/page.md', 'visitor', 1],
   },
   many: {
     sides: BROWSERS,
@@ -121,7 +121,7 @@ export const CASES = {
     rules: '',
     count: 500,
     unit: 'conversations',
-    table: ['page.md', 'many', 1],
+    table: ['reports/page.md', 'many', 1],
   },
   handles: {
     sides: ['chromium'],
@@ -129,7 +129,7 @@ export const CASES = {
     rules: '',
     count: 6000,
     unit: 'calls',
-    table: ['limits.md', 'handles', 1],
+    table: ['reports/limits.md', 'handles', 1],
   },
   formats: {
     module: 'hostile-formats',
