@@ -33,9 +33,13 @@ const MAX_ROUNDS = 8;
 const isResults = rule('a non-empty array of { id, content } or { name, content }', (value) => {
   return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'object' && one);
 });
-const isMessages = rule('an array of { role, content }', Array.isArray);
+const isMessages = rule('an array of messages { role, content }', Array.isArray);
 const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
 
+/** Options of `continue` besides those of any answer.
+ * @typedef {object} ContinueOptions
+ * @property {string} [prefix] Text that another answer to the last question begins with. Default: the last answer.
+ */
 /** What a chat begins with.
  * @typedef {object} ChatStart
  * @property {string} [system] System message.
@@ -135,7 +139,7 @@ export class Chat {
 
   /** Continues the last answer; with a `prefix`, gives another answer to the last question that begins with it. Only the new
    * text is given; in `messages` it is one answer.
-   * @param {GenerateOptions & { prefix?: string }} [options] */
+   * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
     checkOptions(options, { prefix: string, ...GENERATE_OPTIONS });
     const { prefix: text, ...others } = options;
@@ -249,7 +253,7 @@ function messageOf({ text, finishReason, toolCalls }) {
 
 /** @param {Bytes} saved @param {Record<string, any>} others options beside it */
 function unpack(saved, others) {
-  const none = rule('nothing beside `saved`, which has it', (value) => value === undefined);
+  const none = rule('left out beside `saved`, which contains it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);
   return unpackSaid(
     ArrayBuffer.isView(saved)
@@ -273,7 +277,7 @@ export function checkMessages(messages) {
     }
     if (role === 'tool') return checkResult(message, i, called);
     if (toolCalls) return { role, content: content ?? '', toolCalls: checkCalls(toolCalls, i, called) };
-    checkValue(`content of message ${i}`, content, string);
+    checkValue(`the content of message ${i}`, content, string);
     return aborted ? { role, content, aborted } : { role, content };
   });
 }
@@ -281,7 +285,7 @@ export function checkMessages(messages) {
 /** @param {any} calls @param {number} i @param {Map<string, string>} called @returns {ToolCall[]} */
 function checkCalls(calls, i, called) {
   checkValue(
-    `toolCalls of message ${i}`,
+    `the toolCalls of message ${i}`,
     calls,
     rule('an array of { id, name, arguments }', (value) => {
       return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
@@ -297,7 +301,7 @@ function checkCalls(calls, i, called) {
 /** @param {any} message @param {number} i @param {Map<string, string>} called @returns {ChatMessage} */
 function checkResult({ id, name: given, content }, i, called) {
   const name = given ?? called.get(id);
-  checkValue(`name of message ${i}`, name, rule('the name or the id of what was called', string.fits));
+  checkValue(`the name of message ${i}`, name, rule('that of the tool, or its `id` that of the call', string.fits));
   const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
   return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
 }

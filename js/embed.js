@@ -77,20 +77,24 @@ export async function embed(model, input, options) {
   return Array.isArray(input) ? vectors : vectors[0];
 }
 
-/** Models that make vectors say how; others must be told. @param {ModelInfo} info @param {EmbedOptions} options */
+/** Requires `pooling` of models that are not made for embedding. @param {ModelInfo} info @param {EmbedOptions} options */
 function checkKind({ embedding, architecture }, { pooling, task }) {
   if (embedding) {
     return checkValue(
       'pooling',
       pooling ?? 'mean',
-      rule("'mean', which the file says", (value) => value === 'mean'),
+      rule("'mean', as the file says", (value) => value === 'mean'),
     );
   }
-  checkValue('pooling', pooling, rule(`'mean' or 'last', for ${architecture} is not made for vectors`, Boolean));
+  checkValue(
+    'pooling',
+    pooling,
+    rule(`'mean' or 'last', since ${architecture} models are not made for embedding`, Boolean),
+  );
   checkValue(
     'task',
     task,
-    rule(`none, for ${architecture} knows no tasks; or a prompt`, (one) => one === undefined),
+    rule(`left out, since ${architecture} models have no tasks: pass \`prompt\` instead`, (one) => one === undefined),
   );
 }
 
@@ -100,7 +104,7 @@ function prefixesOf(list, { task, title, prompt }) {
     checkValue(
       'prompt',
       prompt,
-      rule('either a prompt or a task', () => task === undefined && title === undefined),
+      rule('passed without `task` and `title`', () => task === undefined && title === undefined),
     );
     return [prompt];
   }
@@ -108,13 +112,13 @@ function prefixesOf(list, { task, title, prompt }) {
   checkValue(
     'title',
     title,
-    rule("the task 'document'", () => task === 'document'),
+    rule("passed with the task 'document' only", () => task === 'document'),
   );
   const fits = !Array.isArray(title) || title.length === list.length;
   checkValue(
     'title',
     title,
-    rule(`one, or ${list.length}`, () => fits),
+    rule(`a string, or an array of ${list.length}, one for each text`, () => fits),
   );
   return [title].flat().map((one) => `title: ${one || 'none'} | text: `);
 }

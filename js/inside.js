@@ -16,7 +16,7 @@ const MOST_TOP = 64;
 
 /** @param {number} least @param {number} most */
 const listOf = (least, most) =>
-  rule(`an array of integers from ${least} to ${most}`, (value) => {
+  rule(`an array of integers between ${least} and ${most}`, (value) => {
     return Array.isArray(value) && value.every((one) => Number.isInteger(one) && one >= least && one <= most);
   });
 /** @param {number} n */
@@ -37,7 +37,7 @@ export function insideArgs({ layers: nLayers, heads: nHeads, contextLength, embe
   checkValue(
     'lens',
     lens,
-    rule('0, for the model has no logits', () => !embedding || lens === 0),
+    rule('0, since the model has no logits', () => !embedding || lens === 0),
   );
   return { layers, heads: heads === 'all' ? upTo(nHeads) : heads, positions, lens, norms };
 }

@@ -251,7 +251,7 @@ export class HeaderModel {
     checkValue(
       `the length of ${name}`,
       length,
-      rule(`${MOST_IDS} at most`, () => length <= MOST_IDS),
+      rule(`at most ${MOST_IDS}`, () => length <= MOST_IDS),
     );
     /** @type {number[]} */
     const list = [];
@@ -337,7 +337,7 @@ export class Model extends HeaderModel {
     checkValue(
       'contextLength',
       contextLength,
-      rule('2 tokens at least, to score one', () => contextLength > 1),
+      rule('at least 2 to score a token', () => contextLength > 1),
     );
     checkOptions(options, { window: integer(2, contextLength), signal });
     return this.call('perplexity', { text, window: options.window }, options.signal);

@@ -198,19 +198,19 @@ import { MAX_THREADS } from './protocol.js';
  */
 
 /** sampler: the engine's name of a sampling option; fault: returns what is wrong with a value, where `show` says too
- * little; secret: the value must not appear in a message.
+ * little. expected: completes "`name` must be …".
  * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string,
- *   fault?: (value: any) => string, secret?: boolean }} Rule */
+ *   fault?: (value: any) => string }} Rule */
 
 const MAX_TOKENS = 1 << 20;
-/** Each answer is searched for all of them at every token. */
+/** Every answer is searched for all of them at every token. */
 const MAX_STOPS = 1024;
 const DEFAULT_MAX_TOKENS = 1024;
 
 /** @param {string} what @param {(value: any) => boolean} is
  * @returns {(min: number, max: number, sampler?: string) => Rule & { min: number, max: number }} */
 const range = (what, is) => (min, max, sampler) => ({
-  expected: `${what} from ${min} to ${max}`,
+  expected: `${what} between ${min} and ${max}`,
   fits: (value) => is(value) && value >= min && value <= max,
   min,
   max,
@@ -232,18 +232,18 @@ export const boolean = typed('a boolean');
 export const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
 /** @param {string} what */
 const address = (what) =>
-  rule(`the address ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
+  rule(`the URL ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
-/** What an answer's shape may be given as, and what each must be. @type {Record<string, (value: any) => boolean>} */
+/** Checks of the value of each constraint. @type {Record<string, (value: any) => boolean>} */
 const SHAPES = {
-  // What it is in detail is looked at when it is converted.
+  // Checked in detail when it is converted.
   schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
   regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
   grammar: (value) => typeof value === 'string',
   choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
 };
-/** Those that change what an expression means have no place in a format. @param {RegExp} regex */
+/** Returns the flags of an expression that change its meaning, which a constraint cannot have. @param {RegExp} regex */
 const flagsOf = ({ flags }) => flags.replace(/[^imsv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
 
@@ -287,7 +287,7 @@ export function jsonOption(name, value) {
   }
 }
 
-/** What each part of a tool must be. @type {Record<string, (value: any) => boolean>} */
+/** Checks of each member of a tool. @type {Record<string, (value: any) => boolean>} */
 const TOOL = {
   name: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
   description: (value) => ['string', 'undefined'].includes(typeof value),
@@ -302,25 +302,24 @@ export function toolOf(tool) {
   return type === 'function' && object.fits(described) ? { ...described, ...rest } : tool;
 }
 
-/** Returns what is wrong with a tool, '' if nothing is. @param {any} given */
-function toolFault(given) {
-  if (!object.fits(given) || given === null) return show(given);
+/** Returns what is wrong with a tool, '' if nothing is. @param {any} given @param {number} i */
+function toolFault(given, i) {
+  if (!object.fits(given) || given === null) return `${show(given)} as tool ${i}`;
   const tool = /** @type {any} */ (toolOf(given));
   const unknown = Object.keys(tool).find((key) => !Object.hasOwn(TOOL, key));
-  if (unknown !== undefined) return `the key ${show(unknown)}`;
+  if (unknown !== undefined) return `the key ${show(unknown)} in tool ${i}`;
   const wrong = Object.keys(TOOL).find((key) => !TOOL[key](tool[key]));
-  return wrong ? `the ${wrong} ${show(tool[wrong])}` : '';
+  return wrong ? `the ${wrong} ${show(tool[wrong])} in tool ${i}` : '';
 }
 
 /** @param {any} tools */
 function toolsFault(tools) {
   if (!Array.isArray(tools)) return show(tools);
-  const faults = Array.from(tools, toolFault);
-  const i = faults.findIndex(Boolean);
-  if (i >= 0) return `in tool ${i} ${faults[i]}`;
+  const fault = Array.from(tools, toolFault).find(Boolean);
+  if (fault) return fault;
   const names = tools.map((tool) => toolOf(tool).name);
   const twice = names.find((name, n) => names.indexOf(name) < n);
-  return twice === undefined ? '' : `two of the name ${show(twice)}`;
+  return twice === undefined ? '' : `two tools named ${show(twice)}`;
 }
 
 /** @param {any} format */
@@ -354,7 +353,7 @@ export const GENERATE_OPTIONS = {
   ),
   seed: integer(0, 2 ** 32 - 1),
   logitBias: rule(
-    'an object or Map of token ids to numbers (-Infinity bans a token), at most a million',
+    'an object or a Map from at most a million token ids to numbers, where -Infinity bans a token',
     (value) =>
       object.fits(value) &&
       (value.size ?? Object.keys(value).length) <= 1e6 &&
@@ -362,15 +361,15 @@ export const GENERATE_OPTIONS = {
         return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
       }),
   ),
-  stop: rule(`a string or an array of at most ${MAX_STOPS} strings, none of them empty`, (value) => {
+  stop: rule(`a string that is not empty, or an array of at most ${MAX_STOPS} of them`, (value) => {
     const stops = [value].flat();
     return stops.length <= MAX_STOPS && stops.every((s) => typeof s === 'string' && s !== '');
   }),
   logprobs: integer(0, 64),
   format: {
     ...rule(
-      "'json', { schema }, { regex }, { grammar } or { choices }; beside schema maxLength, maxItems," +
-        ` maxProperties, and whitespace: ${WHITESPACE.join(', ')}`,
+      "'json', { schema }, { regex }, { grammar } or { choices }, where { schema } may have maxLength, maxItems, " +
+        `maxProperties and whitespace (${WHITESPACE.join(', ')})`,
       isFormat,
     ),
     fault: formatFault,
@@ -378,7 +377,7 @@ export const GENERATE_OPTIONS = {
   jumpForward: boolean,
   tools: {
     ...rule(
-      'an array of { name, description, parameters, execute }, each name another one of letters, digits, _ . -',
+      'an array of { name, description, parameters, execute } with unique names of letters, digits, _ . -',
       (value) => !toolsFault(value),
     ),
     fault: toolsFault,
@@ -404,14 +403,20 @@ export const LOAD_OPTIONS = {
   quantizeFloats: oneOf('auto', 'keep', 'q8_0'),
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
   cache: rule(
-    'true, false, modelCache or what openCache gives',
+    'true, false, modelCache or a cache of openCache()',
     (value) => typeof value === 'boolean' || value instanceof ModelCache,
   ),
-  sha256: rule('64 hexadecimal digits, or an array of them: one for each part of a split file', (value) =>
+  sha256: rule('64 hexadecimal digits, or an array of such strings: one for each file of a split model', (value) =>
     [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s)),
   ),
-  token: rule('a token, without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),
-  headers: rule('a Headers object, an object of strings, or pairs of strings', (value) => headerPairs(value) !== null),
+  token: rule(
+    'a string of ASCII characters without white space',
+    (value) => typeof value === 'string' && /^[!-~]+$/.test(value),
+  ),
+  headers: rule(
+    'a Headers object, an object of strings, or an array of pairs of strings',
+    (value) => headerPairs(value) !== null,
+  ),
   restart: boolean,
   chatCacheBytes: integer(0, 2 ** 40),
   baseUrl: address('of a folder'),
@@ -422,7 +427,7 @@ export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
   return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
 });
 
-/** Checks options. undefined is the same as no option; so is null for an answer, as adapters pass it on.
+/** Checks options. undefined means that an option is not given; so does null for an answer, since adapters pass it on.
  * @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
   checkValue('options', options, object);
@@ -436,9 +441,10 @@ export function checkOptions(options, table) {
 /** @param {string} name @param {unknown} value @param {Rule} rule */
 export function checkValue(name, value, { expected, fits, fault = show }) {
   if (value !== null && fits(value)) return;
-  const secret = name === 'headers' || name === 'token';
-  const got = secret ? '' : fault(value);
-  throw new ModelError('bad-option', name, { expected, got });
+  const isSecret = name === 'headers' || name === 'token';
+  const got = isSecret ? '' : fault(value);
+  const subject = /^\w+$/.test(name) ? `\`${name}\`` : name[0].toUpperCase() + name.slice(1);
+  throw new ModelError('bad-option', `${subject} must be ${expected}${got && ` (got ${got})`}.`, { expected, got });
 }
 
 /** @param {string} name @param {string[]} known */
@@ -450,8 +456,9 @@ function unknownOption(name, known) {
       const half = Math.ceil(Math.max(word.length, name.length) / 2);
       return plain(word).slice(0, half) === plain(name).slice(0, half);
     });
-  const expected = near ? `"${near}"?` : `one of ${known.join(', ')}`;
-  return new ModelError('bad-option', `there is no option "${name}"`, { expected });
+  const expected = near ?? known.join(', ');
+  const remedy = near ? `Pass \`${near}\` instead.` : `The options are ${expected}.`;
+  return new ModelError('bad-option', `There is no option \`${name}\`. ${remedy}`, { expected });
 }
 
 /** Returns the sampling options of answers that set none.
@@ -470,7 +477,7 @@ export function given(options) {
   return /** @type {Partial<T>} */ (Object.fromEntries(entries));
 }
 
-/** Options in the form that the worker takes, but for schemas (schemas.js).
+/** Returns the options as they are posted to the worker. Schemas are converted later (schemas.js).
  * @param {GenerateOptions} options */
 export function postable(options) {
   const { maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest } = given(options);
@@ -503,11 +510,18 @@ function postableTools({ tools = [], toolChoice = 'auto', format }) {
   const choice = typeof toolChoice === 'string' ? toolChoice : demanded;
   const names = list.map(({ name }) => name);
   if (typeof choice === 'object' && !names.includes(choice.name)) {
-    const expected = list.length ? `one of the tools: ${names.join(', ')}` : 'a tool of that name among `tools`';
-    throw new ModelError('bad-option', 'toolChoice', { expected, got: show(choice.name) });
+    const expected = list.length ? `one of the tools: ${names.join(', ')}` : 'a tool of `tools`, which has none';
+    checkValue(
+      'toolChoice',
+      choice.name,
+      rule(expected, () => false),
+    );
   }
   if (!list.length || choice === 'none') return null;
-  if (format) throw new ModelError('bad-option', 'format', { expected: 'none beside tools', got: show(format) });
+  if (format) {
+    const problem = "`format` cannot be combined with `tools`. Leave one of them out, or pass toolChoice: 'none'.";
+    throw new ModelError('bad-option', problem, { expected: 'no format', got: show(format) });
+  }
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }
 
@@ -524,7 +538,7 @@ export function biasEntries(bias) {
   return entries.map(([id, value]) => [Number(id), value]);
 }
 
-/** null if `headers` is not a list of headers. @param {any} headers */
+/** Returns names and values, or null if `headers` is not a list of headers. @param {any} headers */
 export function headerPairs(headers) {
   try {
     return /** @type {[string, string][]} */ ([...new Headers(headers)]);

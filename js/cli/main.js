@@ -126,6 +126,7 @@ const COMMANDS = {
     async run(values) {
       const window = number(values, 'window');
       const text = await readText(values.file);
+      if (!text) throw new Error(`${values.file} is empty. Pass a file with text to score.`);
       print(values, await using(loadModel, values, (model) => model.perplexity(text, { window })));
     },
   },
@@ -163,10 +164,9 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
 /** @param {any} error @returns {number} the exit status */
 function report(error) {
   const usage = error instanceof UsageError;
-  const { code = '', what = '' } = error instanceof ModelError ? error : {};
+  const { code = '' } = error instanceof ModelError ? error : {};
   process.stderr.write(`gemma-wasm: ${error.message}${code && ` (${code})`}\n${usage ? `\n${USAGE}` : ''}`);
-  // `text`: what a file holds, no flag. Ids are those of --ids.
-  return usage || (code === 'bad-option' && what !== 'text') || code === 'bad-token' ? 2 : 1;
+  return usage || ['bad-option', 'bad-token'].includes(code) ? 2 : 1;
 }
 
 // EPIPE: the reader has had enough.

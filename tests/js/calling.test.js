@@ -190,7 +190,7 @@ test('tools that cannot be are refused by place; a format beside them, and a pro
   await refuses(() => chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }), 'bad-option');
   assert.match(
     (await refuses(() => chat.send('x', { toolChoice: { name: 'sub' } }), 'bad-option')).message,
-    /a tool of that name/,
+    /must be a tool of `tools`, which has none/,
   );
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');
   await refuses(() => chat.sendToolResults([]), 'bad-option');

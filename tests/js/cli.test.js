@@ -174,7 +174,7 @@ test('perplexity', async (t) => {
   await writeFile(file, '');
   const { status, stderr } = await run(['perplexity', model, '--file', file]);
   assert.equal(status, 1, 'an empty file is no wrong usage');
-  assert.match(stderr, /at least one token/);
+  assert.match(stderr, /is empty\. Pass a file/);
 });
 
 test('bench', async () => {
