@@ -1,5 +1,5 @@
-/* page: an example of gemma-wasm/search: files become passages, passages vectors, and what is typed is answered with the
- * nearest passages. The index is kept: at the next visit nothing is embedded again. */
+/* page: an example of gemma-wasm/search. It cuts files into passages, embeds them, and shows those nearest to a question
+ * while it is typed. The index is stored, so the next visit embeds nothing again. */
 import { ModelError, loadModel } from '../../dist/index.js';
 import { openIndex } from '../../dist/search.js';
 import { DIMENSIONS, Texts, vectorsBy } from './texts.js';
@@ -13,7 +13,7 @@ const say = (/** @type {string} */ text) => {
   at('state').textContent = text;
 };
 const index = await openIndex({ dimensions: DIMENSIONS, name: 'example' }).catch(() => {
-  say('This browser keeps nothing for this page: the index is in memory only.');
+  say('This browser stores nothing for this page, so the index is in memory only.');
   return openIndex({ dimensions: DIMENSIONS });
 });
 const texts = new Texts(index);
@@ -26,7 +26,7 @@ function showCount() {
   at('query').disabled = !model || !texts.size;
 }
 
-/** Runs f; what goes wrong is said. @param {() => Promise<unknown>} f */
+/** Runs f and shows its error. @param {() => Promise<unknown>} f */
 async function guarded(f) {
   try {
     await f();
@@ -52,18 +52,18 @@ const take = (source) =>
     const loaded = await loadModel(source, { onProgress: ({ loaded: done, total }) => showProgress(done, total) });
     if (!loaded.info.embedding) {
       await loaded.dispose();
-      return say('That model generates text; this page needs one that embeds texts.');
+      return say('This model generates text. Load an embedding model instead.');
     }
     await model?.dispose();
     model = loaded;
     texts.by = vectorsBy(model);
-    say(`${model.info.name || 'The model'} is here.`);
+    say(`${model.info.name || 'The model'} is ready.`);
   });
 
 /** @param {Iterable<File>} files */
 const addFiles = (files) =>
   guarded(async () => {
-    if (!model) return say('A model first, please.');
+    if (!model) return say('Load a model first.');
     for (const file of files) {
       const passages = await texts.add(file.name, await file.text(), {
         onProgress: (done, total) => {
@@ -75,7 +75,7 @@ const addFiles = (files) =>
     }
   });
 
-/** What was typed before is not waited for. */
+/** Cancels the search before. */
 const search = () =>
   guarded(async () => {
     asked.abort();

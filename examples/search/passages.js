@@ -1,5 +1,5 @@
-/* passages: texts cut into pieces that a model can be asked about: paragraphs, put together up to a few hundred
- * characters; of Markdown with the heading that stands above as their title. */
+/* passages: cuts texts into passages for search: paragraphs, joined up to a few hundred characters, each with the Markdown
+ * heading above it as its title. */
 
 const MOST = 700;
 
@@ -28,7 +28,7 @@ export function passagesOf(text, name) {
   return passages;
 }
 
-/** A paragraph, or sentences of it where it is long. @param {string} paragraph */
+/** Returns a paragraph, or its sentences if it is long. @param {string} paragraph */
 function pieces(paragraph) {
   if (paragraph.length <= MOST) return [paragraph];
   const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph];
@@ -40,6 +40,6 @@ function pieces(paragraph) {
   return out.filter(Boolean);
 }
 
-/** What is no sentence. @param {string} text */
+/** Cuts a text that has no sentences. @param {string} text */
 const cut = (text) =>
   Array.from({ length: Math.ceil(text.length / MOST) }, (_, i) => text.slice(i * MOST, (i + 1) * MOST));

@@ -1,17 +1,17 @@
-/* texts: whole texts in an index: cut into passages, with a vector for each; and which passages are nearest to a question.
- * Shared with the page's own search (web/search/search.js). Knows no page; the index and the model are given. */
+/* texts: keeps whole texts in an index, cut into passages with a vector each, and finds the passages nearest to a question.
+ * Shared with the page's search (web/search/search.js). It must not know a page; the caller passes the index and model. */
 /** @import { Entry } from '../../js/search/segments.js' */
 /** @import { SearchIndex } from '../../js/search/index.js' */
 /** @import { Model } from '../../js/index.js' */
 import { passagesOf } from './passages.js';
 
-/** Numbers of a vector that are kept, of models that were made for vectors. */
+/** Dimensions that are stored of an embedding model's vectors. */
 export const DIMENSIONS = 256;
-/** Passages that go together to a model that was made for them. Another one may have to answer in between. */
+/** Passages per call of an embedding model. Other models embed one at a time, since they may have to answer meanwhile. */
 const AT_ONCE = 32;
 const SHOWN = 5;
 
-/** A passage, and which one of its text it is. @typedef {{ name: string, at: number, title: string, text: string }} Passage
+/** A passage and its position in the text. @typedef {{ name: string, at: number, title: string, text: string }} Passage
  * @typedef {Passage & { score: number }} Found */
 
 /** @param {string} name @param {number} at */
@@ -21,7 +21,7 @@ const idOf = (name, at) => `${name}#${at}`;
 const same = (a, b) =>
   a.length === b.length && a.every(({ title, text }, i) => title === b[i].title && text === b[i].text);
 
-/** How a model makes vectors for a search: by the tasks that it was made for; else of the mean of its states.
+/** Returns how a model embeds passages and questions: an embedding model by its tasks, another by the mean of its states.
  * @param {Model} model */
 export function vectorsBy(model) {
   const { embedding, width } = model.info;
@@ -48,12 +48,12 @@ export function vectorsBy(model) {
 
 export class Texts {
   #index;
-  /** Changes go one after the other: of a text that is read twice at once there would be some of each.
+  /** Changes run one after the other, so that two versions of a text are never mixed.
    * @type {Promise<unknown>} */
   #turn = Promise.resolve();
-  /** Who has read a text here, by its name. @type {Map<string, Model>} */
+  /** The model that embedded a text, by its name. @type {Map<string, Model>} */
   #readers = new Map();
-  /** Whoever made the vectors that are there. @type {ReturnType<typeof vectorsBy> | null} */
+  /** The model of the vectors in the index. @type {ReturnType<typeof vectorsBy> | null} */
   by = null;
 
   /** @param {SearchIndex} index */
@@ -61,12 +61,12 @@ export class Texts {
     this.#index = index;
   }
 
-  /** How many passages there are. */
+  /** Number of passages. */
   get size() {
     return this.#index.size;
   }
 
-  /** Of all texts, each in order. @returns {Map<string, Passage[]>} */
+  /** Returns the passages of all texts in order, by name. @returns {Map<string, Passage[]>} */
   all() {
     /** @type {Map<string, Passage[]>} */
     const found = new Map();
@@ -78,7 +78,7 @@ export class Texts {
     return found;
   }
 
-  /** A text, in place of what had its name: all of it, or nothing. Gives how many passages it has.
+  /** Adds or replaces a text, completely or not at all. Returns the number of its passages.
    * @param {string} name @param {string} text
    * @param {{ signal?: AbortSignal, onProgress?: (done: number, total: number) => void }} [options] */
   async add(name, text, options) {
@@ -89,7 +89,7 @@ export class Texts {
     );
   }
 
-  /** The passages of a text. What the same model has read here already stays as it is.
+  /** Adds or replaces the passages of a text. Does nothing if the same model has embedded the same passages.
    * @param {string} name @param {Passage[]} passages @param {Parameters<Texts['add']>[2]} [options] */
   put(name, passages, options = {}) {
     const by = /** @type {NonNullable<Texts['by']>} */ (this.by);
@@ -136,7 +136,7 @@ export class Texts {
     return this.#inTurn(() => this.#index.clear());
   }
 
-  /** The passages nearest to a question, best first.
+  /** Returns the passages nearest to a question, best first.
    * @param {string} question @param {AbortSignal} [signal] @returns {Promise<Found[]>} */
   async nearest(question, signal) {
     const by = /** @type {NonNullable<Texts['by']>} */ (this.by);

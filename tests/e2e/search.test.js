@@ -89,14 +89,14 @@ for (const name of BROWSERS) {
       const { page } = tab;
       await says(page, 'The index is empty.');
       await chooseFiles(page, '#model', model);
-      await says(page, 'is here.');
+      await says(page, 'is ready.');
       await chooseFiles(page, '#files', notes);
       await says(page, `notes.md: ${passagesOf(TEXT, 'notes.md').length} passages.`);
       assert.deepEqual(await ask(page), expected);
       await page.reload();
       await says(page, `${passagesOf(TEXT, 'notes.md').length} passages in the index.`);
       await chooseFiles(page, '#model', model);
-      await says(page, 'is here.');
+      await says(page, 'is ready.');
       assert.deepEqual(await ask(page), expected);
       await page.click('#tell');
       await page.waitForFunction(() => (document.querySelector('#story')?.textContent.length ?? 0) > 20);

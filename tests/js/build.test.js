@@ -196,7 +196,7 @@ test('ranges, HEAD, ETag and an empty file', async () => {
   assert.deepEqual([empty.status, empty.body, empty.headers['content-length']], [200, '', '0']);
 });
 
-test('what is compressed is sent as the client can read it; what is named by its content is kept for ever', async () => {
+test('the server sends a compressed copy that the client accepts, and lets files named by their content be cached forever', async () => {
   const name = 'page/assets/app-0123456789.js';
   fs.mkdirSync(path.join(folder, 'page/assets'));
   for (const [ending, text] of [

@@ -1,5 +1,5 @@
 /* The cache of models: what was fetched is not fetched again, not even by a process that was killed in the
- * middle; it works without the network; what is half there, damaged, out of date or too large does no harm. */
+ * middle; it works without the network; partial, corrupt, outdated and too large copies do no harm. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -128,7 +128,7 @@ test('the second load asks whether there is a newer file, and fetches nothing; t
   assert.equal(Buffer.compare((await readFile(join(folder, name))).subarray(0, bytes.length), bytes), 0);
 });
 
-test('the cache is used unless it is told otherwise, and shows and deletes what it has', async (t) => {
+test('the cache is used by default, lists its entries and deletes them', async (t) => {
   const server = await faultyServer(t, bytes);
   await load(`${server.url}?download=true`, { cache: false });
   assert.deepEqual(await modelCache.list(), []);
@@ -169,7 +169,7 @@ test('the cache is used unless it is told otherwise, and shows and deletes what 
   }
 });
 
-test('an abort in the middle: the next load goes on there', async (t) => {
+test('an abort in the middle: the next load continues there', async (t) => {
   const { cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 4 }));
   const controller = new AbortController();
@@ -222,7 +222,7 @@ async function begun(t) {
   return { store, server };
 }
 
-test('a load that goes on: bytes that came while the cache was read do not tell how fast the network is', async (t) => {
+test('a resumed load does not measure the network by bytes that arrived while the cache was read', async (t) => {
   for (const slow of [10, 0]) {
     const { store, server } = await begun(t);
     server.state.faults = () => ({ slow });
@@ -247,7 +247,7 @@ test('a load that goes on: bytes that came while the cache was read do not tell 
   }
 });
 
-test('a load that goes on without knowing the size keeps its journal', async (t) => {
+test('a resumed load that does not know the size keeps its journal', async (t) => {
   const { store, server } = await begun(t);
   server.state.faults = () => ({ gzip: true });
   const { write } = store;
@@ -323,7 +323,7 @@ test('a wrong digest leaves nothing of what it was found in, and tells both; a r
   assert.equal((await readdir(folder)).length, 1);
 });
 
-test('what is no model is not kept', async (t) => {
+test('a file that is no model is not cached', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, Buffer.from('<!doctype html><title>Sorry</title>'.repeat(99)));
   await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-magic');
@@ -349,7 +349,7 @@ test('too little room: the model runs, and nothing is left half stored', async (
   assert.deepEqual([poor.files.size, full.files.size], [0, 0]);
 });
 
-test("a store of one's own", async (t) => {
+test('a custom store', async (t) => {
   const server = await faultyServer(t, bytes);
   const store = memoryStore();
   const cache = openCache(store);
@@ -437,7 +437,7 @@ test('inspectModel leaves the cache as it is', async (t) => {
   assert.equal((await stat(join(folder, (await readdir(folder))[0]))).mtimeMs, mtimeMs);
 });
 
-test('the command line keeps what it downloads, unless it is told not to', async (t) => {
+test('the command line caches downloads, except with --no-cache', async (t) => {
   const { folder } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   const cli = fileURLToPath(new URL('../../js/cli.js', import.meta.url));

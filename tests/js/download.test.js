@@ -80,7 +80,7 @@ async function cutConnections(t, runs) {
   /** @type {number[]} */
   let cuts = [];
   let made = 0;
-  // Large enough: of a connection that breaks, what has arrived and nobody has read yet is lost, up to 64 KB.
+  // Large enough: a connection that breaks loses up to 64 KB of bytes that arrived and were not read yet.
   const large = await readFile(await testModel('medium'));
   const right = await logitsOf(new Uint8Array(large));
   const server = await faultyServer(t, large, (_, { headers }) => {
@@ -146,7 +146,7 @@ async function stalls(/** @type {TestContext} */ t, /** @type {Fault} */ usual, 
   assert.deepEqual(await logitsOf(server.url), expected);
 }
 
-test('of a server that is silent whoever watches is told before it is asked again', async (t) => {
+test('a silent server is reported before the request is retried', async (t) => {
   tune(t, { stallMs: 3_600_000, toldMs: 60 });
   for (const fault of [{ wait: 3_600_000 }, { stallAt: 10_000 }]) {
     const server = await faultyServer(t, bytes, () => fault);
@@ -311,7 +311,7 @@ async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /
   assert.ok(ends['a model'] > runs / 8);
 }
 
-/** A download of its own, read to the end. @param {string} url @param {object} tuning @param {object} [around] */
+/** Downloads a file without an engine, to its end. @param {string} url @param {object} tuning @param {object} [around] */
 async function readAll(url, tuning, around = {}) {
   /** @type {string[]} */ const notices = [];
   const hash = (/** @type {import('crypto').BinaryLike} */ text) => createHash('sha256').update(text).digest('hex');
@@ -370,7 +370,7 @@ test('a server that allows one request at a time: one is refused, and nothing ha
   assert.equal(refusals.size, 1);
 });
 
-test('what was asked for early is closed when ranges are gone', async (t) => {
+test('an early request is closed when the server stops supporting ranges', async (t) => {
   /** @type {HttpResponse[]} */ const responses = [];
   let sent = Infinity;
   const server = await faultyServer(t, bytes, (n) => {

@@ -191,10 +191,10 @@ for (const [what, length] of /** @type {const} */ ([
   ['all of which came', FILE.length],
   ['that fell silent', 1 << 10],
 ])) {
-  test(`what is read of an answer ${what} ends with it, and what is asked of it later ends at once`, async (t) => {
+  test(`a read of an answer ${what} ends when it is closed, and a later one ends at once`, async (t) => {
     const server = await faultyServer(t, FILE);
     server.state.faults = () => ({ stallAt: length });
-    t.mock.timers.enable({ apis: ['setTimeout'] }); // nobody's patience ends
+    t.mock.timers.enable({ apis: ['setTimeout'] }); // no timeout fires
     const answer = await new Remote({ url: server.url }, TUNING).ask();
     while (answer.at < length) await answer.read(FILE.length);
     const end = () => assert.rejects(answer.read(1), { code: 'truncated' });

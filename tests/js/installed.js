@@ -28,7 +28,7 @@ export function buildPackage() {
   execFileSync(process.execPath, ['tools/build/types.js'], { ...QUIET, cwd: ROOT });
 }
 
-/** A new folder with the package in its node_modules; whoever asks removes it. It is a copy: npm packs and installs
+/** Returns a new folder with the package in its node_modules; the caller removes it. It is a copy: npm packs and installs
  * once for each content, which is kept. */
 export function installPackage() {
   const kept = join(KEPT, digest());

@@ -13,7 +13,7 @@ import { memoryStore } from './memory-store.js';
 
 const VERSION = { etag: '"1"', modified: 'Sat', total: 10 };
 
-test('two versions are the same, others, or nobody can tell', () => {
+test('two versions are the same, different, or unknown', () => {
   /** @type {[object, string][]} */
   const verdicts = [
     [{}, 'same'],
@@ -117,7 +117,7 @@ test('ranges begin where the bytes before them came another way', async () => {
   assert.deepEqual(seen.starts, [130, 230]);
 });
 
-test('a range that fails is told when its turn comes, after the bytes that came', async () => {
+test('a range that fails is reported in its turn, after the bytes that came', async () => {
   const { lanes } = lanesOf(300, async ({ start, filled }) => {
     if (start === 100 && filled > 50) throw new Error('gone');
   });
@@ -207,7 +207,7 @@ test('a connection that falls silent again and again gets its attempts back only
   }
 });
 
-/** Silences of `lanes` connections, each of which brings so many bytes first, until it is too much or the file is whole:
+/** Counts stalls of `lanes` connections, each after so many bytes, until the budget is exceeded or the file is complete:
  * how long they were together, and whether it is whole. No clock is asked.
  * @param {{ attempts: number, stallMs: number, segment: number }} tuning @param {number} bytes
  * @param {{ lanes: number, total: number }} file */

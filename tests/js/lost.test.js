@@ -76,7 +76,7 @@ for (const how of ['terminate', 'exit', 'throw', 'freeze']) {
 }
 
 for (const how of ['terminate', 'exit', 'freeze']) {
-  test(`${how} while nobody waits: the model says so by itself, and with restart it is back for the next call`, async (t) => {
+  test(`${how} while no call waits: the model reports it, and with restart it serves the next call`, async (t) => {
     const model = await open(t, { restart: true });
     const expected = essence(await model.generate('x', SHORT).result());
     const before = performance.now();
@@ -160,7 +160,7 @@ test('a call that kills two workers fails; aborts and dispose end what waits for
   await refuses(model.restart(), 'disposed');
 });
 
-test('what is read once cannot be read again, and bytes only where that was asked for', async (t) => {
+test('a stream cannot be read again after a restart, and bytes only with `restart`', async (t) => {
   const path = await testModel('tiny');
   const bytes = readFileSync(path);
   for (const [source, options, code] of /** @type {[any, LoadOptions, string][]} */ ([

@@ -1,4 +1,4 @@
-/** gemma-wasm/search: the nearest are those that comparing all would find; what is kept; what is refused. */
+/** gemma-wasm/search: the results equal those of comparing all vectors; files; rejected arguments. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -111,7 +111,7 @@ test('adding an id again replaces it, deleting takes it away', async () => {
   );
 });
 
-test('what is kept in a folder is there again, after many changes too', async (t) => {
+test('an index in a folder is there again, also after many changes', async (t) => {
   const folder = folderOf(t);
   const dimensions = 24;
   const all = new Map();
@@ -204,7 +204,7 @@ test('what another index wrote into the folder is not lost when files are put to
   );
 });
 
-test('what was deleted does not come back from an index that still has it, nor after a crash', async (t) => {
+test('a deleted item does not come back from an index that still has it, nor after a crash', async (t) => {
   const folder = folderOf(t);
   const options = { dimensions: 2, folder };
   const first = await openIndex(options);
@@ -392,7 +392,7 @@ test('files that are damaged, or of other vectors, are refused by name; unfinish
   assert.ok(existsSync(join(folder, name)), 'nothing is removed');
 });
 
-test('what is no vector, no id or no option is refused', async (t) => {
+test('an invalid vector, id or option is rejected', async (t) => {
   const index = await openIndex({ dimensions: 4 });
   const vector = [1, 2, 3, 4];
   const strange = [
@@ -458,7 +458,7 @@ test('the example cuts texts into passages that hold all of them', () => {
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
 });
 
-/** Vectors of lengths and first letters; who makes them is told apart by name. @param {string} name */
+/** Makes vectors of lengths and first letters, under a model's name. @param {string} name */
 function maker(name, onRead = () => {}) {
   /** @param {{ text: string }[]} list */
   const vectors = (list) => list.map(({ text }) => Float32Array.of(text.length, text.charCodeAt(0), 1, 0));

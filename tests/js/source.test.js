@@ -78,7 +78,7 @@ test('Hugging Face sources become URLs, each part escaped', () => {
   );
 });
 
-test('what is no source is refused', async () => {
+test('an invalid source is rejected', async () => {
   for (const source of [5, null, undefined, {}, { repo: 'x', file: 'y' }, { repo: 'a/b' }, true]) {
     await refuses(loadModel(wrong(source)), 'unsupported-source');
   }
@@ -223,7 +223,7 @@ test('sha256: the right one is taken, a wrong one refused', async () => {
   assert.deepEqual(await answer(new Blob([bytes, 'behind'])), expected);
 });
 
-test('loading is aborted at any time, at once, and the server is told', async (t) => {
+test('loading can be aborted at any time, ends at once, and closes the connection', async (t) => {
   let [asked, closed] = [0, 0];
   const url = await serveWith(t, (request, response) => {
     asked++;

@@ -1,5 +1,5 @@
 /* Split models: from an array in any order of Files, from the first name of files, URLs and a server that fails;
- * what is not a whole model is refused. */
+ * incomplete models are rejected. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

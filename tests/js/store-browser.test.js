@@ -189,7 +189,7 @@ test('who is about to read gives way to who writes, and gets his bytes', async (
   assert.deepEqual([behind[0], behind[1], open(files)], [9, 7, [1, 0]]);
 });
 
-test('a lock of another tab is waited for; one that stays is told, and the next one tries again', async (t) => {
+test('a lock of another tab is awaited; one that stays is reported, and the next call tries again', async (t) => {
   const { files, store } = origin(t);
   await store.write(NAME, 0, Uint8Array.of(1));
   await store.close?.(NAME);
@@ -258,7 +258,7 @@ test("what another tab removed, or the site's data with all in it, is not there,
   }
 });
 
-test('folders are not in the list, so that nobody tries to remove them as copies', async (t) => {
+test('folders are not listed, so that no caller removes them as copies', async (t) => {
   const { store, files } = origin(t);
   await store.write(NAME, 0, new Uint8Array(1));
   files.set('cd.gguf', /** @type {any} */ ({ kind: 'directory' }));

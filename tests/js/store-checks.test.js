@@ -182,7 +182,7 @@ test('a header that is damaged: inspectModel reads it right, and changes nothing
   assert.match(error.message, / is corrupt at piece 1 of 186 /);
 });
 
-test('a part of a copy is checked as well when it goes on', async (t) => {
+test('a partial copy is checked too when it is resumed', async (t) => {
   const place = await storedCopy(t, bytes, { killAfter: 8 });
   const { server, cache, path } = place;
   const [{ stored }] = await cache.list();

@@ -73,7 +73,7 @@ function tuned(t, changes) {
 /** Whether each copy is complete. @param {ModelCache} cache */
 const complete = async (cache) => (await cache.list()).map((copy) => copy.complete);
 
-/** A folder, its cache, and its store as one of one's own, which runs on this thread. @param {TestContext} t */
+/** A folder, its cache, and its store as a custom one, which runs on this thread. @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-faults-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
@@ -147,7 +147,7 @@ test('another model on the server: the copy goes when the new one is complete, a
   server.forget();
   await fails(place, BROKEN_OFF);
   await holds(place);
-  // Broken off: the portal again, then the new model, which goes on where it ended.
+  // Broken off: the portal again, then the new model, which continues where it ended.
   server.state.faults = () => PAGE;
   await loads(place);
   const { stored: kept = 0 } = (await cache.list()).find(({ complete }) => !complete) ?? {};
@@ -591,7 +591,7 @@ test('a model that was stored with a token does not load for who may not read it
   await holds({ ...place, name });
 });
 
-test("a store of one's own that rejects with nothing, or never answers: the load goes on without it", async (t) => {
+test('a custom store that rejects with nothing, or never answers: the load continues without it', async (t) => {
   const place = await stored(t);
   const { server, store } = place;
   tuned(t, { stallMs: 300 });

@@ -51,7 +51,7 @@ async function place(t, usual = { slow: 4 }) {
 const locksIn = async (/** @type {import('fs').PathLike} */ folder) =>
   (await readdir(folder)).filter((name) => name.includes('.lock'));
 
-/** A process of its own that loads a file, and what it says of that. @param {string} url @param {string} folder */
+/** Loads a file in a separate process and returns its report. @param {string} url @param {string} folder */
 function child(url, folder) {
   const process_ = spawn(process.execPath, [CHILD, url, JSON.stringify(TUNING), folder], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -78,7 +78,7 @@ test('two loads of one file at once are one download, and both see how far it is
   assert.ok(server.sent <= bytes.length + 3, `${server.sent} of ${bytes.length} bytes were sent`);
   const waiting = both.find(({ kept }) => kept === 'cached')?.events.filter(({ phase }) => phase === 'fetch') ?? [];
   assert.ok(new Set(waiting.map(({ loaded }) => loaded)).size >= 3, `saw ${waiting.map(({ loaded }) => loaded)}`);
-  // Who waits is told every second, before the first of the other's bytes is stored too.
+  // A waiting load reports every second, even before the first byte of the other one is stored.
   const told = waiting.filter(({ loaded, total }) => loaded || total !== undefined);
   assert.ok(
     told.every(({ loaded, total }) => total && loaded <= total && total === bytes.length),
@@ -98,7 +98,7 @@ test('a load in this process and one in another are one download', async (t) => 
 });
 
 for (const how of ['aborted', 'killed with its process']) {
-  test(`the load that fetches is ${how}: the other one goes on where it ended`, async (t) => {
+  test(`the load that fetches is ${how}: the other one continues where it ended`, async (t) => {
     const { folder, cache, server } = await place(t);
     const control = new AbortController();
     const other = how === 'aborted' ? undefined : child(server.url, folder);

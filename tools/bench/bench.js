@@ -6,16 +6,16 @@
  *                    [--busy N] [--neighbour SECONDS] [--patience SECONDS] [--slow SECONDS]
  *
  * Without options: every side of --list at 2 threads and 1, the 1B shape in Q4_0 and then in Q8_0, prefill of 256 and
- * 1024 tokens, decode behind 0, 4096 and 16384 tokens where a side is fast enough: an hour or two for each model, for
- * the slow sides are slow. --quick: gemma-wasm against wllama 2.4.0, Q4_0, 2 threads, no long prompts: minutes.
+ * 1024 tokens, decode after 0, 4096 and 16384 tokens if a side is fast enough: an hour or two for each model, because
+ * of the slow sides. --quick: gemma-wasm against wllama 2.4.0, Q4_0, 2 threads, no long prompts: minutes.
  *
  * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
- * slow minute of the machine is shared by all. Every visit has a browser or a process of its own, and
+ * slow minute of the machine is shared by all. Every visit starts a new browser or process, and
  * times the same: load from a local server until ready, prefill (until the first token), decode
  * (greedy, end tokens ignored; gemma-wasm with its default sampling, too), peak memory of the process that
  * holds the model. Printed are medians, and how many times better gemma-wasm in Chromium is than each other side at
  * as many threads.
- * Long contexts have visits of their own, with most threads only, which time decode at 0 too: load and memory are
+ * Long contexts have separate visits, with most threads only, which time decode at 0 too: load and memory are
  * compared with one context length on all sides, and a share of the speed at 0 is of the same minutes.
  * A visit that took longer than --slow seconds is not repeated in later rounds, nor is a prompt timed that would.
  *
@@ -209,7 +209,7 @@ async function playRound(model, options, results, round) {
   return shares;
 }
 
-/** One line for whoever waits. @param {Result} result @param {Sample[]} samples the last of them is told
+/** Prints the last sample in one line. @param {Result} result @param {Sample[]} samples
  * @param {number} round */
 function report({ side, threads }, samples, round) {
   const figures = Object.entries(medians(samples.slice(-1)));

@@ -1,9 +1,8 @@
 /** browser: browsers for the benchmark, the folder that they are served, and the memory they took. */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
-import esbuild from 'esbuild';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import puppeteer from 'puppeteer-core';
-import { PARTS } from '../build/package.js';
+import { PARTS, bundlePage } from '../build/package.js';
 import { CHROMIUM_FLAGS, Trouble, at } from '../support/proc.js';
 import { serve } from '../serve.js';
 import { testEnvironment } from '../build/setup.js';
@@ -31,23 +30,7 @@ const ENTRIES = [
 const TIMEOUT = 3600e3;
 
 /** Bundles the page, the drivers and the workers of gemma-wasm. */
-export async function buildPage() {
-  rmSync(PAGE, { recursive: true, force: true });
-  mkdirSync(PAGE, { recursive: true });
-  await esbuild.build({
-    entryPoints: ENTRIES.map((entry) => ({ in: at(entry), out: basename(entry, '.js') })),
-    outdir: PAGE,
-    bundle: true,
-    format: 'esm',
-    platform: 'browser',
-    target: ['es2022'],
-    logLevel: 'warning',
-  });
-  const modules = readdirSync(at('js')).filter((name) => name.endsWith('.wasm'));
-  if (!modules.length) throw new Trouble('The wasm modules are not built (npm run build)');
-  for (const name of modules) copyFileSync(at('js', name), join(PAGE, name));
-  copyFileSync(at('tools', 'bench', 'page.html'), join(PAGE, 'index.html'));
-}
+export const buildPage = () => bundlePage(PAGE, ENTRIES, readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 
 /** Without isolation a page has no shared memory: what a web site without the headers gets. The peers' blob
  * workers do not fit into our content security policy.

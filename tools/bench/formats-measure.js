@@ -69,7 +69,7 @@ async function measured(model, options) {
   return { tokens, forced, seconds: (last - start) / 1000, rate: (1000 * (tokens - opening - 1)) / (last - first) };
 }
 
-/** What is compared. @param {Model} model @param {number} tokens */
+/** Returns the answers that are compared. @param {Model} model @param {number} tokens */
 function rows(model, tokens) {
   const never = Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity]));
   /** @type {Record<string, object>} */

@@ -1,4 +1,4 @@
-/** node: one visit of the benchmark in a Node process of its own: `node node.js JOB`, answers by IPC. */
+/** node: one visit of the benchmark in a separate Node process: `node node.js JOB`, answers by IPC. */
 import { measure } from './measure.js';
 
 /** @type {import('./measure.js').Job} */

@@ -97,7 +97,7 @@ export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
     rounded(x);
     const q = product(x, width, width);
     const both = added(product(x, width, kv), product(x, width, kv));
-    // So that nobody leaves keys and values out.
+    // Keeps the runtime from skipping keys and values.
     parts.push(node('ReduceMean', [both], [`${both}m`], [join(item(1, 'axes'), item(8, 1), item(20, INTS))]));
     rounded(q);
     const o = added(product(q, width, width), `${both}m`);

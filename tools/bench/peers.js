@@ -1,7 +1,6 @@
 /**
- * peers: the packages that the benchmark compares with. They are installed when a side first needs
- * one, into build/peers with a package.json of its own: they are no part of this project, and
- * afterwards the benchmark runs without a network.
+ * peers: installs the packages that the benchmark compares with. They go to build/peers with a separate package.json when a
+ * side first needs one; later runs need no network.
  */
 import { mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';

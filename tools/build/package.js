@@ -18,7 +18,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { MODULES as FILES } from '../../js/modules.js';
 import { Trouble, at, cli, isMain, root } from '../support/proc.js';
 
@@ -38,6 +38,25 @@ export function copyModules(out) {
   const missing = MODULES.filter((name) => !built.has(name));
   if (missing.length) throw new Trouble(`Not built: ${missing.join(', ')} (npm run build)`);
   for (const name of MODULES) copyFileSync(at('js', name), join(out, name));
+}
+
+/** Bundles scripts into a folder with the wasm files and an index.html, for benchmarks and checks in a browser.
+ * @param {string} out @param {string[]} entries paths in the checkout @param {string} html */
+export async function bundlePage(out, entries, html) {
+  const esbuild = await import('esbuild');
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(out, { recursive: true });
+  await esbuild.build({
+    entryPoints: entries.map((entry) => ({ in: at(entry), out: basename(entry, '.js') })),
+    outdir: out,
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['es2022'],
+    logLevel: 'warning',
+  });
+  copyModules(out);
+  writeFileSync(join(out, 'index.html'), html);
 }
 
 /** Fails the build if a script for pages imports a module of Node. */

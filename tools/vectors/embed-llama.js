@@ -16,7 +16,7 @@ import { startLlama } from './llama.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const FILE = path.join(ROOT, 'tests', 'vectors', 'embed.json');
-/** Tokens of each text, beginning and end too: none of its own, some, more than a window and a batch, the context. */
+/** Tokens of each text with beginning and end: empty, short, longer than a window and a batch, the whole context. */
 const LENGTHS = {
   embed: [2, 9, 60, 130, 600, 2048],
   'embed-mqa': [2, 9, 60, 130, 512],

@@ -1,10 +1,9 @@
 /** greedy-browser: greedy-page.js in Chromium, which loads the model by its address from this checkout's server. */
-import fs from 'node:fs';
 import path from 'node:path';
-import esbuild from 'esbuild';
 import puppeteer from 'puppeteer-core';
 import { CHROMIUM_FLAGS, at } from '../support/proc.js';
 import { serve } from '../serve.js';
+import { bundlePage } from '../build/package.js';
 import { testEnvironment } from '../build/setup.js';
 
 const PAGE = at('build', 'greedy', 'page');
@@ -12,29 +11,10 @@ const HTML =
   '<!doctype html><title>greedy</title><link rel="icon" href="data:,">' +
   '<script type="module" src="greedy-page.js"></script>';
 
-/** Bundled, so that workers find what they import. */
-async function buildPage() {
-  fs.mkdirSync(PAGE, { recursive: true });
-  await esbuild.build({
-    entryPoints: ['tools/vectors/greedy-page.js', 'js/worker.js', 'js/thread.js'].map((entry) => at(entry)),
-    entryNames: '[name]',
-    outdir: PAGE,
-    bundle: true,
-    format: 'esm',
-    platform: 'browser',
-    target: ['es2022'],
-    logLevel: 'warning',
-  });
-  for (const name of fs.readdirSync(at('js')).filter((one) => one.endsWith('.wasm'))) {
-    fs.copyFileSync(at('js', name), path.join(PAGE, name));
-  }
-  fs.writeFileSync(path.join(PAGE, 'index.html'), HTML);
-}
-
 /** @param {string} file @param {import('./greedy-follow.js').Led} led @param {number} threads
  * @returns {Promise<import('./greedy-follow.js').Followed & { version: string }>} */
 export async function followInChromium(file, led, threads) {
-  await buildPage();
+  await bundlePage(PAGE, ['tools/vectors/greedy-page.js', 'js/worker.js', 'js/thread.js'], HTML);
   const { url, close } = await serve({ root: PAGE, mounts: { '/models/': path.dirname(path.resolve(file)) } });
   // Watching the network, the browser's tools would keep a copy of the model.
   const browser = await puppeteer.launch({

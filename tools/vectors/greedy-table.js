@@ -106,7 +106,7 @@ ${HEAD}
 ${records.flatMap((r) => Object.entries(r.runs).map(([place, run]) => row(r, place, run).text)).join('\n')}
 
 Neither engine multiplies quantised matrices exactly: each rounds what goes into them, to 8 bits where the weights have
-4, and rounds differently. Who is right is decided by float64 arithmetic on the dequantised weights, along the same ids
+4, and rounds differently. The judge is float64 arithmetic on the dequantised weights, along the same ids
 (\`tools/vectors/greedy.py\`). Where the engines differ: the margin between llama.cpp's best and second in llama.cpp, in
 float64, in this engine (simd128); below 0 the second is better.
 

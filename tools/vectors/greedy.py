@@ -1,4 +1,4 @@
-"""Who is right where greedy.js finds this engine and llama.cpp apart: float64 arithmetic on the dequantised weights
+"""Judges the positions where greedy.js finds this engine and llama.cpp apart, by float64 arithmetic on the dequantised weights
 (parity.py's forward64), all positions of llama.cpp's continuation at once. Adds what it finds to build/greedy/NAME.json.
 
   venv/bin/python tools/vectors/greedy.py gemma-2b …     after greedy.js; models in build/models/

@@ -1,33 +1,14 @@
 /* browser: what processors.js asks of a Chromium or Firefox that imitates another processor. */
-import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname } from 'node:path';
 import puppeteer from 'puppeteer-core';
 import { testModel } from '../../../tests/js/models.js';
 import { at } from '../../support/proc.js';
 import { serve } from '../../serve.js';
+import { bundlePage } from '../../build/package.js';
 import { testEnvironment } from '../../build/setup.js';
 
 /** @typedef {Record<string, { variant: string, variantReason: string, bits: string }>} Bits by model */
 const PAGE = at('build', 'processors-page');
-
-/** A page that can start the worker, and what that fetches. */
-async function buildPage() {
-  const esbuild = await import('esbuild');
-  rmSync(PAGE, { recursive: true, force: true });
-  mkdirSync(PAGE, { recursive: true });
-  await esbuild.build({
-    entryPoints: [at('tools', 'check', 'processors', 'worker.js')],
-    outdir: PAGE,
-    bundle: true,
-    format: 'esm',
-    platform: 'browser',
-    target: ['es2022'],
-    logLevel: 'error',
-  });
-  const modules = readdirSync(at('js')).filter((file) => file.endsWith('.wasm'));
-  for (const name of modules) copyFileSync(at('js', name), join(PAGE, name));
-  writeFileSync(join(PAGE, 'index.html'), '<!doctype html><title>processors</title>');
-}
 
 /** @param {'chromium' | 'firefox'} name @param {string[]} flags of its engine: V8's, or preferences */
 function launch(name, flags) {
@@ -64,7 +45,7 @@ async function evaluate(addresses) {
 /** @param {'chromium' | 'firefox'} name @param {string[]} flags @param {string[]} models
  * @returns {Promise<{ version: string, bits: Bits }>} */
 export async function browserBits(name, flags, models) {
-  await buildPage();
+  await bundlePage(PAGE, ['tools/check/processors/worker.js'], '<!doctype html><title>processors</title>');
   const files = await Promise.all(models.map((model) => testModel(model)));
   const server = await serve({ root: PAGE, mounts: { '/models/': dirname(files[0]) } });
   const browser = await launch(name, flags);

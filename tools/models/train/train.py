@@ -92,7 +92,7 @@ class Trainer:
         self.step, self.seconds = state["step"], state["seconds"]
         for _ in range(self.step):   # the data that is behind us
             next(self.batches)
-        if self.rank == 0:   # what was logged after that checkpoint did not happen
+        if self.rank == 0:   # drops log lines that are newer than the checkpoint
             log = self.out / "log.jsonl"
             lines = log.read_text().splitlines(True) if log.exists() else []
             log.write_text("".join(line for line in lines if json.loads(line)["step"] <= self.step))
