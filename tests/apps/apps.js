@@ -5,16 +5,7 @@ import { CONSUMERS } from './consumers.js';
 import { EXAMPLES } from './examples.js';
 import { ASK, FRAMEWORKS, HEADERS, MAIN } from './frameworks.js';
 
-/** The model's address is put in by run.js. folder: apps of one tool share it; create: a command that makes the
- * project; files: what is put there, or how a template's is changed; newer: the tool asks for a newer Node than 20;
- * use: operates the page, which else has the answer in its title; judge: throws if the command's output is wrong, which
- * else is the answer; check: that the command ends well is all; extension: the folder is a browser extension with this
- * page.
- * @typedef {{ name: string, packages: Record<string, string>, title: string, folder?: string, create?: string[],
- *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean,
- *   use?: (page: import('puppeteer-core').Page, expected: string) => Promise<void>, judge?: (text: string) => void,
- *   build?: string[], page?: string, dev?: string[], run?: string[], base?: 'cdn' | 'cdn-coep', recipe?: string,
- *   env?: Record<string, string>, quick?: boolean, path?: string, check?: boolean, extension?: boolean }} App */
+/** @import { App } from './examples.js' */
 
 const PRINT = `${ASK}
   console.log(answer);`;

@@ -1,6 +1,6 @@
 /* consumers: what TypeScript, and the tools that look at packages, say of ours. Each row is a command that has to end
  * well: there is nothing to open. */
-/** @import { App } from './apps.js' */
+/** @import { App } from './examples.js' */
 
 /** Every type that docs/ names, and what people write with them. */
 const TYPES = [

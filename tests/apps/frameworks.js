@@ -1,6 +1,6 @@
 /* frameworks: apps of frameworks (apps.js), and what `npm create vite` makes, changed by the lines that a reader of the
  * README would add. */
-/** @import { App } from './apps.js' */
+/** @import { App } from './examples.js' */
 import { streams } from './examples.js';
 
 export const HEADERS = `{ 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' }`;

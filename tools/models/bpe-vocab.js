@@ -5,7 +5,7 @@
  *
  * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
- * @typedef {import('./make-model.js').Vocabulary} Vocabulary
+ * @typedef {import('./vocab.js').Vocabulary} Vocabulary
  */
 import { gemma3Merges, gemma3Vocab, random, syntheticVocab } from './vocab.js';
 

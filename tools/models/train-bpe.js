@@ -141,7 +141,7 @@ function byteOf(c) {
   return n < 0 ? code : n < 33 ? n : n < 67 ? n - 33 + 127 : 173;
 }
 
-/** tokenizer.json of a vocabulary. @param {import('./make-model.js').Vocabulary} vocab
+/** tokenizer.json of a vocabulary. @param {import('./vocab.js').Vocabulary} vocab
  * @param {(type: number) => boolean} isAdded by type: which pieces are found in a text as they are */
 export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
   const split = (/** @type {string} */ pattern) => ({

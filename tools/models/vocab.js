@@ -11,6 +11,10 @@
  * @property {number} bos
  * @property {number} unk
  * @property {number} eot   <end_of_turn>
+ *
+ * @typedef {{ model: string, pre?: string, pieces: (string | Uint8Array)[], types: ArrayLike<number>,
+ *   scores?: ArrayLike<number>, merges?: string[], ids: Record<string, number>, addBos?: boolean, addEos?: boolean,
+ *   addSpacePrefix?: boolean }} Vocabulary   ids by their names in the header: bos, eos, unknown, padding, eot
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
