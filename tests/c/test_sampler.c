@@ -1,5 +1,6 @@
 /* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then what ours promises. */
-#include "run/sampler.h"
+#include "base/hash.h"
+#include "run/state.h"
 #include "test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -517,6 +518,36 @@ TEST(sampler_option_ranges) {
     CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0); /* still usable */
     gw_sampler_free(s);
     CHECK(gw_sampler_new(0) == NULL);
+}
+
+/* The bytes of a saved sampler: if they change, increase GW_LAYOUT, then adjust this test. */
+TEST(sampler_layout_has_a_version) {
+    static const struct {
+        const char *name;
+        double value;
+    } set[] = { { "temperature", 0.5 },
+                { "top_k", 7 },
+                { "top_p", 0.9 },
+                { "min_p", 0.1 },
+                { "typical_p", 0.8 },
+                { "repetition_penalty", 1.5 },
+                { "frequency_penalty", 0.25 },
+                { "presence_penalty", 0.75 },
+                { "penalty_window", 9 },
+                { "seed", 11 } };
+    gw_sampler *s = gw_sampler_new(100);
+    uint8_t bytes[1024];
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        CHECK_INT(gw_sampler_set(s, set[i].name, set[i].value, NULL), 0);
+    CHECK_INT(gw_sampler_bias(s, 3, -1.5f, NULL), 0);
+    for (int id = 0; id < 9; id++) gw_sampler_accept(s, id);
+    size_t n = gw_sampler_state_bytes(s);
+    gw_sampler_write(s, bytes);
+    uint64_t hash = gw_hash(0, bytes, n);
+    if (hash != 0x91399ece31f769ef) printf("0x%016llx\n", (unsigned long long)hash);
+    CHECK_INT(GW_LAYOUT, 1);
+    CHECK(hash == 0x91399ece31f769ef);
+    gw_sampler_free(s);
 }
 
 TEST(sampler_bad_logits) {
