@@ -46,6 +46,7 @@ export function vectorsBy(model) {
   };
 }
 
+/** Texts in an index. */
 export class Texts {
   #index;
   /** Changes run one after the other, so that two versions of a text are never mixed.
@@ -127,11 +128,12 @@ export class Texts {
     return turn;
   }
 
-  /** @param {string} name */
+  /** Deletes a text. @param {string} name */
   delete(name) {
     return this.#inTurn(() => this.#index.delete((this.all().get(name) ?? []).map(({ at }) => idOf(name, at))));
   }
 
+  /** Deletes all texts. */
   clear() {
     return this.#inTurn(() => this.#index.clear());
   }

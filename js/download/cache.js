@@ -76,7 +76,7 @@ export class ModelCache {
     return this.#with((store) => store.remove(key));
   }
 
-  /** Deletes all files. */
+  /** Deletes all cached models. Throws `cache-failed` if one is left. */
   clear() {
     return this.#with(async (store) => {
       /** @type {unknown[]} */
@@ -115,14 +115,16 @@ export class ModelCache {
  * ~/.cache/gemma-wasm. */
 export const modelCache = new ModelCache();
 
-/** Opens a cache in a folder (Node), or in a store of your own. @param {string | Store} where */
+/** Opens a cache in a folder (Node), or in a custom store. Throws `bad-option`. @param {string | Store} where */
 export function openCache(where) {
   const own = ['list', 'size', 'read', 'write', 'remove'];
   const fits =
     typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
   if (fits) return new ModelCache(where);
+  const got = show(where);
   throw new ModelError(
     'bad-option',
-    `openCache() takes the path of a folder, or a store with the methods ${own.join(', ')} (got ${show(where)}).`,
+    `openCache() takes the path of a folder, or a store with the methods ${own.join(', ')} (got ${got}).`,
+    { got },
   );
 }

@@ -40,7 +40,8 @@ function taken() {
   throw new DOMException('', 'NoModificationAllowedError');
 }
 
-/** @template T @param {number} ms @param {Promise<T>} promise @returns {Promise<T>} */
+/** Rejects with a TimeoutError if a promise takes longer than `ms`.
+ * @template T @param {number} ms @param {Promise<T>} promise @returns {Promise<T>} */
 export async function within(ms, promise) {
   /** @type {any} */
   let timer;
@@ -64,6 +65,7 @@ async function missing(store, total) {
   return free < total ? String(free) : '';
 }
 
+/** The cached copy of one file, or nothing if the store failed. */
 export class CachedFile {
   /** @type {'cached' | 'stored' | 'none'} */
   kept = 'none';
@@ -201,7 +203,7 @@ export class CachedFile {
     return this.#entry?.gapTo(at) ?? Infinity;
   }
 
-  /** @param {number} need up to the last tensor's end */
+  /** Sets the number of bytes that the engine needs. @param {number} need up to the last tensor's end */
   need(need) {
     if (this.#entry) this.#entry.journal.need = need;
   }

@@ -17,6 +17,7 @@ export function pieceOf(total, lane) {
 /** Returns the bytes of all checksums, 0 for a copy without. @param {{ total: number, piece?: number }} copy */
 export const tableBytes = ({ total, piece }) => (piece ? Math.ceil(total / piece) * ROW * 4 : 0);
 
+/** The checksums of one copy, one row per piece. */
 export class Checks {
   #rows;
   /** Range of rows that were set since take(). */
@@ -28,12 +29,12 @@ export class Checks {
     this.#rows = new Uint32Array(table.buffer);
   }
 
-  /** @param {number} i @param {number[]} sum */
+  /** Returns whether a piece has this checksum. @param {number} i @param {number[]} sum */
   fits(i, [a, b]) {
     return this.#rows[i * ROW] === a && this.#rows[i * ROW + 1] === b;
   }
 
-  /** @param {number} i @param {number[]} sum */
+  /** Sets the checksum of a piece. @param {number} i @param {number[]} sum */
   set(i, sum) {
     this.#rows.set(sum, i * ROW);
     this.#from = Math.min(this.#from, i);

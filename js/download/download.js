@@ -442,7 +442,8 @@ export class Download {
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }
 
-  /** @param {ModelError} [error] why loading failed, if it did */
+  /** Closes connections and the cached copy; resolves when both are done.
+   * @param {ModelError} [error] why loading failed, if it did */
   async close(error) {
     const { digest } = this;
     clearInterval(this.#reporting);

@@ -105,7 +105,7 @@ function parse(text, end) {
   }
 }
 
-/** @param {Store} store @param {string} name @param {Journal} journal */
+/** Writes the next slot of a journal. @param {Store} store @param {string} name @param {Journal} journal */
 export async function writeJournal(store, name, journal) {
   const slot = new Uint8Array(2 * HALF).fill(32);
   const text = slot.subarray(0, HALF - DIGITS);

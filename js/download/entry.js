@@ -22,6 +22,7 @@ function noFile(error) {
   return null;
 }
 
+/** A copy of a file in the store: its bytes, checksums and journal. */
 export class Entry {
   #store;
   #name;
@@ -251,6 +252,7 @@ export class Entry {
     if (!this.#removed) await writeJournal(this.#store, this.#name, now);
   }
 
+  /** Saves the journal and closes the copy. */
   async close() {
     await this.#saving;
     try {
@@ -271,6 +273,7 @@ export class Entry {
     return (await readJournal(this.#store, this.#name))?.turn === this.journal.turn;
   }
 
+  /** Removes the copy after its last write. */
   async remove() {
     this.#removed = true;
     await this.#saving;

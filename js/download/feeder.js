@@ -55,6 +55,7 @@ export class Feeders {
     return this.#feeders[part]?.next() ?? Promise.resolve(null);
   }
 
+  /** Closes all iterators. */
   close() {
     for (const feeder of this.#feeders) void feeder?.close();
     this.#feeders = [];

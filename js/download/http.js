@@ -48,7 +48,7 @@ export class StallBudget {
     this.#perByte = stallMs / segment / 4;
   }
 
-  /** @param {number} bytes */
+  /** Extends the budget for bytes that arrived. @param {number} bytes */
   came(bytes) {
     this.#left += bytes * this.#perByte;
   }
@@ -62,7 +62,7 @@ export class StallBudget {
   }
 }
 
-/** @param {number} ms */
+/** Resolves after `ms` milliseconds. @param {number} ms */
 export const sleep = (ms) =>
   new Promise((resolve) => {
     setTimeout(resolve, ms);
@@ -91,6 +91,7 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
   }
 }
 
+/** One file on a server. */
 export class Remote {
   #url;
   /** Where redirects led: asked first from then on. */

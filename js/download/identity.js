@@ -32,7 +32,7 @@ export const loosely = (version) => {
   return { ...version, etag: version.etag.replace(/^W\//, '').replace(/-(gzip|br|zstd)"$/, '"') };
 };
 
-/** @param {Version} version */
+/** Returns the name of a version, for messages and keys. @param {Version} version */
 export const nameOf = ({ etag, modified, total }) => `${etag || modified || 'no version'}, ${total ?? 'some'} bytes`;
 
 /** One file; the version that was seen first counts. */
@@ -42,7 +42,7 @@ export class Identity {
   /** @type {number | undefined} */
   total;
 
-  /** @param {Version} version */
+  /** Takes the first version, and compares later ones with it. @param {Version} version */
   pin(version) {
     this.total ??= version.total;
     if (this.version) return compare(this.version, version);
@@ -50,6 +50,7 @@ export class Identity {
     return 'same';
   }
 
+  /** Forgets the version. */
   unpin() {
     this.version = undefined;
   }
@@ -60,7 +61,7 @@ export class Identity {
   }
 }
 
-/** @param {string} url */
+/** Returns a URL without query and fragment. @param {string} url */
 export const plainUrl = (url) => url.split(/[?#]/)[0];
 
 /** Returns a URL without what may be secret, to show and to store. @param {string} url */

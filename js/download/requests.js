@@ -43,6 +43,7 @@ class Pace {
 /** Clocks can be coarse. @param {number} now @param {number} since */
 const passed = (now, since) => Math.max(now - since, 1);
 
+/** All requests for one file. */
 export class Requests {
   /** @type {'first' | 'pieces' | 'long' | 'whole'} */
   #way = 'first';
@@ -106,7 +107,8 @@ export class Requests {
     this.#way = this.#pace.rate > this.#tuning.alone && bodiesWait() ? 'long' : 'pieces';
   }
 
-  /** @param {number} [at] @param {number} [end] @param {Version} [version] */
+  /** Requests a range, or the whole file. Throws `aborted` after close().
+   * @param {number} [at] @param {number} [end] @param {Version} [version] */
   async ask(at, end, version = this.#identity.version) {
     this.mustBeOpen();
     const answer = await this.#remote.ask(at, end, version);
@@ -115,6 +117,7 @@ export class Requests {
     return answer;
   }
 
+  /** Throws `aborted` after close(). */
   mustBeOpen() {
     if (this.#closed) throw new ModelError('aborted', 'The download was closed.');
   }
@@ -218,7 +221,8 @@ export class Requests {
     throw new TransientError('truncated', message, { expected: `${total} bytes`, got: `${at} bytes` });
   }
 
-  /** @param {Answer} answer @param {number} came bytes for this lane so far */
+  /** Measures the speed, and requests the next range in time.
+   * @param {Answer} answer @param {number} came bytes for this lane so far */
   progress(answer, came) {
     if (this.#way === 'long') this.#askEarly(answer);
     else this.#pace.one(came, answer.since);
@@ -231,7 +235,7 @@ export class Requests {
     if (answer !== this.#stream) this.done(answer);
   }
 
-  /** @param {Answer} [answer] */
+  /** Drops an answer that failed. @param {Answer} [answer] */
   failed(answer) {
     this.drop(answer);
     // Other lanes share an answer for the whole file.
@@ -291,7 +295,7 @@ export class Requests {
     this.#early = undefined;
   }
 
-  /** @param {Answer | undefined} answer @returns {undefined} */
+  /** Closes an answer. @param {Answer | undefined} answer @returns {undefined} */
   drop(answer) {
     answer?.close();
     if (answer) this.#open.delete(answer);
@@ -304,6 +308,7 @@ export class Requests {
     answer.read(1).then(close, close);
   }
 
+  /** Closes all answers. Later requests throw `aborted`. */
   close() {
     this.#closed = true;
     for (const answer of this.#open) answer.close();

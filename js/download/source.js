@@ -14,7 +14,8 @@ import { cutter, filler, pumpOf } from './pump.js';
 
 const SLICE = 8 << 20;
 
-/** @param {SourceDescriptor} descriptor @param {Files} platform
+/** Opens a source. Throws `unsupported-source`, `read-error` or an error of the download.
+ * @param {SourceDescriptor} descriptor @param {Files} platform
  * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
  * @param {DownloadDeps} deps @returns {Promise<Source>} */
 export async function openSource(descriptor, platform, pull, deps) {

@@ -32,7 +32,8 @@ function absent(error) {
   if (error.name !== 'NotFoundError') throw error;
 }
 
-/** @type {import('../platform/env.js').OpenStore} */
+/** Opens the store. Operations fail if the browser has no private file system.
+ * @type {import('../platform/env.js').OpenStore} */
 export function openStore() {
   const { storage } = navigator;
   const findFolder = async () => {

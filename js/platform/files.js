@@ -23,6 +23,7 @@ export function offer(name, part) {
   scope[OFFERED + name] = part;
 }
 
+/** The URLs of the package's files in one worker. */
 export class Files {
   #known;
   /** @type {Place} */

@@ -18,7 +18,8 @@ export const MAIN = `import { loadModel } from 'gemma-wasm';
 `;
 const VITE_PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 
-/** @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
+/** Returns the apps of one version of Next.
+ * @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
 export function next(version, flags, how) {
   const major = version.split('.')[0];
   const name = `next${major}-${how}`;

@@ -232,7 +232,8 @@ async function said(app, folder, browser, expected) {
   return app.dev ? fromServer(app, folder, look) : fromFolder(app, folder, look);
 }
 
-/** @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser @returns {Promise<Result>} */
+/** Prepares, builds and runs an app, and checks its answer.
+ * @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser @returns {Promise<Result>} */
 export async function tryApp(app, given, browser) {
   try {
     const folder = await prepare(app, given);

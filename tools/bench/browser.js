@@ -44,7 +44,7 @@ export function servePage(model, isolation) {
   });
 }
 
-/** @param {'chromium' | 'firefox'} name */
+/** Starts a headless browser. @param {'chromium' | 'firefox'} name */
 export function launch(name) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;

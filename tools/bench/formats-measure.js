@@ -81,7 +81,8 @@ function rows(model, tokens) {
   return all;
 }
 
-/** @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
+/** Measures all kinds of answers in turns.
+ * @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
 export async function answers(loadModel, { model: source, threads, variant, rounds, tokens }) {
   const model = await loadModel(source, { threads, variant, contextLength: 1024, cache: false });
   const all = rows(model, tokens);

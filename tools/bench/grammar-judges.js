@@ -29,7 +29,7 @@ export async function vocabularyEngine(variant) {
   return bareEngine(await testModel('gemma-vocab-tiny'), variant);
 }
 
-/** @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
+/** Returns the judge of this engine. @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
 export function ours(engine) {
   /** @type {import('../../js/engine/grammar.js').Matcher} */
   let matcher;
@@ -109,7 +109,8 @@ async function mask(judge, times, since) {
   times.known.push(performance.now() - again);
 }
 
-/** @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
+/** Judges the instances of one schema, and times it.
+ * @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
  * @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {
   const found = nothing();

@@ -25,7 +25,8 @@ async function opened() {
   return { bindings, llama, model, sequence: context.getSequence() };
 }
 
-/** @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
+/** Returns the judge of llama.cpp.
+ * @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
 export async function llamaGrammar() {
   const { bindings, llama, model, sequence } = await opened();
   /** Milliseconds of each token. @param {number} most @param {any} [grammarEvaluationState] */

@@ -71,6 +71,7 @@ export function makePrompt(length, seed) {
 const perSecond = (count, ms) => (count / ms) * 1000;
 
 /**
+ * Measures one side once.
  * @param {(job: Job) => Promise<Opened>} open
  * @param {Job} job
  * @returns {Promise<Sample>}

@@ -38,7 +38,7 @@ function installed({ as, version }) {
   return existsSync(file) && JSON.parse(readFileSync(file, 'utf8')).version === version;
 }
 
-/** @param {string} peer */
+/** Returns whether all packages of a peer are installed. @param {string} peer */
 export const isInstalled = (peer) => PEERS[peer].every(installed);
 
 /** Installs what is missing. The optional parts of node-llama-cpp are other machines' binaries.

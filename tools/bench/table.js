@@ -35,7 +35,7 @@ function figures({ loadMs, prefill, decode, sampled, turnMs, memory }) {
   return all;
 }
 
-/** @param {Sample[]} samples @returns {Figures} */
+/** Returns the median of each column. @param {Sample[]} samples @returns {Figures} */
 export function medians(samples) {
   const all = samples.map(figures);
   const columns = new Set(all.flatMap((one) => Object.keys(one)));

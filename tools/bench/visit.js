@@ -12,6 +12,7 @@ import { MODULES } from './peers.js';
 /** @typedef {Omit<import('./measure.js').Job, 'driver' | 'model' | 'peers' | 'variant'>} Settings */
 
 /**
+ * Measures one side in a new browser or process.
  * @param {import('./sides.js').Side} side
  * @param {string} model path
  * @param {Settings} settings

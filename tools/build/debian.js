@@ -20,7 +20,7 @@ export const isDebian = () => Boolean(which('apt-get')) && existsSync('/etc/debi
 
 const isRoot = () => process.getuid?.() === 0;
 
-/** @param {string[]} packages @param {string[]} [options] */
+/** Installs packages. @param {string[]} packages @param {string[]} [options] */
 export async function aptInstall(packages, options = []) {
   const command = ['apt-get', 'install', '-y', ...options, '--no-install-recommends', ...packages];
   if (!isRoot())

@@ -32,7 +32,7 @@ export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
 /** Entries besides the index, in a browser. */
 const ENTRIES = ['search.js', 'shared.js', 'isolate.js'].filter((name) => existsSync(at('js', name)));
 
-/** @param {string} out folder that gets the wasm files */
+/** Copies the wasm files. Throws if one is not built. @param {string} out folder that gets the wasm files */
 export function copyModules(out) {
   const built = new Set(readdirSync(at('js')));
   const missing = MODULES.filter((name) => !built.has(name));

@@ -157,7 +157,7 @@ async function compress(path, content) {
   }
 }
 
-/** @param {{ from?: string, out?: string, compressed?: boolean }} options */
+/** Builds the site and returns its version. @param {{ from?: string, out?: string, compressed?: boolean }} options */
 export async function buildSite({ from = at('build', 'page'), out = at('site'), compressed = true }) {
   const renaming = new Renaming(from);
   /** @type {Map<string, string | Buffer>} */

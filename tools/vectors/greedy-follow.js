@@ -20,7 +20,8 @@ export function choice(row) {
   return { id, second, margin: row[id] - row[second] };
 }
 
-/** @param {typeof import('../../js/model.js').loadModel} loadModel @param {string} source
+/** Follows another engine's greedy ids and compares each choice.
+ * @param {typeof import('../../js/model.js').loadModel} loadModel @param {string} source
  * @param {import('../../js/options.js').LoadOptions} options @param {Led} led
  * @param {(row: Float32Array, k: number) => void} [onRow] @returns {Promise<Followed>} */
 export async function follow(loadModel, source, options, { prompt, ids, seconds }, onRow) {

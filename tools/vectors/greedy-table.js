@@ -40,7 +40,7 @@ const HEAD_TRUTH = headOf([
 /** @param {number[]} a @param {number[]} b how many begin the same */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 
-/** @param {Recorded} record @param {string} place @param {Run | null} run */
+/** Returns a row of the table. @param {Recorded} record @param {string} place @param {Run | null} run */
 export function row({ name, types, bytes, led: { ids, margins } }, place, run) {
   const sorted = [...margins].sort((a, b) => a - b);
   const wrong = run ? ids.flatMap((id, k) => (run.chosen[k] !== id && margins[k] > CLEAR ? [k] : [])) : [];

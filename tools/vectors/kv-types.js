@@ -70,6 +70,7 @@ export async function memoryOf(kvType, contextLength) {
   return (await inspectModel(await testModel('oneb-q4_0'), { kvType, contextLength })).info.memory.kv;
 }
 
+/** Returns the mean. */
 export const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
 
 async function main() {

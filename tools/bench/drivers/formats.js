@@ -2,5 +2,5 @@
 import { loadModel } from '../../../js/index.js';
 import { answers } from '../formats-measure.js';
 
-/** @param {import('../formats-measure.js').Job} job */
+/** Measures answers under formats. @param {import('../formats-measure.js').Job} job */
 export const answer = (job) => answers(/** @type {any} */ (loadModel), job);

@@ -1,7 +1,7 @@
 /** native: llama.cpp compiled for this processor, through node-llama-cpp. Node only. */
 import { pathToFileURL } from 'node:url';
 
-/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+/** Loads a model. @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
 export async function open({ model: modelPath, peers, threads, contextLength }) {
   const entry = pathToFileURL(`${peers}node-llama-cpp/dist/index.js`).href;
   const { getLlama, LlamaLogLevel } = await import(entry);

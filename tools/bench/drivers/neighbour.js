@@ -19,7 +19,8 @@ async function rates({ run }, seed) {
   return { prefill: (promptTokens / promptMs) * 1000, decode: (tokens / tokensMs) * 1000 };
 }
 
-/** @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
+/** Measures one and several threads in turns, with and without another program.
+ * @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
 export async function answer(job) {
   let { seed } = job;
   const open = gemma(loadModel);

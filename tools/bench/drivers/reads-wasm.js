@@ -80,7 +80,7 @@ function body() {
   ];
 }
 
-/** @param {number} pages of the memory to import @param {boolean} shared */
+/** Returns the bytes of the module. @param {number} pages of the memory to import @param {boolean} shared */
 export function readModule(pages, shared) {
   const limits = [shared ? 3 : 1, ...leb(pages), ...leb(pages)];
   return new Uint8Array([
