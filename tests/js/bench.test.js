@@ -55,7 +55,7 @@ test('a visit warms up, then asks for what the job says, with prompts that share
   assert.deepEqual(calls[6].prompt.ids.slice(0, TURN.history), calls[5].prompt.ids);
 });
 
-test('a side that stops early is an error, not a fast side; one that keeps nothing has no turn', async () => {
+test('a side that stops early is an error, not a fast side; a side without a cache has no turn', async () => {
   await assert.rejects(measure(fake([], { drawn: () => 2 }), JOB), /only 2 tokens instead of 8/);
   const sample = await measure(fake([], { keepsPrefix: false }), JOB);
   assert.equal(sample.turnMs, undefined);
@@ -112,7 +112,7 @@ test('the table has a row for each side, a ratio for each peer at as many thread
   assert.match(text, /^Broken, 2 threads failed: no memory$/m);
 });
 
-test('long contexts have columns of their own, and their share is of the speed at 0 in the same visit', () => {
+test('long contexts have their own columns, with the share of the speed at 0 in the same visit', () => {
   const plain = { loadMs: 500, prefill: { 256: 90 }, decode: { 0: 50 }, facts: {} };
   const deep = [10, 40].map((rate) => ({ loadMs: 1, prefill: {}, decode: { 0: rate, 4096: 0.9 * rate }, facts: {} }));
   const two = { side: 'a', title: 'Ours', threads: 2, samples: [plain], deep };
@@ -139,7 +139,7 @@ test('turns of one page are compared each with its own, not median with median',
   });
 });
 
-test('a context that is asked for twice gives the mean of both', async () => {
+test('a context requested twice gives the mean of both', async () => {
   /** @type {Call[]} */ const calls = [];
   const sample = await measure(fake(calls), { ...JOB, contexts: [0, 256, 0], turn: false });
   assert.equal(calls.filter(({ tokens }) => tokens === JOB.tokens).length, 3);

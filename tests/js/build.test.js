@@ -228,7 +228,7 @@ test('a compressed copy that links out of the folder is not sent', async () => {
   assert.deepEqual([headers['content-encoding'], body], [undefined, 'plain']);
 });
 
-test('only the names and addresses of this machine are answered, so that no other site can read from it', async () => {
+test("only requests for this machine's names and addresses are answered", async () => {
   const port = server.port;
   const own = os.hostname();
   const status = async (/** @type {string} */ host) => (await ask('/', { headers: { host } })).status;
@@ -269,7 +269,7 @@ test('only the names and addresses of this machine are answered, so that no othe
   }
 });
 
-test('a folder that has a 404.html gets it for what is missing, with status 404', async () => {
+test("a missing file gets the folder's 404.html with status 404", async () => {
   fs.writeFileSync(path.join(folder, 'page/404.html'), '<p>not here</p>');
   try {
     const { status, headers, body } = await ask('/assets/gone-0123456789.wasm');
@@ -281,7 +281,7 @@ test('a folder that has a 404.html gets it for what is missing, with status 404'
   }
 });
 
-test('a long file arrives whole, also its middle; who leaves early does no harm', async () => {
+test('a long file arrives whole, also its middle; a client that leaves early does no harm', async () => {
   const bytes = Buffer.alloc(3_000_001).map((_, i) => (i * 7919) >> 8);
   fs.writeFileSync(path.join(folder, 'page/long.bin'), bytes);
   const ranges = [

@@ -48,7 +48,7 @@ function assertFits({ id, name, arguments: args }) {
 }
 
 for (const [name, dialect] of Object.entries(MODELS)) {
-  test(`${dialect}: calls that must be are made, and fit; they grow while they come; results go back`, async (t) => {
+  test(`${dialect}: required calls are made, fit their schemas and grow while they stream; results are sent back`, async (t) => {
     const model = await open(t, name);
     const chat = model.chat({ tools: [ADD, SAY], ...WILD });
     for (const [i, called] of ['add', 'say', 'add'].entries()) {
@@ -79,7 +79,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     assert.ok(usage.reusedTokens > 0);
   });
 
-  test(`${dialect}: what can be done is done, round after round, up to a limit`, async (t) => {
+  test(`${dialect}: tools with execute() run, round after round, up to the limit`, async (t) => {
     const model = await open(t, name);
     const done = [];
     const execute = (/** @type {{ a: number, b: number }} */ { a, b }, /** @type {{ id: string }} */ { id }) => {
@@ -116,7 +116,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     );
   });
 
-  test(`${dialect}: words or calls, as the model likes; required: calls, several perhaps`, async (t) => {
+  test(`${dialect}: auto allows text or calls; required forces one or more calls`, async (t) => {
     const model = await open(t, name);
     const chat = model.chat({ tools: [ADD, SAY], ...WILD, maxTokens: 80 });
     const [opening] = await model.tokenize(OPENINGS[dialect], { special: true });
@@ -156,7 +156,7 @@ const closed = (properties) => ({
   additionalProperties: false,
 });
 
-test('functiongemma: names with backslashes and control characters come as they are; one of several types is told', async (t) => {
+test('functiongemma: names keep backslashes and control characters; of several types the first is shown', async (t) => {
   const model = await open(t, 'functiongemma');
   for (const name of ['a\\d', 'a\\b', '\\', 'a\u0001', "'é"]) {
     assert.deepEqual(await called(model, closed({ [name]: { const: true } })), [{ [name]: true }]);
@@ -164,7 +164,7 @@ test('functiongemma: names with backslashes and control characters come as they 
   assert.deepEqual(await called(model, closed({ c: { type: ['null', 'boolean'], enum: [null] } })), [{ c: null }]);
 });
 
-test('parameters that say no type are of an object', async (t) => {
+test('parameters without a type are an object', async (t) => {
   for (const name of ['functiongemma', 'qwen3-tools']) {
     const model = await open(t, name);
     const { type, ...untyped } = closed({ a: { enum: ['x'] } });
@@ -173,7 +173,7 @@ test('parameters that say no type are of an object', async (t) => {
   }
 });
 
-test('tools that cannot be are refused by place; a format beside them, and a prompt without messages', async (t) => {
+test('rejects invalid tools by their place, a format beside tools, and tools without messages', async (t) => {
   const model = await open(t, 'generic-tools');
   const chat = model.chat();
   const bad = { name: 'bad', parameters: { type: 'object', properties: { x: { type: 'wrong' } } } };
@@ -199,7 +199,7 @@ test('tools that cannot be are refused by place; a format beside them, and a pro
   assert.ok((await chat.send('x', { maxTokens: 2 }).result()).tokens.length);
 });
 
-test('leaving while something is done ends the answer; nothing of the turn is kept', async (t) => {
+test('leaving the loop while a tool runs ends the answer and drops the turn', async (t) => {
   const model = await open(t, 'generic-tools');
   const abort = new AbortController();
   let told = false;
@@ -264,7 +264,7 @@ test('a tool without parameters takes none, and those of a schema library are va
   assert.match(String(toolCalls?.[0].error), /The arguments are invalid: not today/);
 });
 
-test('a result that JSON cannot hold is an error for the model and for the caller', async (t) => {
+test('a result that JSON cannot represent is an error for the model and for the caller', async (t) => {
   const model = await open(t, 'generic-tools');
   const loop = /** @type {any} */ ({});
   loop.loop = loop;
@@ -285,7 +285,7 @@ test('a result that JSON cannot hold is an error for the model and for the calle
   }
 });
 
-test('results and arguments in messages that JSON cannot hold are refused, not sent as null', async (t) => {
+test('rejects results and arguments in messages that JSON cannot represent, instead of sending null', async (t) => {
   const model = await open(t, 'generic-tools');
   const loop = /** @type {any} */ ({});
   loop.loop = loop;
@@ -315,7 +315,7 @@ test('results and arguments in messages that JSON cannot hold are refused, not s
   assert.deepEqual(messages[0].content, { b: [null] });
 });
 
-test('tools in the form of OpenAI; what is required holds for the first answer, or for every one', async (t) => {
+test("accepts tools in OpenAI's form; `required` holds for the first round, or for every round on request", async (t) => {
   const model = await open(t, 'generic-tools');
   const { name, ...rest } = ADD;
   const tool = { type: /** @type {const} */ ('function'), function: { name, ...rest, strict: true }, execute: () => 1 };

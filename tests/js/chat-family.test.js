@@ -62,7 +62,7 @@ const FAMILIES = {
 };
 
 for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
-  test(`${name}: its own form, users' text as text, turns that build on the cache`, async (t) => {
+  test(`${name}: uses the family's form, keeps users' text as text, reuses the cache between turns`, async (t) => {
     const model = await open(t, name, spec);
     assert.equal(model.info.chatTemplate, true);
     const ids = await model.tokenize(text, { special: true, bos: /Gemma|Llama/.test(name) });
@@ -114,7 +114,7 @@ test("a Gemma file without a template has Gemma's form", async (t) => {
   }
 });
 
-test('a model without a chat template says so, and takes strings and ids', async (t) => {
+test('a model without a chat template rejects messages, and accepts strings and ids', async (t) => {
   for (const spec of /** @type {const} */ ([
     { architecture: 'gpt2', dModel: 64, heads: 4 },
     { architecture: 'llama', chatTemplate: null },

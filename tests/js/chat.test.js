@@ -24,7 +24,7 @@ test('a conversation grows turn by turn, and messages is a copy', async (t) => {
   assert.equal(chat.messages[0].content, 'Be brief.');
 });
 
-test('the answer is that of the same messages given at once', async (t) => {
+test('the answer equals that of the same messages passed at once', async (t) => {
   const model = await open(t);
   const chat = model.chat({ system: 'Be brief.', ...SHORT });
   const answer = await chat.send('Hello').result();
@@ -94,7 +94,7 @@ test('retry answers the last question again', async (t) => {
   assert.deepEqual(chat.messages, before);
 });
 
-test('an aborted answer is kept as far as it came and marked; with nothing, the turn is not kept', async (t) => {
+test('an aborted answer is kept and marked; a turn aborted before its first token is dropped', async (t) => {
   const model = await open(t);
   const chat = model.chat({ ...SHORT, maxTokens: 300 });
   const out = chat.send('Hello');
@@ -137,7 +137,7 @@ test('one answer at a time', async (t) => {
   assert.deepEqual(chat.messages.map((m) => m.content)[2], 'Two');
 });
 
-test('a chat begins with given messages; wrong ones are refused', async (t) => {
+test('a chat starts from given messages and rejects invalid ones', async (t) => {
   const model = await open(t);
   /** @type {ChatMessage[]} */
   const past = [
@@ -161,7 +161,7 @@ test('a chat begins with given messages; wrong ones are refused', async (t) => {
   await refuses(model.generate([...past, past[1]]).result(), 'template-error');
 });
 
-test('behind a loop that was left, the next question can be asked at once', async (t) => {
+test('after leaving a loop, the next question can be sent at once', async (t) => {
   const model = await open(t);
   const chat = model.chat({ ...SHORT, maxTokens: 300 });
   for await (const piece of chat.send('Hello')) if (piece) break;
@@ -172,7 +172,7 @@ test('behind a loop that was left, the next question can be asked at once', asyn
   );
 });
 
-test('an answer that nobody reads is one all the same, and the only one at a time', async (t) => {
+test('an answer that is never read still counts, and blocks a second one', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
   await chat.send('One').result();
@@ -199,7 +199,7 @@ test('an option of undefined keeps the default of the chat', async (t) => {
   await refuses(() => model.chat().send('a', wrong(null)), 'bad-option');
 });
 
-test('an answer that was cut goes on as if it had not been, and evaluates nothing again', async (t) => {
+test('a cut answer continues as if it had not been cut, and re-evaluates nothing', async (t) => {
   const model = await open(t);
   const options = { ...SHORT, temperature: 0 };
   const whole = model.chat({ system: 'Be brief.', ...options });
@@ -216,7 +216,7 @@ test('an answer that was cut goes on as if it had not been, and evaluates nothin
   assert.equal((await cut.retry().result()).text, b.text);
 });
 
-test('an answer begins with a given text, in place of the old one or where there was none', async (t) => {
+test('an answer starts with a given prefix, replacing the last answer or adding one', async (t) => {
   const model = await open(t);
   const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });

@@ -1,5 +1,5 @@
-/* doomed-worker: the engine worker of Node with somebody beside it who does it harm on command: workerData is the port
- * that the commands come by. */
+/* doomed-worker: Node's engine worker, and code beside it that breaks it on command. workerData is the port for the
+ * commands. */
 import threads, { workerData } from 'node:worker_threads';
 import { syncBuiltinESMExports } from 'node:module';
 

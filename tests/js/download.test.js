@@ -114,15 +114,15 @@ test('several ranges are fetched at once, at most three', async (t) => {
 });
 
 for (const { how, tuning, usual } of [PIECES, LONG]) {
-  test(`${how}: stalls are cut off and asked for again`, (t) => {
+  test(`${how}: stalled requests are cut off and retried`, (t) => {
     tune(t, tuning);
     return stalls(t, usual, how === PIECES.how ? 4 : 12);
   });
-  test(`${how}: ranges that are gone in the middle, or that are others than asked for`, (t) => {
+  test(`${how}: ranges that vanish, or differ from the request, are handled`, (t) => {
     tune(t, tuning);
     return goneRanges(t, usual);
   });
-  test(`${how}: a length that is a lie ends with a code`, (t) => {
+  test(`${how}: a wrong length ends with a code`, (t) => {
     tune(t, tuning);
     return lies(t, usual);
   });
@@ -130,11 +130,11 @@ for (const { how, tuning, usual } of [PIECES, LONG]) {
     tune(t, tuning);
     return changes(t, usual);
   });
-  test(`${how}: 429 and 503 are asked again, when the server says`, (t) => {
+  test(`${how}: 429 and 503 are retried when the server says`, (t) => {
     tune(t, tuning);
     return refusals(t, usual);
   });
-  test(`${how}: whatever goes wrong: the right model or a code`, (t) => {
+  test(`${how}: any mix of faults ends in the right model or a code`, (t) => {
     tune(t, tuning);
     return chaos(t, usual, how === PIECES.how ? 40 : 12);
   });
@@ -172,7 +172,7 @@ test('a server that sends a little each time and falls silent is not asked for e
   await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
 
-test('a server that has no ranges: one stream, and a new one after a break', async (t) => {
+test('a server without ranges: one stream, and a new one after a break', async (t) => {
   const server = await faultyServer(t, bytes, (n) => ({
     noRanges: true,
     ...(n < 3 && { killAt: 1_000_000 * (n + 1) }),

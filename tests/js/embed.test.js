@@ -1,6 +1,6 @@
 /**
- * embed(): vectors of texts against transformers' (tests/vectors/embed.md), the same bits however texts are packed and
- * threads share the work, tasks and options, what is refused.
+ * embed(): compares vectors with transformers' (tests/vectors/embed.md); the bits do not depend on packing or threads;
+ * tasks, options and rejected inputs.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -204,7 +204,7 @@ test("users' text names no control tokens", async (t) => {
   assert.equal(seen.tokens.at(-1)?.text, '<eos>');
 });
 
-test('embedding reports progress, can be aborted at any time, and the model goes on', async (t) => {
+test('embedding reports progress, can be aborted at any time, and leaves the model usable', async (t) => {
   const model = await open(t, 'embed-q8_0');
   const before = await model.embed('a text');
   /** @type {{ done: number, total: number }[]} */
@@ -223,7 +223,7 @@ test('embedding reports progress, can be aborted at any time, and the model goes
   await refuses(model.embed('x', { signal: AbortSignal.abort() }), 'aborted');
 });
 
-test('a model that makes vectors says that it cannot go on with texts', async (t) => {
+test('an embedding model rejects text generation', async (t) => {
   const model = await open(t, 'embed-q8_0');
   for (const call of [
     () => model.generate('x').text(),

@@ -130,7 +130,7 @@ describe('a kernel that is wrong, found while a model loads', {
     assert.deepEqual(loaded.threads, { started: 2, ended: 1 });
   });
 
-  it('whoever asks for relaxed by its name gets the error', async () => {
+  it('an explicit request for the relaxed variant gets the error', async () => {
     const error = await refuses(load(path, { variant: 'relaxed' }), 'engine-fault');
     assert.match(error.message, /relaxed build/);
   });

@@ -201,7 +201,7 @@ test('calls on one model at the same time answer as one after the other', async 
 
 for (const threads of [1, 2]) {
   test(`after an abort while decoding the model is as before (${threads} threads)`, async (t) => {
-    // in this model no end of answer can win: it goes on until it is stopped
+    // this model never draws an end of turn, so it runs until it is stopped
     const model = await open(t, 'medium', { threads });
     const ids = idsOf(model, 30, 9);
     const whole = await draw(model, ids, 30);

@@ -57,7 +57,7 @@ function following() {
   return { box, button, follow };
 }
 
-test('text is followed; a reader who goes up by some pixels is let go, and the button leads back', () => {
+test('the view follows the text; scrolling up stops it, and the button resumes it', () => {
   const { box, button, follow } = following();
   box.grow(30);
   follow.update();
@@ -84,7 +84,7 @@ test('a reader who has gone up is not pulled back by text that comes before the 
   assert.equal(box.scrollTop, place);
 });
 
-test('what the browser moves by itself lets nobody go: shorter text, a field that is measured, more room', () => {
+test('scrolling by the browser keeps following: shorter text, a measured field, a larger box', () => {
   const { box, button, follow } = following();
   box.grow(-40);
   follow.update();

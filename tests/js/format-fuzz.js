@@ -1,7 +1,7 @@
 /**
- * format-fuzz: formats out of random pieces (schemas, regular expressions, GBNF), most of them nearly right: each compiles to
- * bytes that the engine takes, or is refused by name; the first mask allows only tokens that it takes; what is read to its
- * end is judged alike by the platform where that can be asked.
+ * format-fuzz: builds formats from random parts (schemas, regular expressions, GBNF), most of them nearly valid. Each
+ * compiles to bytes that the engine accepts, or is rejected by name; the first mask allows only tokens that the matcher
+ * accepts; where the platform can judge a complete answer too, both agree.
  *
  *   node tests/js/format-fuzz.js [MINUTES] [SEED]       until a finding; format-fuzz.test.js takes a part
  */

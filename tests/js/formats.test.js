@@ -99,7 +99,7 @@ test('a number at the end of a whole answer is whole', async (t) => {
   assert.equal(begun.partial(), undefined);
 });
 
-test('what is not whole has no value, and says why', async (t) => {
+test('an incomplete answer has no value, and its finish reason says why', async (t) => {
   const model = await open(t);
   const out = model.generate('A card:', { format: { schema: CARD }, maxTokens: 6, temperature: 0 });
   const result = await out.result();
@@ -112,7 +112,7 @@ test('what is not whole has no value, and says why', async (t) => {
   assert.ok(!('value' in stopped));
 });
 
-test('what cannot be held is refused before the first token, by name and place; the model goes on', async (t) => {
+test('rejects unsupported formats before the first token, by name and place, and stays usable', async (t) => {
   const model = await open(t);
   for (const [format, place] of /** @type {[any, RegExp][]} */ ([
     [{ schema: { properties: { a: { type: 'wrong' } } } }, /\/properties\/a/],

@@ -184,7 +184,7 @@ test("a greedy answer is the same with jump-forward and without where the model 
   }
 });
 
-test('what is forced goes along with the prompt or with the token before it: no step is its own', async (t) => {
+test('forced tokens are evaluated with the prompt or with the token before them, in no separate step', async (t) => {
   const settle = t.mock.method(Runner.prototype, 'settle').mock;
   for (const schema of SHAPES) {
     const before = settle.callCount();

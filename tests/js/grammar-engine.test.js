@@ -185,7 +185,7 @@ test('texts are taken and refused as the other acceptor does', () => {
 });
 
 test('memory that runs full is emptied, and nothing is lost', () => {
-  // A register of its own for each depth, and far more states than there is room for.
+  // Each depth has its own register, with far more states than there is room for.
   const list = {
     start: 'list',
     rules: {
@@ -226,7 +226,7 @@ test('nesting is as deep as the text is long', () => {
   matcher.dispose();
 });
 
-test('grammars that are hostile end in an answer or a refusal, and the engine goes on', () => {
+test('hostile grammars end in an answer or a rejection, and the engine stays usable', () => {
   const letter = { chars: [[97, 98]] };
   const hostile = {
     ambiguous: {
@@ -287,7 +287,7 @@ test('grammars that are hostile end in an answer or a refusal, and the engine go
   matcher.dispose();
 });
 
-test('what is refused is named', () => {
+test('names the construct that it rejects', () => {
   const left = { start: 'a', rules: { a: { choice: [sequence({ rule: 'a' }, { literal: 'x' }), { literal: 'y' }] } } };
   assert.throws(
     () => lower(left),

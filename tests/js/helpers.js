@@ -61,7 +61,7 @@ export { setTimeout as sleep } from 'node:timers/promises';
 /** A value of a type that an API refuses. @param {unknown} value @returns {any} */
 export const wrong = (value) => value;
 
-/** What is the same when a generation is repeated. @param {GenerateResult} result */
+/** Returns the fields that repeat when a generation is repeated. @param {GenerateResult} result */
 export function essence({ text, tokens, finishReason, seed }) {
   return { text, tokens, finishReason, seed };
 }

@@ -214,7 +214,7 @@ function tried(engine, bytes) {
   }
 }
 
-test('hostile formats end in an answer or a refusal, and the engine goes on', async (t) => {
+test('hostile formats end in an answer or a rejection, and the engine stays usable', async (t) => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
   const sound = toBytes({ choices: ['fine'] });
   const counts = { answers: 0, refusals: 0 };

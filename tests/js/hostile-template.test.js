@@ -27,7 +27,7 @@ const render = (/** @type {string} */ source, content = 'hi') =>
     .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
     .join('');
 
-/** Far above the limit of two seconds: the machine may be busy. What was unlimited took minutes to years. */
+/** Far above the limit of two seconds: the machine may be busy. Without a limit these took minutes to years. */
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 

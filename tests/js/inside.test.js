@@ -1,6 +1,6 @@
 /**
- * inside(): attention weights, logit lens and norms against transformers' (tests/vectors/inside.md), and against the
- * engine's own logits; pooled vectors of models that are not made for them; what is refused.
+ * inside(): compares attention weights, logit lens and norms with transformers' (tests/vectors/inside.md) and with the
+ * engine's logits; pooled vectors of models without pooling; rejected inputs.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -92,7 +92,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
   });
 }
 
-test('what is asked for comes, in that order, and nothing else', async (t) => {
+test('returns the requested parts in that order, and nothing else', async (t) => {
   const model = await open(t, 'tiny');
   const ids = Array.from({ length: 150 }, (_, i) => 300 + ((i * 37) % 700));
   const whole = await model.inside(ids, { heads: [0, 2], norms: true, lens: 2 });

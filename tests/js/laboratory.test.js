@@ -9,7 +9,7 @@ import { testModel } from './models.js';
 
 const SLOW = /silent|never answers|later|late|slowly|connection|chunks/;
 
-test('there are at least 105 kinds of fault, each with a name of its own', () => {
+test('there are at least 105 kinds of fault, each with its own name', () => {
   assert.ok(KINDS.length >= 105, `${KINDS.length} kinds`);
   assert.equal(new Set(KINDS.map(({ name }) => name)).size, KINDS.length);
   assert.deepEqual(planOf(7, 3), planOf(7, 3));

@@ -188,7 +188,7 @@ test('many models, one after the other, leave nothing behind', async () => {
   assert.deepEqual(left, []);
 });
 
-test('a part that is not there is told by its name, and ends its call alone', async (t) => {
+test('a missing module is named in the error, and fails only its own call', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-base-url-'));
   const js = fileURLToPath(new URL('../../js/', import.meta.url));
   t.after(() => rm(folder, { recursive: true }));

@@ -104,7 +104,7 @@ test('a text is judged where very many ways lead on', async () => {
   assert.equal((await model.matches(format, text('9'))).accepted, false);
 });
 
-test('what is not held is said so', async () => {
+test('reports a constraint that it does not enforce', async () => {
   const { compiled, reason, accepted } = await model.matches(
     { schema: { properties: { a: { format: 'regex' } } } },
     '{}',

@@ -84,9 +84,9 @@ const TINY = {
   vocab: 1024,
 };
 
-/** Of every architecture: heads wider than d_model / heads where the architecture allows it, grouped queries, rows of
- * whole super-blocks; of Gemma 2 a window that prompts outgrow and soft caps that scores and logits reach; of Llama its
- * frequencies' factors and an output matrix of its own.
+/** Every architecture has heads wider than d_model / heads where it allows them, grouped queries, and rows of whole
+ * super-blocks; Gemma 2 has a window that prompts outgrow and soft caps that scores and logits reach; Llama has
+ * frequency factors and a separate output matrix.
  * @type {ModelSpec} */
 const FAMILY = {
   seed: 90125,

@@ -135,7 +135,7 @@ test('each option of loadModel: its range is checked', async () => {
   }
 });
 
-test('what is wrong with a tool or a format is said by its name', async () => {
+test('errors of tools and formats name the bad part', async () => {
   const tool = { type: 'function', function: { name: 'b', more: 1 } };
   for (const [options, words] of [
     [{ tools: [{ name: 'a' }, tool] }, 'the key "more" in tool 1'],

@@ -44,7 +44,7 @@ export class Oracle {
   #source;
   #file;
   /** @type {Record<string, number[]>} */ #known;
-  /** What was asked for now; nothing else is kept. @type {Record<string, number[]>} */ #asked = {};
+  /** The texts of this run; all others are dropped from the file. @type {Record<string, number[]>} */ #asked = {};
   /** @type {Promise<import('@huggingface/tokenizers').Tokenizer> | undefined} */ #tokenizer;
   computed = 0;
 

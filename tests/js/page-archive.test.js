@@ -1,6 +1,6 @@
 /**
- * What the page keeps of conversations, without a page: the tree of versions, what a model is told of it, the search,
- * and files that go out and come in.
+ * The page's conversations, without a page: the tree of versions, the messages sent to the model, search, export and
+ * import.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -39,7 +39,7 @@ test('versions stand beside each other, and what follows goes with its own', () 
   assert.deepEqual(texts(tree), ['a', 'A1', 'b', 'B']);
 });
 
-test('a model is told what has an answer, and which answers were cut', () => {
+test('the model receives the answered questions, and a mark on cut answers', () => {
   const tree = new Tree();
   const first = turn(tree, null, 'a', 'A');
   const lost = tree.add(first.said.id, 'user', 'nobody answered');
@@ -55,7 +55,7 @@ test('a model is told what has an answer, and which answers were cut', () => {
   assert.deepEqual(tree.messages(null), []);
 });
 
-test('a model is told what follows a place, and the files of a message between lines that name them', () => {
+test('the model receives the messages after a point, and files between lines that name them', () => {
   const tree = new Tree();
   const first = turn(tree, null, 'a', 'A');
   const second = turn(tree, first.said.id, '', 'B');
@@ -74,7 +74,7 @@ test('a model is told what follows a place, and the files of a message between l
   assert.deepEqual(back.body, tree.kept());
 });
 
-test('what is kept comes back the same, and a leaf that is not there does no harm', () => {
+test('a stored conversation loads unchanged, and a missing leaf is ignored', () => {
   const tree = new Tree();
   const { said } = turn(tree, null, 'a', 'A');
   turn(tree, said.id, 'b', 'B');
@@ -84,7 +84,7 @@ test('what is kept comes back the same, and a leaf that is not there does no har
   assert.deepEqual(texts(new Tree({ ...tree.kept(), leaf: 'gone' })), []);
 });
 
-test('two tabs go on with one conversation: all that was said in either is kept', () => {
+test('two tabs continue one conversation, and the messages of both are kept', () => {
   const begun = new Tree();
   const first = turn(begun, null, 'one', 'first');
   const [a, b] = [new Tree(begun.kept()), new Tree(begun.kept())];

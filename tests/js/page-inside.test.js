@@ -20,7 +20,7 @@ const near = (found, wanted) => {
   found.forEach((one, i) => assert.ok(Math.abs(one - wanted[i]) < 1e-12, `${found} is not ${wanted}`));
 };
 
-test('scores become probabilities, the likeliest first; what is hopeless is left out', () => {
+test('scores become probabilities, the likeliest first, without the negligible ones', () => {
   const { candidates, kept } = drawn({});
   assert.deepEqual(
     candidates.map(({ id }) => id),
@@ -73,7 +73,7 @@ test('the engine draws what can be drawn, and nothing else', async (t) => {
   }
 });
 
-test('written: shares, tokens, what is unsure, the largest, the window', () => {
+test('formats shares, tokens, uncertain places, the largest weights and the window', () => {
   assert.deepEqual(
     [0.5, 0.0512, 0.0012, 0.00001, 1, 0].map(percent),
     ['50', '5.1', '0.12', '< 0.01', '100', '0'].map((text) => `${text}\u00a0%`),

@@ -1,4 +1,4 @@
-/* The page's state without a page: the order of its phases, who is told of a change, and which call is the latest. */
+/* The page's store without a page: the order of phases, change notifications, and the latest of several calls. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { enter, latest, state, update, watch } from '../../web/shell/store.js';

@@ -1,6 +1,6 @@
 /**
- * Logits against implementations that nobody here wrote (tests/vectors/parity.md): float weights against
- * transformers in float32, quantised ones against float64 arithmetic, with llama.cpp's own error as the bar.
+ * Compares logits with independent implementations (tests/vectors/parity.md): float weights with transformers in
+ * float32, quantised ones with float64 arithmetic, with llama.cpp's own error as the bar.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -56,7 +56,7 @@ test('each beginning of a text gives a part of the whole, the parts grow, and th
   }
 });
 
-test('half a number, a word or a key is not shown; a text is, as far as it came', () => {
+test('hides half a number, word or key; shows a partial string', () => {
   for (const [text, value] of /** @type {[string, unknown][]} */ ([
     ['{"a":12', {}],
     ['{"a":12,', { a: 12 }],
@@ -82,7 +82,7 @@ test('half a number, a word or a key is not shown; a text is, as far as it came'
     assert.deepEqual(partialJson(text), value, text);
 });
 
-test('a name like __proto__ is a name, and much nesting no trouble', () => {
+test('accepts a key like __proto__ and deep nesting', () => {
   const value = partialJson('{"__proto__":{"polluted":1},"b":2,');
   assert.deepEqual(Object.keys(value), ['__proto__', 'b']);
   assert.equal(/** @type {any} */ ({}).polluted, undefined);
@@ -91,7 +91,7 @@ test('a name like __proto__ is a name, and much nesting no trouble', () => {
   assert.equal(depth, 100000);
 });
 
-test('what is no JSON gives nothing, or what stood before it', () => {
+test('invalid JSON gives nothing, or the value before it', () => {
   for (const text of ['Hello', '}', ',', ':', '\\', 'nul', '1x']) assert.equal(partialJson(text), undefined, text);
   assert.deepEqual(partialJson('{"a":1} and {"b":2}'), { a: 1 });
   assert.deepEqual(partialJson('{"a":1,oops'), { a: 1 });

@@ -1,5 +1,5 @@
 /**
- * What processors.test.js runs in processes of their own, whose V8 imitates another processor. Prints one JSON object.
+ * processor-child: the child process of processors.test.js, whose V8 imitates another processor. Prints one JSON object.
  *
  *   node [V8 FLAGS] processor-child.js bits VARIANT MODEL…   bits of logits, by name: of a prompt and step by step; of the
  *                                                            first one also by a worker with two threads

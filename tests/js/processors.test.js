@@ -1,6 +1,6 @@
 /**
  * Weaker processors, as flags of V8 imitate them, and faulty ones, as an engine with one instruction flipped is: the
- * bits of simd128 come out, or an error. Each is a process of its own: processor-child.js.
+ * bits of simd128 come out, or an error. Each runs in its own process: processor-child.js.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -15,7 +15,7 @@ const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
 /** All but the large ones, which have the same types, and those that make vectors of texts, not texts (embed.test.js). */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
-/** Every format has a kernel of its own. */
+/** Every format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
 /** What the child prints; null if this V8 does not know a flag. @param {string[]} flags @param {string[]} args */

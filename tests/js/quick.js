@@ -1,8 +1,8 @@
 /**
- * quick: what `npm test` puts before each test file in Node, since nearly every test starts workers of its own: a worker
- * is one file, made of the sources as for the package, and V8 compiles the wasm modules once for the process and not for
- * each worker, because somebody holds them. That is half of what it takes to load a small model. A file that is run by
- * hand starts its workers from js/ itself, and so do the programs that tests start.
+ * quick: `npm test` imports it before each test file in Node, since nearly every test starts workers. A worker becomes
+ * one bundled file, as in the package, and V8 compiles the wasm modules once for the process, because this file holds
+ * references to them. That halves the time to load a small model. Files that are run by hand, and programs that tests
+ * start, start their workers from js/.
  *
  *   node tests/js/quick.js                          makes the files, in build/quick/
  *   node --import ./tests/js/quick.js TEST-FILE     starts workers from there

@@ -10,7 +10,7 @@ const PATH = process.env.GEMMA_GGUF;
 const skip = PATH ? false : 'GEMMA_GGUF does not name a file with the real weights';
 const EXACT_TYPES = ['F32', 'F16', 'BF16'];
 /* How far a logit may be from the published one, which is float32 arithmetic on the BF16 weights. They become F32 as they
- * are; those below 6e-5 lose bits as F16, and nobody has measured what that comes to. */
+ * are; those below 6e-5 lose bits as F16; the effect has not been measured. */
 const LOGIT_BOUNDS = { F32: 0.02, BF16: 0.02, F16: 0.5 };
 /* Greedy words that a quantised model must share with the published text. */
 const SHARED_CHARACTERS = 8;

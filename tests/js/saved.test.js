@@ -1,5 +1,5 @@
-/* Saved conversations: one that was saved, and goes on in another model of the same file, says what one says that was
- * never interrupted; what does not fit is refused and the messages are used; what is damaged is refused. */
+/* Saved conversations: a restored chat answers like one that was never interrupted; a state of another model falls back
+ * to the messages; damaged states are rejected. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { packSaid } from '../../js/saved.js';
@@ -61,7 +61,7 @@ for (const [threads, then] of [
   [2, 1],
   [1, 3],
 ]) {
-  test(`it goes on as if nothing had been: ${threads} threads, then ${then}`, async (t) => {
+  test(`continues as if never interrupted: ${threads} threads, then ${then}`, async (t) => {
     const first = await open(t, 'tiny', { threads });
     const chat = await talk(first);
     const saved = await chat.save();
@@ -79,7 +79,7 @@ for (const [threads, then] of [
   });
 }
 
-test('a retry goes on from what was kept aside', async (t) => {
+test('a retry continues from the saved prefix', async (t) => {
   const first = await open(t);
   const chat = await talk(first);
   const second = await open(t);
@@ -199,7 +199,7 @@ test("saved by another model whose template writes the same: its ids are not tak
   assert.equal((await model.chat({ saved: await third.save() }).restored).tokens, 0);
 });
 
-test('a chat whose answer filled the context is saved, and goes on where there is more room', async (t) => {
+test('a chat whose answer filled the context is saved, and continues in a larger context', async (t) => {
   const options = { contextLength: 128 };
   const chat = (await open(t, 'tiny', options)).chat({ ...SHORT, maxTokens: 500 });
   assert.equal((await chat.send('Hello').result()).finishReason, 'context');
@@ -302,7 +302,7 @@ test('messages alone: the reason says why', async (t) => {
   );
 });
 
-test('a chat that ends inside a character goes on with it, also from a saved copy', async (t) => {
+test('a chat that ends inside a character completes it, also from a saved copy', async (t) => {
   const options = { temperature: 0, seed: 4 };
   const model = await open(t);
   const bytes = (await model.tokenize('\u{10ffff}')).slice(-4); // no token is that character
@@ -320,7 +320,7 @@ test('a chat that ends inside a character goes on with it, also from a saved cop
       const saved = await chat.save();
       chat = (await open(t)).chat({ saved });
       assert.ok((await chat.restored).tokens > 4);
-      // What is said next is the same as if the bytes had never come.
+      // The next answer is the same as if the bytes had never been produced.
       const [a, b] = [chat.clone(), model.chat({ messages: chat.messages, ...options })];
       const answers = await Promise.all([a, b].map((one) => one.send('So?', { maxTokens: 6 }).result()));
       assert.deepEqual(answers[0].tokens, answers[1].tokens);

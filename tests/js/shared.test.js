@@ -79,7 +79,7 @@ class Channel {
 }
 globalThis.BroadcastChannel = /** @type {any} */ (Channel);
 
-/** An engine that answers when it is told to. */
+/** An engine that answers on command. */
 function playedEngine() {
   const asked = /** @type {number[]} */ ([]);
   let hear = (/** @type {any} */ _) => {};
@@ -138,7 +138,7 @@ async function opened(t, count) {
       ),
   );
   t.after(async () => {
-    // the owner at the end, so that nobody takes over
+    // The owner leaves last, so that no peer takes over.
     for (const peer of [...peers].sort((a, b) => Number(a.owns) - Number(b.owns))) await peer.leave(left);
   });
   for (const peer of peers) await peer.enter();
@@ -181,7 +181,7 @@ test('a call that two engines died of ends, in each tab', async (t) => {
   for (const { message } of await Promise.all(ends)) assert.match(message, /boom/);
 });
 
-test('what an owner that hung calls out when it wakes up leads nobody away from the engine there is', async (t) => {
+test('messages of an owner that hung and wakes up do not draw tabs away from the current engine', async (t) => {
   const {
     key,
     peers: [owner, other],
@@ -236,7 +236,7 @@ test('a tab that left cannot start the model again', async (t) => {
   }
 });
 
-test('`lost` is about the engine in use, or the next one: each loss is told once, in each tab', async (t) => {
+test('`lost` is about the engine in use, or the next one: each loss is reported once in each tab', async (t) => {
   const { peers, engines } = await opened(t, 2);
   const models = peers.map((peer) => new SharedModel(peer, /** @type {any} */ ({})));
   for (let i = 0; i < 2; i++) {

@@ -335,7 +335,7 @@ test('the worker sets the media type, whatever the host calls a file', async () 
   }
 });
 
-test('full storage: an update is not activated, the old version works; what is optional does not stop it', async () => {
+test('full storage: an update is not activated and the old version works; optional files do not block it', async () => {
   const world = new World();
   const worker = world.worker('first');
   await worker.install();

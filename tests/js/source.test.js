@@ -59,7 +59,7 @@ test('every kind of source gives the same model', async (t) => {
   }
 });
 
-test('bytes given are still there afterwards', async () => {
+test("the caller's bytes stay intact", async () => {
   const own = new Uint8Array(bytes);
   await answer(own);
   assert.equal(Buffer.compare(own, bytes), 0);
@@ -139,7 +139,7 @@ test('without a Content-Length the load is ready once and reports no retry', asy
   assert.equal(events.filter(({ phase }) => phase === 'ready').length, 1);
 });
 
-test('HTTP errors: the status, words for it, and no secret of the request', async (t) => {
+test('HTTP errors name the status and a reason, and no secret of the request', async (t) => {
   const url = await serveWith(t, (request, response) => {
     response.statusCode = Number(request.url?.slice(1, 4));
     response.end('no');
@@ -195,7 +195,7 @@ test('a source that fails half way', async () => {
   await refuses(loadModel(wrong(strings())), 'read-error');
 });
 
-test('a giver is asked only for what is needed, and told when to stop', async () => {
+test('an iterator is read only as far as needed, and closed', async () => {
   let given = 0;
   let closed = false;
   async function* endless() {
@@ -212,7 +212,7 @@ test('a giver is asked only for what is needed, and told when to stop', async ()
   assert.equal(closed, true);
 });
 
-test('sha256: the right one is taken, a wrong one refused', async () => {
+test('sha256: accepts the right digest, rejects a wrong one', async () => {
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   assert.deepEqual(await answer(path, { sha256: sha256.toUpperCase() }), expected);
   assert.deepEqual(await answer(new Blob([bytes]).stream(), { sha256 }), expected);
@@ -284,7 +284,7 @@ test('secrets of a URL are in no part of an error', async () => {
   }
 });
 
-test('a stream is cancelled by an abort at once, and not touched by one that came before', async () => {
+test('an abort cancels a stream at once; a signal aborted before leaves it untouched', async () => {
   let cancelled = false;
   const stream = new ReadableStream({
     cancel: () => {
@@ -347,7 +347,7 @@ test('sources that fail when they are looked at are refused as such', async () =
   }
 });
 
-test('a model for which there is no memory is refused with what is needed, what there is, and what would fit', async () => {
+test('a model that exceeds the memory is rejected with the bytes needed, the limit, and a context that fits', async () => {
   const files = (/** @type {string} */ threads) =>
     readFile(new URL(`../../js/gemma-simd128${threads}.wasm`, import.meta.url));
   const instance = async (/** @type {number} */ maximum) => {

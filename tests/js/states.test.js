@@ -1,5 +1,5 @@
-/* chatCache: a conversation that was kept goes on in another process of the same model without evaluating it again, as
- * if nothing had been; what is of another model, damaged, torn or too much does no harm; models are left alone. */
+/* chatCache: a stored chat continues in another process without re-evaluation; entries that are foreign, damaged, torn
+ * or over the limit do no harm; model files are left alone. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ const turn = async (/** @type {Chat} */ chat, /** @type {string} */ question) =>
 const states = async (/** @type {string} */ folder) =>
   (await readdir(folder)).filter((name) => name.endsWith('.state'));
 
-test('4096 tokens go on in another process without being evaluated, bit for bit', async (t) => {
+test('4096 tokens continue in another process without re-evaluation, bit for bit', async (t) => {
   const { folder, cache } = await place(t);
   const options = { cache, contextLength: 4400 };
   const load = async () => {
@@ -73,7 +73,7 @@ test('4096 tokens go on in another process without being evaluated, bit for bit'
   assert.deepEqual((await states(folder)).length, 1);
 });
 
-test('what was kept is listed, replaced, deleted; models are left alone', async (t) => {
+test('stored chats are listed, replaced and deleted; model files are left alone', async (t) => {
   const { folder, cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   await writeFile(join(folder, 'aa-bb.gguf'), 'a copy, or not');
@@ -111,7 +111,7 @@ test('what was kept is listed, replaced, deleted; models are left alone', async 
   assert.deepEqual(await readdir(folder), []);
 });
 
-test('another model, type of cache or version: the messages alone, and one of its own comes first', async (t) => {
+test("another model, type of cache or version: only the messages are used, and the model's own entry comes first", async (t) => {
   const { cache } = await place(t);
   const made = await open(t, 'tiny', { cache, kvType: 'i16' });
   const chat = await talk(made, ['Hello', 'Why?']);
@@ -163,7 +163,7 @@ test('all together stay within their limit: those not used for longest go first'
   assert.equal((await states(folder)).length, 3);
 });
 
-test('what is kept under other names is looked at once, not with each put and get', async (t) => {
+test('entries under other names are read once, not with each put and get', async (t) => {
   const { folder, cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();

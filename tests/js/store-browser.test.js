@@ -138,7 +138,7 @@ function origin(t) {
 
 const open = (/** @type {Files} */ files) => [files.at(NAME).writers, files.at(NAME).readers];
 
-test('a file that was written after it was looked at is looked at again', async (t) => {
+test('a file that changed since it was opened is opened again', async (t) => {
   const { store, seen } = origin(t);
   await store.write(NAME, 0, Uint8Array.of(1, 2, 3));
   await store.close?.(NAME);
@@ -152,7 +152,7 @@ test('a file that was written after it was looked at is looked at again', async 
   await assert.rejects(store.read(NAME, 0, new Uint8Array(3)), { name: 'NotReadableError' });
 });
 
-test('two that write one file at the same time open it once', async (t) => {
+test('concurrent writers of one file open it once', async (t) => {
   const { files, seen, store } = origin(t);
   await Promise.all([0, 1, 2].map((at) => store.write(NAME, at, Uint8Array.of(at + 1))));
   assert.deepEqual([seen.opened, open(files)], [1, [1, 0]]);
@@ -161,7 +161,7 @@ test('two that write one file at the same time open it once', async (t) => {
   assert.deepEqual(open(files), [0, 0]);
 });
 
-test('many that read one file at the same time open it once, and leave nothing open behind', async (t) => {
+test('concurrent readers of one file open it once, and leave nothing open', async (t) => {
   const { files, seen, store } = origin(t);
   await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
   await store.close?.(NAME);
@@ -174,7 +174,7 @@ test('many that read one file at the same time open it once, and leave nothing o
   assert.equal(files.has(NAME), false);
 });
 
-test('who is about to read gives way to who writes, and gets his bytes', async (t) => {
+test('a waiting reader yields to a writer, and then reads its bytes', async (t) => {
   const { files, store } = origin(t);
   await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
   await store.close?.(NAME);
@@ -208,7 +208,7 @@ test('a lock of another tab is awaited; one that stays is reported, and the next
   assert.equal(await store.size(NAME), 1);
 });
 
-test('a little is read without a stream, which would stay open behind it', async (t) => {
+test('small reads use no stream, which would stay open', async (t) => {
   origin(t);
   const store = openStore();
   const bytes = Uint8Array.from({ length: 300 }, (_, i) => i);

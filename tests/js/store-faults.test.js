@@ -160,7 +160,7 @@ test('another model on the server: the copy goes when the new one is complete, a
   assert.deepEqual(await complete(cache), [true]);
 });
 
-test('what begins like a model and is none does not replace one', async (t) => {
+test('a broken file that starts like a model does not replace one', async (t) => {
   const place = await stored(t);
   const { server } = place;
   Object.assign(server.state, { bytes: Buffer.concat([bytes.subarray(0, 4), PORTAL]), etag: '"two"' });
@@ -325,7 +325,7 @@ test('a journal of another form, and a folder with the name of a copy, do not br
   assert.deepEqual(await cache.list(), []);
 });
 
-test('reads that give less than was asked for are read on', async (t) => {
+test('short reads are continued', async (t) => {
   const place = await stored(t);
   const { server, store } = place;
   const short = (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) =>
@@ -360,7 +360,7 @@ function broken(t, functions) {
   put(functions);
 }
 
-test('writes that take less than they were given are written on', async (t) => {
+test('short writes are continued', async (t) => {
   const { writeSync } = fs;
   const { store, folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
@@ -386,7 +386,7 @@ const FULL = {
   nothing: () => 0,
 };
 for (const [how, full] of Object.entries(FULL)) {
-  test(`a disk that is full before the last write, and says so by ${how}: what is there does not count`, async (t) => {
+  test(`a disk that is full before the last write, and says so by ${how}: the copy does not count as complete`, async (t) => {
     const { writeSync } = fs;
     const { store, cache } = await emptyCache(t);
     const server = await faultyServer(t, bytes);
@@ -574,7 +574,7 @@ test('an address with a query is started from the list', async (t) => {
   assert.deepEqual((await load(url, { cache })).logits, expected);
 });
 
-test('a model that was stored with a token does not load for who may not read it', async (t) => {
+test('a model stored with a token does not load without permission', async (t) => {
   const place = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   const { cache } = place;
@@ -617,7 +617,7 @@ test('a custom store that rejects with nothing, or never answers: the load conti
   }
 });
 
-test('where a whole copy is there a silent server is waited for a moment only, whatever it is silent about', async (t) => {
+test('with a whole copy stored, a silent server delays the load only for a moment', async (t) => {
   const place = await stored(t);
   const { server } = place;
   tuned(t, { stallMs: 3_600_000, glanceMs: 50 });

@@ -121,7 +121,7 @@ for (const how of ['aborted', 'killed with its process']) {
   });
 }
 
-test('one who stores and does not get on is not waited for', async (t) => {
+test('a writer without progress is not waited for', async (t) => {
   const { folder, cache, server } = await place(t, {});
   environment.tuning = { ...TUNING, stallMs: 1000 };
   t.after(() => {

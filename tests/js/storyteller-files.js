@@ -14,7 +14,7 @@ import { readHeader } from './models.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.gguf');
 
-/** `head`: the output has a matrix of its own, of the embedding's weights and type; needed by outliers of its norm.
+/** `head`: the output has a separate matrix with the embedding's weights and type; needed by outliers of its norm.
  * @typedef {'F32' | 'Q8_0' | 'Q4_0' | 'QAT'} FileType
  * @typedef {'norms' | 'heads' | 'hidden' | 'output'} Outliers
  * @typedef {{ outliers?: readonly Outliers[], head?: boolean, rounded?: FileType }} Options

@@ -141,7 +141,7 @@ const failure = (/** @type {() => unknown} */ f) => {
   return assert.fail('no error');
 };
 
-test('what the template refuses is told in its words', () => {
+test("raise_exception() reaches the caller in the template's words", () => {
   assert.match(
     failure(() => render(GEMMA, [user('a'), user('b')])),
     /roles must alternate/,
@@ -178,7 +178,7 @@ test('a long honest conversation is not stopped', () => {
   assert.ok(make(GEMMA).apply(messages).ids.length > 200000);
 });
 
-// The forms of other families, with control tokens of their own. The conversation and what becomes of it are those of
+// The forms of other families, with their control tokens. The conversation and the expected prompts come from
 // llama.cpp's tests/test-chat-template.cpp (its cases "chatml", "llama3" and "gemma").
 
 const CONVERSATION = [
@@ -252,7 +252,7 @@ test('Llama 3', () => {
 });
 
 const CHATML_NAMES = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|vision_start|>'];
-/** In the form of SmolLM2's: a system message of its own where there is none. */
+/** In the form of SmolLM2's: it adds a default system message. */
 const CHATML = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}
 {{- '<|im_start|>system\\nYou are a helpful AI assistant<|im_end|>\\n' }}{% endif %}
 {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}
@@ -353,7 +353,7 @@ test("no control token of any family comes out of users' text", () => {
   }
 });
 
-test('the date: for templates that cannot do without it', () => {
+test('the date is available to templates that need it', () => {
   const now = new Date();
   const source = '{{ strftime_now("%Y-%m-%d, %d %B %y %% %Q") }}: {{ messages[0].content }}';
   const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
@@ -369,7 +369,7 @@ test('the date: for templates that cannot do without it', () => {
   );
 });
 
-test('white space is what Python takes for it: filters and methods', () => {
+test('filters and methods strip the white space that Python strips', () => {
   const blanks = '\u001c\u001d\u001e\u001f\u0085\t\n\v\f\r \u00a0\u1680\u2003\u2028\u202f\u205f\u3000';
   for (const ends of ['| trim', '.strip()', '.lstrip().rstrip()']) {
     assert.equal(render(`{{ messages[0].content${ends} }}`, [user(`${blanks}a b${blanks}`)]), '{<bos>}a b', ends);

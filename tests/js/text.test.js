@@ -41,7 +41,7 @@ test('a character cut off at the end is dropped and reported; bad bytes inside a
   assert.equal(bad.assembler.cut, 0);
 });
 
-test('stop sequences are cut wherever the seams are', () => {
+test('stop sequences are cut wherever the pieces split them', () => {
   const text = 'one two\nUser: three';
   for (const stop of ['\nUser:', 'two\nU', 'o', 'three', 'e two\nUser: thre']) {
     for (let size = 1; size <= text.length; size++) {
@@ -55,7 +55,7 @@ test('stop sequences are cut wherever the seams are', () => {
   }
 });
 
-test('the earliest stop sequence wins, and what only began like one is shown in the end', () => {
+test('the earliest stop sequence wins, and a false start is shown in the end', () => {
   const { pieces, assembler } = assemble([bytes('xyab')], ['ab', 'y']);
   assert.equal(pieces.join(''), 'x');
   assert.equal(assembler.stopped, 'y');

@@ -28,7 +28,7 @@ const FUNCTION_GEMMA_IDS = [
 ];
 const QUESTION = { role: 'user', content: "What's the weather in Paris?" };
 
-test('FunctionGemma: the ids of its prompt, whoever says what it was trained to hear', async () => {
+test("FunctionGemma: the prompt's ids, whether the developer or the system sends its trained sentence", async () => {
   const vocabulary = await vocabularyOf('functiongemma');
   assert.equal((await vocabulary.dialect()).name, 'functiongemma');
   const told = 'You are a model that can do function calling with the following functions';
@@ -37,7 +37,7 @@ test('FunctionGemma: the ids of its prompt, whoever says what it was trained to 
   }
 });
 
-test('FunctionGemma: its template is told one type of each value; what is no call of its form breaks nothing', async () => {
+test('FunctionGemma: the template gets one type per value, and a malformed call breaks nothing', async () => {
   const dialect = await (await vocabularyOf('functiongemma')).dialect();
   const type = ['null', 'string'];
   const list = { type: 'array', items: { type } };

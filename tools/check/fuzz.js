@@ -1,7 +1,7 @@
 /**
  * fuzz: `npm run fuzz -- [--minutes N] [--runs N] [--merge] [HARNESS …]`. Builds the harnesses of tests/fuzz
  * under libFuzzer and both sanitizers and runs each for some minutes, one after another; a finding ends the
- * run with a file in build/fuzz/findings. What was found to be new stays in build/fuzz/work; --merge brings
+ * run with a file in build/fuzz/findings. New inputs stay in build/fuzz/work; --merge brings
  * the little of it that adds coverage into the corpus, which `npm test` replays without libFuzzer.
  * Needs clang with its compiler-rt (Debian: clang-19 and libclang-rt-19-dev; GW_CLANG names another).
  */
