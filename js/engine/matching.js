@@ -1,6 +1,6 @@
 /* matching: a text against a format, token by token, through the automaton that holds answers; needs the header of the
  * file only. */
-import { Budget, Unsupported, toBytes } from '../grammar/index.js';
+import { Unsupported, toBytes } from '../grammar/index.js';
 import { Grammar } from './grammar.js';
 
 /** @import { Matches, PostedFormat as Format, Verdict } from '../protocol.js' */
@@ -8,23 +8,19 @@ import { Grammar } from './grammar.js';
 /** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
 
-/** Steps of work that are left for the narrower shape of a schema. */
-const NARROW_STEPS = 100_000;
-
-/** Compiles a format to judge texts. A schema can be too complex in the form that its specification describes where the
- * narrower shape of answers is not: it judges by that shape, within the same time and with a part of the work.
- * @param {Format} format @param {import('../grammar/index.js').Options} options */
-function judging(format, options) {
-  const budget = new Budget(options);
-  const how = { ...options, budget };
-  if (typeof format !== 'object' || !('schema' in format)) return toBytes(format, how);
+/** Compiles a format to judge texts. A schema that is too complex as its specification describes it is judged by the
+ * narrower shape of answers: what an answer can be held to can be judged. Both compilations have the same limit, and
+ * other calls are answered between them.
+ * @param {Format} format @param {import('../grammar/index.js').Options} options @param {() => Promise<unknown>} pause */
+async function judging(format, options, pause) {
   try {
-    return toBytes(format, how);
+    return toBytes(format, options);
   } catch (error) {
-    if (!(error instanceof Unsupported) || error.code !== 'format-too-complex') throw error;
-    budget.left = NARROW_STEPS;
+    const isSchema = typeof format === 'object' && 'schema' in format;
+    if (!isSchema || !(error instanceof Unsupported) || error.code !== 'format-too-complex') throw error;
+    await pause();
     try {
-      return toBytes({ ...format, whitespace: 'any' }, { ...how, matching: false, spelling: 'any' });
+      return toBytes({ ...format, whitespace: 'any' }, { ...options, matching: false, spelling: 'any' });
     } catch {
       throw error;
     }
@@ -43,7 +39,7 @@ export async function match({ runner, vocabulary }, { format, texts, draft, form
   try {
     const tokenOf = (/** @type {string} */ text) => tokenNamed(vocabulary, text);
     const how = { matching: true, draft, formats, tokenOf, alive: vocabulary.alive };
-    matcher = new Grammar(native, judging(format, how)).matcher();
+    matcher = new Grammar(native, await judging(format, how, pause)).matcher();
   } catch (error) {
     const { code, message } = /** @type {{ code?: string, message: string }} */ (error);
     if (!(error instanceof Unsupported) && code !== 'bad-format') throw error;

@@ -44,11 +44,13 @@ const around = (store, notices) =>
     notice: (/** @type {string} */ code) => notices.push(code),
   });
 
-/** @param {{ url: string }} server @param {any} store @param {number} [stallMs]   how long it may be silent, and the
- * store */
-async function begun(server, store, stallMs = 300) {
+/** Starts a download, which ends with the test: an open one would keep the process alive.
+ * @param {import('node:test').TestContext} t @param {{ url: string }} server @param {any} store
+ * @param {number} [stallMs] time limit of the server and the store, far above what either takes on a busy machine */
+async function begun(t, server, store, stallMs = 1000) {
   const notices = /** @type {string[]} */ ([]);
-  const tuning = { ...TUNING, segment: LANE, alone: Infinity, journal: 1 << 14, backoffMs: 1, stallMs };
+  // On a busy machine answers come in small parts: each of them is noted in the journal.
+  const tuning = { ...TUNING, segment: LANE, alone: Infinity, journal: 1, backoffMs: 1, stallMs };
   const download = new Download(/** @type {any} */ ({ url: server.url, tuning }), around(store, notices));
   let { state } = download;
   Object.defineProperty(download, 'state', {
@@ -57,6 +59,9 @@ async function begun(server, store, stallMs = 300) {
       assert.ok(TRANSITIONS[state].includes(next), `${state}, then ${next}`);
       state = next;
     },
+  });
+  t.after(async () => {
+    if (TRANSITIONS[state].length) await download.close(new ModelError('aborted', 'the test has ended'));
   });
   await download.open();
   download.planned(TOTAL);
@@ -75,14 +80,15 @@ test('a write that comes late has the bytes that it was given, and nothing wrong
     if (mine) await late.closed;
     await memory.write(name, at, bytes);
     written ||= mine;
-    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // what there is has been noted down
+    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // the journal has been written
   };
-  const { download, notices } = await begun(await faultyServer(t, FILE), { ...memory, write });
+  const { download, notices } = await begun(t, await faultyServer(t, FILE), { ...memory, write });
   let at = 0;
   for (let piece; (piece = await download.next()); at += piece.length) {
     assert.deepEqual(piece, FILE.subarray(at, at + piece.length));
   }
-  assert.deepEqual([at, notices], [TOTAL, ['not-cached']]);
+  // On a busy machine requests time out as well, and are retried.
+  assert.deepEqual([at, notices.filter((code) => code !== 'retry'), held], [TOTAL, ['not-cached'], true]);
   late.open(); // every lane has other bytes by now
   await done.closed;
   await download.close();
@@ -101,7 +107,7 @@ test('a read that comes late is not put where others read by now', async (t) => 
   const late = gate();
   const done = gate();
   const server = await faultyServer(t, FILE);
-  const first = await begun(server, memory, 5000);
+  const first = await begun(t, server, memory, 5000);
   while (await first.download.next());
   await first.download.close();
   let reads = 0;
@@ -118,7 +124,7 @@ test('a read that comes late is not put where others read by now', async (t) => 
     }
     return memory.read(name, at, into);
   };
-  const { download, notices } = await begun(server, { ...memory, read });
+  const { download, notices } = await begun(t, server, { ...memory, read });
   const window = new Uint8Array(LANE);
   let givenUp = false;
   for (let at = 0; at < TOTAL; at += LANE) {
@@ -133,11 +139,11 @@ test('a read that comes late is not put where others read by now', async (t) => 
       used += count;
     }
     if (givenUp) {
-      // in the range before
+      assert.ok(reads >= 3, 'the store timed out in the range before, in the read that is held');
       late.open();
       await done.closed;
     }
-    givenUp = notices.length > 0;
+    givenUp = notices.includes('not-cached');
     assert.deepEqual(window, FILE.subarray(at, at + LANE));
   }
   assert.ok(notices.includes('not-cached'), `${notices}`);
@@ -194,7 +200,6 @@ for (const [what, length] of /** @type {const} */ ([
   test(`a read of an answer ${what} ends when it is closed, and a later one ends at once`, async (t) => {
     const server = await faultyServer(t, FILE);
     server.state.faults = () => ({ stallAt: length });
-    t.mock.timers.enable({ apis: ['setTimeout'] }); // no timeout fires
     const answer = await new Remote({ url: server.url }, TUNING).ask();
     while (answer.at < length) await answer.read(FILE.length);
     const end = () => assert.rejects(answer.read(1), { code: 'truncated' });
@@ -221,12 +226,12 @@ test('a lock that comes late is freed', async () => {
 test('a kernel that is wrong here says nothing against the copy', async (t) => {
   const memory = memoryStore();
   const server = await faultyServer(t, FILE);
-  const first = await begun(server, memory, 5000);
+  const first = await begun(t, server, memory, 5000);
   while (await first.download.next());
   await first.download.close(new ModelError('engine-fault', 'a kernel'));
   const before = await memory.list();
   assert.equal(before.length, 1);
-  const { download } = await begun(server, memory, 5000);
+  const { download } = await begun(t, server, memory, 5000);
   assert.equal(download.network, false, 'the copy is used');
   await download.close();
 });

@@ -49,6 +49,9 @@ test('a format that answers can be held to can also be judged', async () => {
   assert.deepEqual([fine.compiled, fine.accepted], [true, true]);
   assert.equal((await model.matches(format, '"lily"')).accepted, false);
   assert.equal((await model.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
+  // As answers have them, four addresses take more than half of the work that a compilation may.
+  const several = { schema: { prefixItems: [40, 41, 42, 43].map((maxLength) => ({ format: 'email', maxLength })) } };
+  assert.equal((await model.matches(several, '["lily@example.org"]')).accepted, true);
   assert.equal(
     (await model.matches({ choices: Array.from({ length: 200_000 }, (_, i) => `c ${i * 7919}`) }, 'c 0')).compiled,
     false,

@@ -2,6 +2,7 @@
  * compilers of formats slow. Each one compiles or is refused with a code within the limit, the engine answers a plain call
  * right afterwards, and memory stays bounded. A watchdog outside the thread that compiles reports a hang with its seed. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { Grammar } from '../../js/engine/grammar.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
@@ -12,7 +13,7 @@ import { randoms } from '../support/random.js';
 
 /** @typedef {(n: number) => number} Random */
 /** @typedef {{ compiled: number, 'bad-format': number, 'format-too-complex': number, slowest: { seed: number, ms: number },
- *   engineHeap: number }} Counts */
+ *   mostCpu: { seed: number, ms: number }, engineHeap: number }} Counts */
 
 /** Milliseconds that each call may hold the engine: compiling, loading the result, each of the first masks, the plain
  * call. The test has the watchdog alone. */
@@ -269,7 +270,16 @@ function tryOne(engine, seed, lap) {
   return 'compiled';
 }
 
-/** The thread that compiles: says of each seed how it ended, and how long its longest call took.
+/** Returns the milliseconds of CPU time that this thread has taken, NaN where the system does not tell. */
+function cpuTime() {
+  try {
+    return Number(readFileSync('/proc/thread-self/schedstat', 'utf8').split(' ')[0]) / 1e6;
+  } catch {
+    return NaN;
+  }
+}
+
+/** The thread that compiles: posts how each seed ended, and how long its longest call took, by the clock and in CPU time.
  * @param {{ vocabulary: string, first: number, end: number }} work */
 async function compileAll({ vocabulary, first, end }) {
   const engine = await bareEngine(await testModel(vocabulary));
@@ -277,12 +287,12 @@ async function compileAll({ vocabulary, first, end }) {
   for (let seed = first; seed < end; seed++) {
     let how;
     let failure;
-    let ms = 0;
-    let before = performance.now();
+    let [ms, cpu] = [0, 0];
+    let [before, cpuBefore] = [performance.now(), cpuTime()];
     const lap = () => {
-      const now = performance.now();
-      ms = Math.max(ms, now - before);
-      before = now;
+      const [now, cpuNow] = [performance.now(), cpuTime()];
+      [ms, cpu] = [Math.max(ms, now - before), Math.max(cpu, cpuNow - cpuBefore)];
+      [before, cpuBefore] = [now, cpuNow];
     };
     try {
       how = tryOne(engine, seed, lap);
@@ -294,13 +304,14 @@ async function compileAll({ vocabulary, first, end }) {
       failure = String(/** @type {any} */ (error).stack);
     }
     lap();
-    parentPort?.postMessage({ seed, how, ms, failure, heap: engine.heapBytes });
+    parentPort?.postMessage({ seed, how, ms, cpu, failure, heap: engine.heapBytes });
   }
 }
 
 /** Runs a thread until its seeds are done, or until one of them hangs or kills it; returns the next seed.
  * @param {{ vocabulary: string, first: number, end: number }} work
- * @param {(done: { seed: number, how?: keyof Counts, ms?: number, failure?: string, heap?: number }) => void} hear */
+ * @param {(done: { seed: number, how?: keyof Counts, ms?: number, cpu?: number, failure?: string,
+ *   heap?: number }) => void} hear */
 async function runThread(work, hear) {
   let seed = work.first;
   const worker = new Worker(new URL(import.meta.url), {
@@ -335,15 +346,21 @@ export async function tryHostile(count, first, limit = Infinity) {
         'bad-format': 0,
         'format-too-complex': 0,
         slowest: { seed: 0, ms: 0 },
+        mostCpu: { seed: 0, ms: 0 },
         engineHeap: 0,
       };
       for (let from = first; from < end; ) {
-        from = await runThread({ vocabulary, first: from, end }, ({ seed, how, ms = 0, failure, heap = 0 }) => {
-          if (how) counts[/** @type {'compiled'} */ (how)]++;
-          if (failure || ms > limit) failures.push(`${vocabulary}, seed ${seed}: ${failure ?? `${ms.toFixed(0)} ms`}`);
-          if (ms > counts.slowest.ms) counts.slowest = { seed, ms };
-          counts.engineHeap = Math.max(counts.engineHeap, heap);
-        });
+        from = await runThread(
+          { vocabulary, first: from, end },
+          ({ seed, how, ms = 0, cpu = 0, failure, heap = 0 }) => {
+            if (how) counts[/** @type {'compiled'} */ (how)]++;
+            if (failure || ms > limit)
+              failures.push(`${vocabulary}, seed ${seed}: ${failure ?? `${ms.toFixed(0)} ms`}`);
+            if (ms > counts.slowest.ms) counts.slowest = { seed, ms };
+            if (cpu > counts.mostCpu.ms) counts.mostCpu = { seed, ms: cpu };
+            counts.engineHeap = Math.max(counts.engineHeap, heap);
+          },
+        );
       }
       return { vocabulary, ...counts };
     }),
