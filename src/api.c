@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKS = 1 << 16 }; /* what the heap's own bookkeeping and rounding may take */
+enum { BLOCKS = 1 << 16 }; /* bytes for the heap's bookkeeping and rounding */
 
 struct gw_model {
     gw_pool *pool;
@@ -44,7 +44,7 @@ int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
-/* As forward.c multiplies: only the feed-forward's activations are int8. */
+/* Like forward.c: only the activations of the feed-forward are int8. */
 static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     for (uint32_t i = 0; i < f->config.n_layer; i++) {
         const gw_layer *l = &f->weights.layers[i];
@@ -53,7 +53,7 @@ static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     return false;
 }
 
-/* The kernels that the file's weights and caches need. */
+/* Proves the kernels that the file's weights and caches need. */
 static int prove_kernels(gw_model *m) {
     static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16,
                                        [GW_KV_F32] = GW_PROVE_F32,
@@ -101,7 +101,7 @@ double gw_part_bytes(const gw_model *m, int i) {
     return p ? (double)p->end : NAN;
 }
 
-/* Names and values as hosts give them; where the value's index goes. */
+/* Names and values of the host's options; the field that receives the value's index. */
 static const struct load_option {
     const char *name;
     size_t field;
@@ -117,15 +117,16 @@ static int no_such_value(gw_model *m, const struct load_option *o, const char *v
     char list[96] = "";
     for (int i = 0, at = 0; o->values[i]; i++)
         at += snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", o->values[i]);
-    return gw_fail(&m->file.error, GW_E_BAD_OPTION, "%s\none of %s\n%.32s", o->name, list, value);
+    return gw_fail(&m->file.error, GW_E_BAD_OPTION, "`%s` must be one of %s (got %.32s).", o->name, list, value);
 }
 
 int gw_load_option(gw_model *m, const char *name, const char *value) {
     const struct load_option *o = load_options;
     while (o < load_options + LOAD_OPTIONS && strcmp(o->name, name)) o++;
     if (o == load_options + LOAD_OPTIONS)
-        return gw_fail(&m->file.error, GW_E_BAD_OPTION, "load option\nthe name of one\n%.32s", name);
-    if (m->reserved) return gw_fail(&m->file.error, GW_E_BAD_STATE, "%s\nbefore memory is reserved\nlater", name);
+        return gw_fail(&m->file.error, GW_E_BAD_OPTION, "There is no load option `%.32s`.", name);
+    if (m->reserved)
+        return gw_fail(&m->file.error, GW_E_BAD_STATE, "`%s` must be set before memory is reserved.", name);
     for (int i = 0; o->values[i]; i++) {
         if (strcmp(o->values[i], value)) continue;
         *(int *)((char *)m + o->field) = i;
@@ -144,7 +145,7 @@ typedef struct {
     double weights, kv, scratch, sampler, window, held, heap;
 } plan;
 
-/* What is there already: in wasm the memory as it is, which holds much else and some gaps. */
+/* Returns the heap in use: in wasm the whole memory, which includes other data and gaps. */
 static double heap_now(double held) {
 #if defined(__wasm__)
     (void)held;
@@ -206,12 +207,13 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
     plan p = plan_for(m, n_ctx);
     uint32_t n = gw_largest_context(m, limit);
     if (n == 0)
-        return gw_fail(e, GW_E_NO_MEMORY, "memory for the model\n%.0f bytes, %.0f of them weights\n%.0f bytes at most",
+        return gw_fail(e, GW_E_NO_MEMORY,
+                       "The model needs %.0f bytes of memory, %.0f of them for weights; there are %.0f bytes at most.",
                        p.heap, p.weights, limit);
-    return gw_fail(e, GW_E_NO_MEMORY,
-                   "memory for a context of %u tokens\n%.0f bytes\n%.0f bytes at most; "
-                   "a context of %u fits",
-                   n_ctx, p.heap, limit, n);
+    return gw_fail(
+        e, GW_E_NO_MEMORY,
+        "A context of %u tokens needs %.0f bytes of memory; there are %.0f bytes at most, and a context of %u fits.",
+        n_ctx, p.heap, limit, n);
 }
 
 static int allocate(gw_model *m, uint32_t n_ctx) {
@@ -221,7 +223,8 @@ static int allocate(gw_model *m, uint32_t n_ctx) {
     int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, kv_type, e);
     if (bad) return bad;
     if (c->arch->policy->generates && !(m->sampler = gw_sampler_new(c->n_vocab)))
-        return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
+        return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the sampler (%zu bytes).",
+                       gw_sampler_bytes(c->n_vocab));
     return gw_loader_reserve(&m->loader);
 }
 
@@ -229,9 +232,10 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     gw_error *e = &m->file.error;
     uint32_t n = context_for(m, n_ctx), most = m->file.config.n_ctx_train;
     if (m->loader.state != GW_LOAD_PLAN)
-        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve\nload state 1\n%d", m->loader.state);
+        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve() needs load state 1 (got %d).", m->loader.state);
     if (n > most)
-        return gw_fail(e, GW_E_BAD_OPTION, "contextLength\n1 to %u, which the model was trained for\n%u", most, n);
+        return gw_fail(e, GW_E_BAD_OPTION,
+                       "`contextLength` must be 1 to %u, the length that the model was trained for (got %u).", most, n);
     double limit = limit_of(m);
     if (plan_for(m, n).heap > limit) return does_not_fit(m, n, limit);
     int bad = allocate(m, n);
@@ -245,7 +249,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     return bad;
 }
 
-/* --- what is in the file --- */
+/* --- metadata --- */
 
 static double file_bytes(const gw_model *m) {
     double sum = 0;
@@ -277,9 +281,7 @@ const char *gw_tensor_json(gw_model *m, uint32_t i) {
 const char *gw_error_text(const gw_model *m, const char *part) {
     const gw_error *e = &m->file.error;
     if (!strcmp(part, "code")) return gw_error_name(e->code);
-    if (!strcmp(part, "what")) return e->what;
-    if (!strcmp(part, "expected")) return e->expected;
-    return !strcmp(part, "got") ? e->got : "";
+    return !strcmp(part, "what") ? e->what : "";
 }
 
 /* --- tokenizer --- */
@@ -291,7 +293,8 @@ int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *i
 
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap) {
     int n = gw_tokenizer_decode_after(m->file.tokenizer, before, id, special ? GW_TOKENIZE_SPECIAL : 0, out, cap);
-    return n < 0 ? gw_fail(&m->file.error, n, "token id\n0 to %u\n%d", m->file.config.n_vocab - 1, id) : n;
+    return n < 0 ? gw_fail(&m->file.error, n, "The token id must be 0 to %u (got %d).", m->file.config.n_vocab - 1, id)
+                 : n;
 }
 
 /* --- grammars --- */
@@ -299,7 +302,8 @@ int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, s
 gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
     gw_error *e = &m->file.error;
     if (m->loader.state < GW_LOAD_PLAN) {
-        gw_fail(e, GW_E_BAD_STATE, "grammar\na header that is complete\nload state %d", m->loader.state);
+        gw_fail(e, GW_E_BAD_STATE, "A grammar needs a model whose header is complete (load state %d).",
+                m->loader.state);
         return NULL;
     }
     if (!m->trie.block && gw_trie_make(&m->trie, gw_tokenizer_vocabulary(m->file.tokenizer), e)) return NULL;
@@ -316,19 +320,16 @@ void gw_match_free(gw_model *m, gw_matcher *x) {
 
 static int no_sampler(gw_model *m) {
     if (m->sampler) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE,
-                   "sampler\na model whose memory is reserved, and that generates text\n"
-                   "load state %d",
+    return gw_fail(&m->file.error, GW_E_BAD_STATE, "Sampling needs a loaded model that generates text (load state %d).",
                    m->loader.state);
 }
 
 static int not_ready(gw_model *m) {
     if (m->loader.state == GW_LOAD_READY) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "evaluation\na model that is loaded\nload state %d",
-                   m->loader.state);
+    return gw_fail(&m->file.error, GW_E_BAD_STATE, "Evaluation needs a loaded model (load state %d).", m->loader.state);
 }
 
-/* No context that can be saved. */
+/* Fails if there is no context to save. */
 static int no_context(gw_model *m) {
     int bad = not_ready(m);
     return bad ? bad : no_sampler(m);
@@ -346,7 +347,7 @@ int gw_rehearse(gw_model *m, int sequential, uint32_t quarter) {
     int bad = not_ready(m);
     if (bad) return bad;
     gw_session_autotune(&m->session, sequential, quarter);
-    return quarter < 4 ? 0 : prove_kernels(m); /* by code that the engine has optimised by now */
+    return quarter < 4 ? 0 : prove_kernels(m); /* with the code that the JavaScript engine has optimised by now */
 }
 
 /* --- inspection --- */
@@ -388,7 +389,8 @@ void gw_look_attention(const gw_model *m, int row, int head, float *out) {
 
 int gw_look_lens(gw_model *m, int row) {
     if (!m->file.config.arch->policy->generates)
-        return gw_fail(&m->file.error, GW_E_BAD_STATE, "logit lens\na model with logits\none that makes vectors");
+        return gw_fail(&m->file.error, GW_E_BAD_STATE,
+                       "The logit lens needs a model that generates text; this one only computes embeddings.");
     gw_forward_logits(&m->session.state, row, 1);
     return 0;
 }
@@ -399,7 +401,7 @@ void gw_want_top(gw_model *m, int on) { gw_session_want_argmax(&m->session, on);
 int gw_match_want(gw_model *m, gw_matcher *x) {
     int bad = not_ready(m);
     if (bad) return bad;
-    /* All of them where there is no mask: it may not be needed. */
+    /* All tokens if there is no mask: it may not be needed. */
     m->session.wanted = (gw_rows){ gw_matcher_mask(x), m->trie.words };
     return 0;
 }
@@ -408,7 +410,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
     const gw_session *s = &m->session;
-    bool rows = s->state.batch.n != 0 || s->logit_rows == 0; /* in the middle of giving rows: from the first */
+    bool rows = s->state.batch.n != 0 || s->logit_rows == 0; /* while rows are given: from the first one */
     return s->state.logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
 
@@ -427,14 +429,15 @@ const char *gw_state_name(gw_model *m) {
 
 /* --- sampler --- */
 
-/* The first of n rows that is NaN, or +infinity, by its token. */
+/* Fails if a logit of these rows is NaN or +infinity; names the first one by its token. */
 static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
     const gw_session *s = &m->session;
     uint32_t n = m->file.config.n_vocab;
     for (size_t i = 0; i < (size_t)rows * n; i++)
         if (!(logits[i] <= FLT_MAX))
-            return gw_fail(&m->file.error, GW_E_NOT_FINITE, "logit of token %u after %u tokens\na number\n%g",
-                           (unsigned)(i % n), s->logit_first + (unsigned)(i / n) + 1, logits[i]);
+            return gw_fail(&m->file.error, GW_E_NOT_FINITE,
+                           "The logit of token %u after %u tokens is not a finite number (got %g).", (unsigned)(i % n),
+                           s->logit_first + (unsigned)(i / n) + 1, logits[i]);
     return 0;
 }
 
@@ -445,7 +448,7 @@ int32_t gw_draw(gw_model *m, const float *logits) {
     int32_t id = bad ? bad : gw_sampler_draw(m->sampler, logits);
     if (bad || id >= 0) return id;
     if ((bad = check_rows(m, logits, 1))) return bad;
-    return gw_fail(&m->file.error, id, "logits\none that is not -infinity, by bias or by itself\nnone");
+    return gw_fail(&m->file.error, id, "No token can be drawn: all logits are -infinity. Ban fewer tokens.");
 }
 
 static void mask_logits(float *logits, uint32_t n, const uint32_t *mask, uint32_t words) {
@@ -471,7 +474,8 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
     mask_logits(logits, m->file.config.n_vocab, mask, m->trie.words);
     int32_t id = gw_sampler_draw(m->sampler, logits);
     if (id >= 0) return id;
-    return gw_fail(&m->file.error, id, "logits of the tokens that the format allows\nfinite ones\nnone");
+    return gw_fail(&m->file.error, id,
+                   "No token can be drawn: all tokens that the format allows have the logit -infinity.");
 }
 
 /* --- forwarding --- */

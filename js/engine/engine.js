@@ -100,7 +100,7 @@ export class Engine {
     const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
     const name = /** @type {ErrorCode} */ (this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state');
     if (text('code') !== name) return new ModelError(name, 'The engine refused the call without a reason.');
-    return new ModelError(name, text('what'), { expected: text('expected'), got: text('got') });
+    return new ModelError(name, text('what'));
   }
 
   /** gw_NAME that gives an address, with some bytes in the heap behind the model; 0 is an error.
@@ -139,7 +139,7 @@ export class Engine {
     /** @param {string} part */
     const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
     const code = /** @type {import('../errors.js').ErrorCode} */ (text('code'));
-    throw new ModelError(code, text('what'), { expected: text('expected'), got: text('got') });
+    throw new ModelError(code, text('what'));
   }
 
   /** Where the next bytes go; valid until the next call. */

@@ -6,37 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct {
+    int code;
+    const char *name, *remedy;
+} errors[] = {
+#define GW_X(symbol, value, name, remedy) { symbol, name, remedy },
+    GW_ERRORS(GW_X)
+#undef GW_X
+};
+enum { ERRORS = sizeof errors / sizeof *errors };
+
 const char *gw_error_name(int code) {
     if (code >= 0) return "ok";
-    switch (code) {
-#define GW_X(sym, value, name) \
-    case sym: return name;
-        GW_ERRORS(GW_X)
-#undef GW_X
-    }
+    for (int i = 0; i < ERRORS; i++)
+        if (errors[i].code == code) return errors[i].name;
     return "unknown";
-}
-
-/* Moves one line of `text` to field[0..size); returns what follows the line. */
-static const char *take_line(const char *text, char *field, size_t size) {
-    size_t n = strcspn(text, "\n"), kept = gw_min(n, size - 1);
-    memcpy(field, text, kept);
-    field[kept] = 0;
-    return text + n + (text[n] == '\n');
 }
 
 int gw_fail(gw_error *e, int code, const char *format, ...) {
     if (!e) return code;
-    char text[sizeof(gw_error)];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(e->what, sizeof e->what, format, args);
     va_end(args);
-    const char *rest = take_line(text, e->what, sizeof e->what);
-    rest = take_line(rest, e->expected, sizeof e->expected);
-    /* The third may be a text of the file's: of any bytes, also none. */
-    if (rest > text && rest[-1] == '\n' && !rest[strspn(rest, "\n")]) rest = "nothing";
-    take_line(rest + strspn(rest, "\n"), e->got, sizeof e->got);
+    for (char *c = e->what; *c; c++) /* a text from a file may have line breaks */
+        if (*c > 0 && *c < ' ') *c = ' ';
+    size_t used = strlen(e->what);
+    for (int i = 0; i < ERRORS; i++)
+        if (errors[i].code == code && errors[i].remedy[0])
+            snprintf(e->what + used, sizeof e->what - used, " %s", errors[i].remedy);
     e->code = code;
     return code;
 }
@@ -44,15 +42,15 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
 void *gw_arena_take(gw_arena *a, uint64_t bytes) {
     uint64_t at = a->used, size = (bytes + GW_ALIGN - 1) / GW_ALIGN * GW_ALIGN;
     if (size < bytes || a->used + size < a->used) {
-        a->used = UINT64_MAX; /* a plan beyond all bounds must not look small */
+        a->used = UINT64_MAX; /* a plan beyond 64 bits must not look small */
         return NULL;
     }
     a->used += size;
     return a->base && a->used <= a->size ? a->base + at : NULL;
 }
 
-/* Bytes that may be asked for. In wasm, emmalloc and sbrk add without looking: a sum beyond 4 GB wraps,
- * and gives a block that is not there. */
+/* Returns the most bytes that may be requested. In wasm, emmalloc and sbrk add without an overflow check: a sum beyond
+ * 4 GB wraps and yields an invalid block. */
 static size_t most_bytes(void) {
     size_t taken = 65536;
 #ifdef __wasm__

@@ -7,42 +7,45 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The one table of errors: X(symbol, value, stable name that JavaScript shows as `code`). */
-#define GW_ERRORS(X)                                         \
-    X(GW_E_BAD_MAGIC, -1, "bad-magic")                       \
-    X(GW_E_BAD_VERSION, -2, "bad-version")                   \
-    X(GW_E_TRUNCATED, -3, "truncated")                       \
-    X(GW_E_BAD_COUNT, -4, "bad-count")                       \
-    X(GW_E_BAD_METADATA, -5, "bad-metadata")                 \
-    X(GW_E_MISSING_KEY, -6, "missing-key")                   \
-    X(GW_E_UNSUPPORTED_ARCH, -7, "unsupported-architecture") \
-    X(GW_E_UNSUPPORTED_TYPE, -8, "unsupported-type")         \
-    X(GW_E_BAD_SHAPE, -9, "bad-shape")                       \
-    X(GW_E_TENSOR_RANGE, -10, "tensor-range")                \
-    X(GW_E_MISSING_TENSOR, -11, "missing-tensor")            \
-    X(GW_E_DUPLICATE, -12, "duplicate")                      \
-    X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer")      \
-    X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer")              \
-    X(GW_E_NO_MEMORY, -15, "no-memory")                      \
-    X(GW_E_CONTEXT, -16, "context-exceeded")                 \
-    X(GW_E_BAD_TOKEN, -17, "bad-token")                      \
-    X(GW_E_BAD_OPTION, -18, "bad-option")                    \
-    X(GW_E_BAD_STATE, -19, "bad-state")                      \
-    X(GW_E_ABORTED, -20, "aborted")                          \
-    X(GW_E_BAD_SPLIT, -21, "bad-split")                      \
-    X(GW_E_WORKER, -22, "worker-failed")                     \
-    X(GW_E_ENGINE, -23, "engine-fault")                      \
-    X(GW_E_BAD_FORMAT, -24, "bad-format")                    \
-    X(GW_E_BAD_SAVED, -25, "bad-saved")                      \
-    X(GW_E_NOT_FINITE, -26, "not-finite")
+#define GW_CONVERT "Download or convert the file again."
+
+/* The table of errors: X(symbol, value, name, remedy). The name is stable: JavaScript shows it as `code`. The remedy
+ * ends every message with that code; "" where the sentence itself says what to do. */
+#define GW_ERRORS(X)                                                                                             \
+    X(GW_E_BAD_MAGIC, -1, "bad-magic", "Choose a GGUF file.")                                                    \
+    X(GW_E_BAD_VERSION, -2, "bad-version", GW_CONVERT)                                                           \
+    X(GW_E_TRUNCATED, -3, "truncated", "Load it again to resume.")                                               \
+    X(GW_E_BAD_COUNT, -4, "bad-count", "")                                                                       \
+    X(GW_E_BAD_METADATA, -5, "bad-metadata", GW_CONVERT)                                                         \
+    X(GW_E_MISSING_KEY, -6, "missing-key", GW_CONVERT)                                                           \
+    X(GW_E_UNSUPPORTED_ARCH, -7, "unsupported-architecture", "Use another model.")                               \
+    X(GW_E_UNSUPPORTED_TYPE, -8, "unsupported-type", "Use another quantisation.")                                \
+    X(GW_E_BAD_SHAPE, -9, "bad-shape", GW_CONVERT)                                                               \
+    X(GW_E_TENSOR_RANGE, -10, "tensor-range", GW_CONVERT)                                                        \
+    X(GW_E_MISSING_TENSOR, -11, "missing-tensor", GW_CONVERT)                                                    \
+    X(GW_E_DUPLICATE, -12, "duplicate", GW_CONVERT)                                                              \
+    X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer", GW_CONVERT)                                              \
+    X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer", GW_CONVERT)                                                      \
+    X(GW_E_NO_MEMORY, -15, "no-memory", "Use a smaller model or context, or close other tabs.")                  \
+    X(GW_E_CONTEXT, -16, "context-exceeded", "Shorten the input or load the model with a larger contextLength.") \
+    X(GW_E_BAD_TOKEN, -17, "bad-token", "")                                                                      \
+    X(GW_E_BAD_OPTION, -18, "bad-option", "")                                                                    \
+    X(GW_E_BAD_STATE, -19, "bad-state", "")                                                                      \
+    X(GW_E_ABORTED, -20, "aborted", "")                                                                          \
+    X(GW_E_BAD_SPLIT, -21, "bad-split", "")                                                                      \
+    X(GW_E_WORKER, -22, "worker-failed", "Load the model again.")                                                \
+    X(GW_E_ENGINE, -23, "engine-fault", "")                                                                      \
+    X(GW_E_BAD_FORMAT, -24, "bad-format", "")                                                                    \
+    X(GW_E_BAD_SAVED, -25, "bad-saved", "Evaluate the conversation again.")                                      \
+    X(GW_E_NOT_FINITE, -26, "not-finite", "The file may be damaged: download it again.")
 
 enum {
-#define GW_X(sym, value, name) sym = value,
+#define GW_X(symbol, value, name, remedy) symbol = value,
     GW_ERRORS(GW_X)
 #undef GW_X
 };
 
-/* Name of a negative code ("bad-magic" …), "ok" for 0 and above, "unknown" else. */
+/* Returns the name of a negative code ("bad-magic" …), "ok" for 0 and above, otherwise "unknown". */
 const char *gw_error_name(int code);
 
 /* Limits on what a file may claim; all are far above any Gemma 3 file. */
@@ -60,23 +63,17 @@ enum {
     GW_MAX_CONTEXT = 1 << 20,
 };
 
-/* One error, owned by the object whose call failed. `what` names the thing,
- * `expected` and `got` may be empty. */
+/* One error, owned by the object whose call failed. */
 typedef struct {
     int code;
-    char what[192];
-    char expected[128];
-    char got[128];
+    char what[448]; /* sentences */
 } gw_error;
 
-/* Fill e and return code. The format gives up to three lines, separated by '\n':
- * what, expected, got. Example:
- *   return gw_fail(e, GW_E_BAD_SHAPE, "tensor %s\n[%u, %u]\n[%u, %u]", …); */
+/* Sets e (if not NULL) to a code and a sentence, followed by the code's remedy. Returns the code. */
 int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Arena: bump allocation from one block. The block is one gw_alloc; everything in it is
- * freed at once. A pass over a NULL base only measures: that is how memory plans are made, in 64 bits,
- * so that a plan beyond the address space has its true size too. */
+/* Arena: bump allocation from one block of gw_alloc; everything in it is freed at once. With a NULL base it only
+ * measures: memory plans are made this way, in 64 bits, so that a plan beyond the address space has its true size. */
 typedef struct {
     uint8_t *base; /* NULL while measuring */
     uint64_t used, size;
@@ -86,7 +83,7 @@ enum { GW_ALIGN = 64 }; /* of every arena piece: a cache line */
 
 void *gw_arena_take(gw_arena *a, uint64_t bytes); /* NULL while measuring or when full */
 
-/* Heap blocks, 64-byte aligned; NULL when there is no memory. */
+/* Allocates a heap block, 64-byte aligned; returns NULL if there is no memory. */
 void *gw_alloc(size_t bytes);
 void gw_free(void *p);
 
@@ -100,9 +97,9 @@ void *gw_buffer_add(gw_buffer *b, size_t bytes); /* address of the new bytes, NU
 void gw_buffer_free(gw_buffer *b);
 
 static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-/* A plan's bytes for gw_alloc: SIZE_MAX, which is always refused, if they are more than can be addressed. */
+/* Converts a plan's bytes for gw_alloc: SIZE_MAX, which always fails, if they exceed the address space. */
 static inline size_t gw_size(uint64_t bytes) { return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX; }
-/* a * b, or UINT64_MAX if that is more: no allocation of it succeeds. */
+/* Returns a * b, or UINT64_MAX on overflow: no allocation of that succeeds. */
 static inline uint64_t gw_times(uint64_t a, uint64_t b) { return b && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
 static inline size_t gw_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t gw_max(size_t a, size_t b) { return a > b ? a : b; }

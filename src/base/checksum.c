@@ -1,4 +1,4 @@
-/* checksum: see checksum.h. Eight vectors of four lanes: a multiplication takes as long as eight begin. */
+/* checksum: see checksum.h. Eight vectors of four lanes hide the latency of a multiplication. */
 #include "base/checksum.h"
 
 #include <string.h>

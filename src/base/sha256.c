@@ -10,7 +10,7 @@ struct gw_sha256 {
     uint32_t h[8];
     uint64_t length; /* bytes so far; length % BLOCK of them are in `block` */
     uint8_t block[BLOCK];
-    char hex[65]; /* what gw_sha256_hex gave; no part of the state */
+    char hex[65]; /* the result of gw_sha256_hex; not part of the state */
 };
 _Static_assert(offsetof(gw_sha256, hex) == GW_SHA256_STATE, "the state is what its users store");
 
@@ -46,7 +46,7 @@ static inline uint32_t next_word(uint32_t *w, int t) {
     return w[t & 15] += s0 + s1 + w[(t + 9) & 15];
 }
 
-/* One round; the caller turns the eight letters round instead of moving them. */
+/* One round; the caller rotates the eight letters instead of moving values. */
 #define ROUND(a, b, c, d, e, f, g, h, word, k)                                                             \
     do {                                                                                                   \
         uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + k + word; \

@@ -7,11 +7,11 @@
 
 typedef struct gw_sha256 gw_sha256;
 
-enum { GW_SHA256_STATE = 104 }; /* the first bytes of a gw_sha256: all that there is to store */
+enum { GW_SHA256_STATE = 104 }; /* the first bytes of a gw_sha256: its whole state */
 
-gw_sha256 *gw_sha256_new(void); /* NULL if no memory, which the others take as well; gw_free it */
+gw_sha256 *gw_sha256_new(void); /* NULL if no memory; the other functions accept NULL; free it with gw_free */
 void gw_sha256_update(gw_sha256 *s, const uint8_t *bytes, size_t n);
-/* The digest of what came so far as 64 hexadecimal digits; changes nothing of the state. */
+/* Returns the digest of the bytes so far as 64 hexadecimal digits, without changing the state. */
 const char *gw_sha256_hex(gw_sha256 *s);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { STACK_BYTES = 256 * 1024 };
 
-/* --- sleeping: returns at once if *at is not value, with `ticks` after one at the latest; may return too early --- */
+/* --- sleeping: returns at once if *at is not value; with `ticks`, after one tick at most; may return early --- */
 
 #if defined(GW_HOST_THREADS)
 
@@ -40,7 +40,7 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) {
     pthread_mutex_unlock(&p->lock);
 }
 
-#else /* one thread, which waits for nobody */
+#else /* one thread, which never waits */
 
 static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value, bool ticks) {
     (void)p, (void)at, (void)value, (void)ticks;
@@ -50,8 +50,8 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) { (void)p, (void)at; }
 
 #endif
 
-/* Acquire is enough for a look that only learns that something changed, and sees what was written before. Who sleeps
- * says so first and looks once more, in the one order of all: so it sees the change, or the other side the flag. */
+/* Acquire is enough while spinning. Before sleeping, the flag is set and the value read once more, both sequentially
+ * consistent: so either this side sees the change or the other side sees the flag. */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps) {
     for (int i = 0; i < GW_SPINS; i++)
         if (atomic_load_explicit(at, memory_order_acquire) != value) return;
@@ -66,7 +66,7 @@ static uint32_t beats_of(gw_pool *p) {
     return sum;
 }
 
-/* Ticks are counted, not time: after a laptop slept, or a tab was frozen, all threads have as long as ever. */
+/* Counts ticks, not time, so that a sleeping laptop or a frozen tab does not use up the patience. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
     uint32_t beats = beats_of(p), now, ticks = 0;
     for (int i = 0; i < GW_SPINS; i++)

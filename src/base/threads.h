@@ -1,6 +1,6 @@
-/* threads: one verb, gw_parallel: run f(ctx, i) for i in [0, n) on all threads of a pool, each i
- * once, in any order; return when all are done. The result of a caller must not depend on which thread ran
- * which i. pure.h has a second verb, for items that may be done twice. */
+/* threads: one verb, gw_parallel: runs f(ctx, i) for i in [0, n) on all threads of a pool, each i once, in
+ * any order, and returns when all are done. No result may depend on which thread ran which i. pure.h has a
+ * second verb, for items that may run twice. */
 #ifndef GW_THREADS_H
 #define GW_THREADS_H
 
@@ -18,11 +18,12 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n);
 void *gw_pool_stack(gw_pool *p, int i); /* top of helper i's stack */
 void gw_pool_enter(gw_pool *p, int i);  /* helper i's body; returns after gw_pool_stop */
 void gw_pool_stop(gw_pool *p);
-/* For helper i whose gw_pool_enter trapped, thus inside an item: its caller waits for it no more, and the
- * pool is of no use from then on. Everyone who uses results of gw_parallel asks gw_pool_failed. */
+/* Reports that gw_pool_enter of helper i trapped, that is, inside an item: the caller stops waiting for it, and the
+ * pool is unusable from then on. Code that uses results of gw_parallel must check gw_pool_failed. */
 void gw_pool_fail(gw_pool *p, int i);
 bool gw_pool_failed(const gw_pool *p);
-/* A helper is gone, in the middle of something or not: no one is waited for any more, and the pool has failed. */
+/* Reports that a helper is gone, inside an item or not: the caller stops waiting for helpers, and the pool has failed.
+ */
 void gw_pool_lose(gw_pool *p);
 
 #endif

@@ -1,16 +1,16 @@
-/* threads_impl: the pool from inside, for threads.c and pure.c.
+/* threads_impl: the pool's internals, for threads.c and pure.c only.
  *
  * A task is open while its caller is inside gw_parallel or gw_parallel_pure. A helper announces itself (inside++), then
- * looks whether a task is open; the caller closes the task, then waits for inside == 0. All atomic operations are
+ * checks whether a task is open; the caller closes the task, then waits for inside == 0. All atomic operations are
  * sequentially consistent unless they say otherwise, so either the caller sees the helper or the helper sees the task
- * closed; and what a helper wrote before inside-- is seen by the caller that saw the count. A helper that comes too
- * late, or does not come at all because another program has its core, costs nothing: the caller takes the items itself.
+ * closed; and the caller that saw the count also sees everything the helper wrote before inside--. A helper that comes
+ * too late, or never because another program has its core, costs nothing: the caller takes the items itself.
  *
- * Where a helper is says `at`, a machine of four states. Who changes it is in brackets:
+ * `at` is the state of a helper, one of four. In brackets, the side that makes the transition:
  *   HERE        asleep, or inside as `inside` counts
  *   AWAY + i    outside, working on pure item i; the caller does not wait yet  [helper, from HERE, before its inside--]
  *   PUTTING     outside, putting the result where it belongs; the caller waits   [helper, from AWAY + i]
- *   LATE        outside, at work still; the caller does the item itself, and what the helper makes is dropped
+ *   LATE        outside, still working; the caller does the item itself, and the helper's result is dropped
  *               [caller, from AWAY + i]
  * From the last two the helper goes back to HERE, and from any a host that found it trapped (gw_pool_fail). AWAY is
  * left by compare-and-swap, so an item is put once: by the helper or by the caller. */
@@ -44,10 +44,10 @@
 typedef struct {
     _Alignas(64) _Atomic uint32_t at; /* alone in its line of a cache */
     _Atomic uint32_t beat;            /* items done: those who wait for it see that it lives */
-    const void *place;                /* LATE: what it reads; the caller's */
+    const void *place;                /* LATE: the place that it reads; owned by the caller */
 } gw_helper;
 
-/* What a helper does inside the open task; false when nothing is left of it. */
+/* Does one item of the open task; returns false if none is left. */
 typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
 
 struct gw_pool {
@@ -56,8 +56,8 @@ struct gw_pool {
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;  /* next item of the task */
     uint32_t patience; /* GW_PATIENCE, but for tests */
-    bool lost;         /* the caller waited in vain: it works alone from then on */
-    gw_help *help;     /* this and the next two: for those inside an open task */
+    bool lost;         /* a helper never answered: the caller works alone from then on */
+    gw_help *help;     /* this and the next two: the open task */
     const void *task;
     int n;
     int n_threads;
@@ -71,7 +71,7 @@ struct gw_pool {
 #endif
 };
 
-/* Does a task of n items need no helper? */
+/* Returns whether a task of n items needs no helper. */
 static inline bool gw_alone(const gw_pool *p, int n) {
 #if defined(GW_HOST_THREADS) || defined(GW_POSIX_THREADS)
     return p->n_threads == 1 || n == 1 || p->lost;
@@ -82,17 +82,16 @@ static inline bool gw_alone(const gw_pool *p, int n) {
 
 /* task: stays as it is until gw_close. */
 void gw_open(gw_pool *p, gw_help *help, const void *task, int n);
-void gw_close(gw_pool *p); /* returns when nobody is inside */
+void gw_close(gw_pool *p); /* returns when no helper is inside */
 void gw_leave(gw_pool *p); /* inside-- */
 
 /* Returns when *at differs from value: spins for a bounded time, then sleeps. `sleeps` tells the other side, which
- * changes *at and then asks it, that there is someone to wake. */
+ * changes *at and then reads it, that it must wake this one. */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
 void gw_wake(gw_pool *p, _Atomic uint32_t *at);
 
-/* The same for the caller, who waits for helpers: false if none of them has done anything for `patience` ticks of
- * GW_TICK nanoseconds: one has died without a word, or was stopped, in the middle of something; then the pool is
- * lost. No item takes nearly as long. */
+/* The same for a caller that waits for helpers. Returns false if no helper finished an item for `patience` ticks of
+ * GW_TICK nanoseconds: one died or was stopped inside an item, and the pool is lost. No item takes nearly as long. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value);
 
 static inline void gw_beat(gw_helper *h) { atomic_fetch_add_explicit(&h->beat, 1, memory_order_relaxed); }

@@ -109,7 +109,7 @@ static void sub_scales_q3_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     }
 }
 
-/* 8 scales and 8 mins of 6 bits: four of each in a byte of their own, whose top bits the others use. */
+/* 8 scales and 8 mins of 6 bits: four of each have a whole byte, whose top bits belong to the others. */
 static void sub_scales_q4_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     const uint8_t *a = header + 4, *b = header + 8, *c = header + 12;
     for (int i = 0; i < 4; i++) {

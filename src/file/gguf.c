@@ -20,9 +20,9 @@ static uint64_t load64(const uint8_t *p) { return load32(p) | (uint64_t)load32(p
 static const uint8_t widths[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 enum { N_TYPES = sizeof widths };
 
-/* --- what may be wrong ------------------------------------------------------------------------ */
+/* --- errors ----------------------------------------------------------------------------------- */
 
-/* What a file that starts with these bytes is, for the people who chose the wrong one. */
+/* Other kinds of files by their first bytes, to tell the user which kind was chosen by mistake. */
 static const struct {
     const char *start, *what;
 } impostors[] = {
@@ -40,30 +40,32 @@ static const struct {
 static int bad_magic(gw_gguf *g, const uint8_t *p) {
     for (size_t i = 0; i < sizeof impostors / sizeof *impostors; i++)
         if (!memcmp(p, impostors[i].start, strlen(impostors[i].start)))
-            return gw_fail(g->error, GW_E_BAD_MAGIC, "not a GGUF file\nGGUF\n%s", impostors[i].what);
-    return gw_fail(g->error, GW_E_BAD_MAGIC, "not a GGUF file\n47 47 55 46\n%02x %02x %02x %02x", p[0], p[1], p[2],
-                   p[3]);
+            return gw_fail(g->error, GW_E_BAD_MAGIC, "This is not a GGUF file but %s.", impostors[i].what);
+    return gw_fail(g->error, GW_E_BAD_MAGIC, "This is not a GGUF file: it begins with the bytes %02x %02x %02x %02x.",
+                   p[0], p[1], p[2], p[3]);
 }
 
-/* Names go into messages of one line and into C strings: no control characters. */
+/* Names appear in one-line messages and in C strings, so they must not have control characters. */
 static bool is_printable(const uint8_t *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (p[i] < 32 || p[i] == 127) return false;
     return n > 0;
 }
 
-/* A string of at most `most` bytes: 8 + its length, 0 if not whole, or an error that calls it `what`. */
+/* Checks a string of at most `most` bytes. Returns 8 + its length, 0 if it is incomplete, or an error that names it
+ * `what`. */
 static int take_string(gw_gguf *g, const uint8_t *p, size_t n, size_t most, const char *what) {
     if (n < 8) return 0;
     uint64_t len = load64(p);
     if (len > most)
-        return gw_fail(g->error, GW_E_BAD_METADATA, "length of %.150s\nat most %zu bytes\n%llu", what, most,
-                       (unsigned long long)len);
+        return gw_fail(g->error, GW_E_BAD_METADATA, "The length of %.150s must be at most %zu bytes (got %llu).", what,
+                       most, (unsigned long long)len);
     return n - 8 < len ? 0 : (int)(8 + len);
 }
 
 static int bad_type(gw_gguf *g, uint32_t type) {
-    return gw_fail(g->error, GW_E_BAD_METADATA, "type of metadata %.150s\n0 to %d\n%u", g->key, N_TYPES - 1, type);
+    return gw_fail(g->error, GW_E_BAD_METADATA, "The type of the metadata key %.150s must be 0 to %d (got %u).", g->key,
+                   N_TYPES - 1, type);
 }
 
 /* --- items ------------------------------------------------------------------------------------ */
@@ -78,23 +80,24 @@ static int read_version(gw_gguf *g, const uint8_t *p, size_t n) {
     g->version = load32(p);
     if (g->version == 2 || g->version == 3) return 4;
     if (g->version && !(g->version & 0xffff))
-        return gw_fail(g->error, GW_E_BAD_VERSION, "GGUF version\n2 or 3, little-endian\n%u, big-endian",
+        return gw_fail(g->error, GW_E_BAD_VERSION,
+                       "The GGUF version must be 2 or 3, little-endian (got %u, big-endian).",
                        (uint32_t)p[2] << 8 | p[3]);
-    return gw_fail(g->error, GW_E_BAD_VERSION, "GGUF version\n2 or 3\n%u", g->version);
+    return gw_fail(g->error, GW_E_BAD_VERSION, "The GGUF version must be 2 or 3 (got %u).", g->version);
 }
 
 static int check_count(gw_gguf *g, const char *what, uint64_t count, uint64_t most) {
     if (count <= most) return 0;
-    return gw_fail(g->error, GW_E_BAD_COUNT, "%.150s\nat most %llu\n%llu", what, (unsigned long long)most,
-                   (unsigned long long)count);
+    return gw_fail(g->error, GW_E_BAD_COUNT, "The number of %.150s must be at most %llu (got %llu).", what,
+                   (unsigned long long)most, (unsigned long long)count);
 }
 
 static int read_counts(gw_gguf *g, const uint8_t *p, size_t n) {
     if (n < 16) return 0;
     g->n_tensors = load64(p);
     g->n_metadata = load64(p + 8);
-    int bad = check_count(g, "number of tensors", g->n_tensors, GW_MAX_TENSORS);
-    if (!bad) bad = check_count(g, "number of metadata entries", g->n_metadata, GW_MAX_METADATA);
+    int bad = check_count(g, "tensors", g->n_tensors, GW_MAX_TENSORS);
+    if (!bad) bad = check_count(g, "metadata entries", g->n_metadata, GW_MAX_METADATA);
     if (!bad && g->on.header) bad = g->on.header(g->on.ctx, g->version, g->n_tensors, g->n_metadata);
     return bad ? bad : 16;
 }
@@ -104,8 +107,8 @@ static int read_key(gw_gguf *g, const uint8_t *p, size_t n) {
     if (len <= 0) return len;
     if (n - (size_t)len < 4) return 0;
     if (!is_printable(p + 8, (size_t)len - 8))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata key %u\nprintable text\n%s", (unsigned)g->seen_metadata,
-                       len == 8 ? "nothing" : "control characters");
+        return gw_fail(g->error, GW_E_BAD_METADATA, "Metadata key %u must be printable text (got %s).",
+                       (unsigned)g->seen_metadata, len == 8 ? "nothing" : "control characters");
     memcpy(g->key, p + 8, (size_t)len - 8);
     g->key[len - 8] = 0;
     uint32_t type = load32(p + len);
@@ -158,13 +161,15 @@ static int take_value(gw_gguf *g, const uint8_t *p, size_t n, gw_gguf_value *v) 
     if (v->type == GW_GGUF_F32 || v->type == GW_GGUF_F64) return read_float(v, p);
     read_integer(v, p);
     if (v->type == GW_GGUF_BOOL && v->i > 1)
-        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata %.150s\n0 or 1\n%d", g->key, (int)v->i);
+        return gw_fail(g->error, GW_E_BAD_METADATA, "The metadata key %.150s is a bool and must be 0 or 1 (got %d).",
+                       g->key, (int)v->i);
     return width;
 }
 
 static int set_alignment(gw_gguf *g, const gw_gguf_value *v) {
     if (v->type != GW_GGUF_U32 || v->i == 0 || (v->i & (v->i - 1)))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata general.alignment\nu32, a power of two\n%s%.17g",
+        return gw_fail(g->error, GW_E_BAD_METADATA,
+                       "The metadata key general.alignment must be a u32 and a power of two (got %s%.17g).",
                        v->type == GW_GGUF_U32 ? "" : "another type, ", v->number);
     g->alignment = (uint32_t)v->i;
     return 0;
@@ -185,10 +190,10 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     uint32_t of = load32(p);
     if (of >= N_TYPES) return bad_type(g, of);
     if (of == GW_GGUF_ARRAY)
-        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata %.150s\narray of scalars or strings\narray of arrays",
-                       g->key);
+        return gw_fail(g->error, GW_E_BAD_METADATA,
+                       "The metadata key %.150s is an array of arrays, which is not supported.", g->key);
     if (!strcmp(g->key, "general.alignment"))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata general.alignment\nu32\narray");
+        return gw_fail(g->error, GW_E_BAD_METADATA, "The metadata key general.alignment must be a u32 (got an array).");
     g->of = (int)of;
     g->count = load64(p + 4);
     g->index = 0;
@@ -198,7 +203,7 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     return bad ? bad : 12;
 }
 
-/* As many as are whole, for there may be a million; but so few bytes that an int counts them. */
+/* Reads all complete elements, since there may be a million, but not more bytes than an int can count. */
 static int read_elements(gw_gguf *g, const uint8_t *p, size_t n) {
     size_t used = 0;
     while (g->index < g->count && used < GW_MAX_STRING) {
@@ -213,29 +218,31 @@ static int read_elements(gw_gguf *g, const uint8_t *p, size_t n) {
     return (int)used;
 }
 
-/* Dimensions from p; the product stays so small that no number of bytes can overflow. */
+/* Reads the dimensions at p. Their product is bounded so that no number of bytes can overflow. */
 static int take_shape(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     uint64_t items = 1;
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) t->shape[i] = i < t->n_dims ? load64(p + 8 * i) : 1;
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) {
         if (t->shape[i] == 0 || t->shape[i] > GW_GGUF_MAX_ITEMS / items)
-            return gw_fail(g->error, GW_E_BAD_SHAPE, "shape of tensor %s\n1 to 2^53 items\n[%llu, %llu, %llu, %llu]",
-                           t->name, (unsigned long long)t->shape[0], (unsigned long long)t->shape[1],
+            return gw_fail(g->error, GW_E_BAD_SHAPE,
+                           "Tensor %s must have 1 to 2^53 items (got the shape [%llu, %llu, %llu, %llu]).", t->name,
+                           (unsigned long long)t->shape[0], (unsigned long long)t->shape[1],
                            (unsigned long long)t->shape[2], (unsigned long long)t->shape[3]);
         items *= t->shape[i];
     }
     return 0;
 }
 
-/* The fixed part behind name and number of dimensions. */
+/* Reads the fixed part after the name and the number of dimensions. */
 static int take_tensor(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     int bad = take_shape(g, p, t);
     if (bad) return bad;
     t->type = load32(p + 8 * t->n_dims);
     t->offset = load64(p + 8 * t->n_dims + 4);
     if (t->offset % g->alignment || t->offset > GW_GGUF_MAX_ITEMS)
-        return gw_fail(g->error, GW_E_TENSOR_RANGE, "offset of tensor %s\na multiple of %u, at most 2^53\n%llu",
-                       t->name, g->alignment, (unsigned long long)t->offset);
+        return gw_fail(g->error, GW_E_TENSOR_RANGE,
+                       "The offset of tensor %s must be a multiple of %u, at most 2^53 (got %llu).", t->name,
+                       g->alignment, (unsigned long long)t->offset);
     return g->on.tensor ? g->on.tensor(g->on.ctx, t) : 0;
 }
 
@@ -244,13 +251,14 @@ static int read_tensor(gw_gguf *g, const uint8_t *p, size_t n) {
     int len = take_string(g, p, n, GW_MAX_NAME, "a tensor name");
     if (len <= 0) return len;
     if (!is_printable(p + 8, (size_t)len - 8))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "name of tensor %u\nprintable text\n%s", (unsigned)g->seen_tensors,
-                       len == 8 ? "nothing" : "control characters");
+        return gw_fail(g->error, GW_E_BAD_METADATA, "The name of tensor %u must be printable text (got %s).",
+                       (unsigned)g->seen_tensors, len == 8 ? "nothing" : "control characters");
     memcpy(t.name, p + 8, (size_t)len - 8);
     if (n - (size_t)len < 4) return 0;
     t.n_dims = load32(p + len);
     if (t.n_dims < 1 || t.n_dims > GW_MAX_DIMS)
-        return gw_fail(g->error, GW_E_BAD_SHAPE, "dimensions of tensor %s\n1 to %d\n%u", t.name, GW_MAX_DIMS, t.n_dims);
+        return gw_fail(g->error, GW_E_BAD_SHAPE, "Tensor %s must have 1 to %d dimensions (got %u).", t.name,
+                       GW_MAX_DIMS, t.n_dims);
     size_t rest = 8 * t.n_dims + 12;
     if (n - (size_t)len - 4 < rest) return 0;
     int bad = take_tensor(g, p + len + 4, &t);
@@ -265,7 +273,7 @@ static const reader readers[] = {
     [VALUE] = read_value, [ARRAY] = read_array,     [ELEMENT] = read_elements, [TENSOR] = read_tensor,
 };
 
-/* The kind of the item behind one that has just been read. */
+/* Returns the kind of the item after the one that has just been read. */
 static int settle(const gw_gguf *g) {
     switch (g->state) {
     case MAGIC: return VERSION;
@@ -301,7 +309,7 @@ int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used) {
         *used += (size_t)len;
         g->offset += (size_t)len;
         if (g->offset > GW_GGUF_MAX_HEADER)
-            return g->state = gw_fail(g->error, GW_E_BAD_COUNT, "bytes of the header\nat most %d\nmore",
+            return g->state = gw_fail(g->error, GW_E_BAD_COUNT, "The header must have at most %d bytes.",
                                       GW_GGUF_MAX_HEADER);
         g->state = settle(g);
         if (g->state == DONE) g->data_offset = (g->offset + g->alignment - 1) / g->alignment * g->alignment;

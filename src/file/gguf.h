@@ -1,8 +1,8 @@
 /* gguf: push parser for GGUF v2 and v3 (specification: ggml docs/gguf.md). Bytes in, events out.
  * Bounds every number before it is used; allocates nothing; keeps no pointer into the bytes.
- * Knows no model: what a key means is the listener's affair, and so are duplicate keys and names
- * and whether tensors overlap; general.alignment alone is understood here. Little-endian files only.
- * Arrays of arrays are refused, as in llama.cpp. */
+ * Knows no model: the listener interprets keys and checks duplicate keys and names and overlapping
+ * tensors; the parser only understands general.alignment. Little-endian files only.
+ * Rejects arrays of arrays, like llama.cpp. */
 #ifndef GW_GGUF_H
 #define GW_GGUF_H
 
@@ -78,10 +78,10 @@ typedef struct {
 
 void gw_gguf_init(gw_gguf *g, gw_gguf_listener on, gw_error *error);
 
-/* Parse what is whole in bytes[0..n); *used gets how many bytes were consumed. The caller presents
- * the rest again with more behind it. One item never needs more than GW_GGUF_ITEM bytes at once, so a
+/* Parses the complete items in bytes[0..n) and sets *used to the number of bytes consumed. The caller presents
+ * the rest again with more bytes after it. One item never needs more than GW_GGUF_ITEM bytes at once, so a
  * window of that size always makes progress. Returns 1 when the header is complete (then `used`
- * ends at the last tensor info, before the padding), 0 for more, or a negative code. */
+ * ends at the last tensor info, before the padding), 0 if it needs more bytes, or a negative code. */
 enum { GW_GGUF_ITEM = GW_MAX_STRING + GW_MAX_KEY + 64 };
 int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used);
 

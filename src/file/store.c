@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(gw_error *e) { return gw_fail(e, GW_E_NO_MEMORY, "memory for the file's metadata"); }
+static int no_memory(gw_error *e) {
+    return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the file's metadata.");
+}
 
 static int pool_text(gw_store *s, const char *text, size_t len, size_t *at, gw_error *e) {
     *at = s->pool.used;
@@ -52,13 +54,14 @@ int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e) {
 
 int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_error *e) {
     const gw_type *type = gw_type_of(t->type);
-    if (!type) return gw_fail(e, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\na GGML type\nnumber %u", t->name, t->type);
+    if (!type) return gw_fail(e, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unknown GGML type %u.", t->name, t->type);
     uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3]; /* products are bounded by the parser */
     if (t->shape[0] % type->items)
-        return gw_fail(e, GW_E_BAD_SHAPE, "tensor %s: row length\na multiple of %u (%s)\n%llu", t->name, type->items,
-                       type->name, (unsigned long long)t->shape[0]);
+        return gw_fail(e, GW_E_BAD_SHAPE,
+                       "The rows of tensor %s must be a multiple of %u items long, as its type is %s (got %llu).",
+                       t->name, type->items, type->name, (unsigned long long)t->shape[0]);
     if (rows && t->shape[0] / type->items > (UINT64_MAX >> 1) / type->bytes / rows)
-        return gw_fail(e, GW_E_BAD_COUNT, "tensor %s: size\nbelow 2^63 bytes\nmore", t->name);
+        return gw_fail(e, GW_E_BAD_COUNT, "Tensor %s must be smaller than 2^63 bytes.", t->name);
     gw_tensor *to = gw_buffer_add(&s->tensors, sizeof *to);
     if (!to) return no_memory(e);
     *to = (gw_tensor){
@@ -67,11 +70,11 @@ int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_erro
     return 0;
 }
 
-/* --- each once --- */
+/* --- duplicates --- */
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* Sorts the names; one that is there twice, NULL if there is none. */
+/* Sorts the names. Returns one that occurs twice, or NULL. */
 static const char *find_twice(const char **names, uint32_t n) {
     qsort(names, n, sizeof *names, by_text);
     for (uint32_t i = 1; i < n; i++)
@@ -90,7 +93,7 @@ int gw_store_check(const gw_store *s, gw_error *e) {
         kind = "tensor", twice = find_twice(names, tensors);
     }
     gw_free(names);
-    return twice ? gw_fail(e, GW_E_DUPLICATE, "%s %.150s\nonce\ntwice", kind, twice) : 0;
+    return twice ? gw_fail(e, GW_E_DUPLICATE, "The %s %.150s occurs twice.", kind, twice) : 0;
 }
 
 void gw_store_free(gw_store *s) {

@@ -1,19 +1,19 @@
-/* store: what the header of a GGUF says, kept: metadata and the tensor directory. Knows no model: what a key means,
- * and which tensors there must be, is for those who read it. Functions that may fail give 0 or a coded error in e. */
+/* store: the header of a GGUF in memory: its metadata and its tensor directory. Knows no model: its readers interpret
+ * keys and decide which tensors are required. Functions that can fail return 0 or a code, with the error in e. */
 #ifndef GW_STORE_H
 #define GW_STORE_H
 
 #include "file/gguf.h"
 #include "file/types.h"
 
-/* One metadata entry: its text at `text` in the pool for strings; count and of for arrays. Of arrays of numbers with
- * at most GW_MAX_LAYERS elements these are kept too, at `first` of `numbers`. */
+/* One metadata entry. A string's text is at `text` in the pool; an array has `of` and `count`. The elements of arrays
+ * of at most GW_MAX_LAYERS numbers are kept too, from `first` on in `numbers`. */
 typedef struct {
     size_t key, text;
     gw_gguf_value value; /* its text pointer is not used */
     int of;
     uint64_t count;
-    size_t first; /* GW_NOT_KEPT: none of its elements are there */
+    size_t first; /* GW_NOT_KEPT: its elements are not kept */
 } gw_entry;
 #define GW_NOT_KEPT SIZE_MAX
 
@@ -32,12 +32,12 @@ typedef struct {
     uint32_t version, alignment;
 } gw_store;
 
-/* Keep one thing that the parser saw; an element belongs to the array that came last. */
+/* Add what the parser reads, one item each; an element belongs to the array before it. */
 int gw_store_value(gw_store *s, const char *key, const gw_gguf_value *v, gw_error *e);
 int gw_store_array(gw_store *s, const char *key, int of, uint64_t count, gw_error *e);
 int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e);
 int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_error *e);
-/* No key and no tensor is there twice. */
+/* Fails if a key or a tensor occurs twice. */
 int gw_store_check(const gw_store *s, gw_error *e);
 void gw_store_free(gw_store *s);
 size_t gw_store_bytes(const gw_store *s); /* heap it holds */
@@ -49,9 +49,9 @@ const gw_tensor *gw_store_tensor_at(const gw_store *s, uint32_t i);
 const char *gw_store_pooled(const gw_store *s, size_t at);
 
 const gw_entry *gw_store_find(const gw_store *s, const char *key); /* NULL if absent */
-const char *gw_store_text(const gw_store *s, const char *key);     /* NULL if absent or no string */
+const char *gw_store_text(const gw_store *s, const char *key);     /* NULL if absent or not a string */
 bool gw_is_number(const gw_entry *e);                              /* false for NULL */
-/* Elements of an array of numbers that was kept, NULL if there is none. */
+/* Returns the elements of an array of numbers, NULL if they are not kept. */
 const double *gw_store_numbers(const gw_store *s, const gw_entry *e);
 
 #endif

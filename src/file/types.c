@@ -1,4 +1,4 @@
-/* types: see types.h. Scalar only: this is what "right" means for every faster layout.
+/* types: see types.h. Scalar only: this defines the correct result for every faster layout.
  * Block layouts as in ggml (ggml-common.h): Q4_0 is an f16 scale and 16 bytes, byte j holding item
  * j in its low and item j + 16 in its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The others
  * are in formats.c. */
@@ -51,7 +51,7 @@ static void dequantise_q4_0(const void *blocks, float *out, size_t k) {
     }
 }
 
-/* 1/d, or 0 where that is no number to multiply with (an all-zero or almost all-zero block). */
+/* Returns 1/d, or 0 where that is not finite (a block of zeros or nearly so). */
 static float inverse(float d) {
     float id = d != 0 ? 1.0f / d : 0.0f;
     return isfinite(id) ? id : 0.0f;
@@ -129,7 +129,7 @@ static const gw_type types[] = {
     WHOLE(GW_Q4_0, "Q4_0", 32, 18, q4_0),
     WHOLE(GW_Q8_0, "Q8_0", 32, 34, q8_0),
     WHOLE(GW_BF16, "BF16", 1, 2, bf16),
-    GW_FORMATS(FORMAT) /* its own commas */
+    GW_FORMATS(FORMAT) /* ends with a comma */
     KNOWN(9, "Q8_1", 32, 36),
     KNOWN(15, "Q8_K", 256, 292),
     KNOWN(16, "IQ2_XXS", 256, 66),

@@ -1,5 +1,5 @@
-/* types: the table of GGML types and their scalar (de)quantisers: the oracle that kernels and
- * packed layouts are tested against. Source of the formats: ggml's block structs as documented in
+/* types: the table of GGML types and their scalar (de)quantisers, the reference for the tests of kernels and
+ * packed layouts. Source of the formats: ggml's block structs as documented in
  * the GGUF specification; bit-exact with ggml's dequantize_row_*. */
 #ifndef GW_TYPES_H
 #define GW_TYPES_H
@@ -18,8 +18,8 @@ typedef struct {
     void (*quantise)(const float *in, void *blocks, size_t k);
 } gw_type;
 
-/* Every type number that GGUF files in the wild use has a row (so that errors can name it and
- * sizes can be checked); NULL for a number that no known type has. */
+/* Returns the row of a type, NULL for an unknown number. All types of GGUF files in use have a row, so that errors can
+ * name them and sizes can be checked. */
 const gw_type *gw_type_of(uint32_t id);
 const char *gw_type_name(uint32_t id); /* "Q4_0", "unknown" without a row */
 

@@ -362,8 +362,8 @@ int gw_prove_kernels(const gw_kernel_list *list, gw_error *e) {
     for (culprit wrong; (wrong = find_wrong(list)).kind;) {
         const char *without = do_without();
         if (!without)
-            return gw_fail(e, GW_E_ENGINE, "%s%s, %s build\nthe bits of the plain ones\nothers", wrong.kind, wrong.name,
-                           GW_BUILD);
+            return gw_fail(e, GW_E_ENGINE, "The self-test failed: %s%s are wrong in the %s build.", wrong.kind,
+                           wrong.name, GW_BUILD);
         snprintf(text, sizeof text, "%s%s are wrong here, tried without %s", wrong.kind, wrong.name, without);
         gw_proof_note_add(text);
     }

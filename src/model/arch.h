@@ -144,7 +144,7 @@ typedef struct {
 } gw_rope;
 enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
 
-/* What may differ from layer to layer. */
+/* The properties of a layer. */
 typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
     uint32_t window;   /* attention reaches the last `window` positions, the token's own included; 0: all */

@@ -1,11 +1,11 @@
 /* attention: see attention.h. The softmax has a running maximum (Milakov & Gimelshein 2018; Dao 2022), span by span.
  *
- * Positions are cut at absolute ones: blocks of GW_KEYS inside spans of GW_SPAN. A query goes through the blocks of a
- * span in order, first for its scores, then with their weights through the values, and through the spans in order; so
- * its result does not depend on which queries share its batch, nor on whether the spans ran on one thread or on many.
+ * Positions are cut at absolute ones: blocks of GW_KEYS inside spans of GW_SPAN. Each query passes through the blocks
+ * of a span in order, first for its scores, then for its weighted values, and through the spans in order; so its result
+ * depends neither on the other queries in its batch nor on the number of threads.
  *
- * Queries of one kv head go in groups, lest rows of the cache be read once for each. The first half of the file takes
- * a group through a span, the second cuts a batch into groups. */
+ * Queries of one kv head form groups, so that each row of the cache is read once per group. The first half of the file
+ * takes a group through a span, the second cuts a batch into groups. */
 #include "model/attention.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: of a group, at most */
 
-/* The kernels of a type; no `widen`: they take many queries as fast as few. */
+/* The kernels of a type. Without `widen`, they are as fast for many queries as for few. */
 static const struct kernels {
     gw_scores_kernel *scores;
     gw_mix_kernel *mix;
@@ -24,13 +24,13 @@ static const struct kernels {
     [GW_KV_Q8] = { GW_KERNEL(scores_q8), GW_KERNEL(mix_q8), GW_KERNEL(widen_q8) },
 };
 
-/* Of a softmax: total = sum of exp(score - max), acc[head_dim] = sum of the same times the values. */
+/* A partial softmax: total = sum of exp(score - max), acc[head_dim] = sum of exp(score - max) * value. */
 typedef struct {
     float max, total, *acc;
 } partial;
 
 typedef struct {
-    const void *q;        /* as the layer's kernels want it */
+    const void *q;        /* in the layout of the layer's kernels */
     uint32_t first, last; /* visible positions, last included */
     partial sum;          /* of the span that the group is in */
 } query;
@@ -64,16 +64,16 @@ static const uint8_t *row_at(const group *g, const uint8_t *plane, uint32_t pos)
     return plane + pos % g->kv->rows * g->stride + g->head;
 }
 
-/* Reads rows in one go before they are used bit by bit: else the memory system, which follows no stream over the end
- * of a page, would be waited for at each. Where queries are few; else a row is used often. */
+/* Touches rows before they are used: hardware prefetchers stop at page boundaries, so each page would stall otherwise.
+ * Only worth it for few queries; many queries use each row often. */
 static void fetch(const group *g, const uint8_t *plane, uint32_t first, uint32_t end) {
     if (g->n > GW_HEADS || first >= end) return;
-    const volatile uint8_t *row = row_at(g, plane, first); /* volatile: no one uses what is read */
+    const volatile uint8_t *row = row_at(g, plane, first); /* volatile: the values are not used */
     for (int j = 0; j < GW_KEYS; j++, row += g->stride)
         for (uint32_t i = 0; i < g->kv->head; i += CACHE_LINE) (void)row[i];
 }
 
-/* Where queries are many, rows are widened once for all of them. */
+/* Returns a block of rows, widened to floats if many queries share it. */
 static block block_at(const group *g, const uint8_t *plane, uint32_t first, uint32_t end, float *wide) {
     block b = { &kernels_of[g->kv->type], row_at(g, plane, first), g->stride, first };
     if (g->n <= GW_HEADS || !b.kernels->widen) return b;
@@ -105,7 +105,7 @@ static void mix(const group *g, const block *b, const alike *a, const float *p) 
                     b->rows + (a->from - b->first) * b->stride, b->stride, (int)(a->to - a->from), g->d, acc);
 }
 
-/* All rows from .. to - 1 of the keys, or of the values. */
+/* Processes the rows from .. to - 1 of the keys, or of the values. */
 static void through(const group *g, bool keys, uint32_t from, uint32_t to, float *p) {
     const uint8_t *plane = keys ? g->kv->k : g->kv->v;
     float wide[GW_KEYS * GW_MAX_HEAD_DIM];
@@ -123,7 +123,7 @@ static void through(const group *g, bool keys, uint32_t from, uint32_t to, float
     }
 }
 
-/* A query's scores to weights, relative to the largest one. */
+/* Turns a query's scores into weights, relative to the largest one. */
 static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
     size_t from = gw_max(begin, q->first), to = gw_min(end, (size_t)q->last + 1);
     q->sum.max = -INFINITY;
@@ -136,7 +136,7 @@ static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
     q->sum.total = GW_KERNEL(weigh)(p, n, q->sum.max);
 }
 
-/* What of a span any query of the group sees. */
+/* Returns the part of a span that any query of the group sees. */
 typedef struct {
     uint32_t from, to;
 } stretch;
@@ -159,7 +159,7 @@ static void attend(group *g, uint32_t span) {
     through(g, false, s.from, s.to, p);
 }
 
-/* --- spans together --- */
+/* --- merging spans --- */
 
 /* a += b */
 static void merge(partial *a, const partial *b, int d) {
@@ -196,7 +196,7 @@ typedef struct {
     int parts, items;    /* groups of a kv head, and of all, for the same tokens */
     uint32_t first_span; /* for one token, as is the rest: */
     float *partials;     /* [spans][n_head][2 + head_dim]: max, total, acc */
-    const uint8_t *rows; /* [n_head][query_bytes] queries as the kernels want them */
+    const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */
 } job;
 
 static uint32_t first_visible(const gw_heads *h, uint32_t pos) { return pos > h->before ? pos - h->before : 0; }
@@ -205,7 +205,7 @@ static uint32_t last_visible(const gw_heads *h, uint32_t pos) {
     return pos + (uint32_t)gw_min(h->after, h->last - pos);
 }
 
-/* A query as the kernels want it is `query_bytes` long: row i of `room`, or q itself. */
+/* Returns a query in the kernels' layout, `query_bytes` long: row i of `room`, or q itself. */
 static size_t query_bytes(const job *j) {
     return j->kv->type == GW_KV_I16 ? GW_I16_BYTES((size_t)j->h.head_dim) : j->h.head_dim * sizeof(float);
 }
@@ -234,7 +234,7 @@ static void add_query(const job *j, group *g, uint32_t pos, const void *q, float
     g->q[g->n++] = (query){ q, first_visible(&j->h, pos), last_visible(&j->h, pos), { .acc = acc } };
 }
 
-/* Many tokens: an item is a few of them, with all their spans in order. */
+/* Many tokens: one item is a few tokens, with all their spans in order. */
 static void tokens_item(void *ctx, int item) {
     const job *j = ctx;
     group g;
@@ -261,7 +261,7 @@ static float *partial_at(const job *j, uint32_t span, int head) {
     return j->partials + ((size_t)(span - j->first_span) * j->h.n_head + head) * (j->h.head_dim + 2);
 }
 
-/* One token: an item is one of its spans, to be merged later. */
+/* One token: one item is one of its spans; the spans are merged later. */
 static void span_item(void *ctx, int item) {
     const job *j = ctx;
     group g;
@@ -315,7 +315,7 @@ void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, co
     else gw_parallel(o->pool, tokens_item, &j, (n + j.tokens - 1) / j.tokens * j.items);
 }
 
-/* --- one query's weights, for who looks inside --- */
+/* --- one query's weights, for inspection --- */
 
 void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, int head, float *out) {
     job j = { .h = h, .kv = kv, .heads = 1, .parts = h.n_head / h.n_head_kv, .items = h.n_head };

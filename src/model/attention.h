@@ -1,5 +1,5 @@
-/* attention: softmax(q k) v over a layer's cache, for a batch of tokens, spread over the pool's threads. What the
- * architectures differ in is data: how many heads share a kv head, which positions a token attends to, and whether
+/* attention: softmax(q k) v over a layer's cache, for a batch of tokens, spread over the pool's threads. Differences
+ * between architectures are data: how many heads share a kv head, which positions a token attends to, and whether
  * scores are capped. */
 #ifndef GW_ATTENTION_H
 #define GW_ATTENTION_H

@@ -14,7 +14,7 @@ typedef struct {
     gw_error *e;
 } job;
 
-/* "gemma3.block_count" of "block_count". */
+/* Writes the full key: "gemma3.block_count" for "block_count". */
 static const char *whole_key(const job *j, const char *key, char *room) {
     snprintf(room, KEY, "%s.%s", j->c->arch->name, key);
     return room;
@@ -27,17 +27,18 @@ static const gw_entry *find(const job *j, const char *key) {
 
 static int bad_value(const job *j, const char *key, const char *expected, double got) {
     char room[KEY];
-    return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\n%s\n%g", whole_key(j, key, room), expected, got);
+    return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be %s (got %g).", whole_key(j, key, room),
+                   expected, got);
 }
 
 /* --- whole numbers --- */
 
-/* Otherwise what a file says that has no such key; 0: it must have it. */
+/* Reads a whole number. otherwise: the default of a missing key; 0: the key is required. */
 static int read_size(const job *j, const char *key, uint32_t otherwise, double least, double most, uint32_t *out) {
     char room[KEY], expected[64];
     const gw_entry *e = find(j, key);
     if (!e && !otherwise)
-        return gw_fail(j->e, GW_E_MISSING_KEY, "metadata key %s\na number\nno such key", whole_key(j, key, room));
+        return gw_fail(j->e, GW_E_MISSING_KEY, "The metadata key %s is missing.", whole_key(j, key, room));
     double v = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
     snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", least, most);
     if (!(v >= least && v <= most) || v != floor(v)) return bad_value(j, key, expected, v);
@@ -56,7 +57,8 @@ static int read_each(const job *j, const char *key, uint32_t otherwise, double m
     int bad = array ? 0 : read_size(j, key, otherwise, 1, most, &size);
     if (bad) return bad;
     if (array && (!listed || e->count != c->n_layer))
-        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\na number, or one per layer: %u\n%llu",
+        return gw_fail(j->e, GW_E_BAD_METADATA,
+                       "The metadata key %s must be a number, or one for each of the %u layers (got %llu).",
                        whole_key(j, key, room), c->n_layer, (unsigned long long)e->count);
     for (uint32_t l = 0; l < c->n_layer; l++) {
         double v = listed ? listed[l] : size;
@@ -67,7 +69,7 @@ static int read_each(const job *j, const char *key, uint32_t otherwise, double m
 }
 #define EACH(field) offsetof(gw_layer_shape, field)
 
-/* 0 in a file without the key. */
+/* Reads a whole number, 0 if the key is missing. */
 static int read_optional(const job *j, const char *key, double most, uint32_t *out) {
     *out = 0;
     return find(j, key) ? read_size(j, key, 1, 0, most, out) : 0;
@@ -84,13 +86,13 @@ static int read_sizes(const job *j) {
     if ((bad = read_optional(j, "embedding_length_per_layer_input", 65536, &c->n_ple))) return bad;
     if ((bad = read_optional(j, "expert_count", 65536, &experts))) return bad;
     if (experts)
-        return gw_fail(j->e, GW_E_UNSUPPORTED_ARCH, "%s with a mixture of experts\na dense model\n%u experts",
+        return gw_fail(j->e, GW_E_UNSUPPORTED_ARCH, "A %s model with a mixture of %u experts is not supported.",
                        c->arch->name, experts);
     if ((bad = read_size(j, "attention.head_count", 0, 1, 1024, &c->n_head))) return bad;
     return read_each(j, "attention.head_count_kv", c->n_head, 1024, EACH(n_head_kv));
 }
 
-/* A key that must have this one value, where a file has it. */
+/* Checks a key that may be missing, but otherwise must have this value. */
 static int check_same(const job *j, const char *key, uint32_t value, const char *why) {
     char expected[64];
     const gw_entry *e = find(j, key);
@@ -119,15 +121,16 @@ static int read_heads(const job *j) {
     if ((bad = check_same(j, "attention.value_length", global->head_dim, ", as key_length"))) return bad;
     if ((bad = check_same(j, "attention.value_length_swa", local->head_dim, ", as key_length_swa"))) return bad;
     bool causal = !c->arch->policy->bidirectional;
-    if ((bad = check_same(j, "attention.causal", causal, causal ? ": what follows is not seen" : ": all is seen")))
+    if ((bad = check_same(j, "attention.causal", causal,
+                          causal ? ", as attention is causal" : ", as attention is not")))
         return bad;
-    if ((bad = check_same(j, "rope.dimension_count_swa", local->head_dim, ", whole heads"))) return bad;
-    return check_same(j, "rope.dimension_count", global->head_dim, ", whole heads");
+    if ((bad = check_same(j, "rope.dimension_count_swa", local->head_dim, ", the size of a head"))) return bad;
+    return check_same(j, "rope.dimension_count", global->head_dim, ", the size of a head");
 }
 
 /* --- real numbers --- */
 
-/* least: that or above, and finite. */
+/* Reads a finite number of at least `least`. */
 static int read_real(const job *j, const char *key, double otherwise, double least, const char *expected, double *out) {
     const gw_entry *e = find(j, key);
     *out = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
@@ -145,7 +148,7 @@ static int read_scaling(const job *j) {
     const gw_entry *e = find(j, key);
     const char *kind = gw_store_text(j->s, whole_key(j, key, room));
     if (e && (!kind || (strcmp(kind, "linear") && strcmp(kind, "none"))))
-        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\nlinear or none\n%.32s", room,
+        return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be linear or none (got %.32s).", room,
                        kind ? kind : "no text");
     int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
     j->c->rope[GW_ROPE_GLOBAL].scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
@@ -186,12 +189,12 @@ static int read_reals(const job *j) {
 
 /* --- vectors of texts --- */
 
-/* The sizes of both dense layers, or of neither. */
+/* Reads the sizes of both dense layers, or of neither. */
 static int read_dense(const job *j) {
     gw_config *c = j->c;
     const char *key = "dense_2_feat_out";
     if (c->arch->policy->generates) return 0;
-    int bad = check_same(j, "pooling_type", 1, ": the mean");
+    int bad = check_same(j, "pooling_type", 1, ", the mean");
     if (bad || !find(j, key)) return bad;
     if ((bad = read_size(j, key, 0, 8, 1 << 20, &c->n_dense))) return bad;
     if ((bad = check_same(j, "dense_2_feat_in", c->n_embd, ", as embedding_length"))) return bad;
@@ -211,9 +214,10 @@ static int read_pattern(const job *j, const double **listed) {
     if (e && e->value.type != GW_GGUF_ARRAY) return read_size(j, key, 0, 1, GW_MAX_LAYERS, &c->pattern);
     *listed = gw_store_numbers(j->s, e);
     if (e && (!*listed || !whole || e->count != c->n_layer))
-        return gw_fail(j->e, GW_E_BAD_METADATA,
-                       "metadata key %s\na bool or whole number per layer: %u\n%llu of type %d",
-                       whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
+        return gw_fail(
+            j->e, GW_E_BAD_METADATA,
+            "The metadata key %s must be a bool or whole number for each of the %u layers (got %llu of type %d).",
+            whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
     return 0;
 }
 
@@ -230,13 +234,13 @@ static int read_owners(const job *j) {
         while (c->layer[owner].rope != c->layer[l].rope && owner) owner--;
         const gw_layer_shape *a = &c->layer[owner], *b = &c->layer[l];
         if (a->rope != b->rope || a->n_head_kv != b->n_head_kv)
-            return bad_value(j, key, "layers that an earlier layer of the same kind has keys for", shared);
+            return bad_value(j, key, "so small that an earlier layer of the same kind has keys and values", shared);
         c->layer[l].kv_owner = owner;
     }
     return bad;
 }
 
-/* Windows, RoPE, and what depends on them. */
+/* Reads windows, RoPE, and the sizes that depend on them. */
 static int read_layers(const job *j) {
     gw_config *c = j->c;
     const char *key = "attention.sliding_window";
@@ -258,9 +262,13 @@ static int read_layers(const job *j) {
 
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
     const char *name = gw_store_text(s, "general.architecture");
-    if (!name) return gw_fail(e, GW_E_MISSING_KEY, "metadata key general.architecture\n%s\nno such key", gw_arch_list);
+    if (!name)
+        return gw_fail(e, GW_E_MISSING_KEY, "The metadata key general.architecture is missing. It must be %s.",
+                       gw_arch_list);
     *c = (gw_config){ .arch = gw_arch_of(name) };
-    if (!c->arch) return gw_fail(e, GW_E_UNSUPPORTED_ARCH, "general.architecture\n%s\n%.64s", gw_arch_list, name);
+    if (!c->arch)
+        return gw_fail(e, GW_E_UNSUPPORTED_ARCH, "The metadata key general.architecture must be %s (got %.64s).",
+                       gw_arch_list, name);
     job j = { c, s, e };
     int bad = read_sizes(&j);
     if (!bad) bad = read_heads(&j);

@@ -1,12 +1,12 @@
-/* config: sizes and rules of a model as its file states them, checked. Keys are those of llama.cpp's converters,
- * behind the architecture's name; what a file does not say is what llama.cpp takes for it. */
+/* config: reads and checks a model's sizes and rules. Keys are those of llama.cpp's converters, prefixed with the
+ * architecture's name; the defaults of missing keys are llama.cpp's. */
 #ifndef GW_CONFIG_H
 #define GW_CONFIG_H
 
 #include "file/store.h"
 #include "model/arch.h"
 
-/* All but n_vocab. 0 or a coded error. */
+/* Reads all fields but n_vocab. Returns 0 or a code. */
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e);
 
 #endif

@@ -53,7 +53,7 @@ static bool put_string(gw_buffer *out, const char *text, size_t len) {
     return ok && put(out, "\"");
 }
 
-/* A number that JSON can hold without loss of what matters; else a string. */
+/* Writes a number if JSON can represent it, otherwise a string. */
 static bool put_number(gw_buffer *out, const gw_gguf_value *v) {
     if (v->type == GW_GGUF_BOOL) return put(out, v->i ? "true" : "false");
     if (v->type == GW_GGUF_F32 || v->type == GW_GGUF_F64)

@@ -13,13 +13,13 @@ typedef struct {
     bool add;
 } norm_job;
 
-enum { SUMS = 8 }; /* fast, and the order is the same everywhere */
+enum { SUMS = 8 }; /* partial sums: fast, and in the same order everywhere */
 
 static float total_of(const float *part) {
     return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
 }
 
-/* Of (x - from)^2. */
+/* Returns the sum of (x - from)^2. */
 static float squares_of(const float *x, uint32_t n, float from) {
     float part[SUMS] = { 0 };
     uint32_t i = 0;
@@ -38,7 +38,7 @@ static float mean_of(const float *x, uint32_t n) {
     return total_of(part) / (float)n;
 }
 
-/* One group: out = or += (x - mean) / spread * weight + bias. */
+/* Computes one group: out = or += (x - mean) / spread * weight + bias. */
 static void norm_group(const norm_job *j, const float *x, float *out) {
     const float *w = j->rule.unweighted ? NULL : j->w->weight, *bias = w ? j->w->bias : NULL;
     uint32_t n = j->width;
@@ -99,7 +99,7 @@ typedef struct {
     float scale;
 } rope_job;
 
-/* Called with constant steps, so that one of them becomes vectors. */
+/* Called with constant steps, so that the compiler vectorises one of them. */
 static inline void rotate(float *a, float *b, const float *c, const float *s, uint32_t half, uint32_t step,
                           float scale) {
     for (uint32_t i = 0; i < half; i++) {
@@ -132,7 +132,7 @@ void gw_rotate(gw_pool *p, gw_view x, uint32_t d, const float *angles, bool pair
     gw_parallel(p, angles ? rotate_token : scale_token, &j, x.n);
 }
 
-/* --- what is done to numbers one by one --- */
+/* --- activations and biases --- */
 
 typedef struct {
     float *gate;

@@ -1,13 +1,13 @@
-/* elements: what the forward pass does to each token on its own, between products: norms, rotations, activations.
- * Spread over the pool's threads by tokens; the order of every sum is the same in every build. */
+/* elements: the element-wise operations of the forward pass, between products: norms, rotations, activations. Split by
+ * token over the pool's threads; the order of every sum is the same in every build. */
 #ifndef GW_ELEMENTS_H
 #define GW_ELEMENTS_H
 
 #include "base/threads.h"
 #include "model/arch.h"
 
-/* out = norm(x), over groups of `width` columns each; add: out += norm(x). Without weights there is no norm: then x
- * itself. x and out may be the same. */
+/* Computes out = norm(x) over groups of `width` columns each; add: out += norm(x). Without weights the norm is the
+ * identity. x and out may be the same. */
 typedef struct {
     int kind;
     float eps;
@@ -22,9 +22,9 @@ void gw_rope_angles(float *angles, int n, uint32_t pos, const gw_rope *rope, con
  * 2 i + 1, not i and i + d / 2. */
 void gw_rotate(gw_pool *p, gw_view x, uint32_t d, const float *angles, bool pairs, float scale);
 
-/* gate = act(gate) * up; without gate.at: up = act(up). act: GW_ACT_* */
+/* Computes gate = act(gate) * up, or up = act(up) without gate.at. act: GW_ACT_* */
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up);
 
-void gw_add_bias(gw_pool *p, gw_view x, const float *bias); /* bias[columns] to each row; NULL: nothing */
+void gw_add_bias(gw_pool *p, gw_view x, const float *bias); /* adds bias[columns] to each row; does nothing if NULL */
 
 #endif

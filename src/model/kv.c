@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Bytes of one head of one position. */
+/* Returns the bytes of one head of one position. */
 static uint64_t head_bytes(int type, uint32_t d) {
     if (type == GW_KV_Q8) return (uint64_t)d + ((uint64_t)d + GW_BLOCK - 1) / GW_BLOCK * sizeof(uint16_t);
     return type == GW_KV_I16 ? GW_I16_BYTES(d) : (uint64_t)d * sizeof(float);
@@ -45,7 +45,7 @@ uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) {
     return p >= kv->shape.window ? p - kv->shape.window + 1 : 0;
 }
 
-/* Copy positions from .. to - 1 of one plane between two rings. */
+/* Copies positions from .. to - 1 of one plane between two rings. */
 static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows, uint32_t first,
                       uint32_t last, size_t row) {
     for (uint32_t p = first; p < last; p++) memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
@@ -74,7 +74,7 @@ uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
     } else {
         kv->pos = kv->low = 0;
     }
-    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* saved rows belong to a past that is gone */
+    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* the saved rows belong to a discarded past */
     return kv->pos;
 }
 
@@ -89,7 +89,7 @@ void gw_kv_reserve(gw_kv *kv, uint32_t n) {
 
 static void store_f32(uint8_t *out, const float *in, uint32_t d) { memcpy(out, in, d * sizeof *in); }
 
-/* NaN is for whoever writes the scale; an infinity is the largest number: a saturated value is closer to the truth. */
+/* Replaces an infinity by the largest number, which is the closest value. The writer of the scale handles NaN. */
 static float finite(float x) {
     if (x != x) return 0;
     return x > FLT_MAX / 2 ? FLT_MAX / 2 : x < -FLT_MAX / 2 ? -FLT_MAX / 2 : x;
@@ -101,7 +101,7 @@ static float largest_of(const float *in, uint32_t d) {
     return largest;
 }
 
-/* The greatest norm of a lane (kernels.h) of in[d] / unit. */
+/* Returns the largest norm of a lane (kernels.h) of in[d] / unit. */
 static float lane_norm(const float *in, uint32_t d, float unit) {
     float sum[GW_I16_LANES] = { 0 }, largest = 0, inverse = 1.0f / unit;
     for (uint32_t i = 0; i < d; i++) {
@@ -134,7 +134,7 @@ static void store_i16(uint8_t *out, const float *in, uint32_t d) { round_i16(out
 
 void gw_kv_query(uint8_t *row, const float *q, uint32_t d) { round_i16(row, q, d, true); }
 
-/* A scale of 8 bits, rounded up so that no item is above 127. */
+/* Returns a scale of 8 bits, rounded up so that no item exceeds 127. */
 static uint16_t scale_for(float largest) {
     float scale = largest / 127.0f;
     uint32_t u;
@@ -192,12 +192,12 @@ void gw_kv_save(gw_kv *kv, uint32_t length) {
 
 /* --- rows of saved states --- */
 
-/* Of one head: what store functions write. */
+/* Returns whether a store function could have written these bytes of one head. */
 static size_t used_bytes(int type, uint32_t d) {
     return type == GW_KV_I16 ? d * sizeof(int16_t) + sizeof(float) : (size_t)head_bytes(type, d);
 }
 
-/* At most what comes of `finite` numbers. */
+/* At most the largest result of finite numbers. */
 static bool sound_scale(float x, float parts) { return x >= 0 && x <= FLT_MAX / parts; }
 
 static bool sound_f32(const uint8_t *in, uint32_t d) {
@@ -210,7 +210,7 @@ static bool sound_f32(const uint8_t *in, uint32_t d) {
     return !wild;
 }
 
-/* Values within what sums of 32 bits hold, keys also by the norm of a lane (kernels.h). */
+/* Bounds values so that 32-bit sums cannot overflow, and keys by the norm of a lane (kernels.h). */
 static bool sound_i16(const uint8_t *in, uint32_t d, bool values) {
     int64_t sum[GW_I16_LANES] = { 0 };
     float scale;

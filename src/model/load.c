@@ -11,7 +11,7 @@
 enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 }; /* STEP: bytes at once of a later part's header */
 _Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM, "the window holds any one item of a header");
 
-/* --- what the parser tells --- */
+/* --- events of the parser --- */
 
 enum { SPLIT_NO, SPLIT_COUNT, SPLIT_TENSORS, SPLIT_KEYS };
 static const char *const split_keys[SPLIT_KEYS] = { "split.no", "split.count", "split.tensors.count" };
@@ -22,18 +22,20 @@ static int on_header(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n
     if (l->part == 0) l->file->store.version = version;
     uint64_t all = gw_store_tensors(&l->file->store) + n_tensors;
     if (all <= GW_MAX_TENSORS) return 0;
-    return gw_fail(&l->file->error, GW_E_BAD_COUNT, "number of tensors\nat most %d\n%llu", GW_MAX_TENSORS,
-                   (unsigned long long)all);
+    return gw_fail(&l->file->error, GW_E_BAD_COUNT, "The number of tensors must be at most %d (got %llu).",
+                   GW_MAX_TENSORS, (unsigned long long)all);
 }
 
 static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
     gw_loader *l = ctx;
     for (int i = 0; i < SPLIT_KEYS; i++)
         if (!strcmp(key, split_keys[i])) l->split[i] = v->i;
-    return l->part ? 0 : gw_store_value(&l->file->store, key, v, &l->file->error); /* all else is in the first part */
+    return l->part
+               ? 0
+               : gw_store_value(&l->file->store, key, v, &l->file->error); /* all other metadata is in the first part */
 }
 
-/* Arrays that the tokenizer takes; their names are compared once, not for each of a million elements. */
+/* Arrays for the tokenizer. Their names are compared once, not for each of a million elements. */
 enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, MERGES, ARRAYS, ANY = -1 };
 static const struct {
     const char *key, *of_what;
@@ -53,13 +55,13 @@ static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     for (int i = OTHER + 1; i < ARRAYS; i++)
         if (!strcmp(key, arrays[i].key)) l->array = i;
     if (l->array && l->arrays_seen >> l->array & 1)
-        return gw_fail(e, GW_E_DUPLICATE, "metadata key %s\nonce\ntwice", key);
+        return gw_fail(e, GW_E_DUPLICATE, "The metadata key %s occurs twice.", key);
     if (l->array && of != arrays[l->array].of && arrays[l->array].of != ANY)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of %s\ntype %d", key, arrays[l->array].of_what,
-                       of);
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got type %d).", key,
+                       arrays[l->array].of_what, of);
     if (l->array == TOKENS && count > GW_MAX_VOCAB)
-        return gw_fail(e, GW_E_BAD_COUNT, "metadata key %s\nat most %d tokens\n%llu", key, GW_MAX_VOCAB,
-                       (unsigned long long)count);
+        return gw_fail(e, GW_E_BAD_COUNT, "The metadata key %s must have at most %d tokens (got %llu).", key,
+                       GW_MAX_VOCAB, (unsigned long long)count);
     l->arrays_seen |= 1u << l->array;
     return gw_store_array(&l->file->store, key, of, count, e);
 }
@@ -76,8 +78,8 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     default: return l->part ? 0 : gw_store_element(&f->store, v, &f->error);
     }
     if (!bad) return 0;
-    return gw_fail(&f->error, bad, "metadata key %s\n%s\nelement %llu", key,
-                   v->type == GW_GGUF_STRING ? "pieces of at most 1024 bytes, 64 MiB in all" : "a valid element",
+    return gw_fail(&f->error, bad, "The metadata key %s must have %s (element %llu).", key,
+                   v->type == GW_GGUF_STRING ? "strings of at most 1024 bytes, 64 MiB in all" : "valid elements",
                    (unsigned long long)i);
 }
 
@@ -102,7 +104,9 @@ int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool) {
     l->window_size = WINDOW_BYTES;
     l->n_given = l->n_parts = 1;
     begin_header(l);
-    return l->window ? 0 : gw_fail(&file->error, GW_E_NO_MEMORY, "loading window\n%d bytes\nno memory", WINDOW_BYTES);
+    return l->window ? 0
+                     : gw_fail(&file->error, GW_E_NO_MEMORY,
+                               "The engine has no memory for the loading window (%d bytes).", WINDOW_BYTES);
 }
 
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i) {
@@ -111,7 +115,7 @@ const gw_part *gw_loader_part(const gw_loader *l, uint32_t i) {
 
 static gw_part *part_of(gw_loader *l, uint32_t i) { return (gw_part *)l->parts.data + i; }
 
-/* Give back what only loading needs. */
+/* Frees what only loading needs. */
 static void finish(gw_loader *l) {
     for (uint32_t i = 0; gw_loader_part(l, i); i++) {
         gw_free(part_of(l, i)->kept);
@@ -132,9 +136,11 @@ void gw_loader_free(gw_loader *l) {
 
 int gw_loader_give(gw_loader *l, int n_files) {
     if (l->state != GW_LOAD_HEADER || l->part || l->position || l->used)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_parts\nbefore the first byte\nstate %d", l->state);
+        return gw_fail(&l->file->error, GW_E_BAD_STATE,
+                       "gw_load_parts() must be called before the first byte (load state %d).", l->state);
     if (n_files < 1 || n_files > GW_MAX_PARTS)
-        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "files of a model\n1 to %d\n%d", GW_MAX_PARTS, n_files);
+        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "A model must have 1 to %d files (got %d).", GW_MAX_PARTS,
+                       n_files);
     l->n_given = (uint32_t)n_files;
     return 0;
 }
@@ -147,21 +153,22 @@ static void drop(gw_loader *l, size_t n) {
 
 /* --- parts --- */
 
-/* Puts the window's bytes aside, and has the next ones come from the beginning of another part. */
+/* Saves the window's bytes; the next ones come from the beginning of another part. */
 static int keep_rest(gw_loader *l) {
     gw_part *p = part_of(l, l->part);
     p->position = l->position;
     p->n_kept = l->used;
     p->kept = l->used ? gw_alloc(l->used) : NULL;
     if (l->used && !p->kept)
-        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "part %u\n%zu bytes\nno memory", l->part + 1, l->used);
+        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for the rest of part %u (%zu bytes).",
+                       l->part + 1, l->used);
     if (l->used) memcpy(p->kept, l->window, l->used);
     l->used = 0;
     l->position = 0;
     return 0;
 }
 
-/* Goes on with a part where it was left. */
+/* Continues a part where it was left. */
 static void take_up(gw_loader *l, uint32_t i) {
     gw_part *p = part_of(l, i);
     if (p->n_kept) memcpy(l->window, p->kept, p->n_kept);
@@ -178,35 +185,40 @@ static int check_first(gw_loader *l, int64_t count) {
     l->n_tensors = l->split[SPLIT_TENSORS];
     if (count == l->n_given) return 0;
     if (count == 1)
-        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "files of the model\n1, as it is not split\n%u", l->n_given);
+        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "The model is not split: pass 1 file (got %u).", l->n_given);
     return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
-                   "files of a split model\nall %u: …-00001-of-%05u.gguf to …-%05u-of-%05u.gguf\n%u", l->n_parts,
-                   l->n_parts, l->n_parts, l->n_parts, l->n_given);
+                   "Pass all %u files of the split model, …-00001-of-%05u.gguf to …-%05u-of-%05u.gguf (got %u).",
+                   l->n_parts, l->n_parts, l->n_parts, l->n_parts, l->n_given);
 }
 
-/* Is the file whose header is complete the one that is due? */
+/* Checks that the file whose header is complete is the expected part. */
 static int check_part(gw_loader *l) {
     gw_error *e = &l->file->error;
     bool split = l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0;
     int64_t no = split ? l->split[SPLIT_NO] : 0, count = split ? l->split[SPLIT_COUNT] : 1;
     if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
-        return gw_fail(e, GW_E_BAD_SPLIT, "file %u: split.no and split.count\nbelow split.count, 1 to %d\n%lld, %lld",
-                       l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
+        return gw_fail(
+            e, GW_E_BAD_SPLIT,
+            "File %u must have a split.count of 1 to %d and a lower split.no (got split.no %lld, split.count %lld).",
+            l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
         return gw_fail(e, GW_E_BAD_SPLIT,
-                       "file %u\na part of the same model: of %u, with %lld tensors\nof %lld, with %lld", l->part + 1,
-                       l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
+                       "File %u must be a part of the same model, of %u with %lld tensors (got one of %lld with %lld).",
+                       l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count,
+                       (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
         return gw_fail(e, GW_E_BAD_SPLIT,
-                       "file %u\npart %u, named like …-%05u-of-%05u.gguf\npart %u, …-%05u-of-%05u.gguf", l->part + 1,
-                       l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1, (unsigned)count);
+                       "File %u must be part %u, named like …-%05u-of-%05u.gguf (got part %u, …-%05u-of-%05u.gguf).",
+                       l->part + 1, l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1,
+                       (unsigned)count);
     return l->part ? 0 : check_first(l, count);
 }
 
 static int check_tensor_count(gw_loader *l) {
     uint32_t n = gw_store_tensors(&l->file->store);
     if (l->n_parts == 1 || l->n_tensors < 0 || l->n_tensors == n) return 0;
-    return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "tensors of all parts\n%lld, as split.tensors.count says\n%u",
+    return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
+                   "All parts together must have %lld tensors, as split.tensors.count says (got %u).",
                    (long long)l->n_tensors, n);
 }
 
@@ -224,16 +236,16 @@ static int by_place(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* One tensor ends where the next begins, but for alignment, and the first begins with the data: a gap would be bytes of
- * something that is not told, or a type read as another one. */
+/* Checks that a tensor begins where the previous one ends, after alignment, and the first one where the data begin. A
+ * gap would mean unknown bytes, or a wrong type. */
 static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
     uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
     if (t->info.offset != due)
-        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: offset\n%llu, where %s\n%llu", t->info.name,
-                       (unsigned long long)due, after ? "the one before it ends" : "the data begin",
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "The offset of tensor %s must be %llu, where %s (got %llu).",
+                       t->info.name, (unsigned long long)due, after ? "the one before it ends" : "the data begin",
                        (unsigned long long)t->info.offset);
     if (t->info.offset > UINT64_MAX / 2 - t->bytes - part_of(l, t->part)->data_offset)
-        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: end\nbelow 2^63\nbeyond", t->info.name);
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "Tensor %s must end below 2^63.", t->info.name);
     return 0;
 }
 
@@ -255,7 +267,7 @@ static int order_tensors(gw_loader *l) {
     l->order = gw_alloc(n * sizeof *l->order);
     if (!l->order || !sorted) {
         gw_free(sorted);
-        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "tensor directory\n%u entries\nno memory", n);
+        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for a directory of %u tensors.", n);
     }
     for (uint32_t i = 0; i < n; i++) {
         const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
@@ -267,12 +279,12 @@ static int order_tensors(gw_loader *l) {
     return check_ranges(l, n);
 }
 
-/* The header of the current part is complete. */
+/* Ends the header of the current part. */
 static int end_header(gw_loader *l) {
     int bad = check_part(l);
     if (bad) return bad;
     gw_part *p = gw_buffer_add(&l->parts, sizeof *p);
-    if (!p) return gw_fail(&l->file->error, GW_E_NO_MEMORY, "list of parts");
+    if (!p) return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for the list of parts.");
     *p = (gw_part){ .data_offset = l->parser.data_offset, .end = l->parser.offset, .alignment = l->parser.alignment };
     if (l->part == 0) l->file->store.alignment = l->parser.alignment;
     if (l->part + 1 < l->n_parts) {
@@ -293,7 +305,7 @@ static int commit_header(gw_loader *l) {
     return how ? end_header(l) : GW_LOAD_HEADER;
 }
 
-/* The window must hold four rows of any matrix, and any vector. */
+/* Returns the window's size: it must hold four rows of any matrix, and any vector. */
 static size_t window_needed(const gw_loader *l) {
     size_t most = WINDOW_BYTES;
     for (uint32_t i = 0; i < gw_store_tensors(&l->file->store); i++) {
@@ -310,7 +322,7 @@ uint64_t gw_loader_window_bytes(const gw_loader *l) {
 }
 
 static int no_memory(gw_loader *l) {
-    return gw_fail(&l->file->error, GW_E_NO_MEMORY, "weights\n%llu bytes\nno memory",
+    return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for the weights (%llu bytes).",
                    (unsigned long long)l->block_bytes);
 }
 
@@ -326,7 +338,7 @@ static bool widen(gw_loader *l, size_t size) {
 
 int gw_loader_reserve(gw_loader *l) {
     if (l->state != GW_LOAD_PLAN)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve\nstate 1\n%d", l->state);
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve() needs load state 1 (got %d).", l->state);
     size_t window = window_needed(l);
     l->block_bytes = gw_file_weight_bytes(l->file);
     if (window > l->window_size && !widen(l, window)) return no_memory(l);
@@ -406,7 +418,7 @@ static size_t take_vector(gw_loader *l, const gw_tensor *t, float *to, const uin
     return t->bytes;
 }
 
-/* One step on the bytes from `at` on; returns how many were used, 0 if more are needed. */
+/* Takes some bytes from `at` on. Returns their number, 0 if more are needed. */
 static size_t take_some(gw_loader *l, size_t at) {
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
     uint64_t begin = part_of(l, t->part)->data_offset + t->info.offset, here = l->position + at;
@@ -422,22 +434,21 @@ static size_t take_some(gw_loader *l, size_t at) {
     return n;
 }
 
-/* The current tensor, if it is in the current part. */
+/* Returns the current tensor if it is in the current part, else NULL. */
 static const gw_tensor *next_tensor(gw_loader *l) {
     if (l->current == gw_store_tensors(&l->file->store)) return NULL;
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
     return t->part == l->part ? t : NULL;
 }
 
-/* Weights that llama.cpp's --check-tensors refuses too: what comes of them is no answer. */
+/* llama.cpp's --check-tensors rejects these weights too: they would silently produce wrong logits. */
 static int not_finite(gw_loader *l) {
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
-    return gw_fail(&l->file->error, GW_E_NOT_FINITE,
-                   "tensor %s\nfinite numbers and scales\nNaN or an infinity at row %llu", t->info.name,
+    return gw_fail(&l->file->error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %llu.", t->info.name,
                    (unsigned long long)l->wild - 1);
 }
 
-/* Takes what is whole in the window. False: the part's next tensor needs more bytes. */
+/* Takes the complete rows in the window. Returns false if the part's next tensor needs more bytes. */
 static bool take_window(gw_loader *l) {
     size_t at = 0;
     const gw_tensor *t = NULL;
@@ -465,7 +476,7 @@ static int commit_weights(gw_loader *l) {
     }
     if (l->wild) return not_finite(l);
     if (gw_pool_failed(l->pool))
-        return gw_fail(&l->file->error, GW_E_WORKER, "packing weights\nhelper threads that work\none that failed");
+        return gw_fail(&l->file->error, GW_E_WORKER, "A helper thread failed while the weights were packed.");
     return GW_LOAD_WEIGHTS;
 }
 
@@ -474,7 +485,7 @@ static int commit_weights(gw_loader *l) {
 size_t gw_loader_room(const gw_loader *l) {
     if (l->state != GW_LOAD_HEADER && l->state != GW_LOAD_WEIGHTS) return 0;
     size_t room = l->window_size - l->used;
-    /* Little is read beyond the header of a later part: all of that is kept until the others are read. */
+    /* Reads little beyond the header of a later part, since that is kept until the other parts are read. */
     bool later = l->state == GW_LOAD_HEADER && l->part;
     return later ? gw_min(room, l->used < STEP_BYTES ? STEP_BYTES - l->used : STEP_BYTES) : room;
 }
@@ -482,8 +493,8 @@ size_t gw_loader_room(const gw_loader *l) {
 int gw_loader_commit(gw_loader *l, size_t n) {
     if (l->state < 0 || l->state == GW_LOAD_READY) return l->state;
     if (n > l->window_size - l->used)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "bytes committed\nat most %zu\n%zu", l->window_size - l->used,
-                       n);
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "At most %zu bytes can be committed (got %zu).",
+                       l->window_size - l->used, n);
     l->used += n;
     if (l->state == GW_LOAD_HEADER) l->state = commit_header(l);
     else if (l->state == GW_LOAD_WEIGHTS) l->state = commit_weights(l);
@@ -497,8 +508,8 @@ int gw_loader_end(gw_loader *l) {
     char name[32] = "file";
     if (l->n_given > 1) snprintf(name, sizeof name, "file %u of %u", l->part + 1, l->n_given);
     if (l->state == GW_LOAD_HEADER)
-        return gw_fail(&l->file->error, GW_E_TRUNCATED, "%s ends inside its header\nmore than %llu bytes\n%llu bytes",
-                       name, got, got);
-    return gw_fail(&l->file->error, GW_E_TRUNCATED, "%s\n%llu bytes\n%llu bytes", name,
-                   (unsigned long long)part_of(l, l->part)->end, got);
+        return gw_fail(&l->file->error, GW_E_TRUNCATED,
+                       "The %s is truncated: it ends inside its header, after %llu bytes.", name, got);
+    return gw_fail(&l->file->error, GW_E_TRUNCATED, "The %s is truncated: %llu bytes expected, %llu bytes received.",
+                   name, (unsigned long long)part_of(l, l->part)->end, got);
 }

@@ -1,9 +1,9 @@
-/* load: bytes of one GGUF, or of the parts of a split one, in file order -> a gw_file with its weights
- * in place. One window of bytes is all that is ever held besides the packed weights.
- * Split models, as llama.cpp's gguf-split writes them: every part is a GGUF of its own, with its own
+/* load: turns the bytes of one GGUF, or of the parts of a split one, in file order, into a gw_file with its weights in
+ * place. Holds one window of bytes besides the packed weights, never more.
+ * Split models, as llama.cpp's gguf-split writes them: every part is a complete GGUF with its own
  * tensor directory; split.no, split.count and split.tensors.count say how they belong together; the
- * first has all other metadata. The headers of all parts come before the weights of any, so that
- * the whole need is known first. */
+ * first one has all other metadata. The headers of all parts come before any weights, so that the memory
+ * plan is complete first. */
 #ifndef GW_LOAD_H
 #define GW_LOAD_H
 
@@ -20,7 +20,7 @@ typedef struct {
     uint64_t data_offset, end; /* where its data section begins and its last tensor ends */
     uint64_t alignment;
     uint64_t position; /* of kept[0] */
-    uint8_t *kept;     /* what was read behind its header, until its turn comes */
+    uint8_t *kept;     /* bytes read behind its header, kept until its weights are loaded */
     size_t n_kept;
 } gw_part;
 
@@ -28,7 +28,7 @@ typedef struct {
     gw_file *file;
     gw_pool *pool;
     gw_gguf parser;       /* of the header that is being read */
-    int64_t split[3];     /* what it says of split.*; -1: nothing */
+    int64_t split[3];     /* its values of split.*; -1: missing */
     int array;            /* which of the tokenizer's arrays its elements belong to; 0: none */
     unsigned arrays_seen; /* bits of these */
     int state;            /* GW_LOAD_*, or the error that ended it */
@@ -36,8 +36,8 @@ typedef struct {
     size_t window_size, used;
     uint64_t position;         /* offset in the part's file of window[0] */
     uint32_t part;             /* whose bytes are in the window */
-    uint32_t n_given, n_parts; /* files that the host has; parts that the first of them speaks of */
-    int64_t n_tensors;         /* of all parts, as the first says; -1: it does not */
+    uint32_t n_given, n_parts; /* files of the host; parts according to the first file */
+    int64_t n_tensors;         /* of all parts, according to the first; -1: not said */
     gw_buffer parts;           /* gw_part[], of those whose header is complete */
     uint32_t *order;           /* tensors by part and offset */
     uint32_t current;          /* index into order */
@@ -51,13 +51,13 @@ int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* 0 or GW_E_NO_
 void gw_loader_free(gw_loader *l);                              /* the weights too */
 int gw_loader_give(gw_loader *l, int n_files);                  /* before the first byte; 1 else */
 size_t gw_loader_room(const gw_loader *l);
-/* n bytes were put behind the `used` ones of the window. Returns the state or an error. */
+/* Takes n bytes that were put after the `used` ones of the window. Returns the state or an error. */
 int gw_loader_commit(gw_loader *l, size_t n);
-/* No more bytes of this file: 0 if READY, else an error. */
+/* Ends the current file. Returns 0 if READY, else an error. */
 int gw_loader_end(gw_loader *l);
 /* From PLAN to WEIGHTS. */
 int gw_loader_reserve(gw_loader *l);
-uint64_t gw_loader_window_bytes(const gw_loader *l); /* that reserve takes for a wider window; mostly 0 */
+uint64_t gw_loader_window_bytes(const gw_loader *l); /* that reserve takes for a larger window; usually 0 */
 /* NULL before its header is complete. */
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i);
 

@@ -1,4 +1,4 @@
-/* matrix: one matrix of weights, packed as kernels.h wants it, and views of floats. */
+/* matrix: one matrix of weights in the packed layout of kernels.h, and views of floats. */
 #ifndef GW_MATRIX_H
 #define GW_MATRIX_H
 
@@ -6,24 +6,24 @@
 #include "file/types.h"
 
 typedef struct {
-    const gw_type *type; /* as packed; NULL: there is no such matrix */
+    const gw_type *type; /* as packed; NULL: the matrix does not exist */
     uint32_t rows, k;
     uint8_t *data; /* packed; owned by the model's arena, as are the next two */
     uint8_t *low;  /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
     float *norms;  /* [2][gw_ld(rows)] of its rows: high parts, low parts */
 } gw_matrix;
 
-/* Rows of floats lie this far apart: a kernel may write whole panels. */
+/* Returns the distance of rows of floats: a kernel may write whole panels. */
 static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANEL); }
 
-/* Takes its place in the arena, which may only measure: then nothing but the arena changes. */
+/* Allocates the matrix in the arena; if that only measures, the matrix stays as it is. */
 void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena);
-/* n <= 4 rows of type `from`, one behind the other, become rows `row` … (a multiple of 4); the bytes are lost. False if
- * a number or a scale among them is not finite. */
+/* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4); overwrites the bytes. Returns false
+ * if a number or a scale among them is not finite. */
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
-/* Row `row` as floats[k]. */
+/* Unpacks row `row` to floats[k]. */
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
-/* Rows first … first + rows - 1 (first: a multiple of 4) as a matrix of their own, of the same bytes. */
+/* Returns rows first … first + rows - 1 (first: a multiple of 4) as a matrix that shares the bytes. */
 gw_matrix gw_matrix_rows(const gw_matrix *m, uint32_t first, uint32_t rows);
 
 /* n rows of `columns` floats. */
@@ -34,7 +34,7 @@ typedef struct {
 } gw_view;
 
 static inline float *gw_row(gw_view v, int i) { return v.at + (size_t)i * gw_ld(v.columns); }
-/* The rows from `first` on. */
+/* Returns the rows from `first` on. */
 static inline gw_view gw_from(gw_view v, int first) { return (gw_view){ gw_row(v, first), v.n - first, v.columns }; }
 
 #endif

@@ -45,7 +45,7 @@ static bool is_vector(int weight) { return weights[weight].rows == NONE; }
 
 /* --- which tensor is which weight --- */
 
-/* What a layer needs only if it owns its keys and values. */
+/* The weights that a layer needs only if it owns its keys and values. */
 #define OWNED (1ull << GW_WEIGHT_K | 1ull << GW_WEIGHT_V | 1ull << GW_WEIGHT_K_NORM)
 
 /* "blk.12.attn_q.weight" -> 12 and "attn_q.weight"; NULL for other names */
@@ -80,15 +80,15 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
     char expected[48];
     if (is_vector(b.weight)) snprintf(expected, sizeof expected, "[%u]", k);
     else snprintf(expected, sizeof expected, "[%u, %u]", k, rows);
-    return gw_fail(&f->error, GW_E_BAD_SHAPE, "tensor %s: shape\n%s\n[%llu, %llu, %llu, %llu]", t->info.name, expected,
-                   (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
+    return gw_fail(&f->error, GW_E_BAD_SHAPE, "Tensor %s must have the shape %s (got [%llu, %llu, %llu, %llu]).",
+                   t->info.name, expected, (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
                    (unsigned long long)s[3]);
 }
 
 static int check_type(gw_file *f, const gw_tensor *t, int weight) {
     if (gw_type_supported(t->type) && (is_vector(weight) || gw_can_pack(t->type))) return 0;
-    return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\n%s%s\n%s", t->info.name,
-                   is_vector(weight) ? "" : "one of ", is_vector(weight) ? "F32" : gw_type_list, t->type->name);
+    return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unsupported type %s; it can be %s.",
+                   t->info.name, t->type->name, is_vector(weight) ? "F32" : gw_type_list);
 }
 
 /* Rejects weights that this architecture has no step for: ignoring them would silently produce wrong results. */
@@ -96,10 +96,10 @@ static int check_known(gw_file *f, const gw_tensor *t, int weight) {
     const gw_arch *a = f->config.arch;
     bool dense = weight == GW_WEIGHT_DENSE_2 || weight == GW_WEIGHT_DENSE_3;
     if (!((a->required | a->optional) >> weight & 1))
-        return gw_fail(&f->error, GW_E_UNSUPPORTED_ARCH, "tensor %s\nno such tensor in a file of %s\none", t->info.name,
-                       a->name);
+        return gw_fail(&f->error, GW_E_UNSUPPORTED_ARCH, "Unexpected tensor %s: a %s model does not have it.",
+                       t->info.name, a->name);
     if (!dense || f->config.n_dense) return 0;
-    return gw_fail(&f->error, GW_E_MISSING_KEY, "metadata key %s.dense_2_feat_out\na number\nno such key", a->name);
+    return gw_fail(&f->error, GW_E_MISSING_KEY, "The metadata key %s.dense_2_feat_out is missing.", a->name);
 }
 
 static void *field_of(const gw_file *f, gw_bound b) {
@@ -121,7 +121,7 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     return 0;
 }
 
-/* One of the dense layers is of no use without the other. layer: n_layer for weights of no layer. */
+/* Each dense layer requires the other. layer: n_layer for weights of no layer. */
 static uint64_t required_of(const gw_file *f, uint32_t layer) {
     const gw_config *c = &f->config;
     const uint64_t dense = 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3;
@@ -136,12 +136,12 @@ static int check_all_bound(gw_file *f) {
             if (!belongs || !(required_of(f, l) >> w & 1) || f->has[l] >> w & 1) continue;
             char layer[16] = "";
             if (weights[w].of_layer) snprintf(layer, sizeof layer, "blk.%u.", l);
-            return gw_fail(&f->error, GW_E_MISSING_TENSOR, "tensor %s%s\nin the file\nmissing", layer, weights[w].name);
+            return gw_fail(&f->error, GW_E_MISSING_TENSOR, "The tensor %s%s is missing.", layer, weights[w].name);
         }
     return 0;
 }
 
-/* Zeros. */
+/* Allocates zeros. */
 static void *take(size_t n, size_t size) {
     void *p = gw_alloc(n * size);
     if (p) memset(p, 0, n * size);
@@ -154,7 +154,7 @@ static int bind_tensors(gw_file *f) {
     f->has = take(layers + 1, sizeof *f->has);
     f->bound = take(n, sizeof *f->bound);
     if (!f->weights.layers || !f->has || !f->bound)
-        return gw_fail(&f->error, GW_E_NO_MEMORY, "memory for the file's metadata");
+        return gw_fail(&f->error, GW_E_NO_MEMORY, "The engine has no memory for the file's metadata.");
     for (uint32_t i = 0; i < n; i++) {
         int bad = bind_tensor(f, i);
         if (bad) return bad;
@@ -189,8 +189,8 @@ const gw_type *gw_file_layer_type(const gw_file *f) {
     return type;
 }
 
-/* Only when asked: auto keeps them, because rounding an F16 embedding to bytes can be most of a file's error
- * (tests/vectors/outliers.md), and nobody but the caller knows whether that is worth the time. */
+/* Only on request: auto keeps floats, because rounding an F16 embedding to bytes can be most of a file's error
+ * (tests/vectors/outliers.md), and only the caller knows whether the speed is worth that. */
 static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0; }
 
 int gw_file_kv_type(const gw_file *f, int asked) {
@@ -212,7 +212,7 @@ static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
     return f->config.arch->policy->generates && is_output && wanted && gw_planes_fit(m->type, m->k);
 }
 
-/* Takes the tensor's place; gives what it becomes, in *matrix or in *vector. */
+/* Places a tensor, as *matrix or as *vector. */
 static void take_place(const gw_file *f, uint32_t i, bool to_q8, gw_arena *arena, gw_matrix *matrix, void **vector) {
     const gw_tensor *t = gw_store_tensor_at(&f->store, i);
     if (!is_matrix(f->bound[i])) {
@@ -273,7 +273,7 @@ float *gw_file_vector(const gw_file *f, uint32_t i) {
     return vector ? (float *)*(const float **)field_of(f, f->bound[i]) : NULL;
 }
 
-/* --- telling models apart --- */
+/* --- hash --- */
 
 /* Field by field, because structs have padding. Saved states name this hash: changing it rejects them all. */
 static uint64_t hash_rules(const gw_config *c) {

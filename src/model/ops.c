@@ -1,11 +1,11 @@
-/* ops: see ops.h. Attention has a file of its own. */
+/* ops: see ops.h. Attention is in attention.c. */
 #include "model/ops.h"
 #include "kernels/pack.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Buffers for n rows of k quantised activations. */
+/* Allocates buffers for n rows of k quantised activations. */
 static void take_acts(gw_acts *a, int n, size_t k, gw_arena *arena) {
     size_t blocks = gw_acts_stride(n) * (k / GW_BLOCK + 1), items = blocks * GW_BLOCK;
     a->q8 = gw_arena_take(arena, items * sizeof *a->q8);
@@ -77,7 +77,7 @@ typedef struct {
     int count, step; /* step: panels per item */
 } matmul_job;
 
-enum { QUANTISED_AT_ONCE = 512 }; /* columns, of all rows: threads write lines of their own */
+enum { QUANTISED_AT_ONCE = 512 }; /* columns, of all rows: no two threads write the same cache line */
 
 static void quantise_columns(void *ctx, int item) {
     const matmul_job *j = ctx;
@@ -91,7 +91,7 @@ static void quantise_columns(void *ctx, int item) {
 
 static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }
 
-/* Which part an item is of; its panels. */
+/* Finds the part of an item, and its panels. */
 static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     int i = j->count - 1;
     while (item < j->part[i].first) i--;
@@ -100,7 +100,7 @@ static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     return i;
 }
 
-/* y[n][ld]: the columns of an item */
+/* Computes the columns of an item of y[n][ld]. */
 static void multiply(const matmul_job *j, int i, int first, int panels, float *y, size_t ld) {
     const gw_matrix *m = j->part[i].m;
     if (m->low) {
@@ -198,13 +198,13 @@ void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows
     gw_parallel(o->pool, some_item, s, (panels_of(m) + j.step - 1) / j.step);
 }
 
-/* --- together --- */
+/* --- several matrices --- */
 
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
                bool int15) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
-    bool pure = true; /* products that read floats themselves are not: others write these next */
+    bool pure = true; /* products that read the floats themselves are not: these change after the call */
     for (int i = 0; i < count; i++) panels += panels_of(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));
     for (int i = 0; i < count; i++) {

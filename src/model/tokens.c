@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ends of a turn, then of a text, by the names that the families give them; files name one or two of theirs by id. */
+/* The families' names for the end of a turn, then of a text. Files name one or two of theirs by id. */
 static const char *const end_names[] = { "<end_of_turn>", "<|eot_id|>",      "<|im_end|>",    "<turn|>",
                                          "<|eom_id|>",    "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
 static const char *const id_names[] = { "bos", "eos", "eot", "eom", "padding" };
@@ -15,9 +15,9 @@ enum {
     ID_NAMES = sizeof id_names / sizeof *id_names,
 };
 
-/* Reads tokenizer.ggml.NAME_token_id into *id, -1 if the file has none; fails for an id that is not below n. "None" is
- * also -1 and its 32 bits without a sign (4294967295), which converters write, and any padding token outside the
- * vocabulary: files of fine-tuned models name one that their vocabulary lost, and no text is padded here. */
+/* Reads tokenizer.ggml.NAME_token_id into *id, -1 if the file has none; fails for an id that is not below n. -1 and
+ * 4294967295, which converters write, also mean none; so does any padding token outside the vocabulary, which files of
+ * fine-tuned models name and which is not used here. */
 static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id, gw_error *e) {
     char key[48];
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
@@ -27,11 +27,11 @@ static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id,
     double v = gw_is_number(entry) ? entry->value.number : NAN;
     if (v >= 0 && v < n) *id = (int32_t)v;
     else if (v != -1 && v != UINT32_MAX && !(*name == 'p' && v >= n))
-        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\na number below %u\n%.15g", key, n, v);
+        return gw_fail(e, GW_E_BAD_METADATA, "The metadata key %s must be a number below %u (got %.15g).", key, n, v);
     return 0;
 }
 
-/* Before the tokenizer is finished: users' text must not name these. */
+/* Must run before the tokenizer is finished: the user's text must not match these tokens. */
 static int read_ids(gw_tokens *t, int32_t *eom, const gw_store *s, uint32_t n, gw_tokenizer *tokenizer, gw_error *e) {
     int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, eom, &t->pad };
     int bad = 0;
@@ -42,13 +42,13 @@ static int read_ids(gw_tokens *t, int32_t *eom, const gw_store *s, uint32_t n, g
     return bad;
 }
 
-/* A yes or no of the file's, `otherwise` where it says nothing. */
+/* Reads a bool; `otherwise` if the key is missing. */
 static bool flag(const gw_store *s, const char *key, bool otherwise) {
     const gw_entry *e = gw_store_find(s, key);
     return gw_is_number(e) ? e->value.number != 0 : otherwise;
 }
 
-/* The tokenizer, and the ids of *t and *eom. */
+/* Finishes the tokenizer and reads the ids of *t and *eom. */
 static int finish(gw_tokens *t, int32_t *eom, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer,
                   gw_error *e) {
     gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
@@ -57,7 +57,7 @@ static int finish(gw_tokens *t, int32_t *eom, const gw_store *s, const gw_arch *
     if (!kind.pre) kind.pre = a->pre;
     const gw_entry *tokens = gw_store_find(s, "tokenizer.ggml.tokens");
     if (!kind.model || !tokens || !tokens->count)
-        return gw_fail(e, GW_E_MISSING_TOKENIZER, "metadata key %s\nthe tokenizer in the file\nno such key",
+        return gw_fail(e, GW_E_MISSING_TOKENIZER, "The file has no tokenizer: the metadata key %s is missing.",
                        kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
     int bad = read_ids(t, eom, s, (uint32_t)tokens->count, tokenizer, e);
     return bad ? bad : gw_tokenizer_finish(tokenizer, &kind, e);
@@ -67,11 +67,11 @@ static void add_end(gw_tokens *t, int32_t id) {
     if (id >= 0 && !gw_tokens_end(t, id) && t->n_ends < GW_MAX_ENDS) t->ends[t->n_ends++] = id;
 }
 
-/* Is BOS put before a text where the file does not say? As in llama.cpp: of byte-level BPE by Llama 3's alone. */
+/* Returns whether BOS begins a text. The default is llama.cpp's: of the byte-level vocabularies only Llama 3's. */
 static bool adds_bos(const gw_store *s) {
     const char *model = gw_store_text(s, "tokenizer.ggml.model"), *pre = gw_store_text(s, "tokenizer.ggml.pre");
     bool by_score = !strcmp(model, "llama");
-    if (!strcmp(model, "gemma4")) return true; /* whatever the file says, as in llama.cpp: some say no */
+    if (!strcmp(model, "gemma4")) return true; /* as in llama.cpp, even if the file says no */
     return flag(s, "tokenizer.ggml.add_bos_token", by_score || (pre && !strcmp(pre, "llama-bpe")));
 }
 

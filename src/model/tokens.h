@@ -1,5 +1,5 @@
-/* tokens: what a file says of its tokenizer, and the tokens that have a meaning to a model: which one begins a text,
- * which ones end an answer. */
+/* tokens: reads the metadata of the tokenizer, and finds the tokens with a meaning to the model: the one that begins a
+ * text and those that end an answer. */
 #ifndef GW_TOKENS_H
 #define GW_TOKENS_H
 
@@ -13,10 +13,10 @@ typedef struct {
     int32_t bos, eos, eot, pad; /* -1: none */
     int32_t ends[GW_MAX_ENDS];  /* generation stops on these */
     uint32_t n_ends;
-    bool add_bos, add_eos; /* before and behind a text */
+    bool add_bos, add_eos; /* at the beginning and the end of a text */
 } gw_tokens;
 
-/* Finishes the tokenizer, whose pieces are there. 0 or a coded error. */
+/* Finishes the tokenizer, which already has its pieces. Returns 0 or a code. */
 int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e);
 bool gw_tokens_end(const gw_tokens *t, int32_t id);
 

@@ -1,5 +1,5 @@
-/* vectors: see vectors.h. A text's tokens are added up one by one, in double: so a vector's bits do not depend on how
- * texts were put into batches. */
+/* vectors: see vectors.h. A text's tokens are added one by one, in double, so a vector's bits do not depend on how
+ * texts are batched. */
 #include "model/vectors.h"
 
 #include <string.h>

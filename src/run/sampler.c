@@ -52,7 +52,7 @@ static const struct {
 };
 
 enum {
-    HISTORY = 32768, /* accepted ids remembered: a longer penalty_window sees no more */
+    HISTORY = 32768, /* accepted ids kept, the most that penalty_window can see */
     MAX_BIAS = 1024,
     BLOCK = 512,    /* logits whose exponentials are taken at a time */
     BUCKETS = 1024, /* of the histogram, BUCKETS_PER_NAT for each unit of logit below the best */
@@ -61,7 +61,7 @@ enum {
     MAX_TOP = 64,
 };
 
-/* A token that may be drawn. `key` orders a cut (greater is better), `mass` is what the cut adds up. */
+/* A token that may be drawn. A cut orders by `key` (greater is better) and sums `mass`. */
 typedef struct {
     float logit, key, mass;
     int32_t id;
@@ -139,7 +139,7 @@ static int32_t bits_of(float f) {
     return i;
 }
 
-/* Greatest of x[0..n). False if a NaN or +infinity is among them or all are -infinity. Compares
+/* Finds the greatest of x[0..n). Returns false if a NaN or +infinity is among them or all are -infinity. Compares
  * bit patterns, made monotonic, since compilers do not vectorise a maximum of floats. */
 static bool find_top(const float *x, size_t n, float *top) {
     const int32_t infinity = 0x7f800000;
@@ -195,8 +195,8 @@ static void sort_heap(candidate *h, size_t m) {
 
 static candidate candidate_of(const float *x, size_t i) { return (candidate){ x[i], x[i], 1, (int32_t)i }; }
 
-/* The k best of x[0..n) to h[0..k), best first; 1 <= k <= n. Most blocks of 16 are passed over with one
- * comparison each: none of theirs beats the worst in the heap. */
+/* Collects the k best of x[0..n) in h[0..k), best first; 1 <= k <= n. Most blocks of 16 are skipped with one
+ * comparison each, since none of theirs beats the worst in the heap. */
 static void best_k(const float *x, size_t n, candidate *h, size_t k) {
     for (size_t i = 0; i < k; i++) h[i] = candidate_of(x, i);
     make_heap(h, k);
@@ -239,8 +239,8 @@ static void insertion_sort(candidate *c, size_t n) {
         for (size_t j = i; j && before(&c[j], &c[j - 1]); j--) swap(&c[j], &c[j - 1]);
 }
 
-/* Puts a middling candidate of c[0..n) where it belongs, the better ones before it. Gives its place,
- * and the mass of the better ones. */
+/* Partitions c[0..n) by a median candidate, the better ones first. Returns its place, and the mass of the better ones.
+ */
 static size_t partition(candidate *c, size_t n, double *mass) {
     size_t a = 0, b = n / 2, last = n - 1;
     if (before(&c[b], &c[a])) swap(&c[a], &c[b]);
@@ -258,7 +258,7 @@ static size_t partition(candidate *c, size_t n, double *mass) {
     return place;
 }
 
-/* Brings to the front the fewest best candidates whose mass reaches `target`; gives how many: at
+/* Brings to the front the fewest best candidates whose mass reaches `target`; returns their number: at
  * least 1, and all if they do not reach it. */
 static size_t take_mass(candidate *c, size_t n, double target) {
     size_t low = 0, high = n; /* c[0..low) are in; the answer is at most `high` */
@@ -339,7 +339,7 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
     return -FLT_MAX;
 }
 
-/* The candidates before any cut but top-k, and the mass of all tokens that they stand for (0: theirs). */
+/* Collects the candidates before any cut but top-k. *total: the mass of all tokens they stand for (0: theirs). */
 static size_t candidates(gw_sampler *s, const float *x, float top, double *total) {
     const double *o = s->option;
     size_t k = (size_t)o[TOP_K];
@@ -425,7 +425,7 @@ static bool penalises(const gw_sampler *s) {
     return o[WINDOW] > 0 && s->n_history && (o[REPETITION] != 1 || o[FREQUENCY] != 0 || o[PRESENCE] != 0);
 }
 
-/* The i-th last accepted id, i from 1. */
+/* Returns the i-th last accepted id, i from 1. */
 static int32_t accepted(const gw_sampler *s, uint32_t i) { return s->history[(s->next + HISTORY - i) % HISTORY]; }
 
 int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap) {
@@ -451,7 +451,7 @@ static void penalise(gw_sampler *s) {
     }
 }
 
-/* The logits with bias and penalties: a copy where there are any. */
+/* Returns the logits with bias and penalties, in a copy if there are any. */
 static const float *adjusted(gw_sampler *s, const float *logits) {
     bool penalty = penalises(s);
     if (!s->n_bias && !penalty) return logits;
@@ -461,7 +461,7 @@ static const float *adjusted(gw_sampler *s, const float *logits) {
     return s->logits;
 }
 
-/* No option but temperature, bias and penalties is on: all tokens may be drawn. */
+/* Returns whether all tokens may be drawn: no option but temperature, bias and penalties is on. */
 static bool draws_all(const gw_sampler *s) {
     const double *o = s->option;
     return (o[TOP_K] == 0 || o[TOP_K] >= s->n) && o[TYPICAL_P] == 1 && o[TOP_P] == 1 && o[MIN_P] == 0;
@@ -553,10 +553,10 @@ void gw_sampler_reset(gw_sampler *s) {
 int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e) {
     int i = 0;
     while (i < N_OPTIONS && strcmp(name, options[i].name)) i++;
-    if (i == N_OPTIONS) return gw_fail(e, GW_E_BAD_OPTION, "sampler option\na known name\n%.100s", name);
+    if (i == N_OPTIONS) return gw_fail(e, GW_E_BAD_OPTION, "There is no sampling option `%.100s`.", name);
     double least = options[i].least, most = options[i].most;
     if (!(value >= least && value <= most) || (options[i].whole && value != floor(value)))
-        return gw_fail(e, GW_E_BAD_OPTION, "%s\n%.16g to %.16g%s\n%.16g", name, least, most,
+        return gw_fail(e, GW_E_BAD_OPTION, "`%s` must be %.16g to %.16g%s (got %.16g).", name, least, most,
                        options[i].whole ? ", a whole number" : "", value);
     s->option[i] = value;
     if (i == SEED) seed(s, (uint64_t)value);
@@ -565,12 +565,13 @@ int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e) {
 
 int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e) {
     if (id < 0 || (uint32_t)id >= s->n)
-        return gw_fail(e, GW_E_BAD_TOKEN, "token of a logit bias\n0 to %u\n%d", s->n - 1, (int)id);
+        return gw_fail(e, GW_E_BAD_TOKEN, "The token of a logit bias must be 0 to %u (got %d).", s->n - 1, (int)id);
     if (!(bias <= FLT_MAX))
-        return gw_fail(e, GW_E_BAD_OPTION, "logit bias of token %d\na number or -infinity\n%g", (int)id, bias);
+        return gw_fail(e, GW_E_BAD_OPTION, "The logit bias of token %d must be a number or -infinity (got %g).",
+                       (int)id, bias);
     uint32_t i = 0;
     while (i < s->n_bias && s->bias[i].id != id) i++;
-    if (i == MAX_BIAS) return gw_fail(e, GW_E_BAD_OPTION, "tokens with a logit bias\nat most %d\nmore", MAX_BIAS);
+    if (i == MAX_BIAS) return gw_fail(e, GW_E_BAD_OPTION, "At most %d tokens can have a logit bias.", MAX_BIAS);
     s->bias[i].id = id;
     s->bias[i].bias = bias;
     s->n_bias += i == s->n_bias;
@@ -617,13 +618,14 @@ void gw_sampler_write(const gw_sampler *s, uint8_t *out) {
     }
 }
 
-/* What is behind the fixed part. */
+/* Reads the lists after the fixed part. */
 static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_error *e) {
     for (uint32_t i = 0; i < all->n_bias; i++, in += sizeof(saved_bias)) {
         saved_bias b;
         memcpy(&b, in, sizeof b);
         if (gw_sampler_bias(s, b.id, b.bias, e))
-            return gw_fail(e, GW_E_BAD_SAVED, "saved state: bias of a token\none in range\n%d", (int)b.id);
+            return gw_fail(e, GW_E_BAD_SAVED, "The saved state has a bias of a token that is out of range (%d).",
+                           (int)b.id);
     }
     for (uint32_t i = 0; i < all->n_history; i++, in += sizeof(int32_t)) {
         int32_t id;
@@ -631,7 +633,7 @@ static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_err
         gw_sampler_accept(s, id);
     }
     if (s->n_history == all->n_history) return 0;
-    return gw_fail(e, GW_E_BAD_SAVED, "saved state: accepted ids\n0 to %u\nothers", s->n - 1);
+    return gw_fail(e, GW_E_BAD_SAVED, "The token ids of the saved sampler must be 0 to %u.", s->n - 1);
 }
 
 int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
@@ -639,12 +641,12 @@ int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
     memcpy(&all, in, gw_min(n, sizeof all));
     if (n < sizeof all || all.n_bias > MAX_BIAS || all.n_history > HISTORY ||
         n != saved_bytes(all.n_bias, all.n_history) || !(all.stream & 1))
-        return gw_fail(e, GW_E_BAD_SAVED, "saved state: sampler\nits bytes\n%zu others", n);
+        return gw_fail(e, GW_E_BAD_SAVED, "The saved state has a malformed sampler of %zu bytes.", n);
     gw_sampler_reset(s);
     for (int i = 0; i < N_OPTIONS; i++)
         if (gw_sampler_set(s, options[i].name, all.option[i], e))
-            return gw_fail(e, GW_E_BAD_SAVED, "saved state: %s\n%.16g to %.16g\n%.16g", options[i].name,
-                           options[i].least, options[i].most, all.option[i]);
+            return gw_fail(e, GW_E_BAD_SAVED, "The saved state must have a `%s` of %.16g to %.16g (got %.16g).",
+                           options[i].name, options[i].least, options[i].most, all.option[i]);
     s->state = all.state;
     s->stream = all.stream;
     return read_lists(s, &all, in + sizeof all, e);

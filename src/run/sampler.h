@@ -12,7 +12,7 @@ typedef struct gw_sampler gw_sampler;
 
 gw_sampler *gw_sampler_new(uint32_t n_vocab); /* NULL if no memory */
 void gw_sampler_free(gw_sampler *s);
-size_t gw_sampler_bytes(uint32_t n_vocab); /* heap one sampler takes, for the memory plan */
+size_t gw_sampler_bytes(uint32_t n_vocab); /* heap of one sampler, for the memory plan */
 
 /* Back to defaults: no bias, empty history, greedy off:
  * temperature 1, top_k 64, top_p 0.95 (Gemma 3's own generation config), the rest off, seed 0. */
@@ -23,37 +23,37 @@ void gw_sampler_reset(gw_sampler *s);
  * penalty_window (tokens, 0: no penalties; the last 32768 are remembered) seed (0 to 2^53 - 1).
  * 0, or GW_E_BAD_OPTION with the range in e. A seed starts the random numbers anew. */
 int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e);
-/* Add bias to a token's logit (-INFINITY bans it); the last word on a token holds. 0, GW_E_BAD_TOKEN,
- * or GW_E_BAD_OPTION (NaN, +INFINITY, table full: 1024). */
+/* Sets the bias of a token's logit; -INFINITY bans the token. Returns 0, GW_E_BAD_TOKEN,
+ * or GW_E_BAD_OPTION (NaN, +INFINITY, more than 1024 tokens). */
 int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e);
 
-/* Tell the sampler of a token of the context (prompt and drawn ones alike), for the penalties. */
+/* Records a token of the context, of the prompt or drawn, for the penalties. */
 void gw_sampler_accept(gw_sampler *s, int32_t id);
 
-/* One draw. logits[n_vocab] is only read. GW_E_BAD_STATE if no logit is finite or any is NaN or
- * +INFINITY. Does not accept(). */
+/* Draws a token without accepting it. Only reads logits[n_vocab]. Returns its id, or GW_E_BAD_STATE if no logit is
+ * finite or any is NaN or +INFINITY. */
 int32_t gw_sampler_draw(gw_sampler *s, const float *logits);
 
-/* If the next draw is the arg max (temperature 0): how many logits bias and penalties will change before it, their
- * ids in changed, some maybe twice; a draw needs these, the greatest of the others and all that equal it. -1 if it is
- * not, or there are more than cap. */
+/* If the next draw is an argmax (temperature 0), lists the ids whose logits bias and penalties change in `changed`,
+ * some perhaps twice, and returns their number; the draw needs these logits, the greatest of the others and all that
+ * equal it. Returns -1 otherwise, and for more than cap ids. */
 int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap);
 
-/* What the next draw will be made from, without drawing: tokens that can come, best first, with their
- * probabilities, at most cap of each written. Returns how many there are, or an error as draw. */
+/* Computes the distribution of the next draw without drawing: the possible tokens, best first, and their
+ * probabilities; writes at most cap of each. Returns their number, or the errors of gw_sampler_draw. */
 int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, double *p, size_t cap);
 
-/* All that later draws depend on, as bytes (run/state.h): how many, and those; read: 0, or GW_E_BAD_SAVED, then it is
- * as it was or back at its defaults. */
+/* Save and restore everything that later draws depend on, as bytes (run/state.h). read returns 0, or GW_E_BAD_SAVED;
+ * the sampler is then unchanged or reset. */
 enum { GW_SAMPLER_MOST = 160 << 10 };
 size_t gw_sampler_state_bytes(const gw_sampler *s);
 void gw_sampler_write(const gw_sampler *s, uint8_t *out);
 int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e);
 
-/* Natural-log probabilities of the raw logits (no option applied), arithmetic in double. NAN for an id
- * out of range, and where gw_sampler_draw would give GW_E_BAD_STATE (gw_top_logprobs: 0 of them). */
+/* Returns the natural log probability of an id from the raw logits (no option applied), computed in double. NAN for an
+ * id out of range and where gw_sampler_draw fails with GW_E_BAD_STATE (gw_top_logprobs: 0 ids). */
 double gw_logprob(const float *logits, uint32_t n_vocab, int32_t id);
-/* The k most likely ids, best first, with their log probabilities. Returns how many. k <= 64. */
+/* Finds the k <= 64 most likely ids, best first, with their log probabilities. Returns their number. */
 int gw_top_logprobs(const float *logits, uint32_t n_vocab, int k, int32_t *ids, float *logprobs);
 
 #endif

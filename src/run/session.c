@@ -64,8 +64,9 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     memset(s, 0, sizeof *s);
     s->block = gw_alloc(gw_size(bytes));
     if (!s->block)
-        return gw_fail(e, GW_E_NO_MEMORY, "KV cache and scratch for a context of %u tokens\n%llu bytes\nno memory",
-                       n_ctx, (unsigned long long)bytes);
+        return gw_fail(e, GW_E_NO_MEMORY,
+                       "The engine has no memory for the KV cache and scratch of %u tokens (%llu bytes).", n_ctx,
+                       (unsigned long long)bytes);
     gw_arena a = { .base = s->block, .size = bytes };
     s->state.config = c;
     s->state.weights = w;
@@ -86,13 +87,15 @@ void gw_session_free(gw_session *s) {
 
 static int check_id(gw_session *s, int32_t id) {
     if (id >= 0 && (uint32_t)id < s->state.config->n_vocab) return 0;
-    return gw_fail(s->error, GW_E_BAD_TOKEN, "token id\n0 to %u\n%d", s->state.config->n_vocab - 1, id);
+    return gw_fail(s->error, GW_E_BAD_TOKEN, "The token id must be 0 to %u (got %d).", s->state.config->n_vocab - 1,
+                   id);
 }
 
 /* Makes ids the context; evaluates nothing yet. */
 static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
-    if (n == 0) return gw_fail(s->error, GW_E_BAD_OPTION, "ids\nat least one\nnone");
-    if (n > s->n_ctx) return gw_fail(s->error, GW_E_CONTEXT, "tokens of the prompt\nat most %u\n%u", s->n_ctx, n);
+    if (n == 0) return gw_fail(s->error, GW_E_BAD_OPTION, "Evaluation needs at least one token id.");
+    if (n > s->n_ctx)
+        return gw_fail(s->error, GW_E_CONTEXT, "The prompt must have at most %u tokens (got %u).", s->n_ctx, n);
     int bad;
     for (uint32_t i = 0; i < n; i++)
         if ((bad = check_id(s, ids[i]))) return bad;
@@ -112,7 +115,7 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
 
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     if (s->state.config->arch->policy->generates) return take_ids(s, ids, n);
-    return gw_fail(s->error, GW_E_BAD_STATE, "evaluation\na model that generates text\none that only embeds texts");
+    return gw_fail(s->error, GW_E_BAD_STATE, "This model only computes embeddings and cannot generate text.");
 }
 
 /* Texts of a causal model form one batch, whose cache is no longer than the context; kernels read whole blocks of rows,
@@ -128,12 +131,13 @@ static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     gw_session_room most = gw_session_together(s);
     uint32_t ids = texts > 1 ? most.ids : s->n_ctx;
     if (texts == 0 || texts > most.texts)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "texts together\n1 to %u\n%u", most.texts, texts);
+        return gw_fail(s->error, GW_E_BAD_OPTION, "Embedding takes 1 to %u texts at once (got %u).", most.texts, texts);
     s->texts.n = texts;
     s->texts.first[0] = 0;
     for (uint32_t i = 0; i < texts; i++) {
         if (lengths[i] == 0 || lengths[i] > ids - s->texts.first[i])
-            return gw_fail(s->error, GW_E_CONTEXT, "tokens of the texts\n1 of each, at most %u together\n%u", ids,
+            return gw_fail(s->error, GW_E_CONTEXT,
+                           "Texts must have at least 1 token each and at most %u together (got one of %u).", ids,
                            lengths[i]);
         s->texts.first[i + 1] = s->texts.first[i] + lengths[i];
     }
@@ -142,7 +146,7 @@ static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
 
 int gw_session_sync_texts(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
     if (pooling != GW_POOL_MEAN && pooling != GW_POOL_LAST)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "pooling\n0 or 1\n%d", pooling);
+        return gw_fail(s->error, GW_E_BAD_OPTION, "`pooling` must be 0 or 1 (got %d).", pooling);
     int bad = take_texts(s, lengths, texts);
     if (bad || (bad = take_ids(s, ids, s->texts.first[texts])) < 0) return bad;
     s->vectors.pooling = pooling;
@@ -159,9 +163,11 @@ void gw_session_want_look(gw_session *s) {
 int gw_session_append(gw_session *s, int32_t id) {
     int bad = check_id(s, id);
     if (bad) return bad;
-    if (s->want_vectors) return gw_fail(s->error, GW_E_BAD_STATE, "gw_append\nids\ntexts");
+    if (s->want_vectors)
+        return gw_fail(s->error, GW_E_BAD_STATE, "gw_append() continues a context; texts to embed have none.");
     if (s->n_ids == s->n_ctx)
-        return gw_fail(s->error, GW_E_CONTEXT, "tokens of context\nat most %u\n%u", s->n_ctx, s->n_ctx + 1);
+        return gw_fail(s->error, GW_E_CONTEXT, "The context must have at most %u tokens (got %u).", s->n_ctx,
+                       s->n_ctx + 1);
     s->ids[s->n_ids++] = id;
     return 0;
 }
@@ -349,11 +355,11 @@ static int aborted(gw_session *s) {
     atomic_store(&s->abort, 0);
     s->state.batch.n = 0;
     s->n_ids = s->state.kv.pos;
-    return gw_fail(s->error, GW_E_ABORTED, "evaluation\nto end\nabort");
+    return gw_fail(s->error, GW_E_ABORTED, "Evaluation was aborted.");
 }
 
 static int worker_failed(gw_session *s) {
-    return gw_fail(s->error, GW_E_WORKER, "evaluation\nhelper threads that work\none that failed");
+    return gw_fail(s->error, GW_E_WORKER, "A helper thread failed during evaluation.");
 }
 
 int gw_session_run(gw_session *s, int layers) {

@@ -1,5 +1,5 @@
-/* session: one running context of a model: its ids, which of them are evaluated, and which step comes next. Decides
- * what forward computes, and when. */
+/* session: one context of a model: its ids, how many of them are evaluated, and the next step. Decides what forward
+ * computes and when. Knows neither files nor JavaScript. */
 #ifndef GW_SESSION_H
 #define GW_SESSION_H
 

@@ -90,7 +90,9 @@ static int begin(gw_state_io *io, gw_state_of of) {
     for (uint32_t l = 0; l < kv->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(&kv->layers[l]));
     gw_state_end(io);
     *io = (gw_state_io){ .of = of, .window = gw_alloc(size), .size = size };
-    return io->window ? 0 : gw_fail(of.error, GW_E_NO_MEMORY, "window of a saved state\n%zu bytes\nno memory", size);
+    return io->window ? 0
+                      : gw_fail(of.error, GW_E_NO_MEMORY,
+                                "The engine has no memory for the window of a saved state (%zu bytes).", size);
 }
 
 void gw_state_end(gw_state_io *io) {
@@ -183,34 +185,35 @@ int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes) {
 size_t gw_state_room(const gw_state_io *io) { return io->window && io->reads ? io->size - io->used : 0; }
 
 static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t got) {
-    return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: %s\n%llu\n%llu", what, (unsigned long long)expected,
-                   (unsigned long long)got);
+    return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state does not fit: %s %llu (got %llu).", what,
+                   (unsigned long long)expected, (unsigned long long)got);
 }
 
 /* Checks the fields that may differ from the session's own. */
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->state.kv;
-    if (h->pos == 0 || h->pos > kv->shape.n_ctx) return refuse(io, "tokens, at most", kv->shape.n_ctx, h->pos);
+    if (h->pos == 0 || h->pos > kv->shape.n_ctx)
+        return refuse(io, "the number of tokens must be at most", kv->shape.n_ctx, h->pos);
     if (h->low > gw_kv_window_start(kv, h->pos))
-        return refuse(io, "first token in rings, at most", gw_kv_window_start(kv, h->pos), h->low);
-    if (h->aside > h->pos) return refuse(io, "tokens kept aside, at most", h->pos, h->aside);
+        return refuse(io, "the first token in rings must be at most", gw_kv_window_start(kv, h->pos), h->low);
+    if (h->aside > h->pos) return refuse(io, "the tokens kept aside must be at most", h->pos, h->aside);
     if (h->sampler == 0 || h->sampler > GW_SAMPLER_MOST)
-        return refuse(io, "bytes of the sampler, at most", GW_SAMPLER_MOST, h->sampler);
+        return refuse(io, "the bytes of the sampler must be at most", GW_SAMPLER_MOST, h->sampler);
     return 0;
 }
 
 static int check_header(gw_state_io *io, const gw_state_header *h) {
     gw_state_header own = header_of(&io->of);
     if (memcmp(h->magic, own.magic, sizeof magic))
-        return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state\none\nother bytes");
-    if (h->layout != own.layout) return refuse(io, "version", own.layout, h->layout);
+        return gw_fail(io->of.error, GW_E_BAD_SAVED, "These bytes are not a saved state.");
+    if (h->layout != own.layout) return refuse(io, "the version must be", own.layout, h->layout);
     if (h->model != own.model)
-        return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: model\n%016llx\n%016llx, another one",
+        return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state must belong to the model %016llx (got %016llx).",
                        (unsigned long long)own.model, (unsigned long long)h->model);
-    if (h->kv_type != own.kv_type) return refuse(io, "type of the cache (kvType)", own.kv_type, h->kv_type);
+    if (h->kv_type != own.kv_type) return refuse(io, "kvType must be", own.kv_type, h->kv_type);
     if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim ||
         (h->window != own.window && io->of.session->state.config->window))
-        return refuse(io, "layers", own.n_layer, h->n_layer);
+        return refuse(io, "the number of layers must be", own.n_layer, h->n_layer);
     return check_places(io, h);
 }
 
@@ -222,7 +225,8 @@ static int take_header(gw_state_io *io, const uint8_t *bytes) {
     int bad = check_header(io, &h);
     if (bad) return bad;
     io->head = h;
-    if (all_bytes(io) != whole || h.bytes != whole) return refuse(io, "bytes", all_bytes(io), whole);
+    if (all_bytes(io) != whole || h.bytes != whole)
+        return refuse(io, "the number of bytes must be", all_bytes(io), whole);
     gw_session_clear(io->of.session);
     return 0;
 }
@@ -233,7 +237,7 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
     memcpy(ids, bytes, n);
     for (size_t i = 0; i < n / sizeof *ids; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= s->state.config->n_vocab)
-            return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: token id\n0 to %u\n%d",
+            return gw_fail(io->of.error, GW_E_BAD_SAVED, "The token ids of the saved state must be 0 to %u (got %d).",
                            s->state.config->n_vocab - 1, ids[i]);
     return 0;
 }
@@ -244,8 +248,8 @@ static int take_row(gw_state_io *io, const uint8_t *bytes) {
     const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
     if (rows_of(io).end - io->at > l->rows) return 0;
     if (gw_kv_row_in(l, io->plane & 1, io->at, bytes)) return 0;
-    return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: layer %u, token %u\nnumbers that a cache holds\nothers",
-                   io->layer, io->at);
+    return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state is corrupt in layer %u at token %u.", io->layer,
+                   io->at);
 }
 
 /* Accepts the state if its hash is right. */
@@ -255,7 +259,8 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     uint64_t hash;
     memcpy(&hash, bytes, sizeof hash);
     if (hash != io->hash)
-        return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: checksum\n%016llx\n%016llx",
+        return gw_fail(io->of.error, GW_E_BAD_SAVED,
+                       "The saved state is corrupt: its checksum must be %016llx (got %016llx).",
                        (unsigned long long)io->hash, (unsigned long long)hash);
     kv->pos = s->n_ids = io->head.pos;
     kv->low = io->head.low;
@@ -287,7 +292,8 @@ static int end_reading(gw_state_io *io, int how) {
 int gw_state_commit(gw_state_io *io, size_t n) {
     size_t at = 0, next;
     if (!io->window || !io->reads || n > gw_state_room(io))
-        return gw_fail(io->of.error, GW_E_BAD_STATE, "bytes of a saved state\nat most %zu\n%zu", gw_state_room(io), n);
+        return gw_fail(io->of.error, GW_E_BAD_STATE, "At most %zu bytes of a saved state can be committed (got %zu).",
+                       gw_state_room(io), n);
     io->used += n;
     while ((next = piece(io)) && at + next <= io->used) {
         int bad = read_piece(io, io->window + at, next);

@@ -89,9 +89,9 @@ static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
         memcpy(shown, text, gw_min(len, sizeof shown - 1));
         shown[gw_min(len, sizeof shown - 1)] = 0;
         if (!read_merge(v, text, &b->merges[i]))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "merge %u\ntwo pieces that make a third\n%s", i, shown);
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u must be two pieces that make a third (got %s).", i, shown);
         if (!may_make(v, b->merges[i].made)) b->merges[i].made = GW_NO_PIECE;
-        if (!insert(b, i)) return gw_fail(e, GW_E_BAD_TOKENIZER, "merge %u\nbelow 256 collisions of hashes\nmore", i);
+        if (!insert(b, i)) return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u has 256 or more hash collisions.", i);
         text += len + 1;
     }
     return 0;
@@ -114,11 +114,11 @@ static int make_tables(gw_bpe *b) {
 int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e) {
     b->split = gw_split_named(pre);
     if (v->spelling == GW_BYTE_LEVEL && b->split == GW_SPLIT_UNKNOWN)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.pre\n%s\n%.64s", GW_SPLIT_NAMES,
-                       pre ? pre : "no such key");
-    if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.merges\npairs of pieces\nnone");
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.pre must be %s (got %.64s).",
+                       GW_SPLIT_NAMES, pre ? pre : "no such key");
+    if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.merges is missing or empty.");
     b->whole_words = b->split == GW_SPLIT_LLAMA3;
-    if (make_tables(b)) return gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer's merges");
+    if (make_tables(b)) return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer's merges.");
     int code = read_merges(b, v, e);
     gw_buffer_free(&b->in_merges);
     return code;

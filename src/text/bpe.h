@@ -1,5 +1,5 @@
 /* bpe: byte-level BPE (Sennrich et al. 2016; Radford et al. 2019): a text is cut into words (split), a word into bytes,
- * and of all adjacent pieces the pair is joined whose merge stands first in the file's list, the leftmost on ties. */
+ * and the adjacent pair whose merge is listed first in the file is merged, the leftmost on ties. */
 #ifndef GW_BPE_H
 #define GW_BPE_H
 
@@ -17,24 +17,24 @@ typedef struct {
     bool whole_words; /* a word that is a piece is that piece, whatever its merges (llama-bpe) */
     void *block;
     size_t block_size;
-    gw_merge *merges; /* [n] best first; what may not be made has made = GW_NO_PIECE */
+    gw_merge *merges; /* [n] best first; made = GW_NO_PIECE if it must not be made */
     uint32_t n;
     uint32_t *slots; /* [slot_mask + 1] number of the merge + 1, 0 for none; by its pair */
     uint32_t slot_mask, reach;
 } gw_bpe;
 
 int gw_bpe_add_merge(gw_bpe *b, const char *text, size_t len);
-/* pre: how a byte-level text is cut; not read by others. */
+/* pre: how a byte-level text is cut; ignored for other spellings. */
 int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e);
 void gw_bpe_free(gw_bpe *b);
 size_t gw_bpe_bytes(const gw_bpe *b);
 
-/* The merge of a pair, or GW_NO_PIECE; what may not be made is none. */
+/* Returns the merge of a pair; GW_NO_PIECE if there is none or it must not be made. */
 int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right);
 
-/* Encodes a text without added tokens. Omits what ends after `limit`. Returns 0 or a code; *taken: bytes whose ids are
- * there. A byte that has no piece (none is missing in the families'
- * vocabularies) becomes the unknown piece, or nothing, as it does elsewhere. */
+/* Encodes a text without added tokens. Omits what ends after `limit`. Returns 0 or a code; *taken: the number of bytes
+ * encoded. A byte without a piece (none is missing in the families' vocabularies) becomes the unknown piece, or
+ * nothing, as in other implementations. */
 int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, gw_ids *to,
                   size_t *taken);
 

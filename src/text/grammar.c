@@ -6,18 +6,18 @@
 enum { MAGIC = 0x31475747, VERSION = 1, HEAD = sizeof(gw_grammar_header) / 4 };
 
 static int wrong(gw_error *e, const char *what, const char *expected, uint32_t got) {
-    return gw_fail(e, GW_E_BAD_FORMAT, "grammar: %s\n%s\n%u", what, expected, got);
+    return gw_fail(e, GW_E_BAD_FORMAT, "The grammar is malformed: %s must be %s (got %u).", what, expected, got);
 }
 
 /* --- layout ---------------------------------------------------------------------------------------- */
 
 static int read_head(gw_grammar *g, size_t n, gw_error *e) {
     const gw_grammar_header *h = g->head = (const gw_grammar_header *)g->words;
-    if (h->magic != MAGIC) return wrong(e, "magic number", "GWG1", h->magic);
-    if (h->version != VERSION) return wrong(e, "version", "1", h->version);
+    if (h->magic != MAGIC) return wrong(e, "the magic number", "GWG1", h->magic);
+    if (h->version != VERSION) return wrong(e, "the version", "1", h->version);
     uint64_t words = HEAD + (uint64_t)h->n_nodes + 2 * (uint64_t)h->n_spans + 2 * (uint64_t)h->n_states +
                      3 * (uint64_t)h->n_edges + h->n_rules + 3 * (uint64_t)h->n_loops + h->n_members;
-    if (h->size != n || words != n) return wrong(e, "size", "as many words as its counts say", (uint32_t)n);
+    if (h->size != n || words != n) return wrong(e, "the size", "what its counts say", (uint32_t)n);
     g->node_ends = g->words + HEAD;
     g->spans = (const gw_byte_span *)(g->node_ends + h->n_nodes);
     g->state_ends = (const uint32_t *)(g->spans + h->n_spans);
@@ -40,14 +40,14 @@ static bool rising(const uint32_t *ends, uint32_t n, uint32_t last) {
 static int check_nodes(const gw_grammar *g, gw_error *e) {
     uint32_t n = g->head->n_nodes, n_spans = g->head->n_spans;
     if (!n || !rising(g->node_ends, n, n_spans) || g->node_ends[0])
-        return wrong(e, "spans of the nodes", "in order, none of node 0", n_spans);
+        return wrong(e, "the spans", "in the order of the nodes, none of node 0", n_spans);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t least = 0;
         for (uint32_t k = gw_first(g->node_ends, i); k < g->node_ends[i]; k++) {
             const gw_byte_span *s = &g->spans[k];
             uint32_t lo = gw_low(s), hi = gw_high(s);
-            if (hi > 255 || lo > hi || lo < least) return wrong(e, "bytes of a span", "rising ones", s->bytes);
-            if (s->to >= i) return wrong(e, "node behind a span", "one of a lower number", s->to);
+            if (hi > 255 || lo > hi || lo < least) return wrong(e, "the bytes of a node", "rising", s->bytes);
+            if (s->to >= i) return wrong(e, "the node after a span", "a lower one", s->to);
             least = hi + 1;
         }
     }
@@ -56,26 +56,27 @@ static int check_nodes(const gw_grammar *g, gw_error *e) {
 
 static int check_loops(gw_grammar *g, gw_error *e) {
     uint32_t members = 0, all = g->head->n_members;
-    if (!g->head->n_loops) return wrong(e, "loops", "at least one", 0);
+    if (!g->head->n_loops) return wrong(e, "the number of loops", "at least 1", 0);
     for (uint32_t i = 0; i < g->head->n_loops; i++) {
         const gw_loop *l = &g->loops[i];
         if (l->min > l->max || l->members > all - members)
-            return wrong(e, "a loop", "least rounds, most, and members that are there", l->members);
+            return wrong(e, "a loop", "consistent in its rounds and members", l->members);
         g->first_member[i] = members;
         members += l->members;
     }
-    return members == all ? 0 : wrong(e, "members", "those of its loops", all);
+    return members == all ? 0 : wrong(e, "the number of members", "that of its loops", all);
 }
 
 static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, uint32_t n_vocab, gw_error *e) {
-    static const char *const names[] = { "spelling", "rule", "token" };
+    static const char *const names[] = { "the node of an edge", "the rule of an edge", "the token of an edge" };
     uint32_t kind = gw_edge_kind(edge), act = gw_edge_act(edge), members = g->loops[loop].members;
     const uint32_t most[] = { g->head->n_nodes, g->head->n_rules, n_vocab };
-    if (kind > GW_TOKEN) return wrong(e, "kind of an edge", "0 to 2", kind);
+    if (kind > GW_TOKEN) return wrong(e, "the kind of an edge", "0 to 2", kind);
     if (edge->label >= most[kind] || (kind == GW_BYTES && edge->label == 0))
-        return wrong(e, names[kind], "one that is there", edge->label);
-    if (kind == GW_CALL && g->rules[edge->label] == GW_NEVER) return wrong(e, "rule", "one with states", edge->label);
-    if (edge->to >= g->head->n_states) return wrong(e, "state behind an edge", "one that is there", edge->to);
+        return wrong(e, names[kind], "one that exists", edge->label);
+    if (kind == GW_CALL && g->rules[edge->label] == GW_NEVER)
+        return wrong(e, "the rule of an edge", "one with states", edge->label);
+    if (edge->to >= g->head->n_states) return wrong(e, "the state after an edge", "one that exists", edge->to);
     uint32_t into = gw_loop_of(g, edge->to);
     bool fits = act == GW_KEEP   ? !loop || into == loop
                 : act == GW_NEXT ? loop && into == loop && !members
@@ -83,15 +84,15 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
                                  : act == GW_MORE && members;
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
     else if (members || g->loops[into].members) fits = fits && into == loop; /* a member set belongs to its loop */
-    return fits ? 0 : wrong(e, "act of an edge", "one that fits its loop", act);
+    return fits ? 0 : wrong(e, "the action of an edge", "one that fits its loop", act);
 }
 
 static int check_states(const gw_grammar *g, uint32_t n_vocab, gw_error *e) {
     uint32_t n = g->head->n_states, n_edges = g->head->n_edges;
-    if (!rising(g->state_ends, n, n_edges)) return wrong(e, "edges of the states", "in order", n_edges);
+    if (!rising(g->state_ends, n, n_edges)) return wrong(e, "the edges", "in the order of the states", n_edges);
     for (uint32_t i = 0; i < n; i++)
         if (gw_loop_of(g, i) >= g->head->n_loops)
-            return wrong(e, "loop of a state", "one that is there", gw_loop_of(g, i));
+            return wrong(e, "the loop of a state", "one that exists", gw_loop_of(g, i));
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = gw_first(g->state_ends, i); k < g->state_ends[i]; k++) {
             int bad = check_edge(g, &g->edges[k], gw_loop_of(g, i), n_vocab, e);
@@ -121,7 +122,7 @@ static int visit(const gw_grammar *g, uint32_t rule, uint8_t *seen, visited *sta
         const gw_edge *edge = &g->edges[top->edge++];
         uint32_t next = edge->label;
         if (gw_edge_kind(edge) != GW_CALL || seen[next] == DONE) continue;
-        if (seen[next] == OPEN) return wrong(e, "rules", "no left recursion", next);
+        if (seen[next] == OPEN) return wrong(e, "a rule", "without left recursion", next);
         seen[next] = OPEN;
         *++top = (visited){ next, gw_first(g->state_ends, g->rules[next]) };
     }
@@ -130,15 +131,15 @@ static int visit(const gw_grammar *g, uint32_t rule, uint8_t *seen, visited *sta
 static int check_rules(const gw_grammar *g, gw_error *e) {
     uint32_t n = g->head->n_rules, start = g->head->start;
     if (start != GW_NEVER && (start >= n || g->rules[start] == GW_NEVER))
-        return wrong(e, "rule to begin with", "one that is there", start);
+        return wrong(e, "the start rule", "one that exists", start);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t state = g->rules[i];
         if (state == GW_NEVER) continue;
         if (state >= g->head->n_states || gw_accepts(g, state) || gw_loop_of(g, state))
-            return wrong(e, "state that a rule begins with", "one outside of loops that does not accept", state);
+            return wrong(e, "the first state of a rule", "outside of loops and not accepting", state);
     }
     visited *stack = gw_alloc((n + 1) * sizeof *stack + n);
-    if (!stack) return gw_fail(e, GW_E_NO_MEMORY, "grammar\n%u bytes\nno memory", 9 * n);
+    if (!stack) return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the grammar (%u bytes).", 9 * n);
     uint8_t *seen = (uint8_t *)(stack + n + 1);
     memset(seen, 0, n);
     int bad = 0;
@@ -154,12 +155,13 @@ int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab
     gw_grammar_header head;
     memset(g, 0, sizeof *g);
     if (n % 4 || n < sizeof head || n > 4 * (size_t)GW_GRAMMAR_WORDS)
-        return gw_fail(e, GW_E_BAD_FORMAT, "grammar: size\n%d to %d bytes, a multiple of 4\n%zu", 4 * HEAD,
-                       4 * GW_GRAMMAR_WORDS, n);
+        return gw_fail(e, GW_E_BAD_FORMAT,
+                       "The grammar is malformed: the size must be %d to %d bytes, a multiple of 4 (got %zu).",
+                       4 * HEAD, 4 * GW_GRAMMAR_WORDS, n);
     memcpy(&head, bytes, sizeof head);
-    if (head.n_loops > n / 4) return wrong(e, "loops", "as many as there is room for", head.n_loops);
+    if (head.n_loops > n / 4) return wrong(e, "the number of loops", "at most that of its words", head.n_loops);
     g->words = gw_alloc(n + 4 * (size_t)head.n_loops);
-    if (!g->words) return gw_fail(e, GW_E_NO_MEMORY, "grammar\n%zu bytes\nno memory", n);
+    if (!g->words) return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the grammar (%zu bytes).", n);
     memcpy(g->words, bytes, n);
     g->first_member = g->words + n / 4;
     int bad = read_head(g, n / 4, e);

@@ -29,7 +29,8 @@ static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
 }
 
 static int too_ambiguous(const gw_mask_builder *b, const char *what, int most) {
-    return gw_fail(b->d->error, GW_E_BAD_FORMAT, "the grammar is too ambiguous here: %s\nat most %d\nmore", what, most);
+    return gw_fail(b->d->error, GW_E_BAD_FORMAT, "The grammar is too ambiguous here: it needs more than %d %s.", most,
+                   what);
 }
 
 /* --- walking the tree ------------------------------------------------------------------------------ */

@@ -38,7 +38,8 @@ static int try_reset(gw_matcher *m) {
 static int collect(gw_matcher *m) { return gw_dfa_collect(&m->d, &(gw_roots){ .items = m->items, .n_items = m->n }); }
 
 static int no_room(gw_matcher *m) {
-    return gw_fail(m->error, GW_E_BAD_FORMAT, "memory of one grammar\nat most %u bytes\nmore", GW_STATES_WORDS * 4);
+    return gw_fail(m->error, GW_E_BAD_FORMAT, "The grammar needs more than %u bytes of memory. Simplify the format.",
+                   GW_STATES_WORDS * 4);
 }
 
 enum { NO = 0, YES = 1 }; /* besides GW_FULL and errors below 0 */
@@ -98,7 +99,7 @@ static int walk(gw_matcher *m, int32_t id) {
 static int check_id(gw_matcher *m, int32_t id) {
     uint32_t n = m->words.trie->n_vocab;
     if (id >= 0 && (uint32_t)id < n) return 0;
-    return gw_fail(m->error, GW_E_BAD_TOKEN, "token id\n0 to %u\n%d", n - 1, id);
+    return gw_fail(m->error, GW_E_BAD_TOKEN, "The token id must be 0 to %u (got %d).", n - 1, id);
 }
 
 int gw_matcher_accept(gw_matcher *m, int32_t id) {
@@ -316,7 +317,8 @@ gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error
     a = (gw_arena){ .base = gw_alloc(gw_size(a.used)), .size = a.used };
     gw_matcher *m = a.base ? lay_out(&a, &g, &words) : NULL;
     if (!m) {
-        gw_fail(e, GW_E_NO_MEMORY, "grammar\n%llu bytes\nno memory", (unsigned long long)a.size);
+        gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the grammar (%llu bytes).",
+                (unsigned long long)a.size);
         gw_grammar_free(&g);
         return NULL;
     }

@@ -27,14 +27,14 @@ typedef struct {
     size_t len;
 } span;
 
-/* Four bits of ASCII by hand: most of what most texts are. */
+/* Classifies ASCII directly, since most text is ASCII. */
 static int ascii_class(uint8_t c) {
     if ((uint8_t)((c | 0x20) - 'a') < 26) return GW_LETTER;
     if ((uint8_t)(c - '0') < 10) return GW_NUMBER;
     return c == ' ' || (uint8_t)(c - 9) < 5 ? GW_BLANK : GW_OTHER;
 }
 
-/* What is encoded in n bytes though it needs fewer is no character; nor is what is beyond the last one. */
+/* Overlong encodings and code points beyond U+10FFFF are not characters. */
 static int wide_class(const uint8_t *p, size_t n) {
     static const uint32_t least[] = { 0, 0x80, 0x80, 0x800, 0x10000 };
     uint32_t c = n < 2 ? 0 : p[0] & (0x7F >> n);
@@ -70,7 +70,7 @@ static size_t contraction(span s, bool any_case) {
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`: the last one is left to what follows. */
+/* \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`: the last one belongs to the next word. */
 static size_t blanks(size_t last, size_t end, bool follows) { return follows && last ? last : end; }
 
 /* [0, *end) are blanks; *last is where the last one begins. Returns the end of the last line break among them, or 0. */
@@ -86,7 +86,7 @@ static size_t scan_blanks(span s, size_t *last, size_t *end) {
 
 /* --- the expressions -------------------------------------------------------------------------- */
 
-/* A number ends what stands before it when numbers were cut out first. */
+/* A number ends the word before it if numbers are cut out first. */
 static size_t gpt2_word(span s, bool numbers_are_out) {
     size_t n, last, end, body = s.text[0] == ' ';
     int class = class_at(s, body, &n);

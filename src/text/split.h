@@ -12,8 +12,8 @@ typedef enum { GW_SPLIT_GPT2, GW_SPLIT_SMOLLM, GW_SPLIT_LLAMA3, GW_SPLIT_QWEN2, 
 gw_split gw_split_named(const char *name);
 #define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2 or smollm"
 
-/* Bytes of the word that text[0..len) starts with, len > 0. Reads on behind the word only as far as a run of blanks
- * goes, so a text costs what its length is. */
+/* Bytes of the word that text[0..len) starts with, len > 0. Reads beyond the word only through a run of blanks, so
+ * the time is linear in the text's length. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
 #endif

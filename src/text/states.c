@@ -48,7 +48,8 @@ static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
 }
 
 static int too_ambiguous(gw_dfa *d, const char *what, uint32_t most) {
-    return gw_fail(d->error, GW_E_BAD_FORMAT, "the grammar is too ambiguous here: %s\nat most %u\nmore", what, most);
+    return gw_fail(d->error, GW_E_BAD_FORMAT, "The grammar is too ambiguous here: it needs more than %u %s.", most,
+                   what);
 }
 
 /* Spends n steps of work, unless fewer are left. */
@@ -453,7 +454,7 @@ int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e) {
     lay_out(d, &a);
     size_t size = gw_size(a.used);
     a = (gw_arena){ .base = gw_alloc(size), .size = size };
-    if (!a.base) return gw_fail(e, GW_E_NO_MEMORY, "grammar\n%zu bytes\nno memory", size);
+    if (!a.base) return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the grammar (%zu bytes).", size);
     lay_out(d, &a);
     d->g = g;
     d->error = e;
@@ -656,7 +657,7 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots) {
         bad = get_roots(&(reader){ d, (const uint32_t *)w.out.data, stacks, false }, roots, w.n_stacks);
     } else {
         clear_memos(d);
-        bad = gw_fail(d->error, GW_E_NO_MEMORY, "memory for a grammar's stack\n%u sets of frames\nno memory",
+        bad = gw_fail(d->error, GW_E_NO_MEMORY, "The engine has no memory for a grammar's stack (%u sets of frames).",
                       w.n_stacks);
     }
     gw_free(stacks);

@@ -55,7 +55,8 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     int spelling = GW_BY_SCORE, last = GW_BY_MERGES;
     while (spelling <= last && strcmp(model, names[spelling])) spelling++;
     if (spelling > last)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.model\nllama, gpt2 or gemma4\n%.64s", model);
+        return gw_fail(e, GW_E_BAD_TOKENIZER,
+                       "The metadata key tokenizer.ggml.model must be llama, gpt2 or gemma4 (got %.64s).", model);
     int code = gw_vocabulary_finish(&t->v, (gw_spelling)spelling, e);
     if (code) return code;
     bool merges = spelling != GW_BY_SCORE, bytes = spelling == GW_BYTE_LEVEL;
@@ -64,26 +65,26 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     else gw_buffer_free(&t->bpe.in_merges);
     const gw_bpe *by = merges ? &t->bpe : NULL;
     if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_added_make(&t->added, &t->v)))
-        code = gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer's tables");
+        code = gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer's tables.");
     if (code) t->v.n = 0; /* unusable: every later call fails */
     return code;
 }
 
 /* --- encoding --------------------------------------------------------------------------------- */
 
-/* AHEAD: a word's end is found by at most so many bytes behind it, but for a run of blanks. */
+/* AHEAD: the end of a word depends on at most this many bytes after it, except for a run of blanks. */
 enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
 
-/* Whether a character begins there that is a blank in no alphabet. The others are U+0085, U+00A0, U+1680, U+180E,
- * U+2000 to U+205F and U+3000, and some that are none are taken for one. */
+/* Returns whether a character begins at p that is certainly not a blank. Blanks are also U+0085, U+00A0, U+1680,
+ * U+180E, U+2000 to U+205F and U+3000; some other characters count as blanks too. */
 static bool no_blank(const uint8_t *p) {
     bool two = p[0] == 0xC2 || (p[0] > 0xE0 && p[0] < 0xE4),
          safe = p[1] > 0x81 && p[1] != 0x85 && p[1] != 0x9A && p[1] != 0xA0;
     return (p[0] > 0x20 && p[0] < 0x7F) || (p[0] > 0xC1 && p[0] < 0xF5 && (!two || safe));
 }
 
-/* Where ids that end there, or before, are the same whatever follows the text: every added token that begins there
- * is whole, and no run of blanks reaches beyond. 0: nowhere. */
+/* Returns the offset up to which ids do not depend on the text that follows: added tokens that begin before it are
+ * complete, and no run of blanks crosses it. */
 static size_t certain(const gw_tokenizer *t, const uint8_t *text, size_t len) {
     size_t behind = t->added.longest + (size_t)AHEAD, at = len > behind ? len - behind : 0;
     if (t->v.spelling == GW_BYTE_LEVEL)
@@ -110,7 +111,7 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
         int32_t id;
         n = gw_added_match(&t->added, &t->v, p + at, len - at, special, &id);
         if (n) {
-            /* Behind such a piece a text begins: the rest begins with the piece instead. */
+            /* A text begins after such a token, so the rest starts with the token itself. */
             t->taken = at, sure = to.n;
             code = gw_ids_add(&to, id);
             prefix = t->space_prefix;
@@ -129,14 +130,15 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
 size_t gw_tokenizer_taken(const gw_tokenizer *t) { return t->taken; }
 
 int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e) {
-    if (!t->v.n) return gw_fail(e, code, "tokenising\na finished tokenizer\nnone");
-    if (len > MOST_TEXT) return gw_fail(e, code, "text to tokenise\nat most %d bytes\n%zu bytes", MOST_TEXT, len);
+    if (!t->v.n) return gw_fail(e, code, "The tokenizer is not complete: load the header of a model first.");
+    if (len > MOST_TEXT)
+        return gw_fail(e, code, "A text must have at most %d bytes (got %zu). Tokenise it in parts.", MOST_TEXT, len);
     if (code == GW_E_BAD_COUNT)
-        return gw_fail(e, code,
-                       "text to tokenise\nat most %d characters that nothing parts\nmore, in a text of %zu bytes",
+        return gw_fail(e, code, "A word must have at most %d characters; a text of %zu bytes has a longer one.",
                        GW_MAX_WORD, len);
-    if (code == GW_E_BAD_OPTION) return gw_fail(e, code, "tokenising\nroom for all ids\nroom for %zu", cap);
-    return gw_fail(e, code, "tokenising\nmemory for %zu bytes of text\n%s", len, gw_error_name(code));
+    if (code == GW_E_BAD_OPTION)
+        return gw_fail(e, code, "The token ids of the text do not fit in a buffer of %zu.", cap);
+    return gw_fail(e, code, "A text of %zu bytes could not be tokenised: %s.", len, gw_error_name(code));
 }
 
 /* --- decoding, and questions ------------------------------------------------------------------ */
@@ -156,8 +158,8 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
     return (int)len;
 }
 
-/* Whether encoding has put a blank before what stands behind this token. The unknown piece stands for characters too,
- * and counts as an added token only where its name is shown. */
+/* Returns whether encoding inserts a blank after this token. The unknown piece stands for characters too, and counts as
+ * an added token only where its name is shown. */
 static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
     if (!in_range(t, before)) return true;
     int type = t->v.types[before];
@@ -165,7 +167,7 @@ static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
            (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
 }
 
-/* Whether the token's text begins with a blank that encoding may have put: no added token's does. */
+/* Returns whether the token's text begins with a blank that encoding may have inserted: never for added tokens. */
 static bool starts_blank(const gw_tokenizer *t, int32_t id) {
     int type = t->v.types[id];
     if (type == GW_TOKEN_BYTE) return gw_byte_value(&t->v, (uint32_t)id) == ' ';

@@ -1,6 +1,6 @@
 /* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE by score ("llama") or by
- * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: it is fed pieces
- * one by one, finished once, then immutable. Decoding is the exact inverse of encoding, for every text: nothing is
+ * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: pieces are added one by one,
+ * it is finished once, then immutable. Decoding is the exact inverse of encoding, for every text: nothing is
  * normalised. So a U+2581 in a text, which is how a vocabulary by score writes a blank, is one more unknown character
  * and comes back as it was (Hugging Face reads it as a blank, and then it is lost). */
 #ifndef GW_TOKENIZER_H
@@ -10,9 +10,9 @@
 
 typedef struct gw_tokenizer gw_tokenizer;
 
-/* SPECIAL: control pieces in the text match; never for untrusted text. CONTINUES: the text goes on where another one
- * ended, so no blank is put before it. MORE: the text goes on behind these bytes: what its rest may change is left out;
- * the rest begins with gw_tokenizer_taken's byte, and CONTINUES if that is not 0. */
+/* SPECIAL: control pieces in the text match; never for untrusted text. CONTINUES: the text continues another one, so no
+ * blank is inserted before it. MORE: more text follows these bytes, so ids that it may change are omitted; the rest
+ * begins at the byte gw_tokenizer_taken, with CONTINUES if that is not 0. */
 enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 };
 
 gw_tokenizer *gw_tokenizer_new(void); /* NULL if no memory */
@@ -31,7 +31,7 @@ int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
  * finish; at most 8 ids, others and those out of range are ignored. */
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 
-/* What a file says of its tokenizer; read during finish only. */
+/* The metadata of a tokenizer; read during finish only. */
 typedef struct {
     const char *model; /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
     const char *pre;   /* tokenizer.ggml.pre, NULL if absent: how BPE cuts words out of a text */
@@ -50,7 +50,7 @@ size_t gw_tokenizer_bytes(const gw_tokenizer *t); /* heap it holds, for model.in
 /* Ids of text[0..len) into ids[0..cap). Returns the number of ids (at most len; twice that with a space prefix) or a
  * negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it that nothing
  * parts, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal says it in words. Any bytes are accepted; no BOS is added.
- * One call at a time: scratch memory belongs to the tokenizer; what a long stretch took is given back. */
+ * One call at a time: scratch memory belongs to the tokenizer; after a long text it is freed. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
 size_t gw_tokenizer_taken(const gw_tokenizer *t); /* bytes whose ids the last call gave */
 int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e); /* the code */
@@ -61,7 +61,7 @@ int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap
  * tokens, the blank that encoding inserted is omitted. */
 enum { GW_NO_TOKEN = -1 };
 int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap);
-/* The same with every blank: what the piece is. */
+/* The same with every blank: the text of the piece. */
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
 int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* GW_TOKEN_* or GW_E_BAD_TOKEN */

@@ -1,4 +1,5 @@
-/* trie: see trie.h. Pieces are sorted by their bytes; a node is what a piece does not share with the one before. */
+/* trie: see trie.h. Pieces are sorted by their bytes; the nodes of a piece are the bytes that it does not share with
+ * the previous one. */
 #include "text/trie.h"
 
 #include <string.h>
@@ -190,7 +191,8 @@ int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e) {
     t->words = (v->n + 31) / 32;
     size_t n = v->n, bytes = 2 * n * sizeof(piece) + n * sizeof(gw_duplicate) + (GW_MAX_PIECE + 1) * 4 + 256;
     uint8_t *scratch = gw_alloc(bytes);
-    if (!scratch) return gw_fail(e, GW_E_NO_MEMORY, "trie of the vocabulary\n%zu bytes\nno memory", bytes);
+    if (!scratch)
+        return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the vocabulary's trie (%zu bytes).", bytes);
     list l = { .p = (piece *)scratch, .spare = (piece *)scratch + n };
     gw_duplicate *duplicates = (gw_duplicate *)((piece *)scratch + 2 * n);
     uint32_t *open = (uint32_t *)(duplicates + n);
@@ -199,7 +201,7 @@ int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e) {
     sort_out(&l, duplicates);
     int bad = fill(t, &l, duplicates, open);
     gw_free(scratch);
-    return bad ? gw_fail(e, bad, "trie of the vocabulary\n%zu bytes\nno memory", t->size) : 0;
+    return bad ? gw_fail(e, bad, "The engine has no memory for the vocabulary's trie (%zu bytes).", t->size) : 0;
 }
 
 void gw_trie_free(gw_trie *t) {

@@ -1,10 +1,9 @@
-/* trie: the bytes of a vocabulary's pieces, one node for each beginning that pieces share, in the order in which a
- * depth-first walk meets them: what a grammar refuses is skipped with all that begins like it. Holds what text is
- * made of: no control and no unknown pieces. Made once, then immutable.
+/* trie: a trie of the bytes of a vocabulary's pieces, without control and unknown pieces. Nodes are in depth-first
+ * order, so a prefix that a grammar rejects is skipped with everything that begins with it. Built once, then immutable.
  *
- * A second tree holds only pieces that are not plain. Plain are pieces of whole characters that a JSON string takes as
- * they are (no quote, no backslash, nothing below U+0020): nearly all. A state inside such a string has an answer to
- * all of them at once, by their number of characters. */
+ * A second tree holds only the pieces that are not plain. Plain pieces consist of whole characters that a JSON string
+ * contains unescaped (no quote, no backslash, nothing below U+0020): nearly all. A state inside such a string answers
+ * for all of them at once, by their number of characters. */
 #ifndef GW_TRIE_H
 #define GW_TRIE_H
 
@@ -12,8 +11,8 @@
 
 enum { GW_PLAIN_MASKS = 16 };
 
-/* Node i: its byte, and 1 + the id of the piece that ends there (0: none), in head; where the next node is that does
- * not begin like it; how many bytes lead to it. */
+/* Node i. head: its byte, and 1 + the id of the piece that ends there (0: none); skip: the next node outside its
+ * subtree; depth: the number of bytes that lead to it. */
 typedef struct {
     uint32_t n;
     uint32_t *head;  /* [n] byte | id + 1 << 8 */
@@ -21,7 +20,7 @@ typedef struct {
     uint16_t *depth; /* [n] from 1 */
 } gw_tree;
 
-/* Pieces with equal bytes: `id` is allowed where `as` is, which stands in the trees. */
+/* Pieces with equal bytes: only `as` is in the trees; `id` is allowed where `as` is. */
 typedef struct {
     uint32_t id, as;
 } gw_duplicate;

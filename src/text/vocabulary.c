@@ -1,7 +1,7 @@
-/* vocabulary: takes the pieces, checks them, builds the look-up tables (vocabulary.h), and finds one.
+/* vocabulary: see vocabulary.h. Adds and checks pieces, builds the look-up tables, and finds pieces.
  *
- * A file by score without types gets them by name: "<0x00>".."<0xFF>" are bytes, "<unk>" is unknown, the
- * rest is normal. Scores have no such default: without them nothing says what to merge first. */
+ * In a file by score without types, names decide: "<0x00>".."<0xFF>" are bytes, "<unk>" is unknown, all others are
+ * normal. Scores have no such default, since they order the merges. */
 #include "text/alphabet.h"
 #include "text/vocabulary.h"
 
@@ -21,7 +21,7 @@ void gw_vocabulary_free(gw_vocabulary *v) {
 
 /* --- feeding -------------------------------------------------------------------------------- */
 
-/* Room for one more element of `size` bytes, or NULL with the reason in *code. */
+/* Returns room for one more element of `size` bytes, or NULL with the reason in *code. */
 static void *add(gw_vocabulary *v, gw_buffer *b, size_t size, int *code) {
     *code = v->block ? GW_E_BAD_STATE : b->used / size >= GW_MAX_VOCAB ? GW_E_BAD_COUNT : 0;
     if (*code) return NULL;
@@ -67,19 +67,23 @@ void gw_vocabulary_mark_control(gw_vocabulary *v, int32_t id) {
 
 /* --- finishing ------------------------------------------------------------------------------ */
 
-/* Scores are of use only where they say what to merge first. */
+/* Scores are required only where they order the merges. */
 static int check_counts(const gw_vocabulary *v, gw_error *e) {
     size_t n = v->in_ends.used / sizeof(uint32_t), scores = v->in_scores.used / sizeof(float);
-    if (n == 0) return gw_fail(e, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens\npieces\nnone");
+    if (n == 0)
+        return gw_fail(e, GW_E_MISSING_TOKENIZER, "The metadata key tokenizer.ggml.tokens is missing or empty.");
     if (scores != n && (scores || v->spelling == GW_BY_SCORE))
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores\n%zu, one per piece\n%zu", n, scores);
+        return gw_fail(e, GW_E_BAD_TOKENIZER,
+                       "The metadata key tokenizer.ggml.scores must have %zu elements, one per piece (got %zu).", n,
+                       scores);
     if (v->in_types.used && v->in_types.used != n)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type\n%zu, one per piece\n%zu", n,
+        return gw_fail(e, GW_E_BAD_TOKENIZER,
+                       "The metadata key tokenizer.ggml.token_type must have %zu elements, one per piece (got %zu).", n,
                        v->in_types.used);
     return 0;
 }
 
-/* Not inline: browsers optimise only what is called often. */
+/* Not inlined: browsers optimise only functions that are called often. */
 __attribute__((noinline)) size_t gw_read_spaces(const uint8_t *from, size_t len, uint8_t *to) {
     size_t n = 0;
     for (size_t i = 0; i < len; n++) {
@@ -90,8 +94,8 @@ __attribute__((noinline)) size_t gw_read_spaces(const uint8_t *from, size_t len,
     return n;
 }
 
-/* Byte-level: normal pieces are written in the alphabet. What is not is made by no merge: unused. Other types' texts
- * stand for themselves. */
+/* Byte-level: normal pieces are written in the alphabet. Those that are not become unused, since no merge makes them.
+ * The texts of other types are literal. */
 static size_t read_bytes(const uint8_t *from, size_t len, uint8_t *to, uint8_t *type) {
     memmove(to, from, len);
     int n = *type == GW_TOKEN_NORMAL ? gw_alphabet_read(to, len, to) : (int)len;
@@ -99,7 +103,7 @@ static size_t read_bytes(const uint8_t *from, size_t len, uint8_t *to, uint8_t *
     return n < 0 ? len : (size_t)n;
 }
 
-/* The pieces' texts as they meet the texts of users, in place: none grows. */
+/* Decodes the pieces' texts in place, to the bytes they stand for: none grows. */
 static int read_texts(gw_vocabulary *v) {
     size_t n = v->in_ends.used / sizeof(uint32_t), begin = 0, used = 0;
     uint32_t *ends = (uint32_t *)v->in_ends.data;
@@ -194,7 +198,7 @@ static void make_control(gw_vocabulary *v, uint32_t id) {
     if (plain) v->types[id] = GW_TOKEN_CONTROL;
 }
 
-/* Control tokens of the families by name: files in use give them other types. */
+/* The families' control tokens by name, since files in use give them other types. */
 static const char *const own_control[] = {
     "<start_of_turn>",   "<end_of_turn>", "<start_of_image>",  "<end_of_image>",   "<|endoftext|>",
     "<|im_start|>",      "<|im_end|>",    "<|begin_of_text|>", "<|end_of_text|>",  "<|start_header_id|>",
@@ -204,7 +208,8 @@ static const char *const own_control[] = {
 };
 enum { OWN_CONTROL = sizeof own_control / sizeof *own_control };
 
-/* A byte's piece stays what it is, or texts with that byte had none: there are files that pad with the piece "!". */
+/* The piece of a byte keeps its type, or texts could not contain that byte: some files use the piece "!" for padding.
+ */
 static void correct_types(gw_vocabulary *v) {
     for (uint32_t i = 0; i < v->n_marked; i++) {
         uint32_t id = (uint32_t)v->marked[i];
@@ -223,10 +228,10 @@ static void correct_types(gw_vocabulary *v) {
     }
 }
 
-/* Of pieces with the same text the lowest id is kept, once among the normal ones and once among
- * the others: a control piece must not hide what merging may make, nor the other way round.
- * False: too many pieces share a place. Gemma's are at most 42 away from theirs, four million words
- * 55; only texts made for it crowd more, and then every look-up would crawl. */
+/* Inserts a piece. Of pieces with the same text it keeps the lowest id, once among the normal ones and once among the
+ * others: a control piece must not hide one that merging may make, nor the reverse. Returns false if too many pieces
+ * collide: Gemma's need at most 42 probes, four million words 55; only hostile files need more, which would make every
+ * look-up slow. */
 static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     enum { MOST_REACH = 256 };
     const uint8_t *p = v->text + gw_piece_begin(v, id);
@@ -238,7 +243,7 @@ static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
         uint32_t other = v->slots[at].id1 - 1;
         if (v->slots[at].hash != h || (v->types[other] == GW_TOKEN_NORMAL) != normal || !same_text(v, other, p, len))
             continue;
-        /* Of two pieces that merges name by one text, Hugging Face and llama.cpp make the later one. */
+        /* If two pieces have the text of a merge, Hugging Face and llama.cpp use the later one. */
         if (normal && v->spelling == GW_BY_MERGES) v->slots[at].id1 = id + 1;
         return true;
     }
@@ -248,7 +253,7 @@ static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     return true;
 }
 
-/* What index_pieces notes of the piece, but its place. */
+/* Records a piece's byte, or that it is the unknown piece. */
 static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     int type = v->types[id];
     bool byte = v->spelling == GW_BYTE_LEVEL && type == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
@@ -258,14 +263,14 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     if (type != GW_TOKEN_BYTE) return 0;
     int value = gw_byte_value(v, id);
     if (value < 0)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "byte piece %u\n<0x00> to <0xFF>\n%.*s", id,
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "Byte piece %u must be <0x00> to <0xFF> (got %.*s).", id,
                        (int)gw_min(gw_piece_len(v, id), 32), v->text + gw_piece_begin(v, id));
     if (v->spelling != GW_BYTE_LEVEL && v->bytes[value] < 0) v->bytes[value] = (int32_t)id;
     return 0;
 }
 
-/* Pieces [id, end), GROUP at most. Their slots lie far apart, mostly outside of caches: looked at one right after the
- * other, they are fetched side by side. A function of its own, for browsers optimise only what is called often. */
+/* Indexes pieces [id, end), at most GROUP. Their slots are mostly not in a cache; touching them one right after the
+ * other fetches them in parallel. Not inlined: browsers optimise only functions that are called often. */
 enum { GROUP = 64 };
 __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, uint32_t end, gw_error *e) {
     uint32_t hash[GROUP], *h = hash;
@@ -273,7 +278,7 @@ __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, 
     while (h > hash) (void)*(const volatile uint32_t *)&v->slots[*--h & v->slot_mask].id1;
     for (; id < end; id++) {
         if (!insert(v, id, *h++))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "piece %u\nbelow 256 collisions of hashes\nmore", id);
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "Piece %u has 256 or more hash collisions.", id);
         int bad = note_piece(v, id, e);
         if (bad) return bad;
     }
@@ -293,20 +298,18 @@ static int index_pieces(gw_vocabulary *v, gw_error *e) {
     for (int i = 0; i < 256 && v->unknown < 0; i++)
         if (v->bytes[i] < 0)
             return gw_fail(e, GW_E_BAD_TOKENIZER,
-                           "vocabulary\nall 256 byte pieces, or an unknown "
-                           "piece\nneither: <0x%02X> is missing",
-                           i);
+                           "The vocabulary must have an unknown piece or all 256 byte pieces; <0x%02X> is missing.", i);
     return 0;
 }
 
 int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e) {
-    if (v->block) return gw_fail(e, GW_E_BAD_STATE, "tokenizer\none finish\na second one");
+    if (v->block) return gw_fail(e, GW_E_BAD_STATE, "The tokenizer metadata ended twice: the header is malformed.");
     v->spelling = spelling;
     int code = check_counts(v, e);
     if (code) return code;
     if (read_texts(v) || make_tables(v)) {
         v->n = 0;
-        return gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer");
+        return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer.");
     }
     if (!v->in_types.used) types_by_name(v);
     correct_types(v);

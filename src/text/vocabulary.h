@@ -1,9 +1,9 @@
-/* vocabulary: the pieces of a tokenizer with their types and scores, and the ways to find one. It is fed piece by
- * piece, finished once, then immutable. Knows nothing of how a text is cut into pieces.
+/* vocabulary: the pieces of a tokenizer with their types and scores, and look-ups by text. Built piece by piece,
+ * finished once, then immutable. Does not know how a text is cut into pieces.
  *
  * Pieces are kept as the bytes of text that they stand for: " " where a vocabulary by score has U+2581, and the bytes
- * that GPT-2's alphabet writes. That is the normaliser turned round: texts need none, a U+2581 in a text is a
- * character like any other, and decoding is the exact inverse of encoding. */
+ * that GPT-2's alphabet writes. So texts need no normaliser, a U+2581 in a text is an ordinary
+ * character, and decoding is the exact inverse of encoding. */
 #ifndef GW_VOCABULARY_H
 #define GW_VOCABULARY_H
 
@@ -28,7 +28,7 @@ typedef struct {
     uint32_t hash, id1;
 } gw_slot;
 
-/* How pieces are written, and what a file must therefore have. BY_SCORE: U+2581 for a blank, a score for each piece.
+/* How pieces are written, and what a file must have with them. BY_SCORE: U+2581 for a blank, a score for each piece.
  * BYTE_LEVEL: GPT-2's alphabet, and merges. BY_MERGES: as BY_SCORE, but merges instead of scores (Gemma 4). */
 typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL, GW_BY_MERGES } gw_spelling;
 
@@ -42,7 +42,7 @@ typedef struct {
     /* After finish: tables in one block, immutable. */
     void *block;
     size_t block_size;
-    uint32_t n;     /* 0: not finished, or in vain */
+    uint32_t n;     /* 0: not finished, or failed */
     uint8_t *text;  /* all pieces, one behind the other */
     uint32_t *ends; /* [n] piece i is text[ends[i - 1] .. ends[i]) */
     float *scores;  /* [n], none where merges say the order */

@@ -26,7 +26,7 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
     __attribute__((constructor)) static void add_##id(void) { gw_test_register(&entry_##id); } \
     static void test_##id(void)
 
-/* TSan looks for races: there loops over many numbers run one in four. All other builds run them whole. */
+/* TSan only looks for races, so under it loops over many numbers run one in four; other builds run all. */
 #if defined(__SANITIZE_THREAD__)
 #define TSAN_LEAVES_OUT(i) ((i) % 4 != 0)
 #else
@@ -53,6 +53,12 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
         const char *g_ = (got), *e_ = (expected);                                                              \
         if (!g_ || strcmp(g_, e_))                                                                             \
             gw_test_fail(__FILE__, __LINE__, "%s: expected \"%s\", got \"%s\"", #got, e_, g_ ? g_ : "(null)"); \
+    } while (0)
+
+#define CHECK_SAYS(text, part)                                                                           \
+    do {                                                                                                 \
+        const char *t_ = (text), *p_ = (part);                                                           \
+        if (!strstr(t_, p_)) gw_test_fail(__FILE__, __LINE__, "%s: no \"%s\" in \"%s\"", #text, p_, t_); \
     } while (0)
 
 #endif

@@ -106,7 +106,7 @@ static void check_same(const float *got, const float *want, size_t n, const char
             gw_test_fail(__FILE__, __LINE__, "%s, output %zu: expected %.9g, got %.9g", what, i, want[i], got[i]);
 }
 
-/* The same id, and each logit that is there has the bits it has in the whole product. Gives the exact panels. */
+/* Checks for the same id, and that each computed logit has the bits of the full product. Returns the exact panels. */
 static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);
@@ -429,7 +429,7 @@ static gw_rows random_rows_of(uint32_t of) {
 
 static bool has_row(const gw_rows *rows, uint32_t r) { return gw_rows_of(rows, r / 4) >> r % 4 & 1; }
 
-/* The greatest of those that are candidates, lowest first. */
+/* Returns the greatest of the candidates, the lowest id on ties. */
 static uint32_t best_of(const gw_rows *rows, const float *y) {
     uint32_t best = MOST_ROWS;
     for (uint32_t r = 0; r < MOST_ROWS; r++)
@@ -459,7 +459,7 @@ TEST(top_looks_for_the_greatest_among_candidates) {
     }
 }
 
-/* Few rows: their panels as the whole product has them, nothing else, with planes and without. */
+/* Few rows: their panels equal those of the full product, and no others are computed, with planes and without. */
 TEST(few_rows_are_those_of_the_whole_product) {
     for (int cap = 0; cap <= 30; cap += 30) {
         open_rig(MOST_ROWS, MOST_K, 2);
@@ -484,7 +484,7 @@ TEST(few_rows_are_those_of_the_whole_product) {
     }
 }
 
-/* Whatever is not finite, and x beyond all bounds: what the whole product gives. */
+/* Values that are not finite, and an unbounded x, give the result of the full product. */
 TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     open_rig(1001, MOST_K, 2);
@@ -713,7 +713,7 @@ TEST(top_greedy_ids_are_the_same_with_and_without) {
         }
 }
 
-/* Whoever does not ask for it, or would not decode greedily, has all logits. */
+/* All logits are computed unless they are requested this way and the draw is greedy. */
 TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
     int32_t ids[STEPS];
     engine e = start(-1, 2);

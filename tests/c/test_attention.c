@@ -303,7 +303,7 @@ static void rig_init(rig *r, shape h, int type, int threads, uint32_t length) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     CHECK(a.base);
     r->block = a.base;
-    memset(a.base, 0xff, a.size); /* NaN: what is not visible must not be touched */
+    memset(a.base, 0xff, a.size); /* NaN: positions that are not visible must not be read */
     take(r, type, pool, &a);
     seed = 7;
     for (size_t i = 0; i < length * r->ldq; i++) r->q[i] = draw();
@@ -320,7 +320,7 @@ static void store(rig *r, uint32_t pos, uint32_t n) {
     for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(r->kv.layers, p, r->k + p * r->ldk, r->v + p * r->ldk);
 }
 
-/* The positions before `from` are stored in whole batches, and nobody asks for their sums; from there on `batch` at
+/* The positions before `from` are stored in whole batches, and their results are not needed; from there on `batch` at
  * once. */
 static void run(rig *r, uint32_t n, uint32_t from, uint32_t batch) {
     if (r->shape.length) store(r, 0, r->shape.length);

@@ -1,4 +1,4 @@
-/* checksum: the same as its other writing (js/download/checksum.js, which gave these numbers), and what it finds. */
+/* checksum: equals its JavaScript version (js/download/checksum.js, the source of these numbers), and detects changes. */
 #include "base/checksum.h"
 #include "test.h"
 

@@ -216,7 +216,7 @@ TEST(kernels_by_pairs_and_not) {
 }
 
 #ifdef GW_RELAXED_SIMDE
-/* Kernels ask the engine what it makes of bytes of 8 bits; this imitates every answer. */
+/* Kernels probe how the engine multiplies bytes above 127; this imitates every result. */
 TEST(kernels_on_every_kind_of_engine) {
     for (gw_relaxed_engine = GW_ENGINE_PAIRS; gw_relaxed_engine <= GW_ENGINE_SIGNED; gw_relaxed_engine++) {
         GW_X(Q4_0, q4)

@@ -28,7 +28,7 @@ static void rig_of(rig *r, uint32_t n_ctx, int type) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     r->block = a.base;
     CHECK(r->block);
-    memset(r->block, 0xff, a.size); /* NaN: a row that nobody wrote shows too */
+    memset(r->block, 0xff, a.size); /* NaN: shows reads of rows that were never written */
     gw_kv_init(&r->kv, shape, &a);
     CHECK_INT(a.used, a.size);
     r->count = 0;
@@ -72,7 +72,7 @@ static float item(const gw_kv_layer *l, const void *plane, uint32_t pos, uint32_
     return gw_bf16_to_f32(scale) * (float)(int8_t)head[i];
 }
 
-/* All that a query at kv.pos could see is what was stored last. */
+/* Checks that everything visible to a query at kv.pos is what was stored last. */
 static void check_visible(const rig *r) {
     for (uint32_t l = 0; l < LAYERS; l++) {
         uint32_t window = shapes[l].window, first = !window || r->kv.pos < window ? 0 : r->kv.pos - window + 1;
@@ -114,7 +114,7 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     rig_init(&r, CONTEXT);
     write(&r, 100, LAYERS);
     check_visible(&r);
-    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* not beyond what is there */
+    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* not beyond the stored positions */
     /* The last batch ended at 100, so the rings hold 68 .. 99: a query at 77 sees 68 on. */
     CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
     check_visible(&r);
@@ -314,7 +314,7 @@ TEST(kv_i16_rows_saturate_and_keep_nan) {
         for (int i = 0; i < D_I16; i++) CHECK(out[side][i] == 0);
 }
 
-/* A row of one type: blocks of 32 and a shorter last one, each by its own scale; none far from what it was. */
+/* A row of one type: blocks of 32 and a shorter last one, each with its scale; no value moves far. */
 TEST(kv_q8_rows_keep_half_a_step) {
     enum { D = 72 };
     uint8_t plane[2][GW_KEYS * (D + 6)];

@@ -1,4 +1,4 @@
-/* Proofs of what kernels rely on: they hold here, and do not where an instruction is wrong. */
+/* Proofs of the kernels: they hold here, and fail if an instruction is wrong. */
 #include "kernels/kernels.h"
 #include "kernels/proof.h"
 #include "test.h"

@@ -1,4 +1,4 @@
-/* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then what ours promises. */
+/* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then the guarantees of this one. */
 #include "base/hash.h"
 #include "run/state.h"
 #include "test.h"
@@ -12,7 +12,7 @@ static double p[MOST];
 
 static void set(gw_sampler *s, const char *name, double value) {
     if (gw_sampler_set(s, name, value, &error))
-        gw_test_fail(__FILE__, __LINE__, "%s = %g: %s", name, value, error.expected);
+        gw_test_fail(__FILE__, __LINE__, "%s = %g: %s", name, value, error.what);
 }
 
 /* A sampler of n tokens with every cut off. */
@@ -44,7 +44,7 @@ static float *bell(uint32_t n, uint64_t seed, double scale) {
 
 /* --- llama.cpp's cases ------------------------------------------------------------------------------ */
 
-/* Probabilities in, probabilities of the surviving tokens out, by id; 0 for those cut off. */
+/* Takes probabilities and returns those of the tokens that survive the cuts, by id; 0 for the others. */
 static void check_case(int line, gw_sampler *s, size_t n, const float *probabilities, const float *expected) {
     float logits[8];
     double got[8] = { 0 };
@@ -421,7 +421,7 @@ TEST(sampler_bias) {
     CHECK_INT(gw_sampler_draw(s, x), 2);
     CHECK_NEAR(x[3], 4, 0); /* logits are only read */
     CHECK_INT(gw_sampler_bias(s, 4, 1, &error), GW_E_BAD_TOKEN);
-    CHECK_TEXT(error.expected, "0 to 3");
+    CHECK_SAYS(error.what, "0 to 3 ");
     CHECK_INT(gw_sampler_bias(s, -1, 1, &error), GW_E_BAD_TOKEN);
     CHECK_INT(gw_sampler_bias(s, 1, NAN, &error), GW_E_BAD_OPTION);
     CHECK_INT(gw_sampler_bias(s, 1, INFINITY, &error), GW_E_BAD_OPTION);
@@ -512,9 +512,7 @@ TEST(sampler_option_ranges) {
         if (gw_sampler_set(s, cases[i].name, cases[i].bad, &error) != GW_E_BAD_OPTION)
             gw_test_fail(__FILE__, __LINE__, "%s = %g was taken", cases[i].name, cases[i].bad);
     CHECK_INT(gw_sampler_set(s, "temperature", -1, &error), GW_E_BAD_OPTION);
-    CHECK_TEXT(error.what, "temperature");
-    CHECK_TEXT(error.expected, "0 to 100");
-    CHECK_TEXT(error.got, "-1");
+    CHECK_SAYS(error.what, "`temperature` must be 0 to 100 (got -1).");
     CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0); /* still usable */
     gw_sampler_free(s);
     CHECK(gw_sampler_new(0) == NULL);

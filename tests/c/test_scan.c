@@ -1,4 +1,4 @@
-/* scan: against a plain loop in 64 bits, at the ends of what it takes. */
+/* scan: against a plain loop in 64 bits, at the limits of its arguments. */
 #include "kernels/scan.h"
 #include "test.h"
 

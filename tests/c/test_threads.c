@@ -1,4 +1,4 @@
-/* threads: every item once, whatever the number of threads, and results that are seen afterwards. */
+/* threads: every item runs once with any number of threads, and the caller sees all results. */
 #include "base/pure.h"
 #include "base/threads_impl.h"
 #include "test.h"
@@ -116,7 +116,7 @@ TEST(threads_a_helper_that_traps_is_not_waited_for) {
         gw_parallel(p, trap_in_helper, p, 100);
         CHECK(trapped && gw_pool_failed(p));
         long cells[64] = { 0 };
-        gw_parallel(p, plain_add, cells, 64); /* and what follows ends, too */
+        gw_parallel(p, plain_add, cells, 64); /* later calls end too */
         for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
         gw_pool_free(p);
     }
@@ -159,7 +159,7 @@ static void not_waited_for(int threads) {
     held = 0;
     gw_pure_settle(p);
     CHECK_INT(stuck, 0);
-    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i); /* what they had was not placed again */
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i); /* their results were not stored again */
     CHECK(gw_pure_place(p, jobs, sizeof *jobs) == first);
     first->offset = 0; /* TSan: now it may be written */
     gw_parallel_pure(p, &squares, first, 100);
@@ -196,7 +196,7 @@ TEST(threads_as_many_may_be_late_as_there_are_places) {
     gw_pool_free(p);
 }
 
-/* One that is gone, or stopped, in the middle of an item: the caller goes on alone. */
+/* A helper that died or was stopped inside an item: the caller continues alone. */
 static void vanish(void *ctx, int i) {
     if (pthread_equal(pthread_self(), caller)) {
         while (!atomic_load(&stuck)) continue; /* until a helper has come */

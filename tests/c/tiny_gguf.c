@@ -288,7 +288,7 @@ static uint32_t part_of(const tiny_config *c, uint32_t i, uint32_t n) {
     return c->bare_first ? 1 + i * (c->n_parts - 1) / n : i * c->n_parts / n;
 }
 
-/* Offsets anew, for those of this part. Returns how many they are. */
+/* Assigns offsets to the tensors of this part. Returns their number. */
 static uint32_t choose_tensors(writer *w, tiny_tensor *t, uint32_t n, tiny_tensor *chosen) {
     uint32_t count = 0;
     if (w->c->n_parts > 1) w->data_size = 0;
@@ -326,7 +326,7 @@ tiny_file tiny_make(const tiny_config *c) {
         size_t before = w.out.used;
         if (!strcmp(all[i].name, other)) continue;
         put_weights(&w, &all[i], &state);
-        if (part_of(c, i, n) != c->part) w.out.used = before; /* drawn all the same, so that parts make the whole */
+        if (part_of(c, i, n) != c->part) w.out.used = before; /* still drawn, so that the parts equal the whole */
     }
     w.out.data[16] = (uint8_t)w.n_keys;
     gw_buffer_free(&w.tensors);

@@ -14,7 +14,7 @@ typedef enum {
     TINY_SHAPE,       /* its last dimension is `number` */
     TINY_TYPE,        /* its type is `number` */
     TINY_OFFSET,      /* its offset is `number` */
-    TINY_FAR,         /* before it stands a tensor that nobody knows, of `number` bytes, which are not in the file */
+    TINY_FAR,         /* before it, an unknown tensor of `number` bytes, which are not in the file */
     TINY_DROP_KEY,    /* the victim key is not in the file */
     TINY_SET_KEY,     /* its value is `number`, or `text` for keys that hold text */
     TINY_EMPTY_ARRAY, /* its array has no elements */

@@ -1,5 +1,5 @@
-/* Fuzz harness of byte-level BPE: the input holds merges, types, what may be wrong with them, and a text. Whatever
- * they are: a coded error, or ids that are those of a slow tokenizer written down here straight from the definitions
+/* Fuzz harness of byte-level BPE: the input holds merges, types, damage to them, and a text. The result must
+ * be a coded error, or the ids of a slow tokenizer written here straight from the definitions
  * (the regular expressions of split.c, alternative by alternative; Sennrich et al. 2016), never more ids than bytes,
  * no control token that was not asked for, and decoding gives the text back. */
 #include "fuzz.h"
@@ -62,7 +62,7 @@ static int find(const uint8_t *text, size_t len) {
     return -1;
 }
 
-/* Two pieces that there are, and what they make, which is added if it is new. */
+/* Adds a merge of two existing pieces; adds the resulting piece if it is new. */
 static void add_merge(fuzz_input *in, int flags) {
     int left = fuzz_byte(in), right = fuzz_byte(in);
     if (left >= 128) left = n_pieces - 1 - left % 64;
@@ -199,7 +199,7 @@ static int word_end(const char *pre, int i) {
 /* The key of the file may have made it a control token: that is made by nothing. */
 static bool may_make(int id) { return gw_tokenizer_type(t, id) != GW_TOKEN_CONTROL; }
 
-/* Joins the pair whose merge comes first, the leftmost of equals, until there is none. */
+/* Merges the pair whose merge is listed first, the leftmost on ties, until none is left. */
 static int slow_word(const char *pre, const uint8_t *text, size_t len, int32_t *ids) {
     int n = 0, whole = strcmp(pre, "llama-bpe") ? -1 : find(text, len);
     if (whole >= 0 && gw_tokenizer_type(t, whole) == GW_TOKEN_NORMAL) {
@@ -253,7 +253,7 @@ static int slow_encode(const char *pre, const uint8_t *text, size_t len, bool sp
     return n;
 }
 
-/* --- what must hold ------------------------------------------------------------------------------------ */
+/* --- requirements -------------------------------------------------------------------------------------- */
 
 static void check_text(const char *pre, const uint8_t *text, size_t len, int flags) {
     static int32_t ids[MOST_TEXT], slow[MOST_TEXT];

@@ -2,7 +2,7 @@
  * the first byte says whether it is parsed as it is, behind a header of small counts, or as a recipe for
  * a file that is nearly right (random bytes alone never get past a length). It is parsed in one piece
  * and in pieces of another size: events, result and error must be the same, every event must keep the
- * listener's contract, an error must say what was expected, and bytes that have not come are not read. */
+ * listener's contract, an error must have a sentence, and bytes that have not arrived are not read. */
 #include "fuzz.h"
 #include "file/gguf.h"
 
@@ -12,7 +12,7 @@ enum { MOST = 1 << 16 }; /* of an input, in bytes */
 
 typedef struct {
     gw_gguf *g;
-    const uint8_t *view; /* what the parser was given last */
+    const uint8_t *view; /* the bytes that the parser got last */
     size_t view_size;
     uint64_t hash; /* of all events */
     uint64_t values, arrays, tensors, elements;

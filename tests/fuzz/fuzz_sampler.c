@@ -1,5 +1,5 @@
 /* Fuzz harness of the sampler: the input holds options by name with any numbers, biases, a history and
- * logits (also infinite ones and NaN). Whatever they are: a coded error that says what was expected, or a
+ * logits (also infinite ones and NaN). The result must be a coded error with a sentence, or a
  * token; the draw is one of the distribution, that sums to 1, best first; the same again gives the same. */
 #include "fuzz.h"
 #include "run/sampler.h"

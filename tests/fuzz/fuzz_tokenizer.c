@@ -1,5 +1,5 @@
 /* Fuzz harness of the tokenizer: the input holds a vocabulary (pieces of any bytes, types, scores, and
- * what may be wrong with their arrays) and a text. Whatever they are: a coded error, or ids that are those
+ * damage to their arrays) and a text. The result must be a coded error, or the ids
  * of a slow tokenizer written down here straight from the definition (Kudo and Richardson 2018, as
  * spm.h tells it), never more ids than bytes, and decoding gives the text back; also where a text is read with a
  * blank before it. */
@@ -198,7 +198,7 @@ static int slow_encode(const uint8_t *given, size_t len, bool special, bool pref
     return n;
 }
 
-/* --- what must hold ------------------------------------------------------------------------------------ */
+/* --- requirements -------------------------------------------------------------------------------------- */
 
 /* What decoding the ids gives, up to `known`, the first one that stands for something unknown. */
 static size_t decode(const int32_t *ids, int known, int flags, char *out, size_t cap) {
@@ -227,7 +227,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
         known += known == i && slow[i] >= 0;
     }
     size_t at = decode(ids, known, flags, back, sizeof back);
-    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* then it is the caller who knows what stands before */
+    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* then only the caller knows the text before it */
     REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);

@@ -1,4 +1,4 @@
-/* parts: a text that comes in pieces (GW_TOKENIZE_MORE) has the ids of the whole, however it is cut. */
+/* parts: a text that arrives in chunks (GW_TOKENIZE_MORE) has the same ids as the whole text, for all chunks. */
 #ifndef GW_FUZZ_PARTS_H
 #define GW_FUZZ_PARTS_H
 
