@@ -1,3 +1,3 @@
 #!/usr/bin/env node
-/* cli: the command line: `node js/cli.js …` in a checkout, `npx gemma-wasm …` where the package is installed. */
+/* cli: the command line: `node js/cli.js …` in a checkout, `npx gemma-wasm …` with the package. */
 import './cli/main.js';

@@ -1,4 +1,4 @@
-/* bench: the command that measures a model here: medians of several runs. */
+/* bench: `gemma-wasm bench`, which measures a model: medians of several runs. */
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
@@ -12,7 +12,7 @@ export async function bench(values) {
     number(values, name),
   );
   if (![promptTokens, genTokens, runs].every((n) => Number.isInteger(n) && n > 0)) {
-    throw new UsageError('bench: expected whole numbers above 0');
+    throw new UsageError('--prompt-tokens, --gen-tokens and --runs must be whole numbers above 0.');
   }
   const start = performance.now();
   await using(loadModel, values, async (model) => {
@@ -48,7 +48,7 @@ function medians(runs, names) {
   );
 }
 
-/** Ids that differ from the first on, so that nothing is reused; ends of answers are banned.
+/** Runs once. Ids differ from the first one on, so that the KV cache has nothing to reuse; end tokens are banned.
  * @param {Model} model @param {number[]} counts */
 async function benchRun(model, ...[promptTokens, genTokens, run]) {
   const { vocabSize, endTokens } = model.info;

@@ -1,4 +1,4 @@
-/* embed: the command that makes vectors of texts. */
+/* embed: `gemma-wasm embed`, which makes vectors of texts. */
 import { writeFile } from 'node:fs/promises';
 import { loadModel } from '../index.node.js';
 import { UsageError, number, readText } from './flags.js';
@@ -10,7 +10,7 @@ export const EMBED = 'text file task title instruction dimensions pooling trunca
 /** @param {Values} values */
 export async function embed(values) {
   const { out, json, task, title, pooling, truncate, instruction: prompt } = values;
-  if (!out && !json) throw new UsageError('embed needs --out or --json');
+  if (!out && !json) throw new UsageError('embed needs --out FILE or --json.');
   const texts = await textsOf(values);
   const options = { task, title, prompt, pooling, truncate, dimensions: number(values, 'dimensions') };
   const vectors = await using(loadModel, values, (model) => model.embed(texts, options));
@@ -23,9 +23,9 @@ export async function embed(values) {
   if (json) print(values, { dimensions, vectors: vectors.map((vector) => Array.from(vector)) });
 }
 
-/** One, or those of a file: one a line. @param {Values} values */
+/** Returns the text, or the lines of the file. @param {Values} values */
 async function textsOf({ text, file }) {
-  if ((text === undefined) === (file === undefined)) throw new UsageError('embed needs --text or --file, one of them');
+  if ((text === undefined) === (file === undefined)) throw new UsageError('embed needs either --text or --file.');
   if (text !== undefined) return [text];
   return (await readText(file)).replace(/\r?\n$/, '').split(/\r?\n/);
 }

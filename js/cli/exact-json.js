@@ -1,8 +1,8 @@
-/* exact-json: JSON whose integers keep all their digits: those that a number cannot hold are BigInts. */
+/* exact-json: JSON with exact integers: those that a number cannot hold are BigInts. */
 import { ModelError } from '../errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-/** Stands before the digits of an integer that travels as a string; no text of a file begins so unescaped. */
+/** Marks a string that holds the digits of an integer. A file cannot contain it unescaped. */
 const MARK = '\u0000integer ';
 
 /** @param {string} token */

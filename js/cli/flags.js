@@ -1,4 +1,4 @@
-/* flags: what stands on the command line: names, values, and the options of the package that they mean. */
+/* flags: parses the command line, and turns flags into options of the package. */
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { reading } from '../errors.js';
@@ -46,17 +46,17 @@ export function number(values, name) {
   if (text === undefined) return undefined;
   const value = text.trim() === '' ? NaN : Number(text);
   if (!Number.isNaN(value)) return value;
-  throw new UsageError(`--${name}: expected a number, got "${text}"`);
+  throw new UsageError(`--${name} must be a number (got "${text}").`);
 }
 
-/** Of a file that a flag names. @param {string} path */
+/** Reads a file that a flag names. @param {string} path */
 export const readText = (path) => reading(path, () => readFile(path, 'utf8'));
 
 /** @param {string} text */
 export function idList(text) {
   const ids = text.split(',').map((id) => id.trim());
   if (ids.every((id) => /^\d+$/.test(id))) return ids.map(Number);
-  throw new UsageError(`--ids: expected numbers with commas between, got "${text}"`);
+  throw new UsageError(`--ids must be numbers separated by commas (got "${text}").`);
 }
 
 /** @param {Values} values @param {Record<string, string>} flags @param {Record<string, Rule>} rules */

@@ -1,11 +1,11 @@
-/* format: the flags that hold answers to a shape, and the option of the package that they mean. */
+/* format: turns the flags that constrain answers into the option `format`. */
 /** @import { Values } from './flags.js' */
 /** @import { Format } from '../options.js' */
 import { UsageError, readText } from './flags.js';
 
 /** @typedef {(text: string, path: string) => any} Parse */
 
-/** What each flag's text means. @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
+/** The format of each flag. @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
 const SHAPES = {
   schema: async (path, parse) => ({ schema: parse(await readText(path), path) }),
   regex: (text) => ({ regex: text }),
@@ -17,7 +17,7 @@ export const FORMAT = Object.keys(SHAPES).join(' ');
 /** @param {Values} values @param {Parse} [parse] of a schema @returns {Promise<Format | undefined>} */
 export async function formatOf(values, parse = jsonOf) {
   const [name, ...more] = Object.keys(SHAPES).filter((flag) => values[flag] !== undefined);
-  if (more.length) throw new UsageError(`--${name} and --${more[0]}: a text has one shape`);
+  if (more.length) throw new UsageError(`--${name} and --${more[0]} cannot be combined.`);
   return name === undefined ? undefined : SHAPES[name](values[name], parse);
 }
 

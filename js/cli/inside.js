@@ -1,4 +1,4 @@
-/* inside: the command that shows what a model makes of a prompt on the way. */
+/* inside: `gemma-wasm inside`, which shows attention weights, logit lens and norms of a prompt. */
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
@@ -7,13 +7,13 @@ import { print, using } from './output.js';
 
 export const INSIDE = 'layer head position lens norms json';
 
-/** Numbers with commas between. @param {Values} values @param {string} name */
+/** Returns numbers separated by commas. @param {Values} values @param {string} name */
 function numbers(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
   const list = text.split(',').map(Number);
   if (list.every(Number.isInteger)) return list;
-  throw new UsageError(`--${name}: expected whole numbers with commas between, got "${text}"`);
+  throw new UsageError(`--${name} must be whole numbers separated by commas (got "${text}").`);
 }
 
 /** @param {Values} values */
@@ -31,7 +31,7 @@ export async function inside(values) {
   print(values, { ...seen, layers }, [...pieces, ...layers.map((layer) => JSON.stringify(layer))].join('\n'));
 }
 
-/** Rows of numbers in place of typed arrays. @param {InsideLayer} layer @param {number} rows */
+/** Turns typed arrays into rows of numbers. @param {InsideLayer} layer @param {number} rows */
 function plain({ norms, attention = {}, ...layer }, rows) {
   const table = (/** @type {Float32Array} */ all) => {
     const width = all.length / rows;

@@ -1,4 +1,4 @@
-/* inspect: the command that tells what a file holds. */
+/* inspect: `gemma-wasm inspect`, which shows the header of a file. */
 import { inspectModel } from '../index.node.js';
 import { loadOptions } from './flags.js';
 import { linesOf, print } from './output.js';

@@ -1,5 +1,5 @@
-/* main: the commands of the command line. Results go to standard output, messages to standard error; exit status 0,
- * 1 (it failed), 2 (it was called wrongly). */
+/* main: the commands. Results go to standard output, messages to standard error. Exit status: 0, 1 (failure) or 2 (wrong
+ * usage). */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -49,7 +49,7 @@ ${HELP.load}
 HF_TOKEN in the environment goes to huggingface.co, as a header.
 `;
 
-/** Of js/cli/ in a checkout, or of dist/. */
+/** Path as seen from js/cli/ in a checkout, or from dist/. */
 const STORYTELLER =
   ['../../', '../']
     .map((up) => {
@@ -57,7 +57,7 @@ const STORYTELLER =
     })
     .find(existsSync) ?? '';
 
-/** words: behind MODEL; needs: flags that must be there; flags: the others.
+/** words: arguments after MODEL; needs: required flags; flags: optional ones.
  * @type {Record<string, { words?: string[], needs?: string, flags: string,
  *   run: (values: Values) => Promise<void> }>} */
 const COMMANDS = {
@@ -141,22 +141,22 @@ const COMMANDS = {
 /** @param {string[]} argv */
 async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'chat' : '', ...rest]) {
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
-  if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
+  if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`There is no command "${name}".`);
   const { words = [], needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
   // `tokenize MODEL` lacks its TEXT, not its MODEL.
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');
   if (positionals.length === words.length && !named && existsSync(STORYTELLER)) {
-    process.stderr.write('gemma-wasm: no MODEL is named: taking the tiny storyteller\n');
+    process.stderr.write('gemma-wasm: No MODEL is given, so the tiny storyteller is used.\n');
     positionals.unshift(STORYTELLER);
   }
   if (positionals.length !== 1 + words.length) {
     const wanted = ['MODEL', ...words].join(' ');
-    throw new UsageError(`${name}: expected ${wanted}, got ${positionals.length} words`);
+    throw new UsageError(`${name} needs ${wanted} (got ${positionals.length} words).`);
   }
   const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
-  if (missing) throw new UsageError(`${name} needs --${missing}`);
+  if (missing) throw new UsageError(`${name} needs --${missing}.`);
   const [source, text] = positionals;
   await run({ ...values, source, ...(text !== undefined && { text }) });
 }
@@ -169,7 +169,7 @@ function report(error) {
   return usage || ['bad-option', 'bad-token'].includes(code) ? 2 : 1;
 }
 
-// EPIPE: the reader has had enough.
+// EPIPE: the reader closed the pipe.
 process.stdout.on('error', (error) => process.exit(/EPIPE/.test(error.message) ? 0 : report(error)));
 try {
   await main(process.argv.slice(2));

@@ -1,5 +1,5 @@
-/* match: the command that judges texts by a format, token by token, as answers are held to it; one line of JSON a case
- * with --cases. */
+/* match: `gemma-wasm match`, which checks texts against a format, token by token, as answers are. With --cases it writes a
+ * line of JSON for each case. */
 import { maskTimes } from '../matches.js';
 import { openHeader } from '../model.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';
@@ -55,17 +55,12 @@ export async function match(values) {
   const { cases, draft: named } = values;
   const draft = named === undefined ? undefined : Number(named);
   if (draft !== undefined && !DRAFTS.includes(named)) {
-    throw new UsageError(`--draft: expected one of ${DRAFTS.join(', ')}, got "${named}"`);
+    throw new UsageError(`--draft must be one of ${DRAFTS.join(', ')} (got "${named}").`);
   }
   if (cases !== undefined) return using(openHeader, values, (model) => judgeAll(model, cases, draft));
-  if (values.text === undefined) throw new UsageError('match needs --text FILE or --cases FILE');
+  if (values.text === undefined) throw new UsageError('match needs --text FILE or --cases FILE.');
   const format = await formatOf(values, parseExactly);
-  if (!format)
-    throw new UsageError(
-      `expected one of ${FORMAT.split(' ')
-        .map((name) => `--${name}`)
-        .join(', ')}`,
-    );
+  if (!format) throw new UsageError(`match needs one of --${FORMAT.replaceAll(' ', ', --')}.`);
   const text = await readText(values.text);
   const found = await using(openHeader, values, (model) => model.call('match', { format, texts: [text], draft }));
   const {

@@ -1,5 +1,4 @@
-/* output: a model for one command, and its results: text or one JSON object on standard output, progress on standard
- * error. */
+/* output: opens a model for one command, and writes its result as text or JSON. */
 import { loadOptions } from './flags.js';
 /** @import { Progress } from '../protocol.js' */
 /** @import { Values } from './flags.js' */

@@ -1,9 +1,7 @@
-/* sampler: see sampler.h. The chain is llama.cpp's; the way through it is not: nothing sorts the
- * vocabulary. top-k is a heap behind a threshold, nucleus cuts are a weighted quickselect over the
- * few candidates that a histogram of logits lets through.
- * Same seed, same logits, same options: same tokens on every machine. So there is no libm on the way
- * to a draw: exp is the fixed polynomial below, sums have a fixed order (and the build turns
- * contraction to fused multiply-add off). Random numbers: PCG32 (O'Neill, XSH-RR 64/32), seeded by
+/* sampler: see sampler.h. The chain is llama.cpp's, but nothing sorts the vocabulary: top-k is a heap behind a
+ * threshold, and nucleus cuts are a weighted quickselect over the few candidates that pass a histogram of logits.
+ * Draws must be equal on every machine, so they use no libm: exp is the polynomial below, sums have a fixed order, and
+ * the build turns contraction to fused multiply-add off. Random numbers: PCG32 (O'Neill, XSH-RR 64/32), seeded by
  * splitmix64 (Steele, Lea, Flood). */
 #include "run/state.h"
 
@@ -54,7 +52,7 @@ static const struct {
 enum {
     HISTORY = 32768, /* accepted ids kept, the most that penalty_window can see */
     MAX_BIAS = 1024,
-    BLOCK = 512,    /* logits whose exponentials are taken at a time */
+    BLOCK = 512,    /* logits whose exponentials are computed at a time */
     BUCKETS = 1024, /* of the histogram, BUCKETS_PER_NAT for each unit of logit below the best */
     BUCKETS_PER_NAT = 32,
     MAX_HEAP = 4096, /* top-k by heap up to here, by quickselect above */
@@ -81,7 +79,7 @@ struct gw_sampler {
     candidate *c;   /* [n] */
     double *sums;   /* [n / BLOCK + 1] */
     float *logits;  /* [n]: with bias and penalties */
-    uint16_t *seen; /* [n]: how often in the window; zeros between draws */
+    uint16_t *seen; /* [n]: occurrences in the window; zeros between draws */
 };
 
 /* --- exponentials --------------------------------------------------------------------------------- */
@@ -89,7 +87,7 @@ struct gw_sampler {
 typedef double pair __attribute__((vector_size(16))); /* two lanes, the same in every compiler */
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
 
-/* e^x for x <= 0, to about 1 ulp; 0 below -700. 2^k by the exponent field, e^r by its Taylor series. */
+/* Returns e^x for x <= 0, to about 1 ulp; 0 below -700. 2^k by the exponent field, e^r by its Taylor series. */
 static inline pair exp_of_pair(pair x) {
     pair_bits normal = (pair_bits)(x >= -700.0);
     pair y = (pair)((pair_bits)x & normal);
@@ -105,7 +103,7 @@ static inline pair exp_of_pair(pair x) {
 
 static double exp_of(double x) { return exp_of_pair((pair){ x, x })[0]; }
 
-/* ln p for 0 < p <= 1, by bisection over exp_of: slow, and the same everywhere. */
+/* Returns ln p for 0 < p <= 1, by bisection over exp_of: slow, but equal on all platforms. */
 static double log_of(double p) {
     double low = -700, high = 0;
     if (p >= 1) return 0;
@@ -116,7 +114,7 @@ static double log_of(double p) {
     return high;
 }
 
-/* e[i] = exp((x[i] - top) * scale) for n <= BLOCK logits; gives their sum. */
+/* e[i] = exp((x[i] - top) * scale) for n <= BLOCK logits. Returns their sum. */
 static double exps(const float *x, size_t n, double top, double scale, double *e) {
     pair sum[2] = { 0 };
     size_t i = 0;
@@ -217,7 +215,7 @@ static void best_k(const float *x, size_t n, candidate *h, size_t k) {
     sort_heap(h, k);
 }
 
-/* Candidates for all logits of at least `least`, which is finite. */
+/* Writes candidates for all logits of at least `least`, which is finite. Returns how many. */
 static size_t gather(const float *x, size_t n, float least, candidate *c) {
     size_t m = 0;
     for (size_t i = 0; i < n;) {
@@ -233,7 +231,7 @@ static size_t gather(const float *x, size_t n, float least, candidate *c) {
     return m;
 }
 
-/* Best first; for a few. */
+/* Sorts a few candidates, best first. */
 static void insertion_sort(candidate *c, size_t n) {
     for (size_t i = 1; i < n; i++)
         for (size_t j = i; j && before(&c[j], &c[j - 1]); j--) swap(&c[j], &c[j - 1]);
@@ -288,7 +286,7 @@ static float top_of(const candidate *c, size_t m) {
     return top;
 }
 
-/* mass = exp((logit - top) * scale); gives their sum. */
+/* mass = exp((logit - top) * scale). Returns their sum. */
 static double weigh(candidate *c, size_t m, double scale) {
     double top = top_of(c, m), total = 0;
     for (size_t i = 0; i < m; i += 2) {
@@ -396,7 +394,7 @@ static int32_t draw_of(gw_sampler *s, candidate *c, size_t m) {
     return id;
 }
 
-/* The same over the whole vocabulary, in the order of ids: sums by block, then into one block. */
+/* Draws from the whole vocabulary in the order of ids: finds the block by its sum, then the id in it. */
 static int32_t draw_of_all(gw_sampler *s, const float *x, float top) {
     double e[BLOCK], total = 0, scale = scale_of(s);
     for (size_t i = 0; i < s->n; i += BLOCK)
@@ -436,7 +434,7 @@ int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap) {
     return (int)n;
 }
 
-/* Once for each id in the window: repetition divides a positive logit and multiplies others. */
+/* Penalises each id of the window once. Repetition divides a positive logit and multiplies others. */
 static void penalise(gw_sampler *s) {
     const double *o = s->option;
     uint32_t window = (uint32_t)fmin(o[WINDOW], s->n_history);
@@ -467,7 +465,7 @@ static bool draws_all(const gw_sampler *s) {
     return (o[TOP_K] == 0 || o[TOP_K] >= s->n) && o[TYPICAL_P] == 1 && o[TOP_P] == 1 && o[MIN_P] == 0;
 }
 
-/* s->c[0..result) are the tokens that all cuts leave; at least one. */
+/* Writes the tokens that pass all cuts to s->c. Returns how many, at least one. */
 static size_t survivors(gw_sampler *s, const float *x, float top) {
     const double *o = s->option;
     double total;
@@ -508,9 +506,9 @@ int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, do
     return (int)m;
 }
 
-/* --- the object ----------------------------------------------------------------------------------- */
+/* --- allocation ----------------------------------------------------------------------------------- */
 
-/* Lays the arrays out; with a NULL base it only measures. */
+/* Sets the arrays in one block at base, or only measures if base is NULL. Returns the size. */
 static gw_sampler *lay_out(gw_arena *a, uint32_t n) {
     gw_sampler *s = gw_arena_take(a, sizeof *s);
     void *c = gw_arena_take(a, n * sizeof(candidate));
@@ -654,7 +652,7 @@ int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
 
 /* --- log probabilities ---------------------------------------------------------------------------- */
 
-/* ln(sum of exp(x)), NAN where find_top finds no best. */
+/* Returns ln(sum of exp(x)), NAN where find_top finds no best. */
 static double log_total(const float *x, size_t n) {
     double e[BLOCK], total = 0;
     float top;

@@ -1,8 +1,7 @@
-/* sampler: logits in, token id out. Pure: knows no model, no tokenizer; all state is in the struct.
- * Order of the chain, as in llama.cpp: logit bias, penalties, top-k, typical, top-p, min-p,
- * temperature, then a draw. temperature 0 is greedy: the arg max after bias and penalties,
- * lowest id on ties. Nothing is allocated after gw_sampler_new. Same seed, options and logits: same
- * tokens, natively and as wasm, since the way to a draw uses no libm. */
+/* sampler: draws a token id from logits. It knows no model and no tokenizer; all state is in the struct. The chain has
+ * llama.cpp's order: logit bias, penalties, top-k, typical, top-p, min-p, temperature, draw. Temperature 0 is greedy:
+ * the arg max after bias and penalties, the lowest id on ties. gw_sampler_new makes the only allocation. The same seed,
+ * options and logits give the same tokens on all platforms, because a draw uses no libm. */
 #ifndef GW_SAMPLER_H
 #define GW_SAMPLER_H
 
@@ -10,18 +9,16 @@
 
 typedef struct gw_sampler gw_sampler;
 
-gw_sampler *gw_sampler_new(uint32_t n_vocab); /* NULL if no memory */
+gw_sampler *gw_sampler_new(uint32_t n_vocab); /* NULL without memory */
 void gw_sampler_free(gw_sampler *s);
 size_t gw_sampler_bytes(uint32_t n_vocab); /* heap of one sampler, for the memory plan */
 
-/* Back to defaults: no bias, empty history, greedy off:
- * temperature 1, top_k 64, top_p 0.95 (Gemma 3's own generation config), the rest off, seed 0. */
+/* Restores the default options (those of Gemma 3's generation config), and clears biases and history. */
 void gw_sampler_reset(gw_sampler *s);
 
-/* Options by name: temperature (0 to 100) top_k (0: off) top_p (1: off) min_p (0: off) typical_p
- * (1: off) repetition_penalty (0.01 to 100) frequency_penalty presence_penalty (-100 to 100)
- * penalty_window (tokens, 0: no penalties; the last 32768 are remembered) seed (0 to 2^53 - 1).
- * 0, or GW_E_BAD_OPTION with the range in e. A seed starts the random numbers anew. */
+/* Sets an option by its name: the table at the top of sampler.c has names, ranges and defaults. A longer penalty_window
+ * than 32768 counts no more tokens than that. Setting the seed restarts the random numbers. Returns 0, or
+ * GW_E_BAD_OPTION with the range in e. */
 int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e);
 /* Sets the bias of a token's logit; -INFINITY bans the token. Returns 0, GW_E_BAD_TOKEN,
  * or GW_E_BAD_OPTION (NaN, +INFINITY, more than 1024 tokens). */

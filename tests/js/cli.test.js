@@ -251,7 +251,7 @@ test('without MODEL: the storyteller where it lies beside the package, else wron
     const { status, stdout, stderr } = await run(args, '', join(home, 'js/cli.js'));
     assert.equal(status, 0, stderr);
     assert.deepEqual(JSON.parse(stdout), await json('tokenize', model, 'Hello'));
-    assert.match(stderr, /^gemma-wasm: no MODEL[^\n]*storyteller\n$/);
+    assert.match(stderr, /^gemma-wasm: No MODEL[^\n]*storyteller is used\.\n$/);
     for (const named of [model, 'HTTP://127.0.0.1:1/x']) {
       assert.equal((await run(['tokenize', named], '', join(home, 'js/cli.js'))).status, 2, 'that is no TEXT');
     }

@@ -1,10 +1,10 @@
 /**
- * build/types: the package's types, in dist/: one file for each entry, without internals. tsc makes a declaration file
- * of each module; of these, what users can import and all types that it needs are put together, each under its one
- * name, with its JSDoc, which editors show.
+ * build/types: writes the package's types to dist/: one file for each entry. tsc makes a declaration file of each module;
+ * this program joins the exports and all types that they need, each under its one name, with its JSDoc, which editors
+ * show.
  *
- * Left out are members that are private, protected or @internal. What would lead into rooms that users do not know
- * fails the build.
+ * It omits members that are private, protected or @internal. The build fails if an export needs a type of an internal
+ * folder.
  *
  *   node tools/build/types.js
  */
@@ -18,11 +18,11 @@ import { Trouble, at, cli, must } from '../support/proc.js';
 
 const MADE = at('build', 'types');
 const ENTRIES = ['index', 'search', 'shared', 'isolate'].filter((name) => existsSync(at('js', `${name}.js`)));
-/** Types of inner rooms that users meet. */
+/** Types of internal folders that exports may need. */
 const KNOWN = new Set(['Store', 'Lock']);
-const INNER = /^(link|platform)\//;
+const INNER = /^(rpc|platform)\//;
 
-/** Of older versions of TypeScript, or projects without this library: what `await using` needs. */
+/** Declares what `await using` needs, for older versions of TypeScript and projects without that library. */
 const DISPOSABLE = `declare global {
     interface SymbolConstructor { readonly dispose: unique symbol; readonly asyncDispose: unique symbol; }
     interface Disposable { [Symbol.dispose](): void; }
@@ -30,7 +30,7 @@ const DISPOSABLE = `declare global {
 }
 `;
 
-/** Whether users see a member of a class. @param {ts.ClassElement} member */
+/** Returns whether users see a member of a class. @param {ts.ClassElement} member */
 function isPublic(member) {
   if (member.name && ts.isPrivateIdentifier(member.name)) return false;
   const hidden = ts.ModifierFlags.Private | ts.ModifierFlags.Protected;
@@ -38,7 +38,7 @@ function isPublic(member) {
   return !ts.getJSDocTags(member).some((tag) => tag.tagName.text === 'internal');
 }
 
-/** The words of a comment without its tags, which say again what the types say. @param {string} comment */
+/** Returns a comment without its tags, which repeat the types. @param {string} comment */
 function words(comment) {
   const text = comment
     .replace(/^\/\*\*|\*\/$/g, '')
@@ -50,16 +50,16 @@ function words(comment) {
   return text && `/** ${text.replace(/\s+/g, ' ')} */`;
 }
 
-/** One entry's declarations, and what they lead to. */
+/** The declarations of one entry, and all that they need. */
 class RollUp {
   #checker;
   /** @type {Map<string, ts.Symbol>} */
   #taken = new Map();
   /** @type {{ declaration: Declared, exported: boolean }[]} */
   #found = [];
-  /** The entry whose types are not said again. @type {RollUp | undefined} */
+  /** The entry whose types are imported, not repeated. @type {RollUp | undefined} */
   #base;
-  /** What is taken from there; those that are exported here, too. @type {Map<string, boolean>} */
+  /** Types that are imported from it, and whether they are exported here too. @type {Map<string, boolean>} */
   #imported = new Map();
 
   /** @param {ts.Program} program @param {ts.SourceFile} entry @param {RollUp} [base] */
@@ -71,7 +71,7 @@ class RollUp {
     for (let i = 0; i < this.#found.length; i++) this.#follow(this.#found[i].declaration);
   }
 
-  /** Behind imports. @param {ts.Symbol} symbol */
+  /** Resolves imports. @param {ts.Symbol} symbol */
   #real(symbol) {
     return symbol.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
   }
@@ -98,7 +98,7 @@ class RollUp {
     return this.#found.some(({ declaration, exported }) => exported && declarations?.includes(declaration));
   }
 
-  /** All that a declaration names. @param {ts.Node} node */
+  /** Adds all types that a declaration names. @param {ts.Node} node */
   #follow(node) {
     node.forEachChild((child) => {
       if (ts.isClassElement(child) && !isPublic(child)) return;
@@ -109,7 +109,7 @@ class RollUp {
     });
   }
 
-  /** With the one name of what it names. @param {Declared} declaration */
+  /** Returns the declaration with the final names of its types. @param {Declared} declaration */
   #cleaned(declaration) {
     const rename = (/** @type {ts.Identifier} */ node) => {
       const symbol = this.#checker.getSymbolAtLocation(node);
@@ -160,7 +160,7 @@ class RollUp {
     const again = names.filter((name) => this.#imported.get(name));
     const head = names.length ? `import { ${names.join(', ')} } from '${base}';\n` : DISPOSABLE;
     const exported = again.length ? `export { ${again.join(', ')} };\n` : '';
-    // Arrays of numbers take no parameter before TypeScript 5.7.
+    // Typed arrays have no type parameter before TypeScript 5.7.
     return `${head}${exported}${code.replace(/\b(\w+Array)<ArrayBuffer(Like)?>/g, '$1')}\nexport {};\n`;
   }
 }
