@@ -144,13 +144,10 @@ export class Chat {
     checkOptions(options, { prefix: string, ...GENERATE_OPTIONS });
     const { prefix: text, ...others } = options;
     const { format, tools = [], toolChoice } = this.#all(others);
-    if (format !== undefined) {
-      throw new ModelError('bad-option', 'continue() cannot constrain an answer that has begun. Leave out `format`.');
-    }
-    if (tools.length && toolChoice !== 'none') {
+    if (format !== undefined || (tools.length && toolChoice !== 'none')) {
       throw new ModelError(
         'bad-option',
-        "continue() cannot call tools in an answer that has begun. Set toolChoice to 'none'.",
+        "continue() extends an answer that has begun. Leave out `format`, and set toolChoice to 'none' beside tools.",
       );
     }
     const past = () => {

@@ -112,6 +112,12 @@ export function noTemplate() {
   );
 }
 
+/** Refuses models that only embed. @param {{ embedding: unknown }} info */
+export function checkGenerative({ embedding }) {
+  if (!embedding) return;
+  throw new ModelError('not-generative', 'This model only embeds texts and cannot generate any. Use embed().');
+}
+
 /** Returns the error of an aborted call. @param {AbortSignal} [signal] unknown in the worker */
 export function abortError(signal) {
   return new ModelError('aborted', 'The call was aborted.', { cause: signal?.reason });

@@ -1,4 +1,4 @@
-/* matches: what model.matches() says of a text and of the time that its masks took. Loaded when it is first used. */
+/* matches: what model.debug.matches() returns of a text and of the time that its masks took. Loaded when it is first used. */
 /** @import { Callable } from './protocol.js' */
 /** @import { Format } from './options.js' */
 import { GENERATE_OPTIONS, checkOptions, checkValue, postableFormat, signal, string } from './options.js';

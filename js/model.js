@@ -18,7 +18,7 @@ import { Connection } from './rpc/connection.js';
 import { ReconnectingConnection } from './rpc/reconnecting.js';
 import { onAbort } from './rpc/signals.js';
 import { environment } from './platform/env.js';
-import { ModelError, abortError, noTemplate, show, wrapped } from './errors.js';
+import { ModelError, abortError, checkGenerative, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS,
@@ -29,7 +29,6 @@ import {
   defaultsOf,
   given,
   headerPairs,
-  integer,
   postable,
   rule,
   signal,
@@ -147,6 +146,49 @@ export async function openEngine(source, options, headerOnly = false) {
 }
 
 /** The part of a model that needs no weights. */
+const evaluation = () => import('./debug.js');
+
+/** Evaluation and debugging of a model. */
+export class ModelDebug {
+  #model;
+
+  /** @internal @param {HeaderModel} model */
+  constructor(model) {
+    this.#model = model;
+  }
+
+  /** Returns the logits after the last id: `vocabSize` numbers. With `all`, after every id, row by row.
+   * @param {ArrayLike<number>} ids @param {LogitsOptions} [options]
+   * @returns {Promise<Float32Array>} */
+  async logits(ids, options = {}) {
+    return (await evaluation()).logits(this.#model, ids, options);
+  }
+
+  /** Returns the perplexity of a text.
+   * @param {string} text @param {PerplexityOptions} [options] @returns {Promise<PerplexityResult>} */
+  async perplexity(text, options = {}) {
+    return (await evaluation()).perplexity(this.#model, text, options);
+  }
+
+  /** Evaluates a prompt and returns attention weights, logit lens and norms of its layers (docs/inside.md).
+   * @param {Prompt} prompt @param {InsideOptions} [options] @returns {Promise<Inside>} */
+  async inside(prompt, options = {}) {
+    return (await evaluation()).inside(this.#model, prompt, options);
+  }
+
+  /** Checks a text against a format, token by token, as an answer under that format is.
+   * @param {Format} format @param {string} text @param {CallOptions} [options]
+   * @returns {Promise<Match>} */
+  async matches(format, text, options = {}) {
+    return (await evaluation()).matches(this.#model, format, text, options);
+  }
+
+  /** Returns the size of the engine's heap in bytes. @returns {Promise<number>} */
+  async heapBytes() {
+    return this.#model.call('heapBytes', {});
+  }
+}
+
 export class HeaderModel {
   /** @protected */
   connection;
@@ -191,16 +233,9 @@ export class HeaderModel {
     return this.call('inspect', {}, options.signal);
   }
 
-  /** Checks a text against a format, token by token, as an answer under that format is.
-   * @param {Format} format @param {string} text @param {CallOptions} [options]
-   * @returns {Promise<Match>} */
-  async matches(format, text, options = {}) {
-    return (await import('./matches.js')).matches(this, format, text, options);
-  }
-
-  /** Returns the size of the engine's heap in bytes. @returns {Promise<number>} */
-  async heapBytes() {
-    return this.call('heapBytes', {});
+  /** Methods for evaluation and debugging. */
+  get debug() {
+    return new ModelDebug(this);
   }
 
   /** Resolves with the error when the worker or one of its threads dies or freezes. All calls have failed with that error
@@ -237,7 +272,7 @@ export class HeaderModel {
     }
   }
 
-  /** @protected @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
+  /** @internal @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
    * @returns {number[]} */
   checkIds(ids, least, name = 'ids', expected = 'an array of token ids, not empty') {
     const isList = typeof ids === 'object' && Number.isInteger(ids?.length);
@@ -266,7 +301,7 @@ export class HeaderModel {
     return list;
   }
 
-  /** @protected @param {any} prompt @returns {PostedPrompt} */
+  /** @internal @param {any} prompt @returns {PostedPrompt} */
   describePrompt(prompt) {
     if (typeof prompt === 'string') return { text: prompt };
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
@@ -288,7 +323,7 @@ export class Model extends HeaderModel {
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {Prompt} prompt @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   generate(prompt, options = {}) {
-    this.#goesOn();
+    checkGenerative(this.info);
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
     if (options.tools?.length && !('messages' in described)) {
@@ -300,7 +335,7 @@ export class Model extends HeaderModel {
   /** Begins a chat. Fails with `no-chat-template` or `not-generative`. @template {readonly object[]} [P=object[]]
    * @param {ChatOptions<P>} [options] */
   chat(options = {}) {
-    this.#goesOn();
+    checkGenerative(this.info);
     if (!this.info.chatTemplate) throw noTemplate();
     // Of a chat whose state is restored.
     const owner = options?.saved && crypto.getRandomValues(new Uint32Array(2)).join();
@@ -319,30 +354,6 @@ export class Model extends HeaderModel {
     );
   }
 
-  /** Returns the logits after the last id: `vocabSize` numbers. With `all`, after every id, row by row.
-   * @param {ArrayLike<number>} ids @param {LogitsOptions} [options]
-   * @returns {Promise<Float32Array>} */
-  async logits(ids, options = {}) {
-    this.#goesOn();
-    checkOptions(options, { all: boolean, signal });
-    return this.call('logits', { ids: this.checkIds(ids, 1), all: options.all }, options.signal);
-  }
-
-  /** Returns the perplexity of a text.
-   * @param {string} text @param {PerplexityOptions} [options] @returns {Promise<PerplexityResult>} */
-  async perplexity(text, options = {}) {
-    this.#goesOn();
-    checkValue('text', text, string);
-    const { contextLength } = this.info;
-    checkValue(
-      'contextLength',
-      contextLength,
-      rule('at least 2 to score a token', () => contextLength > 1),
-    );
-    checkOptions(options, { window: integer(2, contextLength), signal });
-    return this.call('perplexity', { text, window: options.window }, options.signal);
-  }
-
   /** Returns a vector for each text (docs/embeddings.md).
    * @template {string | readonly string[]} T @param {T} input @param {EmbedOptions} [options]
    * @returns {Promise<T extends string ? Float32Array : Float32Array[]>} */
@@ -350,22 +361,9 @@ export class Model extends HeaderModel {
     return (await import('./embed.js')).embed(this, input, options);
   }
 
-  /** Evaluates a prompt and returns attention weights, logit lens and norms of its layers (docs/inside.md).
-   * @param {Prompt} prompt @param {InsideOptions} [options] @returns {Promise<Inside>} */
-  async inside(prompt, options = {}) {
-    const { insideArgs } = await import('./inside.js');
-    const args = { prompt: this.describePrompt(prompt), ...insideArgs(this.info, options) };
-    return this.call('inside', args, options.signal);
-  }
-
   /** Chats that were saved, in the cache of models. */
   get chatCache() {
     return (this.#states ??= new ChatCache((args, signal) => this.call('stored', args, signal)));
-  }
-
-  #goesOn() {
-    if (!this.info.embedding) return;
-    throw new ModelError('not-generative', 'This model only embeds texts and cannot generate any. Use embed().');
   }
 
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks

@@ -109,7 +109,7 @@ function prefixOf(prefix) {
 
 /** @param {string} why */
 function damaged(why) {
-  return new ModelError('bad-saved', `The saved conversation is damaged: ${why}. Save it again, or use another copy.`);
+  return new ModelError('bad-saved', `The saved conversation is damaged: ${why}. Save it again.`);
 }
 
 /** @param {unknown} version */

@@ -25,7 +25,7 @@ export async function inside(values) {
     positions: numbers(values, 'position'),
     lens: number(values, 'lens'),
   };
-  const seen = await using(loadModel, values, (model) => model.inside(values.prompt, options));
+  const seen = await using(loadModel, values, (model) => model.debug.inside(values.prompt, options));
   const layers = seen.layers.map((layer) => plain(layer, seen.positions.length));
   const pieces = seen.tokens.map(({ id, text }, i) => `${i}: ${id} ${JSON.stringify(text)}`);
   print(values, { ...seen, layers }, [...pieces, ...layers.map((layer) => JSON.stringify(layer))].join('\n'));

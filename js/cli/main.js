@@ -113,7 +113,7 @@ const COMMANDS = {
     async run(values) {
       const { all, out } = values;
       const ids = idList(values.ids);
-      const rows = await using(loadModel, values, (model) => model.logits(ids, { all }));
+      const rows = await using(loadModel, values, (model) => model.debug.logits(ids, { all }));
       // Every machine that Node runs on is little-endian.
       await writeFile(out, new Uint8Array(rows.buffer));
       process.stderr.write(`${rows.length} values in ${out}\n`);
@@ -127,7 +127,7 @@ const COMMANDS = {
       const window = number(values, 'window');
       const text = await readText(values.file);
       if (!text) throw new Error(`${values.file} is empty. Pass a file with text to score.`);
-      print(values, await using(loadModel, values, (model) => model.perplexity(text, { window })));
+      print(values, await using(loadModel, values, (model) => model.debug.perplexity(text, { window })));
     },
   },
 

@@ -96,11 +96,15 @@ export class Engine {
 
   /** @param {number} result */
   #error(result) {
-    /** @param {string} part */
-    const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
     const name = /** @type {ErrorCode} */ (this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state');
-    if (text('code') !== name) return new ModelError(name, 'The engine refused the call without a reason.');
-    return new ModelError(name, text('what'));
+    const noted = this.#noted();
+    return noted.code === name ? noted : new ModelError(name, 'The engine refused the call.');
+  }
+
+  /** The error that the engine has noted. */
+  #noted() {
+    const [code, what] = ['code', 'what'].map((part) => this.#heap.string(this.#ask('error_text', part)) ?? '');
+    return new ModelError(/** @type {ErrorCode} */ (code), what);
   }
 
   /** gw_NAME that gives an address, with some bytes in the heap behind the model; 0 is an error.
@@ -136,10 +140,7 @@ export class Engine {
 
   /** Throws the error that the engine has noted. @returns {never} */
   refuse() {
-    /** @param {string} part */
-    const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
-    const code = /** @type {import('../errors.js').ErrorCode} */ (text('code'));
-    throw new ModelError(code, text('what'));
+    throw this.#noted();
   }
 
   /** Where the next bytes go; valid until the next call. */

@@ -8,7 +8,7 @@ import { Asking } from '../rpc/asking.js';
 import { packError } from '../protocol.js';
 import { createEngine } from './engine.js';
 import { describe } from './info.js';
-import { generate, logits, perplexity } from './jobs.js';
+import { generate } from './jobs.js';
 import { chooseContext, load, storeOf } from './loading.js';
 import { Replay } from './replay.js';
 import { Runner } from './runner.js';
@@ -17,8 +17,10 @@ import { Vocabulary } from './vocabulary.js';
 /** Calls that have the session for themselves. */
 const EVALUATING = {
   generate,
-  logits,
-  perplexity,
+  /** @type {typeof import('./logits.js').logits} */
+  logits: async (...call) => (await call[0].load('look')).logits(...call),
+  /** @type {typeof import('./logits.js').perplexity} */
+  perplexity: async (...call) => (await call[0].load('look')).perplexity(...call),
   /** @type {typeof import('./saving.js').save} */
   save: async (...call) => (await call[0].load('look')).save(...call),
   /** @type {typeof import('./saving.js').restore} */

@@ -1,6 +1,6 @@
-/* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
-import { ModelError, wrapped } from '../errors.js';
-import { CREDIT, MAX_RESULT_BYTES } from '../protocol.js';
+/* jobs: the call that generates. The host runs one at a time. */
+import { ModelError } from '../errors.js';
+import { CREDIT } from '../protocol.js';
 import { forcedTokens } from './forcing.js';
 import { Grammar } from './grammar.js';
 import { joined, utf8 } from './heap.js';
@@ -11,7 +11,7 @@ import { TextAssembler } from './text.js';
 const FLUSH_MS = 10;
 
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
-/** @import { Logits, Perplexity, PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
+/** @import { PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { Runner } from './runner.js' */
@@ -192,7 +192,7 @@ function taken(run, id, forced) {
   if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
   take(run, id, forced);
   if (matcher?.accept(id) === false) {
-    throw new ModelError('bad-state', `The format does not allow the drawn token ${id}: a bug in the grammar engine.`);
+    throw new ModelError('bad-state', `The format does not allow the token ${id}.`);
   }
   if (assembler.stopped !== null) return 'stop-sequence';
   if (matcher?.finished) return 'stop';
@@ -380,70 +380,4 @@ class Outbox {
     if (full() || performance.now() - this.#flushed > FLUSH_MS) this.flush();
     while (full() && !this.#job.aborted && !this.#job.othersWait()) await this.#job.stalled();
   }
-}
-
-/** @param {Context} context @param {EvaluationJob} job
- * @param {Logits['args']} args @returns {Promise<Logits['value']>} */
-export async function logits({ runner, vocabulary }, job, { ids, all }) {
-  const { native } = runner;
-  const bytes = ids.length * vocabulary.size * 4;
-  if (all && bytes > MAX_RESULT_BYTES) {
-    const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
-    throw new ModelError(
-      'bad-option',
-      `The logits of ${ids.length} ids are too many. Pass at most ${most}, or all: false.`,
-    );
-  }
-  const out = wrapped(
-    'no-memory',
-    `No memory for the logits of ${ids.length} ids`,
-    () => new Float32Array(all ? bytes / 4 : 0),
-  );
-  native.sync(ids);
-  if (all) native.call('want_all', 1);
-  await runner.settle(job, {
-    onRows: (rows, first) => out.set(native.logits(rows), first * vocabulary.size),
-  });
-  return all ? out : native.logits();
-}
-
-/** Each token but the BOS is scored once, in windows that overlap by half.
- * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
- * @returns {Promise<Perplexity['value']>} */
-export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
-  const { ids } = await vocabulary.ids({ text }, runner.pauses(job));
-  const width = Math.min(window || contextLength, contextLength);
-  if (ids.length < 2) {
-    throw new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');
-  }
-  const stride = Math.floor(width / 2);
-  let sum = 0;
-  let count = 0;
-  for (let start = 0, scored = 1; scored < ids.length; start += stride) {
-    const end = Math.min(start + width, ids.length);
-    sum += await windowLoss(runner, job, ids.slice(start, end), scored - start);
-    count += end - scored;
-    scored = end;
-  }
-  const nll = sum / count;
-  return { perplexity: Math.exp(nll), nll, tokens: count };
-}
-
-/** Sum of -log p of ids[from ..] in one window. @param {Runner} runner @param {EvaluationJob} job
- * @param {number[]} ids @param {number} from */
-async function windowLoss(runner, job, ids, from) {
-  const { native } = runner;
-  let sum = 0;
-  native.sync(ids);
-  native.call('want_all', 1);
-  await runner.settle(job, {
-    onRows(rows, first) {
-      for (let row = 0; row < rows; row++) {
-        const next = first + row + 1;
-        if (next >= from && next < ids.length) sum -= native.logprob(ids[next], row);
-        if (Number.isNaN(sum)) native.call('check_logits');
-      }
-    },
-  });
-  return sum;
 }

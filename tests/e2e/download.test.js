@@ -55,7 +55,7 @@ const load = (page, url, cache = 'usual') =>
         onProgress,
         ...(cache !== 'usual' && { cache: openCache(store) }),
       });
-      const logits = [...(await model.logits(ids))];
+      const logits = [...(await model.debug.logits(ids))];
       await model.dispose();
       const codes = model.info.notices.map((/** @type {any} */ notice) => `${notice.code}: ${notice.message}`);
       return {
@@ -145,7 +145,7 @@ for (const name of BROWSERS) {
       const file = await testModel('medium');
       bytes = readFileSync(file);
       const model = await loadModel(file, { threads: 1 });
-      expected = [...(await model.logits(IDS))];
+      expected = [...(await model.debug.logits(IDS))];
       await model.dispose();
       folder = await buildPackage();
       server = await serve({ root: folder, intercept });
@@ -404,7 +404,7 @@ for (const name of BROWSERS) {
         const got = await page.evaluate(
           async (url, ids, token) => {
             const model = await /** @type {any} */ (window).gemma.loadModel(url, { threads: 1, token });
-            const logits = [...(await model.logits(ids))];
+            const logits = [...(await model.debug.logits(ids))];
             await model.dispose();
             return { cache: model.info.cache, logits };
           },

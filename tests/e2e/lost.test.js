@@ -52,7 +52,7 @@ for (const name of BROWSERS) {
         async (prompt, options) => {
           const { lab } = /** @type {any} */ (window);
           const { model } = lab;
-          const calls = [model.generate('y', { ...options, maxTokens: 400 }).result(), model.logits([2, 300])];
+          const calls = [model.generate('y', { ...options, maxTokens: 400 }).result(), model.debug.logits([2, 300])];
           lab.harm('throw');
           const errors = await Promise.all(calls.map((call) => call.catch((/** @type {any} */ error) => error)));
           errors.push(await model.lost, await model.tokenize('x').catch((/** @type {any} */ error) => error));

@@ -127,7 +127,7 @@ async function sameLayers(page, ids, /** @type {Model} */ model) {
   const cells = await numbers(page, CELL);
   const span = Math.min(8, ids.length);
   const positions = Array.from({ length: span }, (_, i) => ids.length - span + i);
-  const { layers } = await model.inside(ids, { positions, lens: 5 });
+  const { layers } = await model.debug.inside(ids, { positions, lens: 5 });
   assert.equal(cells.length, layers.length * span);
   for (const { layer, column, id, p } of cells) {
     const [first] = layers[layer].lens?.[column] ?? [];
@@ -158,7 +158,7 @@ async function sameAttention(page, ids, model, at) {
     }
     const {
       layers: [{ kind, attention = {} }],
-    } = await model.inside(ids.slice(0, at + 1), { layers: [layer], heads: [head], positions: [at] });
+    } = await model.debug.inside(ids.slice(0, at + 1), { layers: [layer], heads: [head], positions: [at] });
     const weights = (await numbers(page, OPTION)).map(({ p }) => p);
     assert.deepEqual(weights.slice(0, at + 1), Array.from(attention[head]), `layer ${layer}, head ${head}`);
     assert.equal(await textOf(page, '#inside .kind'), kind);
@@ -172,8 +172,8 @@ async function sameAttention(page, ids, model, at) {
 async function sameWalk(page, ids, model) {
   await turnTo(page, 'walk', '.walk .step');
   const read = ids.slice(0, -1);
-  const { layers } = await model.inside(read, { positions: [-1], norms: true, heads: 'all', lens: 8 });
-  const logits = await model.logits(read);
+  const { layers } = await model.debug.inside(read, { positions: [-1], norms: true, heads: 'all', lens: 8 });
+  const logits = await model.debug.logits(read);
   await page.focus('#inside .step-next');
   const press = async (/** @type {number} */ step) => {
     await page.keyboard.press('ArrowRight');
@@ -240,7 +240,7 @@ for (const name of BROWSERS) {
 
       await inNode('tiny-f32', async (model) => {
         const told = [{ role: /** @type {const} */ ('user'), content: 'Hello there' }];
-        const prompt = (await model.inside(told, { layers: [] })).tokens.map(({ id }) => id);
+        const prompt = (await model.debug.inside(told, { layers: [] })).tokens.map(({ id }) => id);
         const made = await model.generate(told, { temperature: 0, maxTokens: 24, logprobs: 8 }).result();
         const words = await numbers(page, OPTION);
         const ids = [...prompt, ...made.tokens];
@@ -258,7 +258,7 @@ for (const name of BROWSERS) {
           bars.map(({ id }) => id),
           top.map(({ id }) => id),
         );
-        const [{ lens = [] }] = (await model.inside(ids, { layers: [model.info.layers - 1], lens: 16 })).layers;
+        const [{ lens = [] }] = (await model.debug.inside(ids, { layers: [model.info.layers - 1], lens: 16 })).layers;
         bars.forEach(({ p }, i) => near(p, lens[prompt.length + 2][i].probability, `bar ${i}`));
 
         await sameLayers(page, ids, model);
@@ -320,7 +320,7 @@ for (const name of BROWSERS) {
           (one) => /** @type {HTMLTextAreaElement} */ (one).value,
         );
         await inNode(model, async (inNode) => {
-          const ids = (await inNode.inside(text, { layers: [] })).tokens.map(({ id }) => id);
+          const ids = (await inNode.debug.inside(text, { layers: [] })).tokens.map(({ id }) => id);
           await sameLayers(page, ids, inNode);
           await sameAttention(page, ids, inNode, ids.length - 1);
           await turnTo(page, 'walk', '.walk .step');

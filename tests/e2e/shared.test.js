@@ -73,8 +73,8 @@ for (const name of BROWSERS) {
             const long = model.generate('y', { maxTokens: 400, seed: 1, logitBias: { 1: -1e30, 8: -1e30 }, signal });
             for await (const _ of long) controller.abort();
             const { finishReason } = await long.result();
-            const refused = await model.logits([1 << 20]).catch((/** @type {any} */ error) => error);
-            const [ids, logits] = [await model.tokenize('some text'), await model.logits([2, 300])];
+            const refused = await model.debug.logits([1 << 20]).catch((/** @type {any} */ error) => error);
+            const [ids, logits] = [await model.tokenize('some text'), await model.debug.logits([2, 300])];
             const saved = await model
               .chat({ messages: [] })
               .save()
@@ -148,7 +148,7 @@ for (const name of BROWSERS) {
         [page, other].map((one) =>
           one.evaluate(async (url) => {
             const model = await /** @type {any} */ (window).gemma.shared.loadModel(url, { contextLength: 300 });
-            const logits = await model.logits([2, 300]);
+            const logits = await model.debug.logits([2, 300]);
             await model.dispose();
             return logits[5];
           }, server.model),

@@ -48,7 +48,7 @@ async function load(source, options = {}) {
   const model = await loadModel(source, { threads: 1, ...options, onProgress: (event) => events.push(event) });
   try {
     return {
-      logits: await model.logits(IDS),
+      logits: await model.debug.logits(IDS),
       info: model.info,
       last: events[events.length - 1],
       events,

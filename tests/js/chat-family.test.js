@@ -128,6 +128,6 @@ test('a model without a chat template rejects messages, and accepts strings and 
     assert.ok(tokens.length && typeof text === 'string');
     const ids = await model.tokenize('Hello', { bos: spec.architecture === 'llama' });
     assert.deepEqual((await model.generate(ids, { maxTokens: 4, temperature: 0 }).result()).tokens, tokens);
-    assert.ok((await model.perplexity('Hello, world')).tokens > 0);
+    assert.ok((await model.debug.perplexity('Hello, world')).tokens > 0);
   }
 });

@@ -150,7 +150,7 @@ test('logits: little-endian float32, the last row or all', async (t) => {
     ]);
     assert.deepEqual([status, stdout], [0, '']);
     const bytes = await readFile(file);
-    const expected = await loaded.logits([2, 300, 301], { all });
+    const expected = await loaded.debug.logits([2, 300, 301], { all });
     assert.equal(bytes.length, expected.length * 4);
     assert.deepEqual(
       Float32Array.from(expected, (_, i) => bytes.readFloatLE(i * 4)),
@@ -165,7 +165,7 @@ test('perplexity', async (t) => {
   t.after(() => rm(directory, { recursive: true }));
   const file = join(directory, 'text.txt');
   await writeFile(file, 'Some words to be surprised by. '.repeat(5));
-  const expected = await loaded.perplexity('Some words to be surprised by. '.repeat(5), { window: 20 });
+  const expected = await loaded.debug.perplexity('Some words to be surprised by. '.repeat(5), { window: 20 });
   assert.deepEqual(await json('perplexity', model, '--file', file, '--window', '20'), expected);
   assert.match(
     (await run(['perplexity', model, '--file', file])).stdout,

@@ -47,7 +47,7 @@ function tune(t, tuning) {
 async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
   const model = await loadModel(source, { ...OPTIONS, ...options });
   try {
-    return await model.logits(IDS);
+    return await model.debug.logits(IDS);
   } finally {
     await model.dispose();
   }

@@ -196,7 +196,7 @@ test('texts that are too long are refused, or cut so that their end stays', asyn
 
 test("users' text names no control tokens", async (t) => {
   const model = await open(t, 'embed-f32');
-  const seen = await model.inside('a<eos>b');
+  const seen = await model.debug.inside('a<eos>b');
   assert.deepEqual(
     seen.tokens.filter(({ id }) => id < 3).map(({ text }) => text),
     ['<bos>', '<eos>'],
@@ -228,8 +228,8 @@ test('an embedding model rejects text generation', async (t) => {
   for (const call of [
     () => model.generate('x').text(),
     () => model.chat(),
-    () => model.logits([2]),
-    () => model.perplexity('a b'),
+    () => model.debug.logits([2]),
+    () => model.debug.perplexity('a b'),
   ]) {
     const error = await refuses(async () => call(), 'not-generative');
     assert.match(error.message, /embed/);
@@ -281,8 +281,8 @@ test('texts go together through models that see earlier tokens only, and give th
     const prompt = texts.slice(0, 3).join('');
     const fresh = await open(t, name, options);
     assert.deepEqual(
-      await model.logits([...(await model.tokenize(prompt))]),
-      await fresh.logits([...(await fresh.tokenize(prompt))]),
+      await model.debug.logits([...(await model.tokenize(prompt))]),
+      await fresh.debug.logits([...(await fresh.tokenize(prompt))]),
     );
   }
   const small = await open(t, 'tiny', { contextLength: 24 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { features } from '../../js/platform/features.js';
-import { logits } from '../../js/engine/jobs.js';
+import { logits } from '../../js/engine/logits.js';
 import { open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -17,13 +17,13 @@ function loss(row, id) {
 test('logits of all positions are those of each prefix, to the bit: its end alone goes through the top layer', async (t) => {
   const model = await open(t, 'tiny', { threads: 2 });
   const ids = someIds(75);
-  const all = await model.logits(ids, { all: true });
+  const all = await model.debug.logits(ids, { all: true });
   assert.equal(all.length, 75 * 1024);
   for (const n of [1, 2, 17, 64, 75]) {
     const row = all.subarray((n - 1) * 1024, n * 1024);
-    assert.deepEqual(await model.logits(ids.slice(0, n)), row, `position ${n}`);
-    await model.logits([9]); // and with nothing kept
-    assert.deepEqual(await model.logits(ids.slice(0, n)), row, `position ${n}, from the first`);
+    assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}`);
+    await model.debug.logits([9]); // and with nothing kept
+    assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}, from the first`);
   }
 });
 
@@ -31,10 +31,10 @@ test('perplexity in one window is that of the logits', async (t) => {
   const model = await open(t);
   const text = 'The quick brown fox jumps over the lazy dog, twice.';
   const ids = await model.tokenize(text, { bos: true });
-  const all = await model.logits(ids, { all: true });
+  const all = await model.debug.logits(ids, { all: true });
   let sum = 0;
   for (let i = 1; i < ids.length; i++) sum += loss(all.subarray((i - 1) * 1024, i * 1024), ids[i]);
-  const result = await model.perplexity(text);
+  const result = await model.debug.perplexity(text);
   assert.equal(result.tokens, ids.length - 1);
   assert.ok(Math.abs(result.nll - sum / (ids.length - 1)) < 1e-5);
   assert.ok(Math.abs(result.perplexity / Math.exp(result.nll) - 1) < 1e-12);
@@ -50,14 +50,14 @@ test('perplexity in windows that overlap by half: every token once, with half a 
     const half = Math.floor(window / 2);
     for (let start = 0, next = 1; next < ids.length; start += half) {
       const part = ids.slice(start, start + window);
-      const all = await model.logits(part, { all: true });
+      const all = await model.debug.logits(part, { all: true });
       for (; next < start + part.length; next++) {
         assert.ok(start === 0 || next - start >= window / 2);
         sum += loss(all.subarray((next - start - 1) * 1024, (next - start) * 1024), ids[next]);
         tokens++;
       }
     }
-    const result = await model.perplexity(text, { window });
+    const result = await model.debug.perplexity(text, { window });
     assert.equal(result.tokens, tokens);
     assert.equal(tokens, ids.length - 1);
     assert.ok(Math.abs(result.nll - sum / tokens) < 1e-5, `window ${window}: ${result.nll} and ${sum / tokens}`);
@@ -68,10 +68,11 @@ test('logits and perplexity can be aborted, which says why, and the model is rig
   for (const threads of [1, 2]) {
     const model = await open(t, 'medium', { threads });
     const ids = someIds(30, 4096);
-    const expected = await model.logits(ids);
+    const expected = await model.debug.logits(ids);
     for (const call of [
-      (/** @type {AbortSignal} */ signal) => model.logits(someIds(800, 4096), { signal }),
-      (/** @type {AbortSignal} */ signal) => model.perplexity('some words and more of them '.repeat(200), { signal }),
+      (/** @type {AbortSignal} */ signal) => model.debug.logits(someIds(800, 4096), { signal }),
+      (/** @type {AbortSignal} */ signal) =>
+        model.debug.perplexity('some words and more of them '.repeat(200), { signal }),
     ]) {
       const controller = new AbortController();
       const reason = new DOMException('too late', 'TimeoutError');
@@ -80,7 +81,7 @@ test('logits and perplexity can be aborted, which says why, and the model is rig
       controller.abort(reason);
       const error = await refuses(waiting, 'aborted');
       assert.deepEqual([error.name, error.cause], ['TimeoutError', reason]);
-      assert.deepEqual(await model.logits(ids), expected);
+      assert.deepEqual(await model.debug.logits(ids), expected);
     }
   }
 });
@@ -137,10 +138,10 @@ test('info tells what the file and the memory are', async (t) => {
 
 test('perplexity needs a context of two', async (t) => {
   const one = await open(t, 'tiny', { contextLength: 1 });
-  const error = await refuses(one.perplexity('some text'), 'bad-option');
+  const error = await refuses(one.debug.perplexity('some text'), 'bad-option');
   assert.match(error.message, /`contextLength` must be at least 2.*got 1/);
   const two = await open(t, 'tiny', { contextLength: 2 });
-  assert.ok((await two.perplexity('some text')).tokens > 2);
+  assert.ok((await two.debug.perplexity('some text')).tokens > 2);
 });
 
 test('logits of all ids that no browser could post are refused before the work', async () => {

@@ -66,7 +66,7 @@ function sameBits(a, b, what) {
 /** Logits after the last id, from an empty cache: asking for all rows keeps nothing of it.
  * @param {Model} model @param {number[]} ids */
 async function fresh(model, ids) {
-  const rows = await model.logits(ids, { all: true });
+  const rows = await model.debug.logits(ids, { all: true });
   return rows.subarray(rows.length - model.info.vocabSize);
 }
 
@@ -88,7 +88,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
         const model = await opened(threads);
         assert.equal(model.info.threads, threads);
         const ids = idsOf(model, 75);
-        const rows = await model.logits(ids, { all: true });
+        const rows = await model.debug.logits(ids, { all: true });
         const { tokens } = await draw(model, ids, 40, options);
         if (first) {
           sameBits(rows, first.rows, `${threads} threads`);
@@ -102,9 +102,9 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
       const model = await opened(2);
       const ids = idsOf(model, 90, 2);
       const vocab = model.info.vocabSize;
-      const rows = await model.logits(ids, { all: true });
+      const rows = await model.debug.logits(ids, { all: true });
       for (let k = 0; k < ids.length; k++) {
-        const row = await model.logits(ids.slice(0, k + 1));
+        const row = await model.debug.logits(ids.slice(0, k + 1));
         sameBits(row, rows.slice(k * vocab, (k + 1) * vocab), `position ${k}`);
       }
     });
@@ -119,9 +119,9 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
         [64, 120],
         [50, 51, 120],
       ]) {
-        await model.logits(idsOf(model, 3, 4));
-        for (const cut of cuts.slice(0, -1)) await model.logits(ids.slice(0, cut));
-        sameBits(await model.logits(ids), whole, `cuts ${cuts}`);
+        await model.debug.logits(idsOf(model, 3, 4));
+        for (const cut of cuts.slice(0, -1)) await model.debug.logits(ids.slice(0, cut));
+        sameBits(await model.debug.logits(ids), whole, `cuts ${cuts}`);
       }
     });
 
@@ -139,7 +139,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
         const kept = turn % 3 ? all.length : Math.floor(next() * all.length);
         context = [...all.slice(0, kept), ...idsOf(model, 1 + Math.floor(next() * 20), 100 + turn)].slice(0, 180);
         sameBits(
-          await model.logits(context),
+          await model.debug.logits(context),
           await fresh(other, context),
           `turn ${turn}, back to ${kept} of ${all.length}`,
         );
@@ -178,8 +178,8 @@ test('two models side by side answer as each does alone', async (t) => {
   const b = await open(t, 'parity-q4_0');
   const prompts = [idsOf(a, 50), idsOf(b, 100)];
   const alone = [await draw(a, prompts[0], 60), await draw(b, prompts[1], 60)].map((r) => r.tokens);
-  await a.logits([2]);
-  await b.logits([2]);
+  await a.debug.logits([2]);
+  await b.debug.logits([2]);
   const together = await Promise.all([draw(a, prompts[0], 60), draw(b, prompts[1], 60)]);
   assert.deepEqual(
     together.map((r) => r.tokens),
@@ -214,7 +214,7 @@ for (const threads of [1, 2]) {
     assert.equal(finishReason, 'aborted');
     assert.deepEqual(tokens.slice(0, 30), whole.tokens.slice(0, tokens.length));
     assert.deepEqual((await draw(model, ids, 30)).tokens, whole.tokens);
-    sameBits(await model.logits(ids), await fresh(model, ids), 'logits after the abort');
+    sameBits(await model.debug.logits(ids), await fresh(model, ids), 'logits after the abort');
   });
 
   test(`after an abort while the prompt is read the model is as before (${threads} threads)`, async (t) => {
@@ -231,7 +231,7 @@ for (const threads of [1, 2]) {
     assert.equal(finishReason, 'aborted');
     assert.deepEqual(tokens, []);
     const again = ids.slice(0, 200);
-    sameBits(await model.logits(again), await fresh(model, again), 'logits after the abort');
+    sameBits(await model.debug.logits(again), await fresh(model, again), 'logits after the abort');
   });
 }
 
@@ -247,7 +247,11 @@ for (const name of ['gemma-vocab-tiny', 'medium']) {
       const greedy = { temperature: 0, ...options };
       const some = await draw(model, ids, 40, greedy);
       assert.deepEqual(some.tokens, (await draw(model, ids, 40, { ...greedy, logprobs: 0 })).tokens);
-      sameBits(await model.logits([...ids, ...some.tokens]), await fresh(model, [...ids, ...some.tokens]), 'after it');
+      sameBits(
+        await model.debug.logits([...ids, ...some.tokens]),
+        await fresh(model, [...ids, ...some.tokens]),
+        'after it',
+      );
     }
   });
 }

@@ -36,7 +36,7 @@ for (const family of FAMILY) {
     const parts = await loadModel(splitModel(bytes, 3).map((part) => new Blob([new Uint8Array(part)])));
     t.after(() => parts.dispose());
     const whole = await open(t, modelOf(family));
-    assert.deepEqual(await parts.logits(idsOf(40)), await whole.logits(idsOf(40)));
+    assert.deepEqual(await parts.debug.logits(idsOf(40)), await whole.debug.logits(idsOf(40)));
   });
 
   test(`${family}: answers, says the same again, and gives its text back`, async (t) => {
@@ -127,7 +127,7 @@ test('which layers have a window may be listed in any whole numbers', async (t) 
   const ids = idsOf(60);
   const key = 'gemma3.attention.sliding_window_pattern';
   const local = [1, 1, 1, 1, 1, 0];
-  const whole = await (await open(t, 'tiny-f32')).logits(ids);
+  const whole = await (await open(t, 'tiny-f32')).debug.logits(ids);
   for (const [of, list] of /** @type {[string, any[]][]} */ ([
     ['bool', local.map(Boolean)],
     ['i32', local],
@@ -135,22 +135,22 @@ test('which layers have a window may be listed in any whole numbers', async (t) 
   ])) {
     const model = await edited('tiny-f32', withKey(key, 'array', of, list));
     t.after(() => model.dispose());
-    assert.deepEqual(await model.logits(ids), whole, of);
+    assert.deepEqual(await model.debug.logits(ids), whole, of);
   }
   const other = await edited('tiny-f32', withKey(key, 'array', 'i32', [0, 1, 1, 1, 1, 1]));
   t.after(() => other.dispose());
-  assert.notDeepEqual(await other.logits(ids), whole);
+  assert.notDeepEqual(await other.debug.logits(ids), whole);
 });
 
 test('a file without a window has none', async (t) => {
   const ids = idsOf(60);
-  const whole = await (await open(t, 'tiny-f32')).logits(ids);
+  const whole = await (await open(t, 'tiny-f32')).debug.logits(ids);
   const model = await edited('tiny-f32', (file) => {
     file.metadata = file.metadata.filter(([key]) => key !== 'gemma3.attention.sliding_window');
   });
   t.after(() => model.dispose());
-  assert.notDeepEqual(await model.logits(ids), whole);
-  assert.deepEqual((await model.logits(ids.slice(0, 10))).length, model.info.vocabSize);
+  assert.notDeepEqual(await model.debug.logits(ids), whole);
+  assert.deepEqual((await model.debug.logits(ids.slice(0, 10))).length, model.info.vocabSize);
 });
 
 test('a weight that the architecture has no step for is refused, not passed over', async () => {

@@ -16,7 +16,7 @@ const saved = (/** @type {number} */ width) => 2 * width - (width / 32) * 34;
 async function load(t, name, options = {}) {
   const model = await loadModel(await testModel(name), { threads: 2, ...options });
   t.after(() => model.dispose());
-  const logits = await model.logits(Array.from({ length: 60 }, (_, i) => (i * i + 7) % model.info.vocabSize));
+  const logits = await model.debug.logits(Array.from({ length: 60 }, (_, i) => (i * i + 7) % model.info.vocabSize));
   return { model, logits, weights: model.info.memory.weights };
 }
 

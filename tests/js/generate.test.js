@@ -172,7 +172,7 @@ test('log probabilities are those of the logits', async (t) => {
   const { tokens, logprobs = [] } = await model.generate(ids, { ...LONG, maxTokens: 5, logprobs: 3 }).result();
   assert.equal(logprobs.length, 5);
   for (let i = 0; i < 5; i++) {
-    const row = Array.from(await model.logits([...ids, ...tokens.slice(0, i)]));
+    const row = Array.from(await model.debug.logits([...ids, ...tokens.slice(0, i)]));
     const most = Math.max(...row);
     const sum = Math.log(row.reduce((total, x) => total + Math.exp(x - most), 0)) + most;
     assert.equal(logprobs[i].id, tokens[i]);
@@ -298,7 +298,7 @@ test('many calls with one signal: no warning, and each of them hears of it', asy
   t.after(() => process.off('warning', hear));
   const options = { ...LONG, maxTokens: 400, signal: stop.signal };
   const waiting = Array.from({ length: 20 }, () => model.generate('Hello', options));
-  const rows = Array.from({ length: 20 }, () => model.logits([1, 2], { signal: stop.signal }));
+  const rows = Array.from({ length: 20 }, () => model.debug.logits([1, 2], { signal: stop.signal }));
   const settled = Promise.allSettled(rows);
   stop.abort();
   for (const one of waiting) assert.equal((await one.result()).finishReason, 'aborted');
@@ -349,7 +349,7 @@ for (const threads of [1, 2]) {
       text += piece;
       if (others++ === 0) {
         assert.ok((await model.tokenize(piece)).length > 0);
-        assert.equal((await model.logits([2, 300])).length, 1024);
+        assert.equal((await model.debug.logits([2, 300])).length, 1024);
         assert.equal((await model.generate('other', { maxTokens: 3, logitBias: NO_END }).result()).tokens.length, 3);
       }
     }
@@ -399,7 +399,7 @@ for (const threads of [1, 2]) {
     const running = blocking.result();
     const controller = new AbortController();
     const waiting = model.generate('later', { signal: controller.signal }).result();
-    const logits = model.logits([2, 300], { signal: controller.signal });
+    const logits = model.debug.logits([2, 300], { signal: controller.signal });
     controller.abort();
     assert.equal((await waiting).finishReason, 'aborted');
     await refuses(logits, 'aborted');

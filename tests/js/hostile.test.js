@@ -15,7 +15,7 @@ const EXPECTED = JSON.parse(readFileSync(path('vectors/malformed.json'), 'utf8')
 async function sound() {
   const model = await loadModel(await testModel('tiny'), { threads: 1, cache: false });
   try {
-    return Array.from(await model.logits([2, 300, 301, 302]));
+    return Array.from(await model.debug.logits([2, 300, 301, 302]));
   } finally {
     await model.dispose();
   }

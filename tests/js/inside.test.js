@@ -24,7 +24,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
 
   test(`${name}: attention weights are transformers', and add up to 1`, async (t) => {
     const model = await open(t, name, { threads: 2 });
-    const seen = await model.inside(ids, { heads: 'all' });
+    const seen = await model.debug.inside(ids, { heads: 'all' });
     assert.deepEqual(
       seen.tokens.map(({ id }) => id),
       ids,
@@ -47,7 +47,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
 
   test(`${name}: the lens finds what transformers' head finds in its hidden states`, async (t) => {
     const model = await open(t, name, { threads: 2 });
-    const seen = await model.inside(ids, { lens: 8 });
+    const seen = await model.debug.inside(ids, { lens: 8 });
     let compared = 0;
     for (const [l, { lens = [] }] of seen.layers.entries()) {
       assert.equal(lens.length, n);
@@ -69,7 +69,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
 
   test(`${name}: lengths of the residual stream; pooled tokens`, async (t) => {
     const model = await open(t, name, { threads: 2 });
-    const seen = await model.inside(ids, { norms: true });
+    const seen = await model.debug.inside(ids, { norms: true });
     for (const [l, { norms = new Float32Array() }] of seen.layers.entries()) {
       assert.equal(norms.length, 3 * n);
       for (let row = 0; row < n; row++) {
@@ -95,8 +95,8 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
 test('returns the requested parts in that order, and nothing else', async (t) => {
   const model = await open(t, 'tiny');
   const ids = Array.from({ length: 150 }, (_, i) => 300 + ((i * 37) % 700));
-  const whole = await model.inside(ids, { heads: [0, 2], norms: true, lens: 2 });
-  const some = await model.inside(ids, { layers: [5, 1], heads: [2], positions: [-1, 70, 0], lens: 1 });
+  const whole = await model.debug.inside(ids, { heads: [0, 2], norms: true, lens: 2 });
+  const some = await model.debug.inside(ids, { layers: [5, 1], heads: [2], positions: [-1, 70, 0], lens: 1 });
   assert.deepEqual(some.positions, [149, 70, 0]);
   assert.deepEqual(
     some.layers.map(({ layer }) => layer),
@@ -118,13 +118,13 @@ test('of no layer: the tokens of any prompt, also of one that the context has no
   const model = await open(t, 'tiny', { contextLength: 64 });
   const messages = [{ role: /** @type {const} */ ('user'), content: 'some words' }];
   await model.generate(messages, { maxTokens: 1 }).result();
-  const { tokens, layers } = await model.inside(messages, { layers: [] });
+  const { tokens, layers } = await model.debug.inside(messages, { layers: [] });
   assert.deepEqual(layers, []);
   assert.equal(tokens.length, await model.countTokens(messages));
   assert.deepEqual(tokens[0], { id: model.info.bosToken, text: '<bos>' });
   const { usage } = await model.generate(messages, { maxTokens: 1 }).result();
   assert.equal(usage.reusedTokens, tokens.length - 1, 'what was evaluated before is still there');
-  assert.equal((await model.inside('a b '.repeat(99), { layers: [] })).tokens.length > 64, true);
+  assert.equal((await model.debug.inside('a b '.repeat(99), { layers: [] })).tokens.length > 64, true);
 });
 
 test("the last layer's lens is the model's own answer; looking changes nothing", async (t) => {
@@ -132,7 +132,7 @@ test("the last layer's lens is the model's own answer; looking changes nothing",
     const model = await open(t, name, { threads: 2 });
     const text = 'some words, and more of them';
     const before = await model.generate(text, { maxTokens: 1, temperature: 0, logprobs: 4 }).result();
-    const { layers } = await model.inside(text, { layers: [model.info.layers - 1], positions: [-1], lens: 4 });
+    const { layers } = await model.debug.inside(text, { layers: [model.info.layers - 1], positions: [-1], lens: 4 });
     const [lens] = layers[0].lens ?? [];
     assert.deepEqual(
       lens.map(({ id }) => id),
@@ -154,7 +154,7 @@ test("weights have the same bits with any number of threads, and are those of th
     /** @type {any} */ let first;
     for (const threads of [1, 3]) {
       const model = await open(t, 'llama-q4_0', { threads, kvType });
-      const { layers } = await model.inside(ids, { heads: [1], layers: [3], positions: [199, 64] });
+      const { layers } = await model.debug.inside(ids, { heads: [1], layers: [3], positions: [199, 64] });
       first ??= layers;
       assert.deepEqual(layers, first);
       const sum = layers[0].attention?.[1].subarray(0, 200).reduce((a, b) => a + b, 0) ?? 0;
@@ -166,7 +166,7 @@ test("weights have the same bits with any number of threads, and are those of th
 test('models that make vectors show what tokens see on both sides', async (t) => {
   const model = await open(t, 'embed-f32', { threads: 2 });
   const text = 'etaoin '.repeat(12);
-  const { tokens, layers } = await model.inside(text, { heads: [1], norms: true });
+  const { tokens, layers } = await model.debug.inside(text, { heads: [1], norms: true });
   const n = tokens.length;
   assert.ok(n > 64, 'more than a batch');
   for (const { kind, attention = {}, norms = [] } of layers) {
@@ -179,7 +179,7 @@ test('models that make vectors show what tokens see on both sides', async (t) =>
       assert.ok([0, 1, 2].every((k) => norms[3 * i + k] > 0));
     }
   }
-  await refuses(model.inside(text, { lens: 3 }), 'bad-option');
+  await refuses(model.debug.inside(text, { lens: 3 }), 'bad-option');
 });
 
 test('what cannot be looked at is refused; a look can be aborted', async (t) => {
@@ -194,15 +194,15 @@ test('what cannot be looked at is refused; a look can be aborted', async (t) => 
     { norms: 1 },
     { depth: 1 },
   ]) {
-    await refuses(model.inside('a text', /** @type {any} */ (options)), 'bad-option');
+    await refuses(model.debug.inside('a text', /** @type {any} */ (options)), 'bad-option');
   }
-  assert.match((await refuses(model.inside([5, 6], { positions: [2] }), 'bad-option')).message, /-2 to 1/);
+  assert.match((await refuses(model.debug.inside([5, 6], { positions: [2] }), 'bad-option')).message, /-2 to 1/);
   const abort = new AbortController();
   const ids = Array.from({ length: 500 }, (_, i) => 300 + i);
   setTimeout(() => abort.abort(), 20);
-  await refuses(model.inside(ids, { heads: 'all', lens: 8, signal: abort.signal }), 'aborted');
+  await refuses(model.debug.inside(ids, { heads: 'all', lens: 8, signal: abort.signal }), 'aborted');
   assert.ok((await model.generate('x', { maxTokens: 2 }).result()).tokens.length > 0);
-  const messages = await model.inside([{ role: 'user', content: 'Hi' }], { layers: [0], norms: true });
+  const messages = await model.debug.inside([{ role: 'user', content: 'Hi' }], { layers: [0], norms: true });
   assert.ok(messages.tokens.length > 5);
 });
 
@@ -224,20 +224,20 @@ for (const name of ['tiny', 'llama-f32']) {
       return answers;
     };
     const expected = await talk(model, async () => {});
-    const heap = await other.heapBytes();
+    const heap = await other.debug.heapBytes();
     assert.ok(
       expected.slice(1).every(({ usage }) => usage.reusedTokens >= 59),
       JSON.stringify(expected.map(({ usage }) => usage)),
     );
     const found = await talk(other, async () => {
-      await other.inside(long, { heads: [0], lens: 2, norms: true });
+      await other.debug.inside(long, { heads: [0], lens: 2, norms: true });
       await other.embed(['one text', 'and another one, which is longer'], { pooling: 'mean' });
       const end = new AbortController();
-      const aborted = other.inside(long, { lens: 2, signal: end.signal });
+      const aborted = other.debug.inside(long, { lens: 2, signal: end.signal });
       end.abort();
       await refuses(aborted, 'aborted');
     });
     assert.deepEqual(found, expected);
-    assert.equal(await other.heapBytes(), heap);
+    assert.equal(await other.debug.heapBytes(), heap);
   });
 }

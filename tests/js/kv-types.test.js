@@ -29,12 +29,12 @@ for (const kvType of KV_TYPES) {
   test(`${kvType}: 1, 2 and 4 threads, steps and one go give the same bits`, async (t) => {
     const ids = idsOf(100);
     const first = await open(t, 'mqa-q4_0', { kvType });
-    const rows = await first.logits(ids, { all: true });
+    const rows = await first.debug.logits(ids, { all: true });
     for (const threads of [1, 2, 4]) {
       const model = await open(t, 'mqa-q4_0', { kvType, threads });
-      assert.deepEqual(await model.logits(ids, { all: true }), rows);
+      assert.deepEqual(await model.debug.logits(ids, { all: true }), rows);
       for (let k = 90; k <= ids.length; k++) {
-        const row = await model.logits(ids.slice(0, k));
+        const row = await model.debug.logits(ids.slice(0, k));
         assert.deepEqual(row, rows.slice((k - 1) * 320, k * 320), `${threads} threads, ${k} ids`);
       }
     }
@@ -44,20 +44,20 @@ for (const kvType of KV_TYPES) {
     const model = await open(t, 'parity-q4_0', { kvType });
     const fresh = await open(t, 'parity-q4_0', { kvType });
     const long = idsOf(150);
-    await model.logits(long);
+    await model.debug.logits(long);
     for (const kept of [149, 140, 60, 5]) {
       const ids = [...long.slice(0, kept), ...idsOf(9, kept)];
       const { usage } = await model.generate(ids, { maxTokens: 70, temperature: 0 }).result();
       if (kept === 149) assert.ok(usage.reusedTokens > 0);
-      const rows = await fresh.logits(ids, { all: true });
-      assert.deepEqual(await model.logits(ids), rows.subarray(rows.length - 320), `back to ${kept}`);
+      const rows = await fresh.debug.logits(ids, { all: true });
+      assert.deepEqual(await model.debug.logits(ids), rows.subarray(rows.length - 320), `back to ${kept}`);
     }
   });
 }
 
 test('types differ, and auto is not one of the others', async (t) => {
   const all = [];
-  for (const kvType of KV_TYPES) all.push(await (await open(t, 'parity-q8_0', { kvType })).logits(idsOf(60)));
+  for (const kvType of KV_TYPES) all.push(await (await open(t, 'parity-q8_0', { kvType })).debug.logits(idsOf(60)));
   for (const [i, a] of all.entries()) for (const b of all.slice(0, i)) assert.notDeepEqual(a, b);
 });
 

@@ -44,17 +44,17 @@ test('the heap does not grow with use', async (t) => {
   const model = await open(t, 'tiny', { threads: 2 });
   const turn = () => model.generate(someIds(100), { ...OPTIONS, logprobs: 5 }).result();
   await turn();
-  const bytes = await model.heapBytes();
+  const bytes = await model.debug.heapBytes();
   for (let i = 0; i < 50; i++) await turn();
   const chat = model.chat({ ...OPTIONS, maxTokens: 4 });
   for (let i = 0; i < 8; i++) await chat.send('hi').text();
-  assert.equal(await model.heapBytes(), bytes);
+  assert.equal(await model.debug.heapBytes(), bytes);
 });
 
 for (const threads of [1, 2]) {
   test(`dispose ends everything that waits, and all that comes later (${threads} threads)`, async (t) => {
     const model = await open(t, 'tiny', { threads });
-    const waiting = [model.generate('x', OPTIONS).result(), model.logits([2, 300]), model.tokenize('x')];
+    const waiting = [model.generate('x', OPTIONS).result(), model.debug.logits([2, 300]), model.tokenize('x')];
     const failures = Promise.all(waiting.map((call) => refuses(call, 'disposed')));
     const iterating = refuses(async () => {
       for await (const piece of model.generate('y', OPTIONS)) void piece;
@@ -135,7 +135,7 @@ test('a worker ends by itself after dispose: one that is terminated while V8 com
     const { loadModel } = await import(${JSON.stringify(new URL('../../js/index.node.js', import.meta.url).href)});
     const midst = {   // of work
       generate: (model) => model.generate('x', { maxTokens: 4000 }).text(),
-      perplexity: (model) => model.perplexity('some words '.repeat(9000)),
+      perplexity: (model) => model.debug.perplexity('some words '.repeat(9000)),
     };
     for (const [source, threads, how] of ${JSON.stringify([
       [file, 1, 'generate'],
@@ -162,7 +162,7 @@ test('dispose gives the heap back at once, shared or not', async () => {
     const peaks = [];
     for (let i = 0; i < 8; i++) {
       const model = await loadModel(path, { threads: Number(process.argv[1]), contextLength: 8192 });
-      peaks.push([process.memoryUsage().rss, await model.heapBytes()]);
+      peaks.push([process.memoryUsage().rss, await model.debug.heapBytes()]);
       await model.dispose();
     }
     console.log(JSON.stringify(peaks));`;
@@ -194,8 +194,8 @@ test('a missing module is named in the error, and fails only its own call', asyn
   t.after(() => rm(folder, { recursive: true }));
   for (const name of ['worker.node.js', 'gemma-simd128.wasm']) await symlink(join(js, name), join(folder, name));
   const model = await open(t, 'tiny', { baseUrl: folder, variant: 'simd128', threads: 1 });
-  assert.match((await refuses(model.matches({ regex: 'a' }, 'a'), 'engine-missing')).message, /grammar\.js/);
-  await refuses(model.inside('a'), 'engine-missing');
+  assert.match((await refuses(model.debug.matches({ regex: 'a' }, 'a'), 'engine-missing')).message, /grammar\.js/);
+  await refuses(model.debug.inside('a'), 'engine-missing');
   assert.equal((await model.generate('x', { maxTokens: 2 }).result()).tokens.length, 2);
 });
 

@@ -96,9 +96,9 @@ for (const [what, call] of Object.entries({
     /** @type {Model} */ model,
     /** @type {{ text: string }} */ { text },
     /** @type {AbortSignal} */ signal,
-  ) => model.perplexity(text, { signal }),
+  ) => model.debug.perplexity(text, { signal }),
   matches: (/** @type {Model} */ model, /** @type {{ text: string }} */ { text }, /** @type {AbortSignal} */ signal) =>
-    model.matches({ regex: '[^]*' }, text.slice(0, 400_000), { signal }),
+    model.debug.matches({ regex: '[^]*' }, text.slice(0, 400_000), { signal }),
   generate: async (
     /** @type {Model} */ model,
     /** @type {{ text: string }} */ { text },
@@ -113,15 +113,15 @@ for (const [what, call] of Object.entries({
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
-    if (what === 'matches') await model.matches({ regex: '[^]*' }, 'x'); // automata have memory that stays
-    const before = await model.heapBytes();
+    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // automata have memory that stays
+    const before = await model.debug.heapBytes();
     const control = new AbortController();
     const ended = refuses(call(model, { text, ids }, control.signal), 'aborted');
     await sleep(150);
-    assert.ok((await model.heapBytes()) <= before + (8 << 20));
+    assert.ok((await model.debug.heapBytes()) <= before + (8 << 20));
     control.abort();
     await ended;
-    assert.ok((await model.heapBytes()) <= before + (8 << 20));
+    assert.ok((await model.debug.heapBytes()) <= before + (8 << 20));
     assert.deepEqual(await model.tokenize('Hello'), await model.tokenize('Hello'));
   });
 }
@@ -146,9 +146,9 @@ for (const [what, call] of Object.entries({
   'a text to embed': (/** @type {Model} */ model) => model.embed(huge(), { pooling: 'mean', truncate: true }),
   'texts to embed': (/** @type {Model} */ model) =>
     model.embed(Array(1000).fill('Hello '.repeat(20_000)), { pooling: 'mean' }),
-  'a text to score': (/** @type {Model} */ model) => model.perplexity(huge()),
-  'a text to match': (/** @type {Model} */ model) => model.matches({ regex: '[^]*' }, huge()),
-  'a regular expression': (/** @type {Model} */ model) => model.matches({ regex: huge() }, 'Hello'),
+  'a text to score': (/** @type {Model} */ model) => model.debug.perplexity(huge()),
+  'a text to match': (/** @type {Model} */ model) => model.debug.matches({ regex: '[^]*' }, huge()),
+  'a regular expression': (/** @type {Model} */ model) => model.debug.matches({ regex: huge() }, 'Hello'),
   'a choice': (/** @type {Model} */ model) => model.generate('Hello', { format: { choices: [huge()] } }).result(),
   'a stop sequence': (/** @type {Model} */ model) => model.generate('Hello', { stop: huge() }).result(),
   'many stop sequences': (/** @type {Model} */ model) =>
@@ -158,12 +158,12 @@ for (const [what, call] of Object.entries({
 })) {
   test(`${what} of 150 MB is refused before any work, and the model lives`, async (t) => {
     const model = await open(t);
-    const before = await model.heapBytes();
+    const before = await model.debug.heapBytes();
     const { rss } = process.memoryUsage();
     const { message } = await refuses(() => call(model), 'bad-option');
     assert.match(message, /at most [\d,]+|\d+ at most/);
     assert.ok(process.memoryUsage().rss - rss < 300e6, 'the text was not copied');
-    assert.equal(await model.heapBytes(), before);
+    assert.equal(await model.debug.heapBytes(), before);
     assert.ok((await model.generate('Hello', { maxTokens: 2 }).result()).tokens.length);
   });
 }

@@ -62,7 +62,11 @@ for (const how of ['terminate', 'exit', 'throw', 'freeze']) {
     const model = await open(t);
     const expected = essence(await model.generate('x', SHORT).result());
     busy(model);
-    const waiting = [model.generate('x', LONG).result(), model.generate('y', LONG).text(), model.logits([2, 300])];
+    const waiting = [
+      model.generate('x', LONG).result(),
+      model.generate('y', LONG).text(),
+      model.debug.logits([2, 300]),
+    ];
     await sleep(60);
     const { harm } = doomed;
     harm(how);
@@ -91,7 +95,7 @@ test('threads that die in the middle of their work end the calls; when they have
   const model = await open(t, { threads: 3 });
   let lost = 0;
   for (let i = 0; i < 4; i++) {
-    const call = model.perplexity('some words and more words '.repeat(60));
+    const call = model.debug.perplexity('some words and more words '.repeat(60));
     const before = performance.now();
     await sleep(5 + 10 * i);
     doomed.harm(i % 2 ? 'thread' : 'threads');
@@ -112,7 +116,7 @@ test('threads that die in the middle of their work end the calls; when they have
 
 test('with restart, what had given nothing is repeated, once', async (t) => {
   const model = await open(t, { restart: true });
-  const [ids, logits] = [await model.tokenize('some text'), await model.logits([2, 300])];
+  const [ids, logits] = [await model.tokenize('some text'), await model.debug.logits([2, 300])];
   const expected = essence(await model.generate('x', SHORT).result());
   const given = [];
   const broken = (async () => {
@@ -122,7 +126,7 @@ test('with restart, what had given nothing is repeated, once', async (t) => {
   const waiting = Promise.all([
     model.generate('x', SHORT).result(),
     model.tokenize('some text'),
-    model.logits([2, 300]),
+    model.debug.logits([2, 300]),
   ]);
   doomed.harm('terminate');
   await lostAfter(broken); // it had given something
@@ -151,10 +155,10 @@ test('a call that kills two workers fails; aborts and dispose end what waits for
   await lostAfter(call);
   const controller = new AbortController();
   doomed.harm('terminate');
-  const aborted = model.logits([2, 300], { signal: controller.signal });
+  const aborted = model.debug.logits([2, 300], { signal: controller.signal });
   setTimeout(() => controller.abort(), 1);
   await refuses(aborted, ['aborted']);
-  const left = model.logits([2, 300]).catch((error) => error.code);
+  const left = model.debug.logits([2, 300]).catch((error) => error.code);
   await model.dispose();
   assert.ok(['disposed', 'worker-failed', 'aborted'].includes(await left) || true);
   await refuses(model.restart(), 'disposed');
@@ -172,7 +176,7 @@ test('a stream cannot be read again after a restart, and bytes only with `restar
     t.after(() => model.dispose());
     if (code) await refuses(model.restart(), code);
     else await model.restart();
-    assert.equal((await model.logits([2, 300])).length, model.info.vocabSize);
+    assert.equal((await model.debug.logits([2, 300])).length, model.info.vocabSize);
   }
 });
 
@@ -188,7 +192,7 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
     const calls = [
       model.generate('y', { ...LONG, maxTokens: 3000 }).result(),
       model.generate('z', SHORT).result(),
-      model.perplexity('some text '.repeat(30)),
+      model.debug.perplexity('some text '.repeat(30)),
     ];
     await sleep(Math.random() * 150);
     harm(how);

@@ -1,4 +1,4 @@
-/* matches: model.matches() and the command match, on the storyteller's vocabulary, and what docs/schemas.md promises. */
+/* matches: model.debug.matches() and the command match, on the storyteller's vocabulary, and what docs/schemas.md promises. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -29,31 +29,32 @@ const schema = {
 };
 
 test('a text is accepted, or refused where it goes wrong', async () => {
-  const fine = await model.matches({ schema }, ' { "age": 7, "name": "Lily" } ');
+  const fine = await model.debug.matches({ schema }, ' { "age": 7, "name": "Lily" } ');
   assert.equal(fine.accepted, true);
   assert.equal(fine.compiled, true);
   assert.ok(fine.masks.count > 5 && fine.masks.first > 0);
-  const early = await model.matches({ schema }, '{"name":"Lily"');
+  const early = await model.debug.matches({ schema }, '{"name":"Lily"');
   assert.deepEqual([early.accepted, early.refusedAt], [false, 14]);
-  const wrong = await model.matches({ schema }, '{"name":"Lily","pet":1}');
+  const wrong = await model.debug.matches({ schema }, '{"name":"Lily","pet":1}');
   assert.equal(wrong.accepted, false);
   assert.ok(Number(wrong.refusedAt) <= 17, `refused at ${wrong.refusedAt}`);
-  assert.equal((await model.matches({ choices: ['é yes', 'no'] }, 'é yes')).accepted, true);
-  assert.equal((await model.matches({ regex: '[a-z]+😀' }, 'story😀')).accepted, true);
+  assert.equal((await model.debug.matches({ choices: ['é yes', 'no'] }, 'é yes')).accepted, true);
+  assert.equal((await model.debug.matches({ regex: '[a-z]+😀' }, 'story😀')).accepted, true);
 });
 
 test('a format that answers can be held to can also be judged', async () => {
   // Addresses by their whole RFC, of a length: an intersection of too many states; as answers have them it is not.
   const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
-  const fine = await model.matches(format, ' "lily@example.org"');
+  const fine = await model.debug.matches(format, ' "lily@example.org"');
   assert.deepEqual([fine.compiled, fine.accepted], [true, true]);
-  assert.equal((await model.matches(format, '"lily"')).accepted, false);
-  assert.equal((await model.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
+  assert.equal((await model.debug.matches(format, '"lily"')).accepted, false);
+  assert.equal((await model.debug.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
   // As answers have them, four addresses take more than half of the work that a compilation may.
   const several = { schema: { prefixItems: [40, 41, 42, 43].map((maxLength) => ({ format: 'email', maxLength })) } };
-  assert.equal((await model.matches(several, '["lily@example.org"]')).accepted, true);
+  assert.equal((await model.debug.matches(several, '["lily@example.org"]')).accepted, true);
   assert.equal(
-    (await model.matches({ choices: Array.from({ length: 200_000 }, (_, i) => `c ${i * 7919}`) }, 'c 0')).compiled,
+    (await model.debug.matches({ choices: Array.from({ length: 200_000 }, (_, i) => `c ${i * 7919}`) }, 'c 0'))
+      .compiled,
     false,
   );
 });
@@ -103,18 +104,18 @@ test('a text is judged where very many ways lead on', async () => {
         { name: 'maps', kind: 'tube', by: 'Cy', to: 'Di' },
       ],
     });
-  assert.equal((await model.matches(format, text('644'))).accepted, true);
-  assert.equal((await model.matches(format, text('9'))).accepted, false);
+  assert.equal((await model.debug.matches(format, text('644'))).accepted, true);
+  assert.equal((await model.debug.matches(format, text('9'))).accepted, false);
 });
 
 test('reports a constraint that it does not enforce', async () => {
-  const { compiled, reason, accepted } = await model.matches(
+  const { compiled, reason, accepted } = await model.debug.matches(
     { schema: { properties: { a: { format: 'regex' } } } },
     '{}',
   );
   assert.deepEqual([compiled, accepted], [false, false]);
   assert.match(String(reason), /format regex.*#\/properties\/a\/format/);
-  await assert.rejects(model.matches(/** @type {any} */ ({ scheme: {} }), '{}'), { code: 'bad-option' });
+  await assert.rejects(model.debug.matches(/** @type {any} */ ({ scheme: {} }), '{}'), { code: 'bad-option' });
 });
 
 /** @param {string[]} args */

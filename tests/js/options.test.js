@@ -195,16 +195,16 @@ test('bad prompts and ids are refused', async (t) => {
   }
   for (const ids of [[-1], [1024], [0.5], ['a'], new Float32Array([0.5])]) {
     await refuses(() => model.generate(wrong(ids)), 'bad-token');
-    await refuses(model.logits(wrong(ids)), 'bad-token');
+    await refuses(model.debug.logits(wrong(ids)), 'bad-token');
     await refuses(model.detokenize(wrong(ids)), 'bad-token');
   }
-  await refuses(model.logits([]), 'bad-option');
-  await refuses(model.logits(wrong('abc')), 'bad-option');
+  await refuses(model.debug.logits([]), 'bad-option');
+  await refuses(model.debug.logits(wrong('abc')), 'bad-option');
   await refuses(() => model.generate([{ role: wrong('boss'), content: 'x' }]), 'bad-option');
   await refuses(() => model.generate([{ role: 'user', content: 5 }]), 'bad-option');
   await refuses(model.tokenize(wrong(5)), 'bad-option');
-  await refuses(model.perplexity('some text', { window: 1 }), 'bad-option');
-  await refuses(model.perplexity(''), 'bad-option');
+  await refuses(model.debug.perplexity('some text', { window: 1 }), 'bad-option');
+  await refuses(model.debug.perplexity(''), 'bad-option');
   assert.equal(
     (await model.generate('still well', { maxTokens: 3, logitBias: { 1: -Infinity, 8: -Infinity } }).result()).tokens
       .length,
@@ -225,13 +225,13 @@ test('options of the smaller calls are checked', async (t) => {
   for (const options of [null, { bos: Symbol('x') }, { bos: 1 }, { boss: true }].map(wrong)) {
     await refuses(model.tokenize('x', options), 'bad-option');
     await refuses(model.detokenize([5], options), 'bad-option');
-    await refuses(model.logits([5], options), 'bad-option');
-    await refuses(model.perplexity('some text', options), 'bad-option');
+    await refuses(model.debug.logits([5], options), 'bad-option');
+    await refuses(model.debug.perplexity('some text', options), 'bad-option');
     await refuses(model.countTokens('some text', options), 'bad-option');
-    await refuses(model.matches('json', '1', options), 'bad-option');
+    await refuses(model.debug.matches('json', '1', options), 'bad-option');
     await refuses(model.chatCache.get('x', options), 'bad-option');
   }
-  await refuses(model.logits([5], { signal: wrong({}) }), 'bad-option');
+  await refuses(model.debug.logits([5], { signal: wrong({}) }), 'bad-option');
   assert.deepEqual(await model.tokenize('x', { bos: undefined }), await model.tokenize('x'));
 });
 

@@ -270,7 +270,7 @@ test('TypeScript finds its types', () => {
     calling.send('a', given), model.generate('a', { ...given, seed: null }), model.chat({ ...given, messages: [] as const });
     calling.sendToolResults([{ name: 'x', content: 1 }] as const);
     await model.embed(['a', 'b'] as const), await loadModel(['a', 'b'] as const, { sha256: ['c'] as const, headers: [['a', 'b']] as const });
-    await model.inside('a', { layers: [1] as const });
+    await model.debug.inside('a', { layers: [1] as const });
     // @ts-expect-error: a number it is
     model.info.threads.length;
     export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new ModelError('aborted', 'g').code, CODES];`,

@@ -61,7 +61,7 @@ test('the engine draws what can be drawn, and nothing else', async (t) => {
     { temperature: 0.8, topK: 5, topP: 0.9 },
     { temperature: 1.5, topK: 0, topP: 0.02 },
   ]) {
-    const { candidates, kept } = chances(await model.logits(ids), sampling);
+    const { candidates, kept } = chances(await model.debug.logits(ids), sampling);
     const allowed = candidates.slice(0, kept).map(({ id }) => id);
     const seeds = range(0, 40);
     const answers = await Promise.all(

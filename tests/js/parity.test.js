@@ -65,7 +65,7 @@ async function prefillErrors(model, name) {
   const truth = truthOf(name, vocab);
   const errors = [];
   for (const [p, ids] of MODELS[name].prompts.entries()) {
-    const rows = await model.logits(ids, { all: true });
+    const rows = await model.debug.logits(ids, { all: true });
     errors.push(...ids.map((_, k) => nmse(rows.subarray(k * vocab, (k + 1) * vocab), truth[p][k])));
   }
   return errors;
@@ -77,7 +77,7 @@ async function stepErrors(model, name) {
   const truth = truthOf(name, model.info.vocabSize);
   const errors = [];
   for (const [p, ids] of MODELS[name].prompts.entries()) {
-    for (let k = 0; k < ids.length; k++) errors.push(nmse(await model.logits(ids.slice(0, k + 1)), truth[p][k]));
+    for (let k = 0; k < ids.length; k++) errors.push(nmse(await model.debug.logits(ids.slice(0, k + 1)), truth[p][k]));
   }
   return errors;
 }
@@ -134,7 +134,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     const { prompt, ids, margins } = LLAMA[name].greedy;
     const start = MODELS[name].prompts[prompt];
     const vocab = model.info.vocabSize;
-    const rows = await model.logits([...start, ...ids], { all: true });
+    const rows = await model.debug.logits([...start, ...ids], { all: true });
     const least = clearOf(name);
     let clear = 0;
     for (const [k, id] of ids.entries()) {

@@ -50,7 +50,7 @@ if (mode === 'faults') {
   const all = {};
   for (const name of names) all[name] = await bitsOf(readFileSync(await testModel(name)), platform, variant);
   const model = await loadModel(await testModel(names[0]), { threads: 2, contextLength: 64, variant });
-  all.worker = { ...model.info, bits: await digestsOf((ids, rows) => model.logits(ids, { all: rows })) };
+  all.worker = { ...model.info, bits: await digestsOf((ids, rows) => model.debug.logits(ids, { all: rows })) };
   await model.dispose();
   console.log(JSON.stringify(all));
 }

@@ -41,7 +41,7 @@ describe('real weights', () => {
 
   test('the residual stream is as long as was published, layer by layer', { skip }, async (t) => {
     const { ids, lengths } = PUBLISHED.topLogits;
-    const { layers } = await model.inside(ids, { positions: [-1], norms: true });
+    const { layers } = await model.debug.inside(ids, { positions: [-1], norms: true });
     const before = layers.map(({ norms }) => /** @type {Float32Array} */ (norms)[0]);
     t.diagnostic(before.map((length, i) => `${i}: ${length.toFixed(1)} (${lengths[i].toFixed(1)})`).join(', '));
     const bound = EXACT_TYPES.includes(model.info.quantisation) ? 0.005 : 0.1;
@@ -53,7 +53,7 @@ describe('real weights', () => {
 
   test('the ten highest logits of a chat prompt', { skip }, async (t) => {
     const { ids, top } = PUBLISHED.topLogits;
-    const logits = await model.logits(ids);
+    const logits = await model.debug.logits(ids);
     t.diagnostic(
       top
         .map(

@@ -97,12 +97,12 @@ for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4
       const options = { kvType, threads: 2, contextLength: 256 };
       const [first, second] = await Promise.all([open(t, name, options), open(t, name, options)]);
       const ids = someIds(230, first.info.vocabSize);
-      await first.logits(ids.slice(0, 200));
+      await first.debug.logits(ids.slice(0, 200));
       const bytes = await first.call('save', { head: new Uint8Array(3), ids: ids.slice(0, 200) });
       assert.deepEqual(await second.call('restore', { bytes: bytes.slice(3) }), { tokens: 200 });
       const { usage } = await second.generate(ids, { maxTokens: 0 }).result();
       assert.equal(usage.reusedTokens, 200);
-      assert.deepEqual(await second.logits(ids), await first.logits(ids));
+      assert.deepEqual(await second.debug.logits(ids), await first.debug.logits(ids));
       await Promise.all([first.dispose(), second.dispose()]);
     }
   });
@@ -264,9 +264,9 @@ test('saving is abortable, does not disturb, and needs a chat that is not answer
   const answering = chat.send('more').result();
   await refuses(chat.save(), 'bad-state');
   await answering;
-  const bytes = await model.heapBytes();
+  const bytes = await model.debug.heapBytes();
   for (let i = 0; i < 20; i++) await chat.save();
-  assert.equal(await model.heapBytes(), bytes);
+  assert.equal(await model.debug.heapBytes(), bytes);
   const { usage } = await chat.send('more').result();
   assert.ok(usage.reusedTokens > usage.promptTokens / 2);
   const nothing = await model.chat(SHORT).save();

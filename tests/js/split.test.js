@@ -23,7 +23,7 @@ const NAMES = [1, 2, 3].map((i) => `tiny-0000${i}-of-00003.gguf`);
 async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
   const model = await loadModel(source, { threads: 1, cache: false, ...options });
   try {
-    return await model.logits(IDS);
+    return await model.debug.logits(IDS);
   } finally {
     await model.dispose();
   }

@@ -39,7 +39,7 @@ before(async () => {
 
 async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
   const model = await loadModel(source, { threads: 1, ...options });
-  const logits = await model.logits(IDS);
+  const logits = await model.debug.logits(IDS);
   await model.dispose();
   return logits;
 }
@@ -48,7 +48,7 @@ async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
 async function load(url, options) {
   const model = await loadModel(url, { threads: 1, ...options });
   const { cache, notices } = model.info;
-  const logits = await model.logits(IDS);
+  const logits = await model.debug.logits(IDS);
   await model.dispose();
   return { logits, kept: cache, codes: notices.map(({ code }) => code), notices };
 }

@@ -38,7 +38,7 @@ async function load(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
     return {
-      logits: await model.logits(IDS),
+      logits: await model.debug.logits(IDS),
       kept: model.info.cache,
       codes: model.info.notices.map(({ code }) => code),
     };

@@ -36,7 +36,7 @@ before(async () => {
 async function load(/** @type {ModelSource} */ source, options = {}) {
   /** @type {Progress[]} */ const events = [];
   const model = await loadModel(source, { threads: 1, onProgress: (event) => events.push(event), ...options });
-  const logits = await model.logits(IDS);
+  const logits = await model.debug.logits(IDS);
   await model.dispose();
   return { logits, kept: model.info.cache, codes: model.info.notices.map(({ code }) => code), events };
 }

@@ -43,7 +43,7 @@ function perplexity(nlls) {
 async function ours(t, type) {
   const model = await open(t, type);
   const results = [];
-  for (const { text } of REFERENCE.texts) results.push(await model.perplexity(text));
+  for (const { text } of REFERENCE.texts) results.push(await model.debug.perplexity(text));
   assert.deepEqual(
     results.map((r) => r.tokens),
     REFERENCE.texts.map(({ ids }) => ids.length - 1),
@@ -76,7 +76,7 @@ test('<image_soft_token> is text, and an id behind the vocabulary is refused', a
   const ids = await model.tokenize(text, { special: true });
   assert.ok(ids.every((id) => id < model.info.vocabSize));
   assert.equal(await model.detokenize(ids), text);
-  await refuses(model.logits([2, model.info.vocabSize]), 'bad-token');
+  await refuses(model.debug.logits([2, model.info.vocabSize]), 'bad-token');
 });
 
 test('greedy: the story that llama.cpp tells, whole', async (t) => {
@@ -129,7 +129,7 @@ describe('perplexity on tales that it was not trained on', () => {
     const model = await open(t);
     const { text } = REFERENCE.texts[0];
     const turned = text.split(' ').reverse().join(' ');
-    const [straight, wrong] = [await model.perplexity(text), await model.perplexity(turned)];
+    const [straight, wrong] = [await model.debug.perplexity(text), await model.debug.perplexity(turned)];
     assert.ok(wrong.nll > straight.nll + 1, `${wrong.nll} nats a token backwards, ${straight.nll} forwards`);
   });
 });
@@ -142,7 +142,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function nllOf(type, options, load = {}) {
     const model = await loadModel(storyteller(type, options), { threads: 2, ...load });
-    const rows = await model.logits(IDS, { all: true });
+    const rows = await model.debug.logits(IDS, { all: true });
     await model.dispose();
     const width = rows.length / IDS.length;
     const losses = IDS.slice(1).map((id, i) => {
@@ -223,7 +223,7 @@ describe('sampling', () => {
     test(`temperature ${temperature}: as often as the probabilities say`, async (t) => {
       const model = await open(t);
       const ids = await model.tokenize(PROMPT, { bos: true });
-      const expected = distribution(await model.logits(ids), temperature);
+      const expected = distribution(await model.debug.logits(ids), temperature);
       const counts = await draw(model, ids, { ...OPEN, temperature });
       // chi-square over the likely ids and the rest: its mean is the degrees of freedom, its deviation sqrt(2 df)
       const likely = expected.filter(({ p }) => p * DRAWS >= 5);
@@ -248,7 +248,7 @@ describe('sampling', () => {
   test('top-p draws from the smallest set that has that much, and from all of it', async (t) => {
     const model = await open(t);
     const ids = await model.tokenize(PROMPT, { bos: true });
-    const expected = distribution(await model.logits(ids), 1);
+    const expected = distribution(await model.debug.logits(ids), 1);
     let sum = 0;
     const nucleus = expected.slice(0, expected.findIndex(({ p }) => (sum += p) >= 0.5) + 1);
     const counts = await draw(model, ids, { ...OPEN, topP: 0.5, temperature: 1 });

@@ -38,7 +38,7 @@ const SCRIPT = `
     const { model } = lab, calls = [], { lost } = model;
     if (!idle) {
       calls.push(model.generate('y', { ...endless, maxTokens: 400 }).result(), model.generate('z', endless).result(),
-        model.perplexity('some text '.repeat(30)));
+        model.debug.perplexity('some text '.repeat(30)));
     }
     await wait(chance * 150);
     const before = performance.now();

@@ -193,7 +193,7 @@ async function flipCopy(t, count, seed) {
   const place = await storedCopy(t, bytes);
   const logits = async () => {
     const model = await loadModel(place.server.url, { threads: 1, cache: place.cache });
-    const row = await model.logits([2, 300, 310]);
+    const row = await model.debug.logits([2, 300, 310]);
     await model.dispose();
     return row;
   };

@@ -34,7 +34,7 @@ async function talksOf(file) {
 export async function openKills(large = false) {
   const file = await testModel(large ? 'oneb-q4_0' : 'parity-q4_0');
   const model = await loadModel(file, { threads: 1, contextLength: 64 });
-  const expected = String(await model.logits(IDS));
+  const expected = String(await model.debug.logits(IDS));
   await model.dispose();
   const lab = await openLab(await readFile(file), large ? {} : { usual: { slow: 5 }, tuning: RANGES });
   return { lab, expected, talks: large ? [] : await talksOf(file) };

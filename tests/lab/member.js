@@ -37,7 +37,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
   const load = async (/** @type {any} */ source, /** @type {object} */ options = {}) => {
     const model = await api.loadModel(source, { threads: 1, contextLength: 64, ...options });
     try {
-      return { logits: String(await model.logits(IDS)), kept: model.info.cache };
+      return { logits: String(await model.debug.logits(IDS)), kept: model.info.cache };
     } finally {
       await model.dispose();
     }

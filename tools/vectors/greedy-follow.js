@@ -30,7 +30,7 @@ export async function follow(loadModel, source, options, { prompt, ids, seconds 
   const margins = [];
   try {
     for (let k = 0; k < ids.length; k++) {
-      const row = await model.logits([...prompt, ...ids.slice(0, k)]);
+      const row = await model.debug.logits([...prompt, ...ids.slice(0, k)]);
       chosen.push(choice(row).id);
       margins.push(row[ids[k]] - row[seconds[k]]);
       onRow?.(row, k);

@@ -30,7 +30,7 @@ export async function errorsOf(name, kvType, options = {}) {
     const { vocabSize } = model.info;
     const errors = [];
     for (const ids of json('parity.json').models[name].prompts) {
-      const rows = await model.logits(ids, { all: true });
+      const rows = await model.debug.logits(ids, { all: true });
       for (let k = 0; k < ids.length; k++) {
         const from = errors.length * vocabSize;
         let error = 0;
@@ -55,7 +55,7 @@ export async function perplexityOf(kvType) {
     let sum = 0;
     let count = 0;
     for (const { text } of json('storyteller.json').texts) {
-      const { nll, tokens } = await model.perplexity(text);
+      const { nll, tokens } = await model.debug.perplexity(text);
       sum += nll * tokens;
       count += tokens;
     }

@@ -57,7 +57,7 @@ export async function showAttention(look) {
  * @param {Look} look @param {number} at @param {AbortSignal} signal @returns {Promise<Seen>} */
 async function weightsOf({ model, subject: { ids } }, at, signal) {
   const read = model.info.embedding ? ids : ids.slice(0, at + 1);
-  const { layers } = await model.inside(read, { heads: 'all', positions: [at], signal });
+  const { layers } = await model.debug.inside(read, { heads: 'all', positions: [at], signal });
   return { at, layers };
 }
 

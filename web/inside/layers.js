@@ -35,7 +35,7 @@ export async function showLayers(look) {
     details,
   );
   const positions = range(end - span, end);
-  const seen = await model.inside(ids.slice(0, end), { positions, lens: LENS, signal });
+  const seen = await model.debug.inside(ids.slice(0, end), { positions, lens: LENS, signal });
   /** @param {number} layer @param {number} column */
   const show = (layer, column) => details.replaceChildren(...cellDetails(seen, layer, column));
   place.replaceChildren(grid(seen, show));

@@ -35,13 +35,13 @@ import { range } from './numbers.js';
 /** Returns an answer with the tokens that were generated, or else those of its text.
  * @param {Model} model @param {ShownAnswer} answer @param {AbortSignal} signal @returns {Promise<Subject>} */
 export async function ofAnswer(model, { said, told, made }, signal) {
-  const before = await model.inside(told, { layers: [], signal });
+  const before = await model.debug.inside(told, { layers: [], signal });
   const prompt = before.tokens.map(({ id }) => id);
   const kept = made?.tokens ?? [];
   const own =
     (await textBehind(model, prompt, kept, signal)) === said.text ? kept : await model.tokenize(said.text, { signal });
   const ids = [...prompt, ...own];
-  const { tokens } = await model.inside(ids, { layers: [], signal });
+  const { tokens } = await model.debug.inside(ids, { layers: [], signal });
   return fitting(model, { tokens, ids, start: before.tokens.length, said });
 }
 
@@ -55,7 +55,7 @@ export async function textBehind(model, before, ids, signal) {
 
 /** @param {Model} model @param {string} text @param {AbortSignal} signal @returns {Promise<Subject>} */
 export async function ofText(model, text, signal) {
-  const { tokens } = await model.inside(text, { layers: [], signal });
+  const { tokens } = await model.debug.inside(text, { layers: [], signal });
   return fitting(model, { tokens, ids: tokens.map(({ id }) => id), start: 1, said: null });
 }
 
@@ -75,6 +75,6 @@ function fitting({ info }, subject) {
 export async function expected(model, { ids }, first, lens, signal) {
   const layers = [model.info.layers - 1];
   const positions = range(first - 1, ids.length - 1);
-  const seen = await model.inside(ids, { layers, positions, lens, signal });
+  const seen = await model.debug.inside(ids, { layers, positions, lens, signal });
   return seen.layers[0].lens ?? [];
 }

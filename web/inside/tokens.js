@@ -32,7 +32,7 @@ export async function showTokens(look) {
 async function showPieces({ model }, text, { list, total }, signal) {
   const ids = await model.tokenize(text, { signal });
   const read = ids.slice(0, MOST);
-  const tokens = read.length ? (await model.inside(read, { layers: [], signal })).tokens : [];
+  const tokens = read.length ? (await model.debug.inside(read, { layers: [], signal })).tokens : [];
   list.replaceChildren(...tokens.map(piece));
   const characters = [...text].length;
   total.textContent =

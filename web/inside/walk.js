@@ -46,8 +46,8 @@ export async function showWalk(look) {
     walk,
   );
   const read = ids.slice(0, end + 1);
-  const seen = await model.inside(read, { heads: 'all', positions: [-1], lens: LENS, norms: true, signal });
-  const logits = await model.logits(read, { signal });
+  const seen = await model.debug.inside(read, { heads: 'all', positions: [-1], lens: LENS, norms: true, signal });
+  const logits = await model.debug.logits(read, { signal });
   const { id, text } = tokens[end + 1] ?? {};
   const came = id === undefined ? null : { id, text };
   new Walk(walk, { ...seen, logits, came, info: model.info }, choices).show(choices.step);

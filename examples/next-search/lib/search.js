@@ -31,7 +31,7 @@ async function open() {
   const index = await openIndex({ dimensions: DIMENSIONS, folder: '.index' });
   const items = await passages();
   const ids = new Set(items.map(({ id }) => id));
-  await index.delete(index.entries().flatMap(({ id }) => (ids.has(id) ? [] : [id])));
+  await index.delete(index.list().flatMap(({ id }) => (ids.has(id) ? [] : [id])));
   const changed = items.filter(({ id, data }) => index.get(id)?.data.text !== data.text);
   for (const [i, item] of changed.entries()) {
     state.preparing = `Indexing: ${i} of ${changed.length} passages`;

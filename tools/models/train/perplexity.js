@@ -13,7 +13,7 @@ const result = {};
 for (const type of /** @type {const} */ (['F32', 'Q8_0', 'Q4_0'])) {
   const model = await loadModel(storyteller(type), { threads: 1 });
   result[type] = [];
-  for (const { text } of texts) result[type].push((await model.perplexity(text)).nll);
+  for (const { text } of texts) result[type].push((await model.debug.perplexity(text)).nll);
   await model.dispose();
 }
 process.stdout.write(`${JSON.stringify(result)}\n`);

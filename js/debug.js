@@ -1,0 +1,38 @@
+/* debug: the methods of model.debug. Loaded when one is first used. */
+/** @import { Callable, PostedPrompt } from './protocol.js' */
+/** @import { InsideOptions } from './inside.js' */
+/** @import { LogitsOptions, PerplexityOptions } from './options.js' */
+import { checkGenerative } from './errors.js';
+import { insideArgs } from './inside.js';
+import { boolean, checkOptions, checkValue, integer, rule, signal, string } from './options.js';
+
+export { matches } from './matches.js';
+
+/** @typedef {Callable & { checkIds: (ids: any, least: number) => number[], describePrompt: (prompt: any) => PostedPrompt }} Debugged */
+
+/** @param {Debugged} model @param {ArrayLike<number>} ids @param {LogitsOptions} options */
+export async function logits(model, ids, options) {
+  checkGenerative(model.info);
+  checkOptions(options, { all: boolean, signal });
+  return model.call('logits', { ids: model.checkIds(ids, 1), all: options.all }, options.signal);
+}
+
+/** @param {Debugged} model @param {string} text @param {PerplexityOptions} options */
+export async function perplexity(model, text, options) {
+  checkGenerative(model.info);
+  checkValue('text', text, string);
+  const { contextLength } = model.info;
+  checkValue(
+    'contextLength',
+    contextLength,
+    rule('at least 2 to score a token', () => contextLength > 1),
+  );
+  checkOptions(options, { window: integer(2, contextLength), signal });
+  return model.call('perplexity', { text, window: options.window }, options.signal);
+}
+
+/** @param {Debugged} model @param {any} prompt @param {InsideOptions} options */
+export async function inside(model, prompt, options) {
+  const args = { prompt: model.describePrompt(prompt), ...insideArgs(model.info, options) };
+  return model.call('inside', args, options.signal);
+}

@@ -1,0 +1,72 @@
+/* logits: the calls of model.debug that evaluate ids: logits, and the perplexity of a text. */
+/** @import { Logits, Perplexity } from '../protocol.js' */
+/** @import { Context, EvaluationJob } from './jobs.js' */
+/** @import { Runner } from './runner.js' */
+import { ModelError, wrapped } from '../errors.js';
+import { MAX_RESULT_BYTES } from '../protocol.js';
+
+/** @param {Context} context @param {EvaluationJob} job
+ * @param {Logits['args']} args @returns {Promise<Logits['value']>} */
+export async function logits({ runner, vocabulary }, job, { ids, all }) {
+  const { native } = runner;
+  const bytes = ids.length * vocabulary.size * 4;
+  if (all && bytes > MAX_RESULT_BYTES) {
+    const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
+    throw new ModelError(
+      'bad-option',
+      `The logits of ${ids.length} ids are too many. Pass at most ${most}, or all: false.`,
+    );
+  }
+  const out = wrapped(
+    'no-memory',
+    `No memory for the logits of ${ids.length} ids`,
+    () => new Float32Array(all ? bytes / 4 : 0),
+  );
+  native.sync(ids);
+  if (all) native.call('want_all', 1);
+  await runner.settle(job, {
+    onRows: (rows, first) => out.set(native.logits(rows), first * vocabulary.size),
+  });
+  return all ? out : native.logits();
+}
+
+/** Each token but the BOS is scored once, in windows that overlap by half.
+ * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
+ * @returns {Promise<Perplexity['value']>} */
+export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
+  const { ids } = await vocabulary.ids({ text }, runner.pauses(job));
+  const width = Math.min(window || contextLength, contextLength);
+  if (ids.length < 2) {
+    throw new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');
+  }
+  const stride = Math.floor(width / 2);
+  let sum = 0;
+  let count = 0;
+  for (let start = 0, scored = 1; scored < ids.length; start += stride) {
+    const end = Math.min(start + width, ids.length);
+    sum += await windowLoss(runner, job, ids.slice(start, end), scored - start);
+    count += end - scored;
+    scored = end;
+  }
+  const nll = sum / count;
+  return { perplexity: Math.exp(nll), nll, tokens: count };
+}
+
+/** Sum of -log p of ids[from ..] in one window. @param {Runner} runner @param {EvaluationJob} job
+ * @param {number[]} ids @param {number} from */
+async function windowLoss(runner, job, ids, from) {
+  const { native } = runner;
+  let sum = 0;
+  native.sync(ids);
+  native.call('want_all', 1);
+  await runner.settle(job, {
+    onRows(rows, first) {
+      for (let row = 0; row < rows; row++) {
+        const next = first + row + 1;
+        if (next >= from && next < ids.length) sum -= native.logprob(ids[next], row);
+        if (Number.isNaN(sum)) native.call('check_logits');
+      }
+    },
+  });
+  return sum;
+}
