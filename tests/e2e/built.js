@@ -1,5 +1,5 @@
 /**
- * built: the package as pages load it, with its hidden knobs, in a folder of its own, and a server for it.
+ * built: the package as pages load it, with its hidden knobs, in a separate folder, and a server for it.
  */
 import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

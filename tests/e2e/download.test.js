@@ -173,7 +173,7 @@ for (const name of BROWSERS) {
       for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
     });
 
-    test("what is stored is shown and deleted on the page's thread", async () => {
+    test("stored models are listed and deleted on the page's thread", async () => {
       const [{ key, url: shown, complete, stored, total }] = await list(page);
       assert.deepEqual([shown, complete, stored, total], [url, true, bytes.length, bytes.length]);
       const { usage, quota } = await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.estimate());
@@ -182,7 +182,7 @@ for (const name of BROWSERS) {
       assert.deepEqual(await list(page), []);
     });
 
-    test('a tab that is closed in the middle: the next load goes on, 1 % is fetched twice at most', async (t) => {
+    test('a tab closed in the middle: the next load resumes and fetches at most 1 % twice', async (t) => {
       forget();
       state.delay = 5;
       const doomed = await openPage();
@@ -207,7 +207,7 @@ for (const name of BROWSERS) {
       t.diagnostic(`${before} sent, ${stored} stored when the tab was closed`);
     });
 
-    test('a store that cannot keep up: the server is not asked for what nobody has room for', async (t) => {
+    test('a store that cannot keep up: requests wait until there is room', async (t) => {
       forget();
       // So slow that no range has to be longer than the shortest: that takes as many bytes as come within one answer.
       state.delay = 4;
@@ -287,7 +287,7 @@ for (const name of BROWSERS) {
       await other.close();
     });
 
-    test('the tab that fetches is closed, with a load of another one waiting: that one goes on', async () => {
+    test('the fetching tab is closed while another waits: the other resumes the download', async () => {
       await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
       forget();
       state.delay = 5;
@@ -342,7 +342,7 @@ for (const name of BROWSERS) {
       assert.match(refused.message, /^The cached copy of \S+ is corrupt at piece \d+ of \d+ \(bytes \d+ to \d+\)/);
     });
 
-    test('a conversation that was kept goes on after a reload without being evaluated again, as if nothing had been', async () => {
+    test('a stored conversation continues after a reload without re-evaluation, as if never interrupted', async () => {
       forget();
       const first = await page.evaluate(async (address) => {
         const model = await /** @type {any} */ (window).gemma.loadModel(address, { threads: 1, contextLength: 512 });

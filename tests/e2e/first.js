@@ -105,7 +105,7 @@ async function look(page) {
   await page.click('#look-toggle');
 }
 
-/** Stories in a tab of their own, before and after what is done in between: the speed of the first, and how that of the
+/** Stories in a new tab, before and after what is done in between: the speed of the first, and how that of the
  * others compares. @param {import('puppeteer-core').Browser} browser @param {string} url
  * @param {(page: Page) => Promise<unknown>} between */
 async function halves(browser, url, between) {

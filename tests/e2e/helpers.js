@@ -29,7 +29,7 @@ export const testedIn = (name, one) =>
 const SLOW = 3000;
 const FLAGS = [
   ...CHROMIUM_FLAGS,
-  // For each window Chromium gets two pages of its own ready, for its address bar: half of what a tab takes.
+  // Chromium prepares two pages for the address bar of each window: half the memory of a tab.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
 ];
 
@@ -46,7 +46,7 @@ function executable(variable, names) {
 const running = new Map();
 
 /** The one browser of this kind that the test files of a process share (together.js): starting one costs more than
- * many a test. Each tab has a private window of its own, so none finds what another left. @param {BrowserName} name */
+ * many a test. Each tab has its own private window, so none finds data of another. @param {BrowserName} name */
 export function sharedBrowser(name) {
   // Both at once: while the first is used, the other one gets ready.
   if (!running.size) for (const one of BROWSERS) running.set(one, launch(one));
@@ -109,7 +109,7 @@ export async function modelAddress(name) {
  * @typedef {object} Tab
  * @property {import('puppeteer-core').Page} page
  * @property {string[]} troubles   so far
- * @property {() => Promise<void>} close   fails if there were troubles that nobody expected
+ * @property {() => Promise<void>} close   fails if there were unexpected troubles
  */
 
 /** A page looks every 30 ms whether what a test waits for is there: at every frame, as is usual, it would also be drawn
@@ -245,7 +245,7 @@ export async function ask(page, text) {
   await until(page, ANSWERED);
 }
 
-/** What is shown of the conversation: questions and answers. @param {import('puppeteer-core').Page} page */
+/** The conversation as shown: questions and answers. @param {import('puppeteer-core').Page} page */
 export const shown = (page) =>
   page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
@@ -362,7 +362,7 @@ export function peaksBelow(pid) {
   return [...own, ...childrenOf(pid).flatMap(peaksBelow)];
 }
 
-/** Each thread has children of its own. @param {number} pid @returns {number[]} */
+/** Each thread has its own children. @param {number} pid @returns {number[]} */
 function childrenOf(pid) {
   return ofLiving(() => readdirSync(`/proc/${pid}/task`)).flatMap((task) =>
     ofLiving(() => {
@@ -386,7 +386,7 @@ export async function chooseFiles(page, selector, ...files) {
     ),
   );
   await input.uploadFile(...files);
-  // Firefox 140 may tell nobody of files that a program chose, or have them a moment later; told twice would be twice.
+  // Firefox 140 may fire no event for files that a program chose, or a moment later; two events would add them twice.
   await page.waitForFunction((one) => one.dataset.told || one.files?.length, {}, input);
   await input.evaluate((one) => {
     if (!one.dataset.told) one.dispatchEvent(new Event('change'));

@@ -31,7 +31,7 @@ for (const name of BROWSERS) {
     ) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
 
     // Side by side, for most of it is waiting.
-    test('in the middle of calls and while nobody waits: told, and the next answer is right', async () => {
+    test('a death during calls or while idle is reported, and the next answer is right', async () => {
       await Promise.all(
         [
           ['freeze', false],

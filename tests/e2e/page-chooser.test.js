@@ -92,7 +92,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('what is open is open after a reload, conversation and models; Tab stays in them, shortcuts are off', async () => {
+    test('an open dialog is open after a reload, as is the conversation; Tab stays inside, shortcuts are off', async () => {
       const tab = await asked();
       const { page } = tab;
       const said = await shown(page);

@@ -203,7 +203,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('two tabs go on with one conversation: each shows what the other said, and all of it is kept', async () => {
+    test("two tabs continue one conversation: each shows the other's messages, and all are kept", async () => {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'One');
@@ -220,7 +220,7 @@ for (const name of BROWSERS) {
       const both = () => page.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
       await both();
       assert.equal((await shown(page))[4], 'Said here');
-      // What one goes on with is shown by the other in its place.
+      // The continuation of one tab is shown by the other in its place.
       await other.bringToFront();
       await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
       await setOptions(other, { maxTokens: 12 });
@@ -310,7 +310,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('versions of answers and of messages, each with what followed; a branch of its own', async () => {
+    test('versions of answers and messages, each with the messages after it; a separate branch', async () => {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'One');
@@ -586,7 +586,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('out and in again as a file; a file that is none is told', async () => {
+    test('exports and imports a file; rejects one that is no export', async () => {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'Take me along');

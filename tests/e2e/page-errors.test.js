@@ -1,5 +1,5 @@
 /**
- * The page when things go wrong: every failure is told in words that lead on, with the code of the
+ * The page when things go wrong: every failure is shown with a remedy and the code of the
  * package behind "Details", and the page can be used afterwards.
  */
 import assert from 'node:assert/strict';
@@ -138,7 +138,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('what is typed wrong is told before anything is loaded', async () => {
+    test('wrong input is reported before anything is loaded', async () => {
       const tab = await openTab(browser, server.url);
       /** @type {[string, Record<string, string>, RegExp][]} */
       const cases = [
@@ -163,7 +163,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a message longer than the context: told, and the chat goes on', async () => {
+    test('a message longer than the context is reported, and the chat stays usable', async () => {
       const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '?context=64' });
       await setOptions(tab.page, { maxTokens: 4 });
       await say(tab.page, 'word '.repeat(100));

@@ -1,7 +1,7 @@
 /**
  * The look inside: what it shows are the engine's own numbers, those that the package gives in Node for the same ids.
  * Both run the simd128 build: relaxed arithmetic differs between machines, plain arithmetic does not. Attention weights
- * are equal bit for bit; probabilities to the last digits, for each JavaScript engine has an exp of its own.
+ * are equal bit for bit; probabilities to the last digits, for each JavaScript engine has its own exp.
  * And: nothing of it is fetched before it is opened, nothing of it is there when it is closed, another word branches,
  * keys lead everywhere, an answer goes before.
  */
@@ -310,7 +310,7 @@ for (const name of BROWSERS) {
     });
 
     for (const model of ['gpt2-f32', 'llama-f32']) {
-      test(`a text of one's own, read by ${model}`, async () => {
+      test(`a custom text, read by ${model}`, async () => {
         const tab = await opened(model);
         const { page } = tab;
         await page.click('#look-toggle');
@@ -329,7 +329,7 @@ for (const name of BROWSERS) {
       });
     }
 
-    test('an answer goes before; a text that is too long is told; Escape closes, and the focus goes back', async () => {
+    test('an answer goes first; a text that is too long is reported; Escape closes and returns the focus', async () => {
       const tab = await opened('tiny');
       const { page } = tab;
       await page.click('#look-toggle');

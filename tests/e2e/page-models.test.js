@@ -1,7 +1,7 @@
 /**
  * Getting a model, as the page shows it: files of a repository with their sizes, a link of another host, a pause, the
  * storyteller to talk to meanwhile; and what was found broken once: what a private window offers and does not give, what a
- * begun download counts as, a model that another tab has, old errors, reasons that nobody saw.
+ * begun download counts as, a model that another tab has, old errors, unseen reasons.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -90,7 +90,7 @@ for (const name of BROWSERS) {
       return tab;
     }
 
-    test('the model that a conversation is to go on with is there after a reload, though it has said nothing yet', async () => {
+    test("a conversation's chosen model is loaded after a reload, even before its first answer", async () => {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
       const named = (/** @type {string} */ part) =>
@@ -148,7 +148,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('when it comes, what is being written goes along, and who writes elsewhere goes on', async () => {
+    test('when the model is ready, the draft is sent along, and other drafts stay untouched', async () => {
       const tab = await beside();
       const { page } = tab;
       const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
@@ -185,7 +185,7 @@ for (const name of BROWSERS) {
     });
 
     test('a window that offers room and does not give it is not believed twice', async () => {
-      if (name !== 'chromium') return; // only here a worker can be given less than the page is told
+      if (name !== 'chromium') return; // only here can a worker get less memory than the page sees
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
@@ -209,7 +209,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('files of a repository: sizes, what is too large here, parts as one; an old error goes', async () => {
+    test('files of a repository: sizes, files too large for this machine, parts as one; an old error disappears', async () => {
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           Object.defineProperty(navigator, 'deviceMemory', { value: 2 });

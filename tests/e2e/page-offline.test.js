@@ -207,7 +207,7 @@ for (const name of BROWSERS) {
       await until(page, READY);
       assert.match(await textOf(page, '#model-name'), /^tiny-/);
       await talk(page, 'From the store');
-      await searchFor(page, 'Slugs eat lettuce.'); // which nobody did before
+      await searchFor(page, 'Slugs eat lettuce.'); // the first search
 
       await page.goto(`${site.url}?pick`);
       await until(page, PICKING);
@@ -239,7 +239,7 @@ for (const name of BROWSERS) {
       }
     });
 
-    test('a first visit over a slow network goes on without: what is typed by then is not lost to a reload', async (t) => {
+    test('a first visit over a slow network works without a worker, and a reload loses no typed text', async (t) => {
       let visits = 0;
       let release = () => {};
       const gate = new Promise((open) => {

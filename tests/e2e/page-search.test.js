@@ -1,7 +1,7 @@
 /**
  * The search of the page: what it finds is what the package finds in Node with the same model (both run the simd128
  * build); nothing of it is fetched before it is opened; texts stay, and go; a model that was made for it reads them anew;
- * what is asked about stands in the message. With “Keep nothing” nothing is kept.
+ * The message shows the passages that it asks about. With “Keep nothing” nothing is kept.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -124,7 +124,7 @@ for (const name of BROWSERS) {
     const opened = async (/** @type {string} */ model) =>
       openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
 
-    test('what the model that answers finds, what is asked about, and what stays', async () => {
+    test('finds with the chat model; shows the passages of a question; keeps the rest', async () => {
       const tab = await opened('tiny');
       const { page } = tab;
       /** @type {string[]} */

@@ -67,7 +67,7 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    test('a list becomes a table; what is wrong with a schema is told by name and place', async () => {
+    test('a list becomes a table; errors of a schema name the keyword and its place', async () => {
       /** @type {string[]} */
       const fetched = [];
       const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));

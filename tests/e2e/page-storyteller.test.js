@@ -93,7 +93,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('one click leads to the other models, one back to the conversation, which goes on', async () => {
+    test('one click opens the other models, one returns to the conversation, which continues', async () => {
       const tab = await opened();
       await setOptions(tab.page, { maxTokens: 4 });
       await tab.page.click('.upgrade button');

@@ -1,5 +1,5 @@
 /**
- * A conversation goes on: after a reload without being evaluated again, behind an answer that was cut, when the context is
+ * A conversation continues: after a reload without re-evaluation, behind a cut answer, when the context is
  * full; with texts that go with a message; and with a model that knows no chat.
  */
 import assert from 'node:assert/strict';
@@ -65,7 +65,7 @@ async function reload(page) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, a conversation goes on`, { skip: testedIn(name, 'chromium') }, () => {
+  describe(`${name}, a conversation continues`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -86,7 +86,7 @@ for (const name of BROWSERS) {
       return tab;
     }
 
-    test('after a reload only what is new is evaluated, and the answer is the same; what is deleted leaves nothing', async () => {
+    test('after a reload only new tokens are evaluated, and the answer is the same; deletion leaves nothing', async () => {
       const words = ['Tell me about the sea and the ships on it', 'And then?', 'Go on', 'Once more'];
       const expected = await inNode('tiny', words, { temperature: 0, maxTokens: 8 });
       const tab = await opened();
@@ -123,7 +123,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('what is being written outlasts an edit; “Skip to content” leaves the conversation', async () => {
+    test('a draft survives an edit; “Skip to content” leaves the conversation', async () => {
       const tab = await opened();
       const { page } = tab;
       const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
@@ -152,7 +152,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('an answer that was cut goes on in its place, as if it had not been', async () => {
+    test('a cut answer continues in its place, as if it had not been cut', async () => {
       const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
       const tab = await opened();
       const { page } = tab;
@@ -183,7 +183,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a full context is no end: without the oldest turns it goes on, and says so', async () => {
+    test('a full context drops the oldest turns, continues, and says so', async () => {
       const tab = await opened({ query: '?context=128' });
       const { page } = tab;
       for (const text of ['One', 'Two', 'Three']) await ask(page, text);
@@ -213,7 +213,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('long pastes and dropped texts go along as chips, which open; what is left is counted', async () => {
+    test('long pastes and dropped texts become chips, which open; the remaining room is shown', async () => {
       const tab = await opened();
       const { page } = tab;
       await page.type('#input', 'What is this?');
@@ -286,7 +286,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a model without chat template goes on with a text', async () => {
+    test('a model without a chat template continues a text', async () => {
       const model = await loadModel(await testModel('gpt2-q4_k_m'), { threads: 1 });
       const options = { temperature: 0, maxTokens: 8 };
       const first = await model.generate('Once upon a time', options).text();

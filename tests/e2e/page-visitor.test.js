@@ -1,4 +1,4 @@
-/* Somebody goes through the page in 45 steps, with reloads and kills at random moments; nothing is lost. With more of
+/* A visitor goes through the page in 45 steps, with reloads and kills at random moments; nothing is lost. With more of
  * them, and in Firefox: node tests/lab/run.js visitor. In WebKit, where it is, without those steps that need a store. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';
@@ -8,7 +8,7 @@ import { noWebKit } from './webkit.js';
 test('a visitor loses no message, draft or model', async (t) => {
   /** @type {string[]} */
   const went = [];
-  const browser = await launch('chromium'); // one of its own: all its pages are killed
+  const browser = await launch('chromium'); // not shared: all its pages are killed
   t.after(() => browser.close());
   try {
     await visit(inWindow(browser), { reloads: 10, kills: 2, said: (text) => went.push(text) });

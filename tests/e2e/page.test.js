@@ -187,7 +187,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('what is typed as soon as a new chat is seen stays', async () => {
+    test('text typed as soon as a new chat appears stays', async () => {
       const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
       await setOptions(tab.page, { maxTokens: 4 });
       await ask(tab.page, 'Hello');

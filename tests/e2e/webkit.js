@@ -19,7 +19,7 @@ export function noWebKit() {
     : 'no WebKitWebDriver and Xvfb here (webkit2gtk-driver, xvfb)';
 }
 
-/** A screen that nobody sees. */
+/** A virtual screen. */
 async function openScreen() {
   const screen = spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1200x900x24', '-nolisten', 'tcp'], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
@@ -41,7 +41,7 @@ async function end(child) {
   await ended;
 }
 
-/** A window of a browser of its own. */
+/** A window of its browser. */
 export class WebKit {
   #base = '';
   #children;

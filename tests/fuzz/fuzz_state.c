@@ -127,7 +127,7 @@ static void use(rig *r, const uint8_t *bytes, size_t n) {
     REQUIRE(gw_run(r->m, 0) == GW_RUN_DONE);
 }
 
-/* What is left of a refused state is nothing, and the model is as it was. */
+/* A rejected state leaves nothing behind, and the model is as before. */
 static void check_sound(rig *r) {
     gw_clear(r->m);
     eval(r->m, 100);

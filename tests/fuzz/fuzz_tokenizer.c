@@ -11,7 +11,7 @@
 
 enum { MOST_PIECES = 64, MOST_LENGTH = 24, MOST_TEXT = 160, MOST_IDS = MOST_PIECES + 260 };
 
-/* What was added; U+2581 as a space, since that is how pieces meet the text. */
+/* The added pieces; U+2581 as a space, since that is how pieces meet the text. */
 typedef struct {
     uint8_t text[MOST_LENGTH];
     size_t len;

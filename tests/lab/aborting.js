@@ -1,4 +1,4 @@
-/* aborting: embed() aborted at random moments, in Node and in pages: how long until its caller is told, and until the
+/* aborting: embed() aborted at random moments, in Node and in pages: how long until its caller gets the error, and until the
  * engine takes the next call. */
 import { randoms } from '../support/random.js';
 import { sleep } from './inject.js';

@@ -23,7 +23,7 @@ const TUNING = { ...RANGES, stallMs: 400 };
 /** Where nothing is broken, a busy machine is no fault. */
 const PATIENT = { ...TUNING, stallMs: 8000 };
 const LONGEST_MS = 10_000;
-/** With the package's own tuning, where a silence takes 20 seconds and the caller is told meanwhile. */
+/** With the package's own tuning, where a silence lasts 20 seconds and the caller gets notices meanwhile. */
 const USUAL_LONGEST_MS = 240_000;
 /** Requests, or calls of a method, before the fault; with the package's own tuning there are few requests. */
 const MOMENTS = 12;

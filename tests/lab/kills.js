@@ -1,5 +1,5 @@
 /* kills: at a random moment a tab is closed, its process killed, or a process of Node killed, while it downloads, loads or
- * deletes a model, or saves conversations. Another one then loads the right model; what was stored whole is not fetched
+ * deletes a model, or saves conversations. Another one then loads the right model; a complete copy is not fetched
  * again; of the conversations the last, or the one before, continues as if nothing had happened.
  * Bytes that are fetched twice were on their way, in buffers of the system and the browser: some 100 KB whatever the
  * model's size, so the large model (720 MB, with the package's own tuning) says whether that is more than 1 %. */
@@ -52,7 +52,7 @@ export class Profile {
     this.#known = known;
   }
 
-  /** A member of its own does one thing. @param {import('./member.js').Step} step */
+  /** A new member does one thing. @param {import('./member.js').Step} step */
   async #work(step) {
     const { source } = this.#known.lab;
     const member = await this.#place.member();

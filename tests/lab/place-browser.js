@@ -63,7 +63,7 @@ async function openWebKit(url) {
   };
 }
 
-/** A profile of its own. @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
+/** Opens a new profile. @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
  * @param {Browser} [shared] @returns {Promise<Place>} */
 export async function openBrowser(name, url, shared) {
   if (name === 'webkit') return openWebKit(url);

@@ -27,7 +27,7 @@ export const TUNING = {
 /** For small files that come in several ranges at once. */
 export const RANGES = { ...TUNING, alone: 20_000, least: 1 << 16, longestMs: 1500 };
 
-/** A server that fails as it is told, and pages beside its file, built when a browser first needs them.
+/** A server that fails on command, and pages beside its file, built when a browser first needs them.
  * @param {Uint8Array} bytes @param {LabOptions} [options] @returns {Promise<Lab>} */
 export async function openLab(bytes, { usual, tuning = {}, ...options } = {}) {
   /** @type {(() => unknown)[]} */

@@ -10,11 +10,11 @@ import { sleep } from './inject.js';
 import { killPages } from './place-browser.js';
 
 /** @import { Browser, Page } from 'puppeteer-core' */
-/** What is done in a page, or waited for. at: what the steps have besides.
+/** A step: an action in a page, or something to wait for. at: what the steps have besides.
  * @typedef {(page: Page, at: { medium: string, slow: (on: boolean) => void }) => unknown} Action */
 /** A function that runs in the page. @typedef {(...given: any[]) => any} InPage */
 /** running: it ends while an answer or a download is on its way, and then only what was said is compared; stored: by a
- * model that only a browser with files of its own still has after a reload, or: only there.
+ * model that only a browser with its own files still has after a reload, or: only there.
  * @typedef {{ running?: boolean, stored?: 'after' | 'only' }} How */
 
 const { ANSWERED, FAILED, PICKING, READY } = tabs;
@@ -398,7 +398,7 @@ const STEPS = [
   [
     'another word, and from there on',
     look,
-    // none goes on from the half of a character
+    // none continues from half a character
     holds(() =>
       [...document.querySelectorAll('#inside .strip [role="option"]')].some((/** @type {any} */ one) => {
         one.click();
@@ -462,7 +462,7 @@ async function interrupted(page, how) {
 /** @param {Awaited<ReturnType<typeof held>>} before @param {Awaited<ReturnType<typeof held>>} now @param {boolean} [running] */
 function kept(before, now, running) {
   if (!running) return isDeepStrictEqual(now, before);
-  // What was being said may have grown, or lack its last second; what was said before it is whole.
+  // A running answer may have grown, or lack its last second; earlier messages are whole.
   const [a, b] = [before.said, now.said];
   return (
     now.hash === before.hash &&
@@ -548,7 +548,7 @@ export const inWindow = (browser) => (/** @type {string} */ url) =>
 /** WebKit keeps no models here, and dies with its pages. */
 const IN_WEBKIT = { kills: 0, stores: false };
 
-/** Goes through all steps in a WebKit of its own. @param {Parameters<typeof visit>[1]} options */
+/** Goes through all steps in a new WebKit. @param {Parameters<typeof visit>[1]} options */
 export async function visitInWebKit(options) {
   const page = new WebKitPage(await WebKit.open());
   try {

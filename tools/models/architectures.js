@@ -192,7 +192,8 @@ export function architectureKeys(s) {
 /** @typedef {Required<Pick<ModelSpec, 'architecture' | 'dModel' | 'ffn' | 'heads' | 'kvHeads' | 'headDim' | 'context'>>
  *   & ModelSpec} FullSpec */
 
-/** What one layer has of its own: of Gemma 4 widths and heads differ between layers. @param {FullSpec} s @param {number} l */
+/** Returns the sizes of one layer: in Gemma 4, widths and heads differ between layers. @param {FullSpec} s
+ * @param {number} l */
 function layerOf(s, l) {
   const local = Array.isArray(s.pattern) && s.pattern[l];
   const of = (/** @type {number | number[]} */ value) => (Array.isArray(value) ? value[l] : value);

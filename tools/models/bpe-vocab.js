@@ -54,7 +54,7 @@ const numbered = (/** @type {string} */ name, /** @type {number} */ from, /** @t
   Array.from({ length: Math.max(0, to - from) }, (_, i) => name.replace('#', String(from + i)));
 
 /** Special tokens of each family. `first`: their ids come before the bytes'. `user`: user defined, matched in any
- * text. `rest`: how a whole vocabulary goes on. Names in `ids` are those of the header's keys.
+ * text. `rest`: the remainder of a whole vocabulary. Names in `ids` are those of the header's keys.
  * @type {Record<Exclude<TokenizerName, 'gemma' | 'gemma4' | 'llama'>, { first?: boolean, control: string[], user?: string[],
  *   rest?: { names: string[], type: number }, ids: Record<string, string>,
  *   addBos?: boolean, addSpacePrefix?: boolean }>} */

@@ -236,7 +236,7 @@ function metadataOf(s, vocab) {
   return list;
 }
 
-/** Type of the embedding, and of an output matrix of its own, as llama.cpp's quantiser chooses it.
+/** Type of the embedding, and of a separate output matrix, as llama.cpp's quantiser chooses it.
  * @param {FullSpec} s @returns {TypeName} */
 function embeddingTypeOf(s) {
   if (s.embeddingType || s.type !== 'Q4_0') return s.embeddingType ?? s.type;

@@ -44,7 +44,7 @@ async function fileOf(name) {
   return file;
 }
 
-/** llama.cpp's choices behind a prompt of its own ids. @param {any} llama @param {string} file @param {number} tokens
+/** llama.cpp's choices after a prompt of its ids. @param {any} llama @param {string} file @param {number} tokens
  * @param {object} options of its context */
 async function lead(llama, file, tokens, options) {
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
