@@ -48,7 +48,7 @@ async function ask(question) {
 }
 
 try {
-  await ask(process.argv[2] ?? 'What is 17.5 % of 480?');
+  await ask(process.argv[2] ?? 'What is 17 % of 480?');
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

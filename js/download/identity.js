@@ -62,7 +62,7 @@ export class Identity {
 }
 
 /** Returns a URL without query and fragment. @param {string} url */
-export const plainUrl = (url) => url.split(/[?#]/)[0];
+const plainUrl = (url) => url.split(/[?#]/)[0];
 
 /** Returns a URL without what may be secret, to show and to store. @param {string} url */
 export function shownUrl(url) {

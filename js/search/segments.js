@@ -37,7 +37,7 @@ export const isSegment = (name) => NAME.test(name);
 export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 
 /** Returns the number in a file's name. @param {string} name */
-export const numberOf = (name) => Number(stampOf(name).split('-')[0]);
+const numberOf = (name) => Number(stampOf(name).split('-')[0]);
 
 /** Returns the name of the next file. Throws `index-failed` if the numbers are used up.
  * @param {string[]} names of the files that are there @param {string} writer */
