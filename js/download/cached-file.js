@@ -294,7 +294,7 @@ export class CachedFile {
     const what = this.#found.some(({ whole }) => whole)
       ? 'The cached copy is kept, but not used now'
       : 'The model is not cached for the next visit';
-    this.#notice('not-cached', `${what}: ${WORDS[name] ?? message}`);
+    this.#notice('not-cached', `${what}. ${WORDS[name] ?? message}`);
   }
 
   /** Runs an operation of the store; a failure gives the store up. writing: removes what this load wrote so far.

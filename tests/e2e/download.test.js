@@ -429,7 +429,7 @@ for (const name of BROWSERS) {
       forget();
       const full = await load(page, url, 'full');
       assert.deepEqual([full.cache, full.left, full.logits], ['none', 0, expected]);
-      assert.match(full.codes[0], /not-cached.*no room/);
+      assert.match(full.codes[0], /not-cached.*storage is full/);
       if (name !== 'chromium') return;
       const client = await page.createCDPSession();
       const { usage } = await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.estimate());
@@ -439,7 +439,7 @@ for (const name of BROWSERS) {
       });
       const { cache, codes, logits } = await load(page, url);
       assert.deepEqual([cache, logits], ['none', expected]);
-      assert.match(codes[0], /not-cached.*(free|no room)/);
+      assert.match(codes[0], /not-cached.*(free|storage is full)/);
       assert.deepEqual(await list(page), []);
     });
   });

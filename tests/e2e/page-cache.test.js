@@ -189,7 +189,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('no room: it runs, and says that it is not kept', async () => {
+    test('no room: it runs, and says that it is not cached', async () => {
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           if (!navigator.storage) return; // about:blank
@@ -216,7 +216,7 @@ for (const name of BROWSERS) {
         /too large to keep: the browser has room for 20\.0\sMB/,
       );
       if (name === 'chromium') {
-        assert.match(await textOf(tab.page, '#chat-notice'), /not kept/);
+        assert.match(await textOf(tab.page, '#chat-notice'), /not cached/);
         await unload(tab.page);
         await tab.page.waitForFunction(() => /** @type {any} */ (document.querySelector('#stored')).hidden);
       }
