@@ -1,6 +1,5 @@
-/* apps: other people's tools, each with an app as small as can be: what is installed (versions are pinned), the files,
- * and how it is built, served or run. `page` builds a folder, `dev` starts a server, `run` prints the answer. recipe:
- * what the tool cannot do by itself, and what is done about it; the others need nothing but headers. */
+/* apps: bundlers, frameworks and run times, each with a minimal app: its packages (versions are pinned), its files, and the
+ * commands that build, serve or run it. */
 import { CONSUMERS } from './consumers.js';
 import { EXAMPLES } from './examples.js';
 import { ASK, FRAMEWORKS, HEADERS, MAIN } from './frameworks.js';
@@ -10,7 +9,7 @@ import { ASK, FRAMEWORKS, HEADERS, MAIN } from './frameworks.js';
 const PRINT = `${ASK}
   console.log(answer);`;
 
-/** @param {string} script */
+/** Returns a page with a script. @param {string} script */
 const html = (script) => `<!doctype html>\n<meta charset="utf-8">\n<title></title>\n<body></body>\n${script}\n`;
 const MODULE = '<script type="module" src="./main.js"></script>';
 
@@ -47,7 +46,7 @@ function vite(version) {
 }
 
 const COPY = 'cp node_modules/gemma-wasm/dist/*.js node_modules/gemma-wasm/dist/*.wasm';
-const LEAVES = 'does not look at `new URL(…, import.meta.url)`: the files are copied beside the bundle';
+const LEAVES = 'ignores `new URL(…, import.meta.url)`: copy the files beside the bundle';
 
 const WEBPACK = {
   folder: 'webpack',

@@ -1,8 +1,7 @@
-/* consumers: what TypeScript, and the tools that look at packages, say of ours. Each row is a command that has to end
- * well: there is nothing to open. */
+/* consumers: TypeScript and linters of packages. Each row is a command that must exit with status 0. */
 /** @import { App } from './examples.js' */
 
-/** Every type that docs/ names, and what people write with them. */
+/** Every type that docs/ names. */
 const TYPES = [
   'CacheEntry',
   'Call',
@@ -91,7 +90,7 @@ const STRICT = {
 /** @param {object} options @param {string[]} files */
 const config = (options, files) => JSON.stringify({ compilerOptions: { ...STRICT, ...options }, files });
 
-/** In a page, with a bundler's resolution; in Node without the DOM's types, as ES module and as CommonJS.
+/** Checks types in a page with a bundler's resolution, and in Node without the DOM's types, as ES module and CommonJS.
  * @param {string} version @returns {App} */
 function typescript(version) {
   const [major, minor] = version.split('.');

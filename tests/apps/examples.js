@@ -1,5 +1,4 @@
-/* examples: the folders of examples/ as apps (apps.js): copied with the test's model in place of theirs, and used as a
- * person does, by the keyboard. */
+/* examples: the folders of examples/ as apps (apps.js), copied with a test model and operated by the keyboard. */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +16,7 @@ import { at } from '../../tools/support/proc.js';
  *   build?: string[], page?: string, dev?: string[], run?: string[], base?: 'cdn' | 'cdn-coep', recipe?: string,
  *   env?: Record<string, string>, quick?: boolean, path?: string, check?: boolean, extension?: boolean }} App */
 
-/** Presses the button, if there is one, and waits until the page shows the answer, which has to grow in steps.
+/** Presses the button "Ask", if there is one, and waits for the answer, which must grow in steps.
  * @param {Page} page @param {string} expected */
 export async function streams(page, expected) {
   await page.evaluate(() => {
@@ -36,18 +35,18 @@ export async function streams(page, expected) {
   assert.ok(states > 1, `the answer came at once, not while it was made: ${states} states`);
 }
 
-/** @param {Page} page */
+/** Throws if axe finds a problem. @param {Page} page */
 async function accessible(page) {
   await page.evaluate(readFileSync(at('node_modules', 'axe-core', 'axe.min.js'), 'utf8'));
   const { violations } = await page.evaluate(() => /** @type {any} */ (window).axe.run());
   assert.equal(violations.length, 0, JSON.stringify(violations, null, 1));
 }
 
-/** @param {Page} page @param {string} status */
+/** Waits for the text of the status. @param {Page} page @param {string} status */
 const says = (page, status) =>
   page.waitForFunction((text) => document.querySelector('[role=status]')?.textContent === text, {}, status);
 
-/** Stops an answer at its first piece with Escape, then waits for a whole one.
+/** Returns a function that stops an answer at its first piece with Escape, then waits for a whole one.
  * @param {string} answer selects where the answer grows @param {(page: Page) => Promise<void>} send */
 function answers(answer, send) {
   return async (/** @type {Page} */ page) => {
@@ -102,8 +101,8 @@ function isPerson(text) {
   assert.deepEqual([typeof name, Number.isInteger(age), typeof city, rest], ['string', true, 'string', {}]);
 }
 
-/** Reads an example as an app. The test's model takes the place of the constant MODEL, and other texts that of what they
- * are named for. @param {string} folder @param {Omit<App, 'name' | 'packages' | 'files'> & { as?: string }} app
+/** Reads an example as an app. run.js replaces the constant MODEL; `texts` replace other texts. as: the app's name.
+ * @param {string} folder @param {Omit<App, 'name' | 'packages' | 'files'> & { as?: string }} app
  * @param {Record<string, string>} [texts] @returns {App} */
 function example(folder, { as = folder, ...app }, texts = {}) {
   const root = at('examples', folder);

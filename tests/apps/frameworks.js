@@ -1,15 +1,15 @@
-/* frameworks: apps of frameworks (apps.js), and what `npm create vite` makes, changed by the lines that a reader of the
- * README would add. */
+/* frameworks: apps of frameworks (apps.js), and projects of `npm create vite` with the lines that a reader of the README
+ * would add. */
 /** @import { App } from './examples.js' */
 import { streams } from './examples.js';
 
 export const HEADERS = `{ 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' }`;
-/** What each app asks, in an async function or a module. */
+/** The question of each app, for an async function or a module. */
 export const ASK = `const model = await loadModel(MODEL, { cache: false });
   const { text } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result();
   const answer = JSON.stringify({ text, threads: model.info.threads });
   await model.dispose();`;
-/** What each app does: it says the answer in the page's title. */
+/** A script that puts the answer into the page's title. */
 export const MAIN = `import { loadModel } from 'gemma-wasm';
 (async () => {
   ${ASK}
@@ -88,7 +88,7 @@ export default { plugins: [sveltekit({ adapter: adapter() })], server: { headers
   });
 </script>
 `,
-    // Scripts need the headers too, and adapter-node sets none.
+    // adapter-node sets no headers, and scripts need them too.
     'server.js': `import { createServer } from 'node:http';
 import { handler } from './build/handler.js';
 createServer((request, response) => {
@@ -203,7 +203,7 @@ bootstrapApplication(App, { providers: [provideZonelessChangeDetection()] })
 
 const STREAM = "for await (const piece of model.chat().send('Hello', { maxTokens: 12, seed: 3 }))";
 
-/** What `npm create vite` makes, the lines that make it answer, and the headers.
+/** Returns the apps of a template of `npm create vite`, with the headers and the lines that make it answer.
  * @param {string} template @param {App['files']} files @returns {App[]} */
 function created(template, files) {
   const name = `create-${template}`;

@@ -1,12 +1,12 @@
 /**
- * run: the package in other people's tools (apps.js): packed, installed, built with each tool, opened in Chromium, and
- * compared with what Node says. Each app lies in a folder of the system's for temporary files, where its tools stay
- * installed: not in this checkout, whose modules and lock file some of them would find.
+ * run: tests the packed package in other tools (apps.js): installs it, builds with each tool, opens the page in Chromium,
+ * and compares the answer with Node's. Apps are in the system's folder for temporary files, where their tools stay
+ * installed: in this checkout some tools would find its modules and lock file.
  *
  *   node tests/apps/run.js [--table] [--rest] [NAME …]
  *
- * Without names all of them. --table writes what was found into docs/reports/ecosystem.json, row by row, of which
- * `node tools/release/readme.js` makes the table; --rest leaves out what passed there with the package as it is now.
+ * Without names it runs all. --table writes each result into docs/reports/ecosystem.json, from which
+ * `node tools/release/readme.js` makes the table; --rest skips apps that passed there with the same package.
  */
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -26,17 +26,17 @@ import { APPS } from './apps.js';
 /** @typedef {import('./examples.js').App} App */
 /** models: addresses, by the word that stands for them in the files of apps.
  * @typedef {{ models: Record<string, string>, cdn: string, expected: string, installed: string }} Given */
-/** of: the package that it was. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
+/** of: a digest of the package. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
 
 const run = promisify(execFile);
 const LONGEST = 400_000;
 const SHOWN = 60_000;
 /** Test models, by the word that stands for them. */
 const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'generic-tools' };
-/** What other origins need to read files. */
+/** Headers that let other origins read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
-/** The app's folder, with its tools and the package. @param {App} app @param {Given} given */
+/** Returns the app's folder, with its tools, the package and its files. @param {App} app @param {Given} given */
 async function prepare(app, { models, cdn, installed }) {
   const own = app.folder ?? (Object.keys(app.packages).length ? app.name : 'plain');
   const folder = join(tmpdir(), 'gemma-wasm-apps', own);
@@ -55,7 +55,7 @@ async function prepare(app, { models, cdn, installed }) {
     'engine',
     'node_modules/.vite',
   ]) {
-    // A dev server that was just ended may still write.
+    // A dev server that was ended a moment ago may still write.
     rmSync(join(folder, old), { recursive: true, force: true, maxRetries: 5, retryDelay: 300 });
   }
   const place = join(folder, 'node_modules', 'gemma-wasm');
@@ -70,14 +70,14 @@ async function prepare(app, { models, cdn, installed }) {
   return folder;
 }
 
-/** Of a template: kept once, since the file is changed. @param {string} path */
+/** Returns a template's file as it was created. @param {string} path */
 function asItCame(path) {
   const kept = `${path}.as-it-came`;
   if (!existsSync(kept)) cpSync(path, kept);
   return readFileSync(kept, 'utf8');
 }
 
-/** Once for each list of packages. @param {string} folder @param {App} app */
+/** Installs an app's tools, once per list of packages. @param {string} folder @param {App} app */
 async function installTools(folder, app) {
   const { packages, create } = app;
   const stamp = join(folder, 'installed.json');
@@ -94,11 +94,11 @@ async function installTools(folder, app) {
     }
     writeFileSync(stamp, wanted + (create ?? ''));
   }
-  // Several apps share a folder, not what belongs into its description.
+  // Apps that share a folder may have different manifests.
   if (!create) writeFileSync(join(folder, 'package.json'), wanted);
 }
 
-/** What goes wrong in it. @param {import('puppeteer-core').Page} page */
+/** Collects the errors of a page. @param {import('puppeteer-core').Page} page */
 function watched(page) {
   const troubles = /** @type {string[]} */ ([]);
   page.on('pageerror', (error) => troubles.push(String(error)));
@@ -160,7 +160,7 @@ function start(command, app, folder) {
   };
 }
 
-/** Programs of the app's own first, and the Node that its tool asks for. @param {string} folder @param {App} app */
+/** Returns the environment: the app's programs come first, then the Node that its tool needs. @param {string} folder @param {App} app */
 function environment(folder, { env = {}, newer }) {
   const programs = [join(folder, 'node_modules', '.bin'), ...(newer ? [dirname(newerNode())] : [])];
   return { ...process.env, ...env, CI: '1', PATH: [...programs, process.env.PATH].join(delimiter) };
@@ -187,7 +187,7 @@ async function fromServer(app, folder, look) {
       ));
       tries++
     ) {
-      if (tries > 240) throw new Error(`no server came: ${server.said().slice(-500)}`);
+      if (tries > 240) throw new Error(`The server did not start in 60 s: ${server.said().slice(-500)}`);
       await new Promise((done) => {
         setTimeout(done, 250);
       });
@@ -221,7 +221,8 @@ async function fromExtension(app, folder, expected) {
   }
 }
 
-/** What the app says. @param {App} app @param {string} folder @param {import('puppeteer-core').Browser} browser
+/** Builds and runs the app, and returns its answer. @param {App} app @param {string} folder
+ * @param {import('puppeteer-core').Browser} browser
  * @param {string} expected */
 async function said(app, folder, browser, expected) {
   const options = { cwd: folder, timeout: LONGEST, env: environment(folder, app) };
@@ -249,7 +250,7 @@ export async function tryApp(app, given, browser) {
   }
 }
 
-/** Everything that the apps need around them. @param {(given: Given) => Promise<unknown>} f */
+/** Runs f with the package installed, and with servers of the models and of a CDN. @param {(given: Given) => Promise<unknown>} f */
 export async function surrounded(f) {
   const path = await testModel('tiny');
   const installed = installPackage();
@@ -272,7 +273,7 @@ export async function surrounded(f) {
   }
 }
 
-/** Which package it is. @param {string} installed */
+/** Returns a digest of the package. @param {string} installed */
 function digest(installed) {
   const hash = createHash('sha256');
   const folder = join(installed, 'node_modules', 'gemma-wasm');
