@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { at } from '../../tools/support/proc.js';
 /** @import { Page } from 'puppeteer-core' */
 
-/** The model's address is put in by run.js. folder: apps of one tool share it; create: a command that makes the
- * project; files: what is put there, or how a template's is changed; newer: the tool asks for a newer Node than 20;
- * use: operates the page, which else has the answer in its title; judge: throws if the command's output is wrong, which
- * else is the answer; check: that the command ends well is all; extension: the folder is a browser extension with this
- * page.
+/** run.js inserts the model's address. folder: its name, if several apps share it; create: a command that creates the
+ * project; files: texts, or functions that change a template's file; newer: needs a newer Node than 20; page: the built
+ * folder, or an extension's page; dev: starts a server on PORT; use: operates the page, which otherwise shows the answer
+ * in its title; judge: throws if the output, which otherwise is the answer, is wrong; check: only the exit status counts;
+ * extension: the folder is a browser extension; recipe: the extra work besides headers.
  * @typedef {{ name: string, packages: Record<string, string>, title: string, folder?: string, create?: string[],
  *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean,
  *   use?: (page: import('puppeteer-core').Page, expected: string) => Promise<void>, judge?: (text: string) => void,

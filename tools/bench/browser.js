@@ -1,4 +1,4 @@
-/** browser: browsers for the benchmark, the folder that they are served, and the memory they took. */
+/** browser: starts browsers for the benchmark, serves their page and measures their memory. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import puppeteer from 'puppeteer-core';
@@ -26,14 +26,14 @@ const ENTRIES = [
   ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
-/** A visit may take long: a peer at one thread reads 1024 tokens in minutes. */
+/** Milliseconds of a visit: a peer with one thread needs minutes for 1024 tokens. */
 const TIMEOUT = 3600e3;
 
 /** Bundles the page, the drivers and the workers of gemma-wasm. */
 export const buildPage = () => bundlePage(PAGE, ENTRIES, readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 
-/** Without isolation a page has no shared memory: what a web site without the headers gets. The peers' blob
- * workers do not fit into our content security policy.
+/** Serves the page, without isolation also without shared memory, as on hosts without the headers. There is no content
+ * security policy, because the peers start workers from blobs.
  * @param {string} model @param {boolean} isolation */
 export function servePage(model, isolation) {
   return serve({

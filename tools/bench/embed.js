@@ -1,7 +1,7 @@
 /**
- * bench/embed: embeddings of texts of 64 tokens by EmbeddingGemma's shape in Q8_0 with random weights: gemma-wasm in
- * Chromium, alone and many together, against onnxruntime-web there (transformers.js' engine on processors), of which
- * only the matrices are timed, and native llama.cpp. In rounds; medians of all.
+ * bench/embed: times embeddings of texts of 64 tokens with EmbeddingGemma's shape in Q8_0 and random weights. Compares
+ * gemma-wasm in Chromium, alone and batched, with onnxruntime-web (transformers.js' engine on CPUs; only its matrices
+ * are timed) and native llama.cpp. Prints medians over rounds.
  *
  *   node tools/bench/embed.js [--threads 2] [--rounds 3]
  */

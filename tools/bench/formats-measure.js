@@ -1,5 +1,5 @@
-/** formats: answers under three everyday schemas (an address card, a list of five records, a tool call), each drawn
- * token by token and with jump-forward, and free text, by turns: for bench/formats.js, in Node and in browsers. */
+/** formats-measure: measures free text and answers under three everyday schemas (an address card, a list of five records, a
+ * tool call), with and without jump-forward, in turns: for bench/formats.js, in Node and in browsers. */
 
 /** @typedef {import('../../js/index.js').Model} Model */
 /** tokens: of the answer; forced: of these, those that were not drawn; seconds of the whole answer, from the call on;

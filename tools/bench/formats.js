@@ -1,10 +1,9 @@
 /**
- * bench/formats: what a format costs and what it saves, end to end in Node or a browser: free text, and answers under
- * three everyday schemas (an address card, a list of five records, a tool call), each drawn token by token
- * (jumpForward: false) and with jump-forward. By turns, some rounds, greedy; weights of a shape at random by default,
- * so strings in the schemas are bounded. Two rates, each with its share of free text: tokens of the whole answer,
- * forced ones included, per second from the call on; and the same behind the first token that is drawn, without those
- * before it, which come with the prompt. Medians.
+ * bench/formats: measures the cost and gain of a format end to end, in Node or a browser: free text, and answers under
+ * three everyday schemas (an address card, a list of five records, a tool call), with and without jump-forward, greedily
+ * and in turns. Weights are random by default, so strings in the schemas are bounded. Prints medians of two rates and
+ * their ratios to free text: tokens of the whole answer per second since the call, and the same after the first drawn
+ * token, without the tokens before it, which come with the prompt.
  *
  *   node tools/bench/formats.js [--model NAME|PATH] [--where node|chromium|firefox] [--variant relaxed|simd128]
  *                               [--threads 2] [--rounds 3] [--tokens 48]

@@ -1,7 +1,7 @@
 /**
- * grammar-judges: what grammar.js compares: this engine, and the neighbour @mlc-ai/web-xgrammar, which judge the
- * instances of a schema token by token, and are timed. Started as a worker (of the neighbour, whose compiler may take a
- * minute: it can be ended), it judges the cases that it is sent.
+ * grammar-judges: judges the instances of a schema token by token and times it, with this engine or @mlc-ai/web-xgrammar
+ * ("the neighbour"). As a worker it judges the cases that it receives with the neighbour, whose compiler may take a
+ * minute, so that it can be terminated.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

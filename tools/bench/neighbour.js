@@ -1,5 +1,4 @@
-/** neighbour: other programs that compute while something is measured, and a visit that compares with and without
- * one. */
+/** neighbour: runs other programs during a measurement, and compares with and without one. */
 import { spawn } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
 import { basename } from 'node:path';

@@ -1,8 +1,8 @@
 /**
- * onnx: a model file of ONNX with nothing in it but EmbeddingGemma's matrices in int8 and random values, as
- * transformers.js' q8 files have them: the input of each is rounded to bytes when it comes (DynamicQuantizeLinear),
- * then MatMulInteger. No attention, norms or embedding: what a runtime needs for this it needs at least. Layout of the
- * file: onnx.proto3 of the ONNX project, IR 8, operators of version 13.
+ * onnx: writes an ONNX model file with only EmbeddingGemma's matrices in int8 with random values, in the form of
+ * transformers.js' q8 files: the input of each is rounded to bytes (DynamicQuantizeLinear), then multiplied
+ * (MatMulInteger). Without attention, norms and embedding, its time is a lower bound. Layout of the file: onnx.proto3 of
+ * the ONNX project, IR 8, operators of version 13.
  */
 import { randoms } from '../../tests/support/random.js';
 

@@ -1,7 +1,7 @@
 /**
- * bench/saved: what saving and loading a conversation costs against evaluating it, with a file of your own. Two models
- * of it are loaded, one after the other: the first evaluates, saves and keeps it in the store, the second gets it from
- * there and restores; both then must give the same logits, bit for bit.
+ * bench/saved: compares saving and restoring a conversation with evaluating it, for a given file. It loads two models, one
+ * after the other: the first evaluates the conversation and stores it, the second restores it. Both must then give the
+ * same logits, bit for bit.
  *
  *   node tools/bench/saved.js MODEL [--tokens 4096] [--threads N] [--kv-type T]
  */

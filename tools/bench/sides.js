@@ -54,7 +54,7 @@ export const SIDES = {
   },
 };
 
-/** The side that ratios are of. */
+/** The numerator of ratios. */
 export const OURS = 'gemma-chromium';
-/** Compared by --quick. */
+/** The sides of --quick. */
 export const QUICK = ['gemma-chromium', 'wllama-2.4'];

@@ -1,5 +1,4 @@
-/** visit: one side, measured once, in a browser or a Node process that is started for it and ended
- * after it: no side finds the memory or the warmth that another left. */
+/** visit: measures one side once, in a new browser or Node process, so that no side inherits memory or caches. */
 import { fork } from 'node:child_process';
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
 /**
- * Greedy tokens of whole models at true shapes, beside llama.cpp: the presets of tools/models/make-model.js with random
- * weights (made in build/models/ when missing), or any GGUF. llama.cpp chooses; this engine is led along the same ids,
- * one step at a time, and must choose the same wherever llama.cpp's two best logits are more than 1e-3 apart. In this
- * Node, in a newer one (the relaxed build), in Chromium. Ends with 1 when a clear choice differs. Needs what llama.js
- * needs, and a built package.
+ * greedy: compares greedy tokens of whole models with llama.cpp's: the presets of tools/models/make-model.js with random
+ * weights (made in build/models/ if missing), or any GGUF. This engine follows llama.cpp's ids step by step, and must
+ * choose the same id if llama.cpp's two best logits are more than 1e-3 apart. It runs in this Node, in a newer one (the
+ * relaxed build) and in Chromium. The exit status is 1 if a clear choice differs. Needs the packages of llama.js, and a
+ * built package.
  *
  *   node tools/vectors/greedy.js                        every preset but Gemma 3's
  *   node tools/vectors/greedy.js gpt2-124m FILE.gguf    these
  *   --tokens 32  --threads 2  --f32-cache (llama.cpp's)  --only-llama (its choices and margins, to judge a file)
- *   --in node,node-new,chromium     only there, with llama.cpp's choices as a run before has left them
- *   --write     tests/vectors/greedy.md from what runs have left in build/greedy/; nothing runs
+ *   --in node,node-new,chromium     only there, with llama.cpp's choices of an earlier run
+ *   --write     writes tests/vectors/greedy.md from the results in build/greedy/, without a run
  *
  * build/greedy/ gets for each model a record (JSON) and both engines' logits (float32, for greedy.py, which compares
  * them with float64 arithmetic).

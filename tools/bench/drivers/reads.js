@@ -1,5 +1,4 @@
-/** reads: how fast this machine's memory is read by plain wasm loads, with so many threads; or, where only the
- * processors count, a cache of each. */
+/** reads: measures how fast plain wasm loads read this machine's memory with so many threads, or each processor's cache. */
 
 const BYTES = 256 * 2 ** 20;
 const CACHED_BYTES = 2 ** 19; // of a thread
