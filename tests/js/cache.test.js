@@ -12,6 +12,7 @@ import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
 import { faultyServer } from './faulty-server.js';
 import { refuses, someIds, wrong } from './helpers.js';
+import { memoryStore } from './memory-store.js';
 import { testModel } from './models.js';
 
 const IDS = someIds(6, 320);
@@ -64,33 +65,6 @@ async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-cache-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return { folder, cache: openCache(folder) };
-}
-
-/** A store in memory. */
-function memoryStore(extra = {}) {
-  /** @type {Map<string, Uint8Array>} */
-  const files = new Map();
-  return {
-    files,
-    list: async () => [...files.keys()],
-    size: async (/** @type {string} */ name) => files.get(name)?.length ?? 0,
-    async read(/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) {
-      const part = (files.get(name) ?? into).subarray(at, at + into.length);
-      into.set(part);
-      return part.length;
-    },
-    async write(/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ part) {
-      const old = files.get(name) ?? new Uint8Array(0);
-      const file = at + part.length > old.length ? new Uint8Array(at + part.length) : old;
-      if (file !== old) file.set(old);
-      file.set(part, at);
-      files.set(name, file);
-    },
-    async remove(/** @type {string} */ name) {
-      files.delete(name);
-    },
-    ...extra,
-  };
 }
 
 before(async () => {

@@ -3,14 +3,12 @@
  * tasks, options and rejected inputs.
  */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { tensorBytes } from '../../tools/models/gguf-write.js';
 import { makeModel } from '../../tools/models/make-model.js';
 import { open, refuses } from './helpers.js';
-import { MODELS, readHeader, testModel } from './models.js';
+import { MODELS, readHeader, testModel, weightsSha256 } from './models.js';
 
 /** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
 
@@ -50,17 +48,6 @@ function apart(a, b) {
 async function distances(model, texts, truth) {
   const vectors = /** @type {Float32Array[]} */ (await model.embed(texts));
   return vectors.map((vector, i) => apart(vector, truth[i]));
-}
-
-/** @param {Buffer} bytes */
-function weightsSha256(bytes) {
-  const { dataOffset, tensors } = readHeader(bytes);
-  const hash = createHash('sha256');
-  for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-    const at = dataOffset + t.offset;
-    hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
-  }
-  return hash.digest('hex');
 }
 
 const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;

@@ -1,10 +1,11 @@
-/** memory-store: a store of the package (js/platform/env.js) that lies in memory, for tests. @module */
+/** memory-store: a store of the package in memory, for tests. @module */
 
-/** One that is empty. */
-export function memoryStore() {
+/** An empty one. @template [Extra={}] @param {Extra} [extra] other methods */
+export function memoryStore(extra) {
   /** @type {Map<string, Uint8Array>} */
   const files = new Map();
   return {
+    files,
     list: async () => [...files.keys()],
     size: async (/** @type {string} */ name) => files.get(name)?.length ?? 0,
     read: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) => {
@@ -14,11 +15,12 @@ export function memoryStore() {
     },
     write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
       const old = files.get(name) ?? new Uint8Array();
-      const file = new Uint8Array(Math.max(old.length, at + bytes.length));
-      file.set(old);
+      const file = at + bytes.length > old.length ? new Uint8Array(at + bytes.length) : old;
+      if (file !== old) file.set(old);
       file.set(bytes, at);
       files.set(name, file);
     },
     remove: async (/** @type {string} */ name) => void files.delete(name),
+    .../** @type {Extra} */ (extra),
   };
 }

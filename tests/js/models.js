@@ -8,6 +8,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { tensorBytes } from '../../tools/models/gguf-write.js';
 import { PRESETS, makeModel } from '../../tools/models/make-model.js';
 import * as templates from './tool-templates.js';
 
@@ -450,6 +451,17 @@ export function readHeader(bytes) {
     list.push({ name, at: start, shape, type: u32(), offset: u64() });
   }
   return { dataOffset: Math.ceil(at / alignment) * alignment, tensors: list };
+}
+
+/** Hash of all tensors' bytes, sorted by name, as tools/vectors/parity.py makes it. @param {Buffer} bytes of a file */
+export function weightsSha256(bytes) {
+  const { dataOffset, tensors } = readHeader(bytes);
+  const hash = createHash('sha256');
+  for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const at = dataOffset + t.offset;
+    hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
+  }
+  return hash.digest('hex');
 }
 
 /** Change a tensor's description in place.

@@ -3,12 +3,11 @@
  * float32, quantised ones with float64 arithmetic, with llama.cpp's own error as the bar.
  */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { after, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { GGML_TYPES, tensorBytes } from '../../tools/models/gguf-write.js';
-import { MODELS as SPECS, readHeader, testModel } from './models.js';
+import { GGML_TYPES } from '../../tools/models/gguf-write.js';
+import { MODELS as SPECS, testModel, weightsSha256 } from './models.js';
 
 /** NMSE that float weights may have at any position. */
 const LARGEST = 1e-6;
@@ -22,17 +21,6 @@ const json = (/** @type {string} */ name) => JSON.parse(fs.readFileSync(new URL(
 const MODELS = json('parity.json').models;
 /** @type {Record<string, { default: number[], f32CacheNoFlashAttention: number[], greedy: { prompt: number, ids: number[], margins: number[] } }>} */
 const LLAMA = json('parity-llama.json').models;
-
-/** Hash of all tensors' bytes, sorted by name, as tools/vectors/parity.py makes it. */
-function weightsSha256(/** @type {Buffer} */ bytes) {
-  const { dataOffset, tensors } = readHeader(bytes);
-  const hash = createHash('sha256');
-  for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-    const at = dataOffset + t.offset;
-    hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
-  }
-  return hash.digest('hex');
-}
 
 /** sum (a - b)^2 / sum b^2, in double. */
 function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
