@@ -189,6 +189,7 @@ export class ModelDebug {
   }
 }
 
+/** A model of which only the header is read: it tokenizes and checks texts, but evaluates nothing. */
 export class HeaderModel {
   /** @protected */
   connection;
