@@ -44,7 +44,7 @@ int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
-/* Like forward.c: only the activations of the feed-forward are int8. */
+/* Returns whether forward.c uses int8 activations: only for the feed-forward. */
 static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     for (uint32_t i = 0; i < f->config.n_layer; i++) {
         const gw_layer *l = &f->weights.layers[i];

@@ -15,7 +15,7 @@
 typedef struct gw_model gw_model;
 typedef struct gw_matcher gw_matcher;
 
-/* "simd128" or "relaxed", and "+threads" behind it in the threaded builds; natively "reference". */
+/* Returns "simd128" or "relaxed", followed by "+threads" in the threaded builds; natively "reference". */
 const char *gw_build(void);
 /* Call gw_prove_build first. It returns 0, or GW_E_ENGINE if this build computes wrongly on this platform, so that
  * another one must be used (proof.h). gw_build_note returns the reason, and later the instructions that kernels avoid

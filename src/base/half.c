@@ -23,7 +23,7 @@ float gw_f16_to_f32(uint16_t h) {
     return sign ? -tiny : tiny;
 }
 
-/* v / 2^shift, ties to even. */
+/* Returns v / 2^shift, ties to even. */
 static uint32_t round_shift(uint32_t v, uint32_t shift) {
     uint32_t half = 1u << (shift - 1), rest = v & ((1u << shift) - 1), q = v >> shift;
     return q + (rest > half || (rest == half && (q & 1)));

@@ -39,7 +39,7 @@ static inline uint32_t load_big(const uint8_t *p) {
     return __builtin_bswap32(x);
 }
 
-/* Word t of the schedule, in its place of the ring. */
+/* Computes word t of the schedule in the ring. */
 static inline uint32_t next_word(uint32_t *w, int t) {
     uint32_t a = w[(t + 1) & 15], b = w[(t + 14) & 15];
     uint32_t s0 = rotate(a, 7) ^ rotate(a, 18) ^ a >> 3, s1 = rotate(b, 17) ^ rotate(b, 19) ^ b >> 10;
@@ -103,7 +103,7 @@ void gw_sha256_update(gw_sha256 *s, const uint8_t *bytes, size_t n) {
     if (n) memcpy(s->block, bytes, n);
 }
 
-/* Padding (5.1.1): a one bit, zeros up to 8 bytes before a block's end, the length in bits. */
+/* Pads the message (5.1.1): a one bit, zeros up to 8 bytes before a block's end, the length in bits. */
 static void finish(gw_sha256 *s) {
     uint64_t bits = s->length * 8;
     uint8_t tail[BLOCK + 8] = { 0x80 };

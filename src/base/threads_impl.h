@@ -80,7 +80,7 @@ static inline bool gw_alone(const gw_pool *p, int n) {
 #endif
 }
 
-/* task: stays as it is until gw_close. */
+/* Opens a task, which must not change until gw_close. */
 void gw_open(gw_pool *p, gw_help *help, const void *task, int n);
 void gw_close(gw_pool *p); /* returns when no helper is inside */
 void gw_leave(gw_pool *p); /* inside-- */

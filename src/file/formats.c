@@ -281,7 +281,7 @@ static void split(uint32_t bits, const uint8_t *in, int r, uint8_t *quant) {
         }
 }
 
-/* Offset of byte b of word i of row r among the words of a group, see formats.h. */
+/* Returns the offset of byte b of word i of row r among the words of a group, see formats.h. */
 static size_t place_of(const gw_format *f, uint32_t i, int r, int b) {
     size_t in_word = f->sub == 16 ? 8 * (b / 2) + 2 * r + b % 2 : 4 * r + b;
     return 4 * ROWS * i + in_word;

@@ -79,7 +79,7 @@ typedef struct {
 
 extern const int8_t gw_iq4_values[16];
 
-/* NULL if the type has no row in GW_ALL_FORMATS. */
+/* Returns the format of a type, NULL if it has no row in GW_ALL_FORMATS. */
 const gw_format *gw_format_of(int type);
 
 /* Converts k items of a file's blocks to floats. */
@@ -94,7 +94,7 @@ void gw_format_header(const gw_format *f, const uint8_t *group, int r, uint8_t *
 /* Unpacks row r of a packed group. */
 void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *quant, float *scale, float *min);
 
-/* The integer that a quant is worth. */
+/* Returns the integer value of a quant. */
 static inline int gw_format_value(const gw_format *f, uint8_t quant) {
     return f->values ? f->values[quant] : f->bits == 8 ? (int8_t)quant : quant - (int)f->offset;
 }

@@ -145,7 +145,7 @@ static int read_float(gw_gguf_value *v, const uint8_t *p) {
     return 8;
 }
 
-/* One value of type g->of: bytes, 0 or an error, like a reader. */
+/* Reads a value of type g->of. Returns its bytes, 0 or an error, like a reader. */
 static int take_value(gw_gguf *g, const uint8_t *p, size_t n, gw_gguf_value *v) {
     *v = (gw_gguf_value){ .type = g->of };
     if (v->type == GW_GGUF_STRING) {

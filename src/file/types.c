@@ -62,8 +62,8 @@ static uint8_t nibble(float x) { /* x in [-8, 8] from a finite block; anything f
     return (uint8_t)q;
 }
 
-/* The item of greatest magnitude, first on ties; +0 if all are zeros. Two variables where one would
- * do: clang 19 at -O3 for wasm miscompiles `if (fabsf(x) > fabsf(peak)) peak = x` (it takes the later
+/* Returns the item of greatest magnitude, the first on ties; +0 if all are zeros. Uses two variables instead of one:
+ * clang 19 at -O3 for wasm miscompiles `if (fabsf(x) > fabsf(peak)) peak = x` (it takes the later
  * of 1 and -1). */
 static float peak_of(const float *in) {
     float peak = 0, most = 0;

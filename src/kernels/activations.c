@@ -14,7 +14,7 @@ INLINE float block_largest(const float *x) {
     return wasm_f32x4_extract_lane(m, 0);
 }
 
-/* Four values scaled, clamped and rounded to int32. */
+/* Scales, clamps and rounds four values to int32. */
 INLINE v128_t rounded(const float *x, v128_t inverse, float top) {
     v128_t v = wasm_f32x4_mul(wasm_v128_load(x), inverse);
     v = wasm_f32x4_pmax(wasm_f32x4_splat(-top), wasm_f32x4_pmin(wasm_f32x4_splat(top), v));
@@ -53,7 +53,7 @@ INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t
 
 #ifndef GW_HAVE_RELAXED
 
-/* int16 in the order 0 2 1 3 */
+/* Stores int16 in the order 0 2 1 3. */
 INLINE void store(int16_t *q, const v128_t *v) {
     for (int i = 0; i < 4; i++) wasm_v128_store(q + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
 }
@@ -63,7 +63,7 @@ DEFINE(gw_simd_quantise_int15, GW_INT15_TOP, 16, store)
 
 #else
 
-/* 32 numbers as bytes; they fit. */
+/* Stores 32 numbers as bytes; all of them fit. */
 INLINE void store(int8_t *q, const v128_t *v) {
     for (int i = 0; i < 2; i++) wasm_v128_store(q + 16 * i, wasm_i8x16_narrow_i16x8(v[2 * i], v[2 * i + 1]));
 }

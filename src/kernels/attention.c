@@ -222,7 +222,7 @@ INLINE v128_t polynomial(v128_t r) {
     return wasm_f32x4_add(wasm_f32x4_add(p, r), wasm_f32x4_splat(1.0f));
 }
 
-/* gw_exp of four. NaN stays NaN: no comparison holds for it, and its exponent does not matter. */
+/* Computes gw_exp of four numbers. NaN stays NaN: no comparison holds for it, and its exponent does not matter. */
 INLINE v128_t exp4(v128_t x) {
     x = wasm_f32x4_pmax(x, wasm_f32x4_splat(-87.0f));
     x = wasm_f32x4_pmin(x, wasm_f32x4_splat(88.0f));

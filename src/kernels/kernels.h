@@ -133,7 +133,7 @@ typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint3
 
 enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* of a block in a panel */
 
-/* Column c of a block of q8 or q16 in the build's layout. */
+/* Return column c of a block of q8 or q16 in the build's layout. */
 static inline int32_t gw_int8_at(const gw_int8 *block, size_t c) {
     return block[sizeof(gw_int8) == 1 ? c : GW_INT16_ORDER(c)];
 }

@@ -11,7 +11,7 @@ bool gw_can_pack(const gw_type *type);
 /* Bytes of `rows` packed rows of k items, the last panel padded with zero rows; UINT64_MAX if too many. */
 uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);
 
-/* The type that rows of k items are packed as: `type`, or Q8_0 for floats if floats_to_q8 and k allow it. */
+/* Returns the type that rows of k items are packed as: `type`, or Q8_0 for floats if floats_to_q8 and k allow it. */
 const gw_type *gw_packed_type(const gw_type *type, size_t k, bool floats_to_q8);
 
 /* Rounds n consecutive rows of floats to consecutive rows of Q8_0, in place, like the quantiser of Q8_0 (types.h). */

@@ -14,7 +14,7 @@ typedef struct {
 
 typedef void walker(const walk *w, const gw_acts *a);
 
-/* Both planes: panels by one row of activations, a panel by TILE rows. */
+/* Multiply both planes: several panels by one row of activations; one panel by TILE rows. */
 OUTLINE void walk_both(const walk *to, const gw_acts *a);
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy);
 
@@ -36,7 +36,7 @@ OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const
     }
 }
 
-/* All rows by all panels: TILE rows at a time, the last ones one by one. */
+/* Multiplies all rows by all panels: TILE rows at a time, the last ones one by one. */
 INLINE void whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     for (int t = 0, rows; t < a->n; t += rows) {

@@ -86,7 +86,7 @@ INLINE void unpack6(const uint8_t *p, v128_t *c, const bit_masks *m) {
     }
 }
 
-/* Signed bytes become quants that count from 128. */
+/* Converts signed bytes to quants that count from 128. */
 INLINE void unpack8(const uint8_t *p, v128_t *c, const bit_masks *m) {
     for (int g = 0; g < COLUMNS; g++) c[g] = wasm_v128_xor(LOAD(p, g), m->low);
 }
@@ -220,7 +220,7 @@ INLINE void unpack(const format *f, const uint8_t *quants, v128_t *c, const bit_
     else unpack8(quants, c, m);
 }
 
-/* The quants of block j of a group. */
+/* Returns the quants of block j of a group. */
 INLINE const uint8_t *quants_of(const format *f, const uint8_t *group, uint32_t j) {
     return group + f->header + j * 16 * f->bits;
 }
@@ -250,7 +250,7 @@ INLINE void read_header(const format *f, const uint8_t *group, header *out, cons
     out->sub_scales = f->bits == 3 ? sub_scales_q3_k(words, out->room, m) : words;
 }
 
-/* Which of a header's scales block j has. */
+/* Returns the index of block j's scale in a header. */
 INLINE uint32_t scale_of(const format *f, uint32_t j) { return f->subs == 2 || f->blocks == 1 ? 0 : j; }
 
 /* The two sub-scales and sub-mins of block j, as pairs of 16 bits. */
@@ -321,7 +321,7 @@ INLINE v128_t add_min(v128_t total, v128_t min, v128_t sum, v128_t scale) {
     return add_product(total, min, wasm_f32x4_mul(scale, wasm_f32x4_convert_i32x4(sum)));
 }
 
-/* The sums of the activations that each of a block's `subs` scales covers. */
+/* Computes the sums of the activations that each of a block's `subs` scales covers. */
 INLINE void sums_of(uint32_t subs, const int32_t *sum, const int32_t *half, v128_t *out) {
     out[0] = wasm_v128_load32_splat(subs == 1 ? sum : half);
     if (subs == 2) out[1] = wasm_i32x4_sub(wasm_v128_load32_splat(sum), out[0]);
@@ -370,7 +370,7 @@ INLINE job job_of(const format *f, const uint8_t *w, int panels, const acts *a, 
     return (job){ w, a->blocks / f->blocks * f->bytes, panels, a, y, ldy };
 }
 
-/* The panels of a job from number p on. */
+/* Returns the panels of a job from number p on. */
 INLINE job panels_from(const job *j, int p, int panels) {
     return (job){ j->w + p * j->panel, j->panel, panels, j->a, j->y + p * GW_PANEL, j->ldy };
 }
@@ -384,7 +384,7 @@ typedef struct {
     size_t step;
 } walk;
 
-/* Walk i of `each` walks of n panels, which are far apart. */
+/* Returns walk i of `each` walks of n panels, which are far apart. */
 INLINE walk walk_of(const job *j, int i, int each, int n) {
     return (walk){ j->w + i * j->panel, each * j->panel, n, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
 }

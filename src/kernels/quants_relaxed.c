@@ -21,7 +21,7 @@ typedef struct {
 
 /* --- one row of activations --- */
 
-/* Four activations of sixteen, four times. */
+/* Repeats four of sixteen activations four times. */
 INLINE v128_t four_of(v128_t x, int i) {
     return i == 0 ? LANE(x, 0) : i == 1 ? LANE(x, 1) : i == 2 ? LANE(x, 2) : LANE(x, 3);
 }
@@ -75,7 +75,7 @@ INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
     return wasm_i32x4_dot_i16x8(both, pair);
 }
 
-/* Two numbers of 16 bits in one of 32. */
+/* Packs two 16-bit numbers into one of 32 bits. */
 INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
 
 /* What a block's activations add beside their products: the sums that each scale covers, and their scale. */

@@ -24,7 +24,7 @@ INLINE constants constants_of(const format *f, bool with_sign) {
     return k;
 }
 
-/* The quant that is worth 0. Signed bytes of Q8_0 count from 128 once they are flipped, table values begin at
+/* Returns the quant whose value is 0. Signed bytes of Q8_0 count from 128 once they are flipped, table values begin at
  * -TABLE_OFFSET, unless bytes are multiplied with their sign. */
 INLINE int offset_of(const format *f, bool with_sign) {
     if (f->bits != 8 && !f->table) return (int)f->offset;
@@ -38,9 +38,9 @@ INLINE void unpack_quants(const format *f, bool with_sign, const uint8_t *quants
             c[g] = with_sign ? LOAD(quants, g) : wasm_v128_xor(LOAD(quants, g), k->bits.low);
 }
 
-/* How many columns' pairs of products fit 16 bits in one sum; at most the columns of one scale. A column's pair is at
- * most 2 * 127 * 63 (int8 activations, 6 bits); in each plane of int15 ones, activations are at most 64. Powers of
- * two. */
+/* Returns how many columns' pairs of products fit 16 bits in one sum; at most the columns of one scale. A column's pair
+ * is at most 2 * 127 * 63 (int8 activations, 6 bits); in each plane of int15 ones, activations are at most 64. Powers
+ * of two. */
 INLINE uint32_t run_of(const format *f, bool int15) {
     int pair = 2 * (int15 ? 64 : 127) * ((1 << f->bits) - 1);
     uint32_t run = COLUMNS / f->subs;

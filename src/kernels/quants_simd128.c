@@ -101,7 +101,7 @@ INLINE void interleaved(const format *f, const walk *to, const acts *a) {
     for (int i = 0; i < s->n; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
-/* Two rows by a panel of nibbles, each masked once for both rows: cheaper than widening them. */
+/* Multiplies two rows by a panel of nibbles, each masked once for both rows: cheaper than widening them. */
 INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float *y, size_t ldy) {
     v128_t total[2] = { wasm_f32x4_splat(0), wasm_f32x4_splat(0) };
     header first;
@@ -159,7 +159,7 @@ TILES(tiles, all_tiles, .rows = TILE)
 
 /* --- products --- */
 
-/* All rows by the panels from `first` on. */
+/* Multiplies all rows by the panels from `first` on. */
 INLINE void rows(const format *f, const job *j, int first) {
     for (int p = first; p < j->panels; p += PAIR) {
         job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p));

@@ -43,7 +43,7 @@ DEFINE_FLOAT(BF16, bf16)
 
 static size_t block_of(const gw_acts *a, int t, size_t column) { return column / GW_BLOCK * a->stride + t; }
 
-/* Activation `column` of row t. int15 ones lie in the same order in all builds here. */
+/* Returns activation `column` of row t. int15 ones lie in the same order in all builds here. */
 static int32_t act_at(const gw_acts *a, bool int15, int t, size_t column) {
     size_t at = block_of(a, t, column) * GW_BLOCK, c = column % GW_BLOCK;
     return int15 ? a->q16[at + GW_INT16_ORDER(c)] : gw_int8_at(a->q8 + at, c);
@@ -85,7 +85,7 @@ typedef struct {
     float scale[GW_MAX_ITEMS / GW_BLOCK];
 } open_acts;
 
-/* total + the product of a row with activations: each block is summed in integers, sub-scales included. */
+/* Returns total + the product of a row with activations: each block is summed in integers, sub-scales included. */
 APART float group_dot(const gw_format *f, const open_row *row, const open_acts *x, float total) {
     for (uint32_t b = 0; b < f->items / GW_BLOCK; b++) {
         int32_t dot = 0, sum = 0;
@@ -134,7 +134,7 @@ static int nibble_at(const uint8_t *vectors, int r, int c) {
     return c < 16 ? byte & 15 : byte >> 4;
 }
 
-/* Row r of a panel by row t of the int15 activations, or, without the low plane, of the int8 ones. */
+/* Multiplies row r of a panel by row t of the int15 activations, or, without the low plane, of the int8 ones. */
 static float planes_row(const uint8_t *high, const uint8_t *low, const gw_acts *a, int t, int r) {
     float total = 0;
     for (size_t column = 0; column < a->k; column += GW_BLOCK, high += GW_HIGH_BYTES) {
@@ -179,7 +179,7 @@ static float largest_of(const float *x) {
     return largest;
 }
 
-/* A block as integers, its scale and sums. NaN makes the scale NaN, and so every product of the block. */
+/* Quantises a block; computes its scale and sums. NaN makes the scale NaN, and so every product of the block. */
 static void quantise(const float *x, float top, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
     float largest = largest_of(x), inverse = largest > GW_TINY ? top / largest : 0;
     *sum = 0;
@@ -243,7 +243,7 @@ void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, siz
         }
 }
 
-/* The weights w[n] as integers; returns their step. */
+/* Rounds the weights w[n] to integers. Returns their step. */
 static float round_weights(const float *w, int n, int32_t *out) {
     float largest = 0, part[4] = { 0 };
     for (int j = 0; j < n; j++) {

@@ -26,13 +26,13 @@ static pair_sums pair_sums_of(v128_t x, v128_t c) {
                         wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), high) };
 }
 
-/* The fault of V8 (proof.h): the second operand replaces the first. */
+/* Imitates the fault of V8 (proof.h): the second operand replaces the first. */
 v128_t gw_simde_pairs(v128_t x, v128_t c) {
     pair_sums sum = pair_sums_of(gw_relaxed_fault == GW_FAULT_PAIRS ? c : x, c);
     return wasm_i16x8_narrow_i32x4(sum.low, sum.high);
 }
 
-/* Another fault: bytes above 127 become 0, unless all are above, as when `takes` asks the engine. */
+/* Imitates another fault: bytes above 127 become 0, unless all are above, as when `takes` asks the engine. */
 static v128_t without_8_bits(v128_t c) {
     v128_t above = wasm_i8x16_shr(c, 7), all = wasm_i32x4_splat(-1);
     return wasm_v128_any_true(wasm_v128_andnot(all, above)) ? wasm_v128_andnot(c, above) : c;

@@ -75,7 +75,7 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, 
     return pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)) : wasm_i32x4_add(low, high);
 }
 
-/* Four f16 to f32: exact for every finite value, denormals too (no infinities, no NaN). */
+/* Converts four f16 to f32: exact for every finite value, denormals too (no infinities, no NaN). */
 INLINE v128_t scales_from(const uint8_t *p, const gw_nibble_masks *m) {
     return wasm_f32x4_mul(wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->half), m->two112);
 }

@@ -26,8 +26,8 @@
 #endif
 #define SPLAT(p) wasm_v128_load32_splat(p)
 
-/* A word four times that the compiler cannot know: V8 rebuilds a constant vector with three instructions at every use,
- * also in loops. */
+/* Returns a word four times that the compiler cannot know: V8 rebuilds a constant vector with three instructions at
+ * every use, also in loops. */
 INLINE v128_t unknown(uint32_t word) {
     volatile uint32_t hidden = word;
     return wasm_i32x4_splat((int32_t)hidden);
@@ -35,8 +35,8 @@ INLINE v128_t unknown(uint32_t word) {
 
 #define TWO_112 wasm_i32x4_splat(0x77800000)
 
-/* Four f16 times 2^-112: sign, exponent and mantissa move to their places in a float. Exact for every finite value,
- * denormals included (no infinities, no NaN). */
+/* Returns four f16 times 2^-112: sign, exponent and mantissa move to their places in a float. Exact for every finite
+ * value, denormals included (no infinities, no NaN). */
 INLINE v128_t small_f16x4(const uint8_t *p) {
     return wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int)0x8fffe000));
 }

@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
     gw_matrix embedding;        /* [n_vocab][n_embd] */
     gw_matrix positions;        /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
-    gw_linear output;           /* [n_vocab][n_embd]; the embedding unless the file has one of its own */
+    gw_linear output;           /* [n_vocab][n_embd]; the embedding if the file has none */
     gw_norm output_norm;        /* [n_embd] */
     const float *rope_factors;  /* [head_dim / 2] divisors of the RoPE frequencies of global layers */
     gw_matrix ple_table;        /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */

@@ -50,11 +50,11 @@ typedef struct {
 
 /* Makes the first n_segments of the batch's segments all its rows. */
 void gw_forward_begin(gw_state *s, int n_segments);
-/* x = embedding of the batch's ids[0..n); angles of their positions. */
+/* Computes x = embedding of the batch's ids[0..n); angles of their positions. */
 void gw_forward_embed(gw_state *s, const int32_t *ids);
-/* A layer in three steps, for the batch's tokens from `first` on. keep stores keys and values of all tokens in the
- * cache and leaves queries in q, which attend takes; bidirectional attention needs all of a text kept before any of it
- * attends. */
+/* Compute a layer in three steps, for the batch's tokens from `first` on. keep stores keys and values of all tokens in
+ * the cache and leaves queries in q, which attend takes; bidirectional attention needs all of a text kept before any of
+ * it attends. */
 void gw_forward_keep(gw_state *s, uint32_t layer, int first);
 void gw_forward_attend(gw_state *s, uint32_t layer, int first);
 void gw_forward_feed(gw_state *s, uint32_t layer, int first);
@@ -62,9 +62,9 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first);
 gw_heads gw_forward_heads(const gw_config *c, uint32_t layer, uint32_t length);
 /* Returns a layer's keys and values of the segment's text, from its position 0 on. */
 gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment *p);
-/* h = norm(x) of all of the batch's tokens: the input of the output matrix. */
+/* Computes h = norm(x) of all of the batch's tokens: the input of the output matrix. */
 void gw_forward_hidden(gw_state *s);
-/* logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
+/* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
 /* The same for one token, but only the logits of `required` and the candidates for the greatest of the others; see
  * gw_matmul_argmax. */

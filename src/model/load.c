@@ -365,7 +365,7 @@ typedef struct {
     size_t first, n_rows, row_bytes, step; /* first: of the rows, in the matrix; row_bytes: in the file */
 } pack_job;
 
-/* Eight bytes; the whole of a row that has fewer. A constant length is one load, any other a call. */
+/* Returns eight bytes, or all of a shorter row. A constant length is one load, any other a call. */
 static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
     uint64_t word = 0;
     if (row_bytes >= sizeof word) memcpy(&word, at, sizeof word);
@@ -373,8 +373,8 @@ static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
     return word;
 }
 
-/* A sum over rows, so that it is the same however they come: of each its first bytes, its last ones, and some that
- * lie elsewhere in every row. Just before the rows are packed: they come into the caches once. */
+/* Sums hashes of a few bytes of each row: the first, the last, and some at varying offsets. A sum does not depend on
+ * the chunks. Runs just before the rows are packed, so that they enter the caches once. */
 static uint64_t sample_rows(const pack_job *j, const uint8_t *rows, size_t first, size_t n) {
     size_t bytes = j->row_bytes, range = bytes - gw_min(sizeof(uint64_t), bytes) + 1;
     uint64_t sum = 0;

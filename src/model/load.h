@@ -55,10 +55,10 @@ size_t gw_loader_room(const gw_loader *l);
 int gw_loader_commit(gw_loader *l, size_t n);
 /* Ends the current file. Returns 0 if READY, else an error. */
 int gw_loader_end(gw_loader *l);
-/* From PLAN to WEIGHTS. */
+/* Allocates the weights: from PLAN to WEIGHTS. */
 int gw_loader_reserve(gw_loader *l);
 uint64_t gw_loader_window_bytes(const gw_loader *l); /* that reserve takes for a larger window; usually 0 */
-/* NULL before its header is complete. */
+/* Returns part i, NULL before its header is complete. */
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i);
 
 #endif

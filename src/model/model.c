@@ -48,7 +48,7 @@ static bool is_vector(int weight) { return weights[weight].rows == NONE; }
 /* The weights that a layer needs only if it owns its keys and values. */
 #define OWNED (1ull << GW_WEIGHT_K | 1ull << GW_WEIGHT_V | 1ull << GW_WEIGHT_K_NORM)
 
-/* "blk.12.attn_q.weight" -> 12 and "attn_q.weight"; NULL for other names */
+/* Splits "blk.12.attn_q.weight" into 12 and "attn_q.weight"; returns NULL for other names. */
 static const char *layer_name(const char *name, uint32_t *layer) {
     if (strncmp(name, "blk.", 4) || name[4] < '0' || name[4] > '9') return NULL;
     char *end;

@@ -166,7 +166,7 @@ typedef struct {
 } some_job;
 _Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "a job's place");
 
-/* y: of the whole product. */
+/* Multiplies the listed panels. y: of the whole product. */
 static void multiply_listed(const matmul_job *j, const uint32_t *list, int n, float *y) {
     const gw_matrix *m = j->part[0].m;
     if (m->low && n) GW_KERNEL_INT(planes_some)(m->data, m->low, list, n, &j->acts, y);

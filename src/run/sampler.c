@@ -319,7 +319,7 @@ static size_t cut_below(candidate *c, size_t m, double least) {
     return kept;
 }
 
-/* Total mass of all logits against `top` in *total, and a logit below which no token can be in the
+/* Computes the total mass of all logits against `top` in *total. Returns a logit below which no token can be in the
  * nucleus p: buckets are filled with mass by distance from the top and counted up. */
 static float nucleus_floor(const float *x, size_t n, float top, double p, double *total) {
     double buckets[BUCKETS] = { 0 }, e[BLOCK], have = 0;
@@ -374,13 +374,13 @@ static uint32_t random32(gw_sampler *s) {
     return mixed >> turn | mixed << (-turn & 31);
 }
 
-/* Uniform in [0, 1), 53 bits; every draw takes exactly one. */
+/* Returns a uniform number in [0, 1) of 53 bits; every draw takes exactly one. */
 static double uniform(gw_sampler *s) {
     uint64_t high = random32(s) >> 5, low = random32(s) >> 6;
     return (double)(high << 26 | low) * 0x1p-53;
 }
 
-/* 1 / temperature, finite: 0 times it must stay 0. */
+/* Returns 1 / temperature, finite: 0 times it must stay 0. */
 static double scale_of(const gw_sampler *s) { return 1 / fmax(s->option[TEMPERATURE], 1e-300); }
 
 static int32_t draw_of(gw_sampler *s, candidate *c, size_t m) {

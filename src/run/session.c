@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Room for `rows` rows of `columns`. */
+/* Allocates `rows` rows of `columns`. */
 static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
     return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
 }
@@ -313,7 +313,7 @@ static void end_context(gw_session *s) {
 
 /* --- packed texts: vectors --- */
 
-/* Several texts in one cache are no context. */
+/* Ends the texts: several texts in one cache are not a context. */
 static void end_pack(gw_session *s) {
     if (is_last_block(s)) gw_vectors_finish(&s->vectors, &s->state, (int)s->texts.n);
     if (s->texts.n > 1) gw_session_clear(s);
@@ -331,7 +331,7 @@ static int end_block(gw_session *s) {
     return last ? GW_RUN_DONE : GW_RUN_MORE;
 }
 
-/* All layers are done with the batch's rows. */
+/* Finishes the batch's rows after the last layer. */
 static int finish_rows(gw_session *s) {
     if (s->want_vectors) gw_vectors_add(&s->vectors, &s->state);
     else if (s->want_all) return give_rows(s);

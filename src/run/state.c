@@ -64,7 +64,7 @@ static size_t piece(gw_state_io *io) {
     }
 }
 
-/* The piece is done. */
+/* Moves on to the next piece. */
 static void pass(gw_state_io *io, const uint8_t *bytes, size_t n) {
     if (io->phase != HASH) io->hash = gw_hash(io->hash, bytes, n);
     if (io->phase == IDENTIFIERS) io->at += (uint32_t)(n / sizeof(int32_t));
@@ -279,7 +279,7 @@ static int read_piece(gw_state_io *io, const uint8_t *bytes, size_t n) {
     }
 }
 
-/* It is over. */
+/* Ends reading. */
 static int end_reading(gw_state_io *io, int how) {
     if (how < 0 && io->phase > HEADER) {
         gw_session_clear(io->of.session);

@@ -77,7 +77,7 @@ static int byte_of(const lists *l, uint32_t at, uint32_t depth) {
     return l->v->text[gw_piece_begin(l->v, l->m->ids[at]) + depth];
 }
 
-/* First of ids[lo..hi), all longer than `depth` and equal before it, whose byte at `depth` is >= c. */
+/* Returns the first of ids[lo..hi), all longer than `depth` and equal before it, whose byte at `depth` is >= c. */
 static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* The bytes that text[0..len) writes, into out[0..len), which may be the text itself. Returns their number, or -1 if
+/* Decodes text[0..len) to bytes in out[0..len), which may be the text itself. Returns their number, or -1 if
  * a character is not of the alphabet; then nothing is written. */
 int gw_alphabet_read(const uint8_t *text, size_t len, uint8_t *out);
 

@@ -24,7 +24,7 @@ static uint32_t hash_pair(int32_t left, int32_t right) {
     return (uint32_t)((((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-/* The merge of a pair, or GW_NO_PIECE; *slot is where it is, or would be. */
+/* Returns the merge of a pair, or GW_NO_PIECE; *slot: its slot, or the free one for it. */
 static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot) {
     uint32_t at = hash_pair(left, right) & b->slot_mask;
     for (uint32_t n = 0; b->slots[at] && n <= b->reach; at = (at + 1) & b->slot_mask, n++) {

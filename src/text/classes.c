@@ -4,7 +4,7 @@
 
 enum { RANGES = sizeof ranges / sizeof *ranges };
 
-/* The last range that begins at or before the code point. */
+/* Finds the last range that begins at or before the code point. */
 gw_class gw_class_of(uint32_t code_point) {
     uint32_t lo = 0, hi = RANGES, key = code_point << 2 | 3;
     while (hi - lo > 1) {

@@ -51,7 +51,7 @@ static int class_at(span s, size_t at, size_t *n) {
     return wide_class(s.text + at, *n);
 }
 
-/* End of the characters of this class that begin at `at`, at most `most` of them. */
+/* Returns the end of the characters of this class that begin at `at`, at most `most` of them. */
 static size_t run(span s, size_t at, int class, size_t most) {
     size_t n;
     while (most-- && class_at(s, at, &n) == class) at += n;
@@ -62,7 +62,7 @@ static bool is_break(span s, size_t at) { return at < s.len && (s.text[at] == '\
 
 /* --- parts of the expressions ----------------------------------------------------------------- */
 
-/* 's|'t|'re|'ve|'m|'ll|'d: its length, or 0. */
+/* Matches 's|'t|'re|'ve|'m|'ll|'d. Returns its length, or 0. */
 static size_t contraction(span s, bool any_case) {
     if (s.len < 2 || s.text[0] != '\'') return 0;
     int fold = any_case ? 0x20 : 0, a = s.text[1] | fold, b = s.len > 2 ? s.text[2] | fold : 0;
@@ -70,10 +70,12 @@ static size_t contraction(span s, bool any_case) {
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`: the last one belongs to the next word. */
+/* Matches \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`: the last one belongs to the next
+ * word. */
 static size_t blanks(size_t last, size_t end, bool follows) { return follows && last ? last : end; }
 
-/* [0, *end) are blanks; *last is where the last one begins. Returns the end of the last line break among them, or 0. */
+/* Scans the blanks [0, *end); *last is where the last one begins. Returns the end of the last line break among them, or
+ * 0. */
 static size_t scan_blanks(span s, size_t *last, size_t *end) {
     size_t n, broken = 0;
     *last = 0;

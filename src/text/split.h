@@ -8,7 +8,7 @@
 
 typedef enum { GW_SPLIT_GPT2, GW_SPLIT_SMOLLM, GW_SPLIT_LLAMA3, GW_SPLIT_QWEN2, GW_SPLIT_UNKNOWN } gw_split;
 
-/* By the file's name for it, "gpt-2", "smollm", "llama-bpe" or "qwen2". */
+/* Finds a kind by its name in files, "gpt-2", "smollm", "llama-bpe" or "qwen2". */
 gw_split gw_split_named(const char *name);
 #define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2 or smollm"
 

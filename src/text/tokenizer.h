@@ -18,13 +18,13 @@ enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 
 gw_tokenizer *gw_tokenizer_new(void); /* NULL if no memory */
 void gw_tokenizer_free(gw_tokenizer *t);
 
-/* Building: the arrays of a GGUF may come in any order, each element by element.
+/* Add the elements of a GGUF's arrays, which may come in any order.
  * Return 0 or GW_E_NO_MEMORY / GW_E_BAD_TOKENIZER (too long a piece, NaN score, unknown type) /
  * GW_E_BAD_COUNT (too many, too much text). */
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);
-/* One element of tokenizer.ggml.merges: "left right", best first. By score they are not read. */
+/* Adds an element of tokenizer.ggml.merges: "left right", best first. Ignored by score. */
 int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* This id is a control token whatever its type says: files in use give turn tokens wrong types, and
  * then text of users could name them. Those of the families are known by name. Before
@@ -66,7 +66,7 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
 
 int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* GW_TOKEN_* or GW_E_BAD_TOKEN */
 float gw_tokenizer_score(const gw_tokenizer *t, int32_t id); /* 0 where there are none */
-/* Lowest id of that text, as decoding gives it (" " for U+2581); -1 if there is none. */
+/* Returns the lowest id of a decoded text (" " for U+2581), -1 if there is none. */
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 
 #endif

@@ -45,7 +45,7 @@ void gw_trie_free(gw_trie *t);
 /* Bytes of a piece that text may be made of, at most 1024; 0 for others. `one`: room for a byte piece. */
 size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes, uint8_t one[1]);
 
-/* The plain pieces of at most n characters, n > 0: [words], without some that are longer than GW_PLAIN_MASKS;
+/* Returns the plain pieces of at most n characters, n > 0: [words], without some that are longer than GW_PLAIN_MASKS;
  * gw_trie_long adds these to mask[words]. */
 const uint32_t *gw_trie_plain(const gw_trie *t, uint32_t n);
 void gw_trie_long(const gw_trie *t, uint32_t n, uint32_t *mask);

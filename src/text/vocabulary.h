@@ -67,15 +67,15 @@ static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) { ret
 
 static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) { return v->ends[id] - gw_piece_begin(v, id); }
 
-/* Lowest id of that text (BY_MERGES: highest of the normal ones), or -1: among the normal pieces (those that merging
- * may make), or among all. */
+/* Return the lowest id of a text (BY_MERGES: highest of the normal ones), or -1: among the normal pieces (those that
+ * merging may make), or among all. */
 int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
 int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
 
 /* Copies a text with " " for U+2581, to where it is or before. Returns the new length. */
 size_t gw_read_spaces(const uint8_t *from, size_t len, uint8_t *to);
 
-/* Value of the byte piece "<0xNN>", -1 for any other text. */
+/* Returns the value of the byte piece "<0xNN>", -1 for any other text. */
 int gw_byte_value(const gw_vocabulary *v, uint32_t id);
 
 /* --- characters ------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "test.h"
 
 enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* 10 + 16 -> whole blocks of 16 */
-/* Rows of other heads, a shorter window, and a layer that has no rows of its own. */
+/* Rows of other heads, a shorter window, and a layer without rows. */
 static const gw_layer_shape shapes[LAYERS] = {
     { .n_head_kv = 2, .head_dim = 8, .window = WINDOW, .kv_owner = 0 },
     { .n_head_kv = 1, .head_dim = 16, .kv_owner = 1 },
