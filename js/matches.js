@@ -1,4 +1,4 @@
-/* matches: what model.debug.matches() returns of a text and of the time that its masks took. Loaded when it is first used. */
+/* matches: implements model.debug.matches(): checks a text against a format and times its masks. Loaded on first use. */
 /** @import { Callable } from './protocol.js' */
 /** @import { Format } from './options.js' */
 import { GENERATE_OPTIONS, checkOptions, checkValue, postableFormat, signal, string } from './options.js';
@@ -21,7 +21,7 @@ import { convert } from './schemas.js';
  * @property {MaskTimes} masks Times of the token masks.
  */
 
-/** To the tenth of a microsecond. @param {number} time */
+/** Rounds to a tenth of a microsecond. @param {number} time */
 const round = (time) => Number(time.toFixed(4));
 
 /** @param {number[]} times @param {number} first @returns {MaskTimes} */

@@ -1,6 +1,6 @@
-/* schemas: what is given as a JSON schema, as the JSON that the worker takes: a JSON Schema itself, or an object of a
- * schema library that implements Standard JSON Schema (standardschema.dev). Everything else is refused: it would not
- * constrain an answer at all. Loaded when an answer is first constrained. */
+/* schemas: converts the schemas of callers to the JSON that the worker takes: a JSON Schema, or an object of a schema
+ * library that implements Standard JSON Schema (standardschema.dev). Everything else is refused, because it would not
+ * constrain an answer. Loaded when an answer is first constrained. */
 import { ModelError } from './errors.js';
 import { jsonOf } from './options.js';
 

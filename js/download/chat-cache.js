@@ -207,7 +207,7 @@ export class ChatFiles {
         await pause();
       }
       await entry.close();
-      if (!(await entry.there())) throw new Error('the store has not what was written');
+      if (!(await entry.there())) throw new Error('the store has lost the written bytes');
     } catch (error) {
       await entry.leave().catch(() => {});
       await entry.remove().catch(() => {});

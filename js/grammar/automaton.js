@@ -13,15 +13,15 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./spell.js').Spelling} Spelling */
-/** What is read, and the state after it. @typedef {{ kind: number, label: number, to: number, member: number }} Step */
+/** A label to read, and the next state. @typedef {{ kind: number, label: number, to: number, member: number }} Step */
 /** first: its possible first steps; last: states where it may end.
  * @typedef {{ nullable: boolean, first: Step[], last: number[] }} Fragment */
 /** @typedef {Step & { act: number }} Edge */
-/** What a register holds: a count, or a set of members (once: by member; required: their indices).
+/** The contents of a register: a count, or a set of members (once: by member; required: their indices).
  * @typedef {{ min: number, max: number, once?: boolean[], required?: number[] }} Loop */
 
 export const KIND = { BYTES: 0, CALL: 1, TOKEN: 2 };
-/** What an edge does with the register: nothing; start the next round; leave the loop; add a member; check that another
+/** The effect of an edge on the register: nothing; start the next round; leave the loop; add a member; check that another
  * member fits. */
 export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 
@@ -35,7 +35,7 @@ const DEEPEST_INLINED = 4;
 /** Characters of a literal. */
 const LONGEST = 150_000;
 
-/** What a rule needs from the whole grammar.
+/** The parts of the lowering that a rule uses.
  * @typedef {{ spell: import('./spell.js').Spells, spelling: Spelling, rule: (name: string) => Node,
  *   regularRule: (name: string) => Node, productive: (name: string) => boolean, nullable: (node: Node) => boolean,
  *   inlined: (name: string) => boolean, call: (node: Node, how: Spelling) => number, loop: (loop: Loop) => number,

@@ -12,7 +12,7 @@ const NAME = /[a-zA-Z0-9_-]+/y;
 const SPACES = /(?:[ \t]|#[^\r\n]*)*/y;
 const SPACES_AND_LINES = /(?:[ \t\r\n]|#[^\r\n]*)*/y;
 /** Alternatives may start a new line. llama.cpp allows that only in groups. */
-const NEXT_LINE_GOES_ON = /(?:[ \t\r\n]|#[^\r\n]*)*\|/y;
+const CONTINUATION = /(?:[ \t\r\n]|#[^\r\n]*)*\|/y;
 const ESCAPES = /** @type {Record<string, string>} */ ({
   t: '\t',
   r: '\r',
@@ -87,10 +87,10 @@ class Parser {
     this.space(true);
   }
 
-  /** @param {boolean} nested in a group, where lines go on @returns {Node} */
+  /** @param {boolean} nested in a group, which can span lines @returns {Node} */
   choice(nested) {
     const parts = [this.sequence(nested)];
-    while (this.take('|') || this.match(NEXT_LINE_GOES_ON)) {
+    while (this.take('|') || this.match(CONTINUATION)) {
       this.space(true);
       parts.push(this.sequence(nested));
     }
@@ -162,7 +162,7 @@ class Parser {
     return literal(text);
   }
 
-  /** Reads one character, escaped or not. @param {number} place of what it is in @returns {string} */
+  /** Reads one character, escaped or not. @param {number} place of the literal or set @returns {string} */
   letter(place) {
     if (this.at >= this.text.length) this.refuse('a text or set that is not closed', place);
     if (!this.take('\\')) {

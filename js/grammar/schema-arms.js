@@ -28,12 +28,12 @@ import { TooComplex } from './refusal.js';
  *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
-/** What a keyword demands of values of one type, and what its negation demands.
+/** The demands of a keyword on values of one type, and those of its negation.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
 /** Questions about languages and schemas; spend: steps of work.
  * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,
  *   noText: (strings: Strings) => boolean, spend: (steps: number) => void }} Ask */
-/** What the clauses of arrays and objects need of schema-logic.js.
+/** The parts of schema-logic.js that the clauses of arrays and objects use.
  * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
  *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
  *   list: (place: Located, schema: Record<string, any>, key: string) => Located[],
@@ -188,7 +188,7 @@ function sizeOf({ number, string, array, object }) {
   );
 }
 
-/** Removes the record of what is evaluated: under `not`, nothing is. @param {Arm} arm */
+/** Removes the record of evaluated members and items: under `not`, there are none. @param {Arm} arm */
 export function unseen(arm) {
   if (arm.array) return arrayArm({ ...arm.array, seen: 0, alsoSeen: [] });
   if (!arm.object) return arm;

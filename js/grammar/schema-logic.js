@@ -38,7 +38,7 @@ import { formatNode } from './text-formats.js';
 /** A branch of `oneOf` and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
-/** What keywords must be that no clause looks at otherwise. Draft 3 has `required` as a boolean, and false asks nothing.
+/** Types of keywords that no clause checks. In draft 3 `required` is a boolean, and false demands nothing.
  * @type {[key: string, type: string, fits: (value: any) => boolean][]} */
 const SHAPES = [
   ['pattern', 'a string', (value) => typeof value === 'string'],
@@ -377,7 +377,7 @@ export class Logic {
     };
   }
 
-  /** Returns the arms of every subset of branches that match together, each with what it evaluates.
+  /** Returns the arms of every subset of branches that match together, each with its evaluated members or items.
    * @param {Arm[][]} lists @param {Type} type @param {string} pointer */
   subsets(lists, type, pointer) {
     const live = lists.filter((list) => list.length);

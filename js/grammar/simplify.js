@@ -14,7 +14,7 @@ const howOf = ({ kind, act, member }) => kind | (act << 2) | (Math.max(member, 0
 export function simplified({ start, edges, accept, loop }) {
   /** @type {Map<number, number>} */
   const letters = new Map();
-  /** What an edge does and reads, as a small number. @param {Edge} edge */
+  /** Returns a small number for the effect and label of an edge. @param {Edge} edge */
   const letterOf = (edge) => {
     const key = howOf(edge) * STATES + edge.label;
     const known = letters.get(key) ?? letters.size;

@@ -64,7 +64,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node of a text inside a JSON string. @param {string} text @param {number} to what is behind it
+  /** Returns the node of a text inside a JSON string. @param {string} text @param {number} to the next node
    * @param {Spelling} how */
   text(text, to, how) {
     let node = to;

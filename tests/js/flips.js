@@ -1,12 +1,12 @@
-/* flips: engines with one relaxed instruction exchanged for another one of the same type, as a compiler or a processor
- * that has it wrong computes. */
+/* flips: builds engines in which one relaxed instruction is replaced by another of the same type, as a faulty compiler or
+ * processor would compute. */
 
 import { createHash } from 'node:crypto';
 import { Engine, LOAD, RUN } from '../../js/engine/engine.js';
 import { createMemory, imports } from '../../js/engine/heap.js';
 import { idsOf } from './local.js';
 
-/** Relaxed instructions as a module has them, and what is put in their place. */
+/** Opcodes of relaxed instructions and their replacements. */
 export const FLIPS = {
   'i8x16.relaxed_swizzle': { from: [253, 128, 2], to: [253, 238, 0] }, // i8x16.add
   'i16x8.relaxed_dot_i8x16_i7x16_s': { from: [253, 146, 2], to: [253, 142, 1] }, // i16x8.add
@@ -16,7 +16,7 @@ export const FLIPS = {
 /** at: in the module's bytes; code: its function, by its order in the module's code.
  * @typedef {{ at: number, name: keyof typeof FLIPS, code: number }} Site */
 
-/** A number in LEB128, and where it ends. @param {Uint8Array} bytes @param {number} at */
+/** Decodes a LEB128 number. Returns it and its end. @param {Uint8Array} bytes @param {number} at */
 function numberAt(bytes, at) {
   let value = 0;
   let shift = 0;
@@ -29,7 +29,7 @@ function numberAt(bytes, at) {
   return { value, at };
 }
 
-/** Bounds of a module's functions: of section 10. @param {Uint8Array} module */
+/** Returns the bounds of a module's functions, from section 10. @param {Uint8Array} module */
 function functionsOf(module) {
   for (let at = 8; at < module.length; ) {
     const id = module[at];
@@ -48,7 +48,7 @@ function functionsOf(module) {
   throw new Error('no code');
 }
 
-/** All of them, in their order. @param {Uint8Array} module @returns {Site[]} */
+/** Returns all sites in order. @param {Uint8Array} module @returns {Site[]} */
 export function sitesOf(module) {
   const names = /** @type {(keyof typeof FLIPS)[]} */ (Object.keys(FLIPS));
   return functionsOf(module).flatMap(({ from, to }, code) => {
@@ -61,14 +61,14 @@ export function sitesOf(module) {
   });
 }
 
-/** A copy with these exchanged. @param {Uint8Array} module @param {Site[]} sites */
+/** Returns a copy of the module with these instructions replaced. @param {Uint8Array} module @param {Site[]} sites */
 export function flipped(module, sites) {
   const bytes = module.slice();
   for (const { at, name } of sites) bytes.set(FLIPS[name].to, at);
   return bytes;
 }
 
-/* --- what becomes of them --- */
+/* --- outcomes --- */
 
 /** @param {WebAssembly.Module} module */
 async function instantiate(module) {
@@ -90,7 +90,7 @@ function load(engine, file) {
   }
 }
 
-/** Logits of a prompt and of two tokens, one by one. @param {Engine} engine */
+/** Returns digests of the logits of a prompt and of two single tokens. @param {Engine} engine */
 function evaluate(engine) {
   const rows = [];
   for (const n of [11, 12, 13]) {

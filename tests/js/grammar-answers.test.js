@@ -114,7 +114,7 @@ test('every sampler ends in a text of the grammar, with and without jump-forward
   }
 });
 
-/** Shapes with much that is forced, between what the model chooses. */
+/** Constraints with many forced tokens between those that the model chooses. */
 const SHAPES = [
   SCHEMA,
   { const: { who: 'a "b" \\u00e9', list: [1, 22, 333] } },
@@ -190,7 +190,7 @@ test('forced tokens are evaluated with the prompt or with the token before them,
     const before = settle.callCount();
     const { forced } = await greedy(schema, true);
     const drawn = forced.filter((is) => !is).length;
-    // The prompt, and each token that is drawn but the last, behind which nothing is drawn any more.
+    // The prompt and every drawn token but the last, after which nothing is evaluated.
     assert.equal(settle.callCount() - before, drawn, `${forced}`);
   }
 });

@@ -156,7 +156,7 @@ test('texts are taken and refused as the other acceptor does', () => {
     const grammar = randomGrammar(random);
     const matcher = tried(grammar);
     for (let i = 0; matcher && i < 20; i++) {
-      // What masks lead to, and the same with a letter changed, put in or left out.
+      // Texts that the masks allow, and the same with a letter changed, inserted or removed.
       matcher.reset();
       /** @type {number[]} */
       const bytes = [];

@@ -16,7 +16,7 @@ async function talk(model, options = SHORT) {
   return chat;
 }
 
-/** As chat.save() writes what was said. @param {object} said */
+/** Writes messages as chat.save() does. @param {object} said */
 function packed(said) {
   const bytes = packSaid({ messages: [], options: {}, prefixes: {} }).slice(0, 8);
   const json = new TextEncoder().encode(JSON.stringify({ version: 1, ...said }));

@@ -139,7 +139,7 @@ test("another model, type of cache or version: only the messages are used, and t
   }
 });
 
-test('all together stay within their limit: those not used for longest go first', async (t) => {
+test('all chats together stay within the limit: the least recently used go first', async (t) => {
   const { folder, cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
@@ -190,7 +190,7 @@ test('entries under other names are read once, not with each put and get', async
   }
 });
 
-test('bits flipped and ends cut: messages that are right, and keys and values that are right or not used', async (t) => {
+test('bits flipped and ends cut: the messages are right or refused, keys and values right or unused', async (t) => {
   const { folder, cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   const chat = await talk(model, ['Hello', 'Why?']);
@@ -242,7 +242,7 @@ for (const [method, way] of [
   ['read', 'throws'],
   ['remove', 'throws'],
 ]) {
-  test(`a store whose ${method} ${way}: what was kept is there afterwards, or a coded error says what happened`, async (t) => {
+  test(`a store whose ${method} ${way}: the saved chat is there afterwards, or a coded error is thrown`, async (t) => {
     const { folder, cache } = await place(t);
     const model = await open(t, 'tiny', { cache });
     const chat = await talk(model);

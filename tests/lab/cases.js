@@ -1,12 +1,12 @@
-/* cases: everything that the lab breaks on purpose, or watches for long, and how it is started (run.js).
+/* cases: the fault injection and soak tests of the lab, which run.js starts.
  *   sides    where it runs
- *   inject   what is broken: server, store, client, data at rest (inject.js), process (place.js), input, nothing
+ *   inject   where faults are injected: server, store, client, data at rest (inject.js), process (place.js), input, nothing
  *   rules    what must hold, by their names in rules.js
  *   count    of runs, unless `unit` says of what
  *   module   whose run() it is, if not the one of its name; options: of that
  *   table    the document, the table and the cells that name a row, for --write */
 
-/** What a case is asked. first: number of the first run; kind: a pattern of names of kinds.
+/** Arguments of a case. first: number of the first run; kind: a pattern of names of kinds.
  * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string }} Run */
 /** @typedef {{ counts: Record<string, any>, broken?: string[], rows?: unknown[][], table?: Case['table'] }} Result */
 /** @typedef {{ module?: string, sides: string[], inject: string, rules: string, count: number, unit?: string,

@@ -18,7 +18,7 @@ const TUNING = { ...USUAL, segment: SEGMENT, journal: 1 << 16, backoffMs: 20, lo
 /** Ranges on their way at once: fetched again after an abort (js/download/lanes.js). */
 const LANES = 4;
 const HANGS_MS = 60_000;
-/** What the server may send before a request for the version is ended. */
+/** Bytes that the server may send before a request for the version is ended. */
 const GLANCE = 65_536;
 /** Codes that a call may fail with here. @type {Record<What, string[]>} */
 const ALLOWED = { load: [], abort: ['aborted'], inspect: [], list: [], delete: ['cache-failed'] };
@@ -40,7 +40,7 @@ function drawn(random, count) {
   }));
 }
 
-/** Runs members on one file; returns what was counted, and what broke a rule.
+/** Runs members on one file; returns the counts and the broken rules.
  * @param {Member[]} members @param {Lab} lab @param {number} runs
  * @param {number} seed */
 async function runAll(members, { source, size }, runs, seed) {

@@ -1,5 +1,5 @@
 /* deaths: the engine's worker, or a helper thread, dies in a browser, at random moments and in several ways. Calls end
- * within five seconds, an idle model says by itself that it is lost, and the next answer, of a new worker, is right. */
+ * within five seconds, an idle model reports the loss by itself, and the next answer, from a new worker, is right. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { loadModel } from '../../js/index.node.js';
@@ -33,7 +33,7 @@ const SCRIPT = `
     else if (how === 'threads') threads.forEach((thread) => thread.terminate());
     else worker.postMessage({ harm: how });
   };
-  /* How long each call took to end, or 'right'; idle: nobody calls, and the model tells. */
+  /* Returns the time until each call ended, or 'right'; idle: there is no call, and the model reports the loss itself. */
   lab.moment = async (how, idle, chance, endless) => {
     const { model } = lab, calls = [], { lost } = model;
     if (!idle) {
@@ -48,7 +48,7 @@ const SCRIPT = `
       return error.code === 'worker-failed' ? performance.now() - before : String(error.code + error.stack);
     })));
   };
-  /* An hour passes in which nothing of the page runs: its clocks go on, its timers do not, and the worker lives. */
+  /* Suspends the page for an hour: its clocks advance, its timers do not, and the worker lives. */
   lab.sleep = (ms) => {
     const hour = 3600e3, now = performance.now.bind(performance), today = Date.now;
     performance.now = () => now() + hour;

@@ -48,7 +48,7 @@ export function planOf(n, seed, storing = true, all = KINDS) {
   const drawn = SITUATIONS[random(3)];
   return {
     kind,
-    // What happens to a copy at rest needs one.
+    // Faults of a copy at rest need one.
     from: !storing ? 'empty' : kind.rest && drawn === 'empty' ? 'whole' : drawn,
     moment: Math.floor(random() ** 2 * MOMENTS),
     lasting: random() < 0.6,
@@ -124,7 +124,7 @@ export class Faults {
     Object.assign(this.#lab.source.state, { bytes: this.bytes, etag: '"one"', faults });
   }
 
-  /** Returns 'right', 'coded', or what is wrong. @param {Promise<import('./member.js').Outcome>} load
+  /** Returns 'right', 'coded', or a description of the failure. @param {Promise<import('./member.js').Outcome>} load
    * @param {boolean} [other] whether the other model is right, too */
   async #judged(load, other = false) {
     const longest = this.#options.usual ? USUAL_LONGEST_MS : LONGEST_MS;
@@ -176,7 +176,7 @@ export class Faults {
     return usual && untold > LONGEST_MS ? `told nothing for ${Math.round(untold)} ms` : outcome;
   }
 
-  /** Returns what is wrong when nothing is broken any more, '' if nothing is. @param {Plan} plan */
+  /** Returns a description of the failure without a fault, '' if there is none. @param {Plan} plan */
   async #afterwards({ kind, from, digest, engine }) {
     const later = (/** @type {object} */ options) =>
       this.#judged(this.call('load', { engine, ...options }), kind.other);
@@ -224,7 +224,7 @@ export async function tryFaults(faults, seed, numbers, kinds) {
   return rows;
 }
 
-/** By what was broken: the server, the store, a copy at rest, or what the caller did. @param {Record<string, Row>} rows */
+/** Groups the rows by the fault's place: server, store, copy at rest, caller. @param {Record<string, Row>} rows */
 const groupsOf = (rows) =>
   [...new Set(Object.keys(rows).map((name) => name.split(':')[0]))].map((group) => {
     const all = Object.entries(rows).flatMap(([name, row]) => (name.startsWith(`${group}:`) ? [row] : []));

@@ -54,7 +54,7 @@ export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } 
   return { folder, cache, server, path: join(folder, name), piece, total };
 }
 
-/** Flips bits of a copy; `read` returns what is compared with `expected`.
+/** Flips bits of a copy; `read` returns a value to compare with `expected`.
  * @param {Copy} place @param {{ count: number, seed: number, expected: unknown,
  *   read: (url: string, place: Copy) => Promise<unknown> }} run */
 export async function flipRuns(place, { count, seed, read, expected }) {

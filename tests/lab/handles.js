@@ -1,5 +1,5 @@
-/* handles: what Chromium keeps of each handle of its file system that a page asks for and lets go: a page of a few lines,
- * without this package. Handles end in memory that processes share, in buffers of 64 KB, of which some stay in use as long
+/* handles: measures the memory that Chromium keeps for each file system handle that a page releases, in a page of a few
+ * lines without this package. Handles end in memory that processes share, in buffers of 64 KB, of which some stay in use as long
  * as the page's process lives. Linux. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { launch, peaksBelow } from '../e2e/helpers.js';
 
 const BUFFER = 1 << 16;
-/** The page's functions, by what is said of them in the table. */
+/** The page's functions, by their names in the table. */
 const CALLS = {
   'the folder, from its root': 'dir()',
   'a file, of a folder that is kept': 'kept.getFileHandle("f")',
@@ -58,7 +58,7 @@ export async function run({ count }) {
   await page.waitForFunction('window.go');
   const go = (/** @type {number} */ which, /** @type {number} */ n) =>
     page.evaluate((i, times) => /** @type {any} */ (window).go(i, times), which, n);
-  // What a browser that has just begun has besides is gone by then.
+  // By then the memory that a fresh browser holds besides is released.
   for (const which of Object.keys(CALLS).keys()) await go(which, 500);
   const rows = [];
   for (const [which, name] of Object.keys(CALLS).entries()) {

@@ -1,5 +1,5 @@
-/* hostile-formats: formats that grow, from a seed: expressions, schemas, grammars and choices of the kinds that make
- * compilers of formats slow. Each one compiles or is refused with a code within the limit, the engine answers a plain call
+/* hostile-formats: generates formats of growing size from a seed: expressions, schemas, grammars and choices of the kinds
+ * that make format compilers slow. Each one compiles or is refused with a code within the limit, the engine answers a plain call
  * right afterwards, and memory stays bounded. A watchdog outside the thread that compiles reports a hang with its seed. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -48,7 +48,7 @@ const glued = (random, most) => times(1 + random(most), () => ATOMS[random(ATOMS
 const SCRIPTS =
   'Arab Armn Beng Bopo Brai Cher Copt Cyrl Deva Ethi Geor Goth Grek Gujr Guru Hang Hani Hebr Hira Kana Khmr Knda Laoo ' +
   'Latn Mlym Mong Mymr Ogam Orya Runr Sinh Syrc Taml Telu Thaa Thai Tibt Yiii';
-/** Properties of Unicode, each of which takes a look at all of it. */
+/** Properties of Unicode, each of which needs a scan of all code points. */
 export const PROPERTIES = SCRIPTS.split(' ').flatMap((name) => [
   `Script=${name}`,
   `sc=${name}`,

@@ -1,10 +1,10 @@
-/* inject: everything that the lab breaks, as data and small functions, the same in Node and in pages. KINDS has a row for
+/* inject: the faults that the lab injects, as data and small functions, the same in Node and in pages. KINDS has a row for
  * each kind of fault:
  *   server   what a server answers instead (tests/js/faulty-server.js); `garbage`: it is no model; `other`: it is another
  *            model, which may be loaded
  *   store    a method of the store that fails in some way (WAYS)
- *   rest     what happens to a stored copy between two loads
- *   client   what the caller does while the load runs
+ *   rest     a change of a stored copy between two loads
+ *   client   a call that is made while the load runs
  * Processes are broken by HARM (a worker), and in place.js (a tab, a process of Node). */
 
 /** @typedef {import('../js/faulty-server.js').Fault} Fault */
@@ -175,7 +175,7 @@ export const KINDS = [
   ...CLIENT.map((client) => ({ name: `client: ${client}`, client })),
 ];
 
-/** What the caller does while a load runs. @param {{ load: (options?: object) => Promise<any>,
+/** Disturbs a running load as a caller can. @param {{ load: (options?: object) => Promise<any>,
  *   inspect: () => Promise<unknown>, cache: any }} member @param {string} what @param {number} moment */
 export async function disturbed({ load, inspect, cache }, what, moment) {
   const control = new AbortController();

@@ -1,6 +1,6 @@
 /* kills: at a random moment a tab is closed, its process killed, or a process of Node killed, while it downloads, loads or
- * deletes a model, or saves conversations. Another one then loads the right model; a complete copy is not fetched
- * again; of the conversations the last, or the one before, continues as if nothing had happened.
+ * deletes a model, or saves conversations. Another one then loads the right model. Complete copies are not fetched
+ * again, and the last saved conversation, or the one before, continues where it was.
  * Bytes that are fetched twice were on their way, in buffers of the system and the browser: some 100 KB whatever the
  * model's size, so the large model (720 MB, with the package's own tuning) says whether that is more than 1 %. */
 import assert from 'node:assert/strict';
@@ -16,7 +16,7 @@ import { ROUNDS, conversation, next } from './talking.js';
 
 /** @typedef {'download' | 'load' | 'save' | 'delete'} What */
 
-/** Of each conversation, the tokens that saving it keeps, and what is said next. @param {string} file */
+/** Returns for each conversation the number of saved tokens and the next answer. @param {string} file */
 async function talksOf(file) {
   const model = await loadModel(file, { threads: 1 });
   const talks = [];
@@ -52,7 +52,7 @@ export class Profile {
     this.#known = known;
   }
 
-  /** A new member does one thing. @param {import('./member.js').Step} step */
+  /** Starts a member for one step. @param {import('./member.js').Step} step */
   async #work(step) {
     const { source } = this.#known.lab;
     const member = await this.#place.member();
@@ -79,7 +79,7 @@ export class Profile {
     this.#longest.delete = (await this.#work({ what: 'delete' })).ms;
   }
 
-  /** Kills a member at a moment (0 to 1) of what it does; returns the bytes that it got, null if it had ended.
+  /** Kills a member at a moment (0 to 1) of its work; returns the bytes that it got, null if it had ended.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async #kill(what, hard, moment) {
     const { source } = this.#known.lab;

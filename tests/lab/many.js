@@ -1,5 +1,5 @@
-/* many: a browser that has hundreds of long conversations: how long the list and searches take, from the key to what is
- * shown, and what the page holds in memory beside one that has few. */
+/* many: measures the page with hundreds of long conversations: the time from a key press to the painted list or search
+ * result, and the memory compared with a page that has few. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import { PICKING, chooseFiles, launch, openTab, servePage, until } from '../e2e/
 const TURNS = 200;
 const SYLLABLES = 'ka to mi ren su la ven o dri pa nel u fo sha ge bri ti mor e zu'.split(' ');
 
-/** Gives so many words of 20,000; a few of them come often, most of them seldom, as in real texts.
+/** Returns a function that draws words from 20,000 of them, with a skewed distribution as in real texts.
  * @param {() => number} draw */
 function wordsFrom(draw) {
   const word = (/** @type {number} */ n) =>
@@ -20,7 +20,7 @@ function wordsFrom(draw) {
     Array.from({ length: count }, () => word(Math.floor(20_000 * draw() ** 4))).join(' ');
 }
 
-/** As many conversations as a file of the page. @param {number} count */
+/** Returns an export file with conversations. @param {number} count */
 function file(count) {
   const draw = randoms(7);
   const text = wordsFrom(draw);
@@ -54,7 +54,7 @@ async function takeIn(page, count) {
   rmSync(folder, { recursive: true });
 }
 
-/** From the key to the list as it is painted: the median of nine, in ms. @param {Page} page @param {string[]} words */
+/** Returns the sorted times from the key press to the painted list, in ms. @param {Page} page @param {string[]} words */
 const searches = (page, words) =>
   page.evaluate(async (all) => {
     const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-search'));
@@ -80,7 +80,7 @@ const searches = (page, words) =>
     return times.sort((a, b) => a - b);
   }, words);
 
-/** What the page holds, once what it does not need is gone; nothing where the browser does not tell. @param {Page} page */
+/** Returns the page's heap after garbage collection, NaN where the browser does not report it. @param {Page} page */
 async function heap(page) {
   if (/firefox/i.test(await page.browser().version())) return NaN;
   const session = await page.createCDPSession();

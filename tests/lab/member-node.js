@@ -1,5 +1,5 @@
-/* member-node: a member (member.js) in this process, where each run has its own folder; or in a child process,
- * `node member-node.js ADDRESS TUNING FOLDER`, which takes its calls as messages. */
+/* member-node: a member (member.js) in this process, with a new folder for each run; or in a separate process,
+ * `node member-node.js ADDRESS TUNING FOLDER`, which receives its calls as messages. */
 import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isMain } from '../../tools/support/proc.js';
@@ -21,7 +21,7 @@ export function nodeMember(address, root) {
       return all;
     },
     async put(/** @type {Map<string, Uint8Array>} */ wanted) {
-      // A call that did not end in time may still use the folder of its run.
+      // A run that timed out may still write to its folder.
       folder = await mkdtemp(join(root, 'run-'));
       for (const [name, data] of wanted) await writeFile(join(folder, name), data);
     },

@@ -94,7 +94,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
         disturbed({ load: again, inspect: () => api.inspectModel(address, { cache }), cache }, what, moment),
       );
     },
-    /** What the cache has. */
+    /** Lists the cache. */
     async there() {
       const list = (await cacheOf().list()).map((/** @type {any} */ { complete, stored }) => ({ complete, stored }));
       return { list, names: [...(await files.all()).keys()] };

@@ -1,12 +1,12 @@
-/* rules: what must hold, whatever is broken. */
+/* rules: the rules that hold whatever the lab breaks. */
 import { CODES } from '../../js/errors.js';
 
-/** Each case names the ones that it holds to (cases.js). */
+/** Each case names the rules that it checks (cases.js). */
 export const RULES = {
   time: 'each call ends in time',
   coded: 'it gives the right model or answer, or an error with a code',
-  copy: 'a whole copy stays',
-  next: 'the next load or call, with nothing broken, is right',
+  copy: 'a complete copy is never lost',
+  next: 'the next load or call without a fault is right',
   memory: 'memory stays within its bound',
 };
 

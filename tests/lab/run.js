@@ -1,6 +1,6 @@
 /* run: starts cases of the lab, or lists them (cases.js).
  *   node tests/lab/run.js [CASE…] [--count N] [--seed 1] [--side node,chromium] [--first 0] [--kind PATTERN] [--write]
- * --first: number of the first run, to try one again; --kind: only kinds whose name has this; --write: puts what was found
+ * --first: number of the first run, to repeat one; --kind: only kinds whose name matches; --write: writes the results
  * into the documents. */
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.js';

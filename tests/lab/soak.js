@@ -10,7 +10,7 @@ import { openLab, openPlace } from './place.js';
 import { expectations } from './soaking.js';
 
 const RELOAD_EVERY = 25;
-/** How much more may be held late than early: what was measured, and what the system gives and takes. */
+/** Allowed memory late in the run, as a multiple of the early one: the measured growth and the system's noise. */
 const GROWTH = 1.25;
 
 /** Bytes that a process and all below it hold now (Linux). @param {number} pid */

@@ -1,11 +1,11 @@
-/* soaking: what a model does over and over while it is watched, the same in Node and in a page. */
+/* soaking: the work that the soak test repeats, the same in Node and in a page. */
 import { ROUNDS, conversation, next } from './talking.js';
 
 /** @import { Model } from '../../js/index.node.js' */
 
 const LONG = { maxTokens: 60, seed: 5, logitBias: { 1: -Infinity } };
 
-/** What each kind of round must give, from an engine that did nothing before.
+/** Returns the expected results of each kind of round, from a fresh engine.
  * @param {Model} model */
 export async function expectations(model) {
   const talks = [];
@@ -22,7 +22,7 @@ export async function expectations(model) {
   return talks;
 }
 
-/** A conversation, its saved state, an aborted answer and a whole one; throws at the first thing that is not as expected.
+/** A conversation, its saved state, an aborted answer and a whole one; throws at the first unexpected result.
  * @param {Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
  * @param {number} n */
 export async function round(model, talks, n) {

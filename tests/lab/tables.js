@@ -1,4 +1,4 @@
-/* tables: puts the rows of a long run into a document, between the marks of a table. Rows of what was not run stay. */
+/* tables: writes the rows of a long run into a document, between the marks of a table. Rows of other runs stay. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 

@@ -1,4 +1,4 @@
-/* talking: short conversations that are the same in each process, for what is saved of them. */
+/* talking: short conversations, the same in each process, for tests of saved chats. */
 
 /** @import { Chat, Model } from '../../js/index.node.js' */
 export const ROUNDS = 12;
@@ -11,7 +11,7 @@ export async function conversation(model, round) {
   return chat;
 }
 
-/** What it says next. @param {Chat} chat */
+/** Returns the chat's next answer. @param {Chat} chat */
 export async function next(chat) {
   const { tokens, usage } = await chat.send('on').result();
   return JSON.stringify({ tokens, prompt: usage.promptTokens });

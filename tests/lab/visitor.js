@@ -10,11 +10,11 @@ import { sleep } from './inject.js';
 import { killPages } from './place-browser.js';
 
 /** @import { Browser, Page } from 'puppeteer-core' */
-/** A step: an action in a page, or something to wait for. at: what the steps have besides.
+/** An action in a page, or a wait. at: the context of the steps.
  * @typedef {(page: Page, at: { medium: string, slow: (on: boolean) => void }) => unknown} Action */
 /** A function that runs in the page. @typedef {(...given: any[]) => any} InPage */
-/** running: it ends while an answer or a download is on its way, and then only what was said is compared; stored: by a
- * model that only a browser with its own files still has after a reload, or: only there.
+/** running: it ends during an answer or a download, and then only the messages are compared; stored: it needs a model in
+ * the browser's own storage, after the reload or at all.
  * @typedef {{ running?: boolean, stored?: 'after' | 'only' }} How */
 
 const { ANSWERED, FAILED, PICKING, READY } = tabs;
@@ -398,7 +398,7 @@ const STEPS = [
   [
     'another word, and from there on',
     look,
-    // none continues from half a character
+    // none continues from the middle of a character
     holds(() =>
       [...document.querySelectorAll('#inside .strip [role="option"]')].some((/** @type {any} */ one) => {
         one.click();
@@ -424,7 +424,7 @@ const STEPS = [
 /** @param {typeof STEPS[number]} step @returns {How} */
 const howOf = (step) => /** @type {any} */ (step.find((one) => typeof one === 'object')) ?? {};
 
-/** What must not be lost. @param {Page} page */
+/** Returns the state that must not be lost. @param {Page} page */
 const held = (page) =>
   page.evaluate(() => ({
     state: document.body.dataset.state,
@@ -462,7 +462,7 @@ async function interrupted(page, how) {
 /** @param {Awaited<ReturnType<typeof held>>} before @param {Awaited<ReturnType<typeof held>>} now @param {boolean} [running] */
 function kept(before, now, running) {
   if (!running) return isDeepStrictEqual(now, before);
-  // A running answer may have grown, or lack its last second; earlier messages are whole.
+  // The message in progress may have grown, or lack its last second; earlier messages are complete.
   const [a, b] = [before.said, now.said];
   return (
     now.hash === before.hash &&
@@ -548,7 +548,7 @@ export const inWindow = (browser) => (/** @type {string} */ url) =>
 /** WebKit keeps no models here, and dies with its pages. */
 const IN_WEBKIT = { kills: 0, stores: false };
 
-/** Goes through all steps in a new WebKit. @param {Parameters<typeof visit>[1]} options */
+/** Runs all steps in a new WebKit. @param {Parameters<typeof visit>[1]} options */
 export async function visitInWebKit(options) {
   const page = new WebKitPage(await WebKit.open());
   try {
