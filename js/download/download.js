@@ -43,7 +43,7 @@ const HASHED = 1 << 20;
 /** The first bytes of a model. */
 const MAGIC = 'GGUF';
 
-/** What a download needs. readOnly: leave the cache as it is; expected: the caller's SHA-256; hash: of a text; sum: a
+/** Dependencies of a download. readOnly: leave the cache as it is; expected: the caller's SHA-256; hash: of a text; sum: a
  * checksum of bytes; room: bytes in memory where checksums are fast, if any are left; counted: receives the number of
  * bytes that arrived; watched: receives the progress of another tab or process with the same file.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,

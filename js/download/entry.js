@@ -3,7 +3,7 @@
  * the stored checksum, or equal the stored bytes (then the checksum was corrupt). */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
-/** Of a lane: where it begins, and its bytes. @typedef {{ start: number, bytes: Uint8Array }} Part */
+/** The start of a lane and its bytes. @typedef {{ start: number, bytes: Uint8Array }} Part */
 import { Checks, tableBytes } from './checks.js';
 import { isComplete, isWhole, joined, readAll, readJournal, without, writeJournal } from './entries.js';
 

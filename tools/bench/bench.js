@@ -144,7 +144,7 @@ async function busyShare() {
   return (busyAfter - busy) / (allAfter - all);
 }
 
-/** How busy the machine is when a visit begins; waits for a calm moment as long as it may.
+/** Returns the machine's load at the start of a visit; waits a limited time for a calm moment.
  * @param {Options} options */
 async function settleDown({ patience, busy }) {
   const until = performance.now() + patience * 1000;
@@ -165,7 +165,7 @@ function plan({ sides, threads }) {
 /** @param {number[]} lengths of what is evaluated @param {number} tokens drawn after it */
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
-/** What the visits of a result are asked for. @param {Options} options @param {Result} result @param {number} round */
+/** Returns the settings of a result's visits. @param {Options} options @param {Result} result @param {number} round */
 function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
   const common = { threads, tokens, longest: slow, seed: 1000 * round };
   const short = contexts.filter((context) => context === 0);

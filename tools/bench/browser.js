@@ -55,7 +55,7 @@ export function launch(name) {
   return puppeteer.launch({ ...common, args: CHROMIUM_FLAGS });
 }
 
-/** What the page's bench(job) answers. @param {import('puppeteer-core').Page} page @param {string} url
+/** Returns the answer of the page's bench(job). @param {import('puppeteer-core').Page} page @param {string} url
  * @param {object} job */
 export async function ask(page, url, job) {
   await page.goto(url);

@@ -34,7 +34,7 @@ async function inBrowser(name, job) {
   }
 }
 
-/** Of a row, and of free text. @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
+/** Returns the rate of a row, and its ratio to free text. @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
 function share(row, free, rate) {
   const own = median(row.map(rate)) ?? NaN;
   const other = median(free.map(rate)) ?? NaN;

@@ -16,11 +16,11 @@ import { bareEngine } from '../../tests/js/bare-engine.js';
 import { testModel } from '../../tests/js/models.js';
 
 /** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[] }} Case */
-/** What judges: `open` compiles or throws; `take` is false when the token was refused.
+/** A judge: `open` compiles or throws; `take` returns false if the token was rejected.
  * @typedef {{ open: (schema: any) => Promise<void> | void, reset: () => void, mask: () => Promise<unknown> | void,
  *   take: (id: number) => boolean, complete: () => boolean, found: () => number, bytes: () => number,
  *   close: () => void }} Judge found: states that masks had to look for so far */
-/** Of one case: `cut`: it took too long; times in milliseconds; said: what was wrong.
+/** The result of one case. cut: it took too long; times in milliseconds; said: the failure.
  * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
  *   times: Record<string, number[]>, said: string[] }} Found */
 

@@ -65,7 +65,7 @@ function depths(result) {
   return [`${label(result)}: decode of the speed at 0 in the same visit, at ${texts.join(', ')}`];
 }
 
-/** How much faster two threads are than one. @param {Result} one @param {Result[]} results */
+/** Returns the speed of two threads relative to one. @param {Result} one @param {Result[]} results */
 function scaling(one, results) {
   const two = results.find(({ side, threads }) => side === one.side && threads === 2);
   if (one.threads !== 1 || !two) return [];
@@ -79,7 +79,7 @@ function scaling(one, results) {
 /** Lines on what the columns do not show. @param {Result[]} results */
 export const remarks = (results) => results.flatMap((result) => [...depths(result), ...scaling(result, results)]);
 
-/** How many times better `ours` is than `theirs`, column by column.
+/** Returns how many times better `ours` is than `theirs`, by column.
  * @param {Figures} ours @param {Figures} theirs @returns {Figures} */
 export function ratios(ours, theirs) {
   /** @type {Figures} */
@@ -126,7 +126,7 @@ const columnsOf = (entries) =>
 const ORDER = ['load', 'prefill', 'decode', 'turn', 'memory'];
 const rank = (/** @type {string} */ column) => ORDER.indexOf(column.split(' ')[0]);
 
-/** How many times better the reference is than each of the others, at the same threads.
+/** Returns how many times better the reference is than each other side, at the same number of threads.
  * @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */
 function comparisons(entries, reference, columns) {
   return entries

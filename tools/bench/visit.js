@@ -49,7 +49,7 @@ async function inBrowser(name, url, job) {
   }
 }
 
-/** What plain loads read in Chromium, bytes per second. @param {string} model @param {number} threads
+/** Returns the speed of plain loads in Chromium, in bytes per second. @param {string} model @param {number} threads
  * @param {boolean} cached from a cache */
 export async function readBandwidth(model, threads, cached) {
   const job = { driver: 'reads', threads, cached };
