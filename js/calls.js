@@ -5,7 +5,7 @@ import { jsonOf, toolOf } from './options.js';
 import { deferred, onAbort } from './rpc/signals.js';
 import { validated } from './schemas.js';
 
-/** null where somebody else must do one of them. What fails is told to the model, and stands in the call.
+/** Runs the calls of an answer; null if one has no `execute`. A failure is sent to the model and stands in the call.
  * @param {GenerateResult} answer @param {NonNullable<GenerateOptions['tools']>} tools @param {AbortSignal} signal
  * @returns {Promise<ChatMessage[] | null>} */
 export async function resultsOf({ toolCalls = [] }, tools, signal) {

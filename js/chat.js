@@ -50,7 +50,7 @@ const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GE
  * @template {readonly object[]} [P=object[]]
  * @typedef {AnswerOptions<Format, P> & ChatStart} ChatOptions */
 /** begin: what the answer begins with. @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
-/** What was restored of a saved chat.
+/** The result of restoring a saved chat.
  * @typedef {object} Restored
  * @property {number} tokens Tokens in the KV cache, which need not be evaluated again.
  * @property {string} [reason] Why there are none. The messages are restored all the same.

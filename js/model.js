@@ -256,7 +256,7 @@ export class HeaderModel {
     await this.connection.close(new ModelError('disposed', 'The model was disposed of. Load it again.'));
   }
 
-  /** Where the symbol is not known yet nobody can call it. */
+  /** For `await using`. */
   async [Symbol.asyncDispose]() {
     await this.dispose();
   }

@@ -1,4 +1,4 @@
-/* saved: the bytes of chat.save(): a head of 16 bytes, what was said as JSON, and behind it what the engine's cache
+/* saved: the bytes of chat.save(): a header of 16 bytes, the messages as JSON, then the state that the engine's cache
  * holds of it (src/run/state.h). Numbers are little-endian:
  *   0 "gwchat" and two zeros   8 bytes of JSON   12 their checksum (FNV-1a, Fowler, Noll and Vo)   16 JSON
  * They may be a stranger's: what was said is checked like any messages; the engine checks the rest. */
@@ -17,7 +17,7 @@ const MOST_WHY = 100;
 
 /** What the last answer was built on, and what the next one can be, or why there is no such thing.
  * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
-/** What was said, and how answers are asked for.
+/** The messages of a chat and its options.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} Said */
 
 /** @param {Uint8Array} bytes */

@@ -15,7 +15,7 @@ const { port1, port2 } = new MessageChannel();
 const breathing = [];
 port1.onmessage = () => breathing.shift()?.(null);
 
-/** A task of its own; timers would be slowed down. */
+/** Waits for a new task; the browser throttles timers. */
 const breathe = () =>
   new Promise((resolve) => {
     breathing.push(resolve);

@@ -54,7 +54,7 @@ let filters = [];
 
 /** Stages and test files of `npm run check`. */
 const QUICK = {
-  stages: ['c-native', 'tsc', 'lint', 'deps', 'style', 'docs', 'js'],
+  stages: ['c-native', 'tsc', 'lint', 'prose', 'deps', 'style', 'docs', 'js'],
   files: [
     'chat-family',
     'documents',
@@ -248,6 +248,7 @@ const stages = [
   ]),
   single('deps', 'one', [], () => [node, at('tools/check/layers.js')]),
   single('lint', 'one', [], () => [at('node_modules', '.bin', 'biome'), 'ci', '--diagnostic-level=warn']),
+  single('prose', 'one', [], () => [node, at('tools/check/prose.js')]),
   single('style', 'one', [], () => [node, at('tools/check/c-style.js')]),
   single('docs', 'one', [], () => [node, at('tools/release/readme.js'), '--check']),
   single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/check/sizes.js')]),

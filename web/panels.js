@@ -1,6 +1,6 @@
 /**
  * panels: what opens at the side of the page, on phones as a sheet from below: one at a time, each with its button. A
- * panel is a chunk of its own that is fetched when it is first opened: until then the page does not carry it, and while
+ * panel is a separate chunk that is fetched when it is first opened: until then the page does not carry it, and while
  * it is closed nothing of it runs.
  *
  * To add one: a file that exports its Part, a row in the table below, and a button and an <aside> in index.html.

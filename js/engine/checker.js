@@ -1,6 +1,6 @@
 /* checker: the engine's checksums (src/base/checksum.h) for bytes outside of its heap: another instance of its module,
- * in a small memory that never grows, so that rooms in it stay where they are. What is read into them and checked at
- * once need not be copied for that. */
+ * in a small memory that never grows, so that buffers in it stay in place. Bytes that are read into them can be
+ * checked without a copy. */
 /** @import { Exports } from './heap.js' */
 import { checksum } from '../download/checksum.js';
 import { Heap, imports } from './heap.js';

@@ -243,7 +243,7 @@ export class Engine {
     return { ids, taken: this.#raw('encode_taken') };
   }
 
-  /** Bytes that go on where tokens ended. @param {Uint8Array} bytes */
+  /** Encodes bytes that continue where tokens ended. @param {Uint8Array} bytes */
   encodeMore(bytes) {
     return this.#encode(bytes, CONTINUES);
   }
@@ -389,9 +389,9 @@ export class Engine {
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
-  /** Decodes with so many streams from now on (api.h); gives the time of a rehearsal, ms.
+  /** Sets the number of interleaved streams for decoding (api.h); returns the time of a trial, ms.
    * @param {number} streams @param {number} quarter */
-  rehearse(streams, quarter) {
+  autotune(streams, quarter) {
     const before = performance.now();
     this.call('rehearse', streams, quarter);
     return performance.now() - before;

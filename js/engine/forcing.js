@@ -1,5 +1,5 @@
-/* forcing: tokens that an answer under a grammar must go on with: taken without being drawn, evaluated as one batch
- * with what is before them. They are those that the tokenizer gives for the text so far wherever it cuts that text
+/* Jump-forward tokens: the only ones that a grammar allows next: appended without drawing, evaluated in one
+ * batch with the tokens before them. They are those that the tokenizer gives for the text so far wherever it cuts that text
  * behind the last token; the last one of them is left to the model where a token may reach beyond the forced text
  * (gw_matcher_joins says when). */
 

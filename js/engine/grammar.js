@@ -6,7 +6,7 @@
 /** Forced bytes that are looked for at once. */
 const MOST_FORCED = 1024;
 
-/** Compiled once, for texts one after another. What is learned of it stays until it is disposed of. */
+/** Compiled once, for texts one after another. Its cached states stay until it is disposed of. */
 export class Grammar {
   #native;
   #bytes;
@@ -106,7 +106,7 @@ export class Matcher {
     return this.#native.drawUnder(this.#address, masked);
   }
 
-  /** What is pending is evaluated for a token of those that are allowed now: it must not change until that is done. */
+  /** Evaluates pending tokens for the tokens allowed now, which must not change until then. */
   want() {
     this.#native.call('match_want', this.#address);
   }

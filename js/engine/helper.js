@@ -1,4 +1,4 @@
-/* helper: body of a helper thread: the same module on the same memory, with a stack of its own. */
+/* helper: body of a helper thread: the same module on the same memory, with its own stack. */
 import { imports } from './heap.js';
 
 /** @type {Record<string, (...args: number[]) => void>} */

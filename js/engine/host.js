@@ -128,8 +128,8 @@ export class Host {
     }
   }
 
-  /** A build whose kernels are wrong here gives way to the plain one, unless somebody asked for it by its name, or what
-   * was read cannot be read again. @param {Open} message */
+  /** A build whose kernels are wrong here gives way to the plain one, unless the caller named it, or the source
+   * cannot be read again. @param {Open} message */
   async #load(message) {
     const { variant = 'auto' } = message.options;
     const pieces = new Replay((part) => this.#asking.pull(part));

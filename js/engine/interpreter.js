@@ -3,8 +3,8 @@
  *
  * Recording errs on one side: a text is taken for a message's unless each step that made it is known here.
  *
- * Text of messages also selects: by a key, a condition, the length of a loop. What it selects gets seams at both ends,
- * and no control token may cross a seam: a message could otherwise spell one, letter by letter. */
+ * Text of messages also selects: by a key, a condition, the length of a loop. The selected text gets sentinels at both ends,
+ * and no control token may cross a sentinel: a message could otherwise spell one, letter by letter. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { ModelError } from '../errors.js';
 import { strip } from './strip.js';
@@ -24,7 +24,7 @@ const STEP = 64;
 const ITEM = 8;
 
 /** An origin string has one letter per UTF-16 unit: x for data from outside; for text of the template o, or s with a
- * seam before it, e with a seam behind it, t with both. */
+ * sentinel before it, e with one behind it, t with both. */
 const OWN = 'o';
 const OTHER = 'x';
 /** The origin of an empty text from outside. */
@@ -205,7 +205,7 @@ class TracingInterpreter extends AnyInterpreter {
     }
   }
 
-  /** Returns a copy of a value that text from outside selected, with seams: nothing in it counts as the template's
+  /** Returns a copy of a value that text from outside selected, with sentinels: nothing in it counts as the template's
    * beyond its ends. Namespaces change in place. @param {any} value @returns {any} */
   #selected(value) {
     this.#spend(ITEM);
@@ -479,10 +479,10 @@ function runs(text, origin) {
   return parts;
 }
 
-/** Whether one token may not have all of an origin, for there is a seam in it. @param {string} origin */
+/** Whether one token may not have all of an origin, because it contains a sentinel. @param {string} origin */
 export const hasSeam = (origin) => /.[st]|[et]./.test(origin);
 
-/** Returns a part of an origin with seams where it was cut off; without numbers: all of it, cut off at both ends.
+/** Returns a part of an origin with sentinels where it was cut; without numbers: all of it, cut off at both ends.
  * @param {string} origin @param {number} [from] @param {number} [to] */
 function cut(origin, from = -1, to = origin.length + 1) {
   const part = origin === EMPTY ? '' : origin.slice(Math.max(from, 0), to);
@@ -493,7 +493,7 @@ function cut(origin, from = -1, to = origin.length + 1) {
   return to === origin.length ? all : all.slice(0, -1) + (SEAM_BEHIND[last] ?? last);
 }
 
-/** Returns the origin of joined texts: an empty text from outside leaves a seam, for it might have been another.
+/** Returns the origin of joined texts: an empty text from outside leaves a sentinel, for it might have been another.
  * @param {string[]} origins @param {string} [between] */
 function glued(origins, between = '') {
   let all = '';

@@ -141,7 +141,7 @@ async function decode(run) {
   return reason ?? 'length';
 }
 
-/** Takes the tokens that must come next, of which nobody asks for probabilities; the reason if the answer ends there.
+/** Appends the jump-forward tokens, unless probabilities are requested; returns the reason if the answer ends there.
  * @param {Run} run */
 function force(run) {
   const {
@@ -304,7 +304,7 @@ function resultOf(run, finishReason) {
   };
 }
 
-/** The whole calls of an answer. Their ids go on from those of the conversation. @param {Run} run */
+/** The whole calls of an answer. Their ids continue those of the conversation. @param {Run} run */
 function callsOf({ reader, args: { prompt } }) {
   const messages = 'messages' in prompt ? prompt.messages : [];
   const before = messages.reduce((sum, { toolCalls = [] }) => sum + toolCalls.length, 0);

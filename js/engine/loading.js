@@ -11,12 +11,12 @@ import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Weights that are more than any cache holds, and the parts of them that both ways of reading are tried with. */
+/** Weights larger than any cache, and the number of parts on which one and several streams are timed. */
 const MEMORY_BOUND = 2e8;
 const QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
 
-/** What a load is done with, and where it is told how far it is; pieces: of parts that the client holds.
+/** Dependencies of a load. report: receives its progress; pieces: of parts that the client holds.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
  *   report: (progress: Progress) => void }} Means */
 
@@ -108,11 +108,11 @@ function chooseStreams(native) {
   for (let turn = -1; turn < QUARTERS; turn++) {
     const first = (turn + QUARTERS) % QUARTERS;
     const second = (first + 2) % QUARTERS;
-    one[first] = native.rehearse(1, first);
-    many[second] = native.rehearse(0, second);
+    one[first] = native.autotune(1, first);
+    many[second] = native.autotune(0, second);
   }
   const [, low, high] = one.map((ms, quarter) => ms / many[quarter]).sort((a, b) => a - b);
-  native.rehearse(Number(low * high < 1), QUARTERS);
+  native.autotune(Number(low * high < 1), QUARTERS);
 }
 
 /** @param {Engine} native @param {number} [wanted] */

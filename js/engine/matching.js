@@ -71,7 +71,7 @@ async function follow(native, ids, { text, matcher, times, pause }) {
     if (times) matcher.touch();
     times?.push(performance.now() - before);
     const piece = native.decode(ids[i], false, i ? ids[i - 1] : -1);
-    // Some tokenizers begin a text with a blank of their own, which is not of the text.
+    // Some tokenizers put a blank before a text, which is not part of it.
     const blank = i === 0 && piece.length < native.decode(ids[i], false, ids[i]).length;
     const taken = blank ? matcher.acceptBytes(piece) : matcher.allows(ids[i]) && matcher.accept(ids[i]);
     if (!taken) return { accepted: false, refusedAt: lettersOf(text, bytes) };

@@ -1,4 +1,4 @@
-/* meter: how far a load has come and how fast it goes on, for whoever watches. */
+/* meter: the progress and speed of a load, for its observers. */
 /** @import { Notice, Progress } from '../protocol.js' */
 /** @import { Source } from '../download/source.js' */
 

@@ -1,5 +1,5 @@
 /* runner: evaluates in slices so short that the worker hears its messages and can abort. The client's
- * thread does not see the flag: whoever sees a shared heap keeps it alive after dispose(). */
+ * thread does not see the flag: a thread that sees a shared heap keeps it alive after dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
 import { abortError } from '../errors.js';
 import { RUN } from './engine.js';

@@ -49,7 +49,7 @@ async function held(runner, job) {
   }
 }
 
-/** Whatever f evaluates, the conversation in the session goes on as if nothing had been. @template T
+/** Runs f, which may evaluate anything, and restores the conversation in the session. @template T
  * @param {Context} context @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
 export async function aside(context, job, f) {
   const bytes = await held(context.runner, job);

@@ -28,7 +28,7 @@ export class TextAssembler {
     return this.#show(text.slice(0, cut ?? text.length - this.#held.length));
   }
 
-  /** What was held back, when no more comes; without a character that was cut off. */
+  /** Returns the held-back text at the end, without a character that was cut off. */
   end() {
     const isCut = this.#decoder.decode() !== '';
     const begins = (/** @type {number} */ n) => textDecoder().decode(this.#last.slice(-n), { stream: true }) === '';

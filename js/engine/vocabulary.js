@@ -19,7 +19,7 @@ const MOST_REST = 1 << 24;
 /** Tokens of one text: more than any context holds. */
 const MOST_IDS = 1 << 24;
 
-/** Between pieces of work; throws where nobody waits for it any more. @typedef {() => Promise<unknown>} Pause */
+/** Called between pieces of work; throws if the call was cancelled. @typedef {() => Promise<unknown>} Pause */
 const NO_PAUSE = async () => {};
 
 /** A character of two halves stays whole. @param {string} text @param {number} at @param {number} end */
@@ -39,7 +39,7 @@ export class Vocabulary {
   #nfc;
 
   /** @param {import('./engine.js').Engine} native @param {Platform['load']} load
-   * @param {() => void} alive tells that work goes on where nothing else can be heard */
+   * @param {() => void} alive: reports progress while the thread is busy */
   constructor(native, load, alive) {
     this.#native = native;
     this.#load = load;
@@ -191,7 +191,7 @@ export class Vocabulary {
     return calling ? this.#withTools(prompt) : this.ids(prompt, pause);
   }
 
-  /** Who sets the task has two names. @param {Message[]} messages */
+  /** Maps `developer` to `system`, unless the template knows `developer`. @param {Message[]} messages */
   #heard(messages) {
     if (this.templateSource?.includes('developer')) return messages;
     return messages.map((message) => (message.role === 'developer' ? { ...message, role: 'system' } : message));

@@ -1,5 +1,5 @@
-/* build: grammars of answers with calls: what is said in words, calls, and the grammars of the tools' schemas taken in
- * under names of their own. */
+/* build: grammars of answers with calls: what is said in words, calls, and the grammars of the tools' schemas under
+ * new names. */
 import { ANY_CHAR, ANY_TEXT, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';

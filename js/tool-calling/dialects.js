@@ -32,7 +32,7 @@ const functions = (tools) => (tools.length ? tools.map(functionOf) : undefined);
 /** What FunctionGemma was trained to hear before it calls functions. */
 const DEVELOPER = 'You are a model that can do function calling with the following functions';
 
-/** Gemma 3 270M, trained on calls: control tokens of its own. @type {Dialect} */
+/** Gemma 3 270M, trained on calls: it has its own control tokens. @type {Dialect} */
 const FUNCTION_GEMMA = {
   name: 'functiongemma',
   fits: ({ probe, has }) => probe.includes('<start_function_declaration>') && functiongemma.MARKS.every(has),

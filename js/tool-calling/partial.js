@@ -1,5 +1,4 @@
-/* partial: what a JSON text that is still coming says so far, as a value: whoever draws an answer while it comes can
- * draw this. Of what is not complete only texts are shown, as far as they came: half a number is another number. */
+/* partial: the value of an incomplete JSON text, for callers that render an answer while it streams. Of what is not complete only texts are shown, as far as they came: half a number is another number. */
 
 /** Numbers, and the three words. */
 const BARE = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
@@ -105,7 +104,7 @@ class Reader {
   }
 }
 
-/** What stands between quotes; of a text that goes on without its last half character.
+/** Decodes the text between quotes; without its last half character if more follows.
  * @param {string} raw @param {boolean} whole */
 function decoded(raw, whole) {
   const body = whole ? raw : raw.replace(HALF_ESCAPE, '$1');

@@ -1,4 +1,4 @@
-/* reading: answers that may hold calls, token by token. A call is told by ids: text that reads like a control token is
+/* reading: answers that may hold calls, token by token. Calls are recognised by token ids: text that reads like a control token is
  * text. What a dialect makes of an answer is asked for again at each step, so that it can be shown while it comes. */
 import { partialJson } from './partial.js';
 /** @import { PartialCall as Call } from '../protocol.js' */

@@ -9,7 +9,7 @@ enum { NODES_PER_STEP = 16 }; /* of a tree */
 enum { FEW_EXITS = 1 << 16 };
 #define IN_ODD 0x80000000u
 
-/* What is known of a DFA state, in the block. */
+/* The cached data of a DFA state, in the block. */
 typedef struct {
     uint32_t n; /* words of tokens: ids, or, if bits, a mask */
     bool bits;

@@ -18,7 +18,7 @@
  * A byte advances every item in its spelling. Where the spelling ends, the closure follows edges, calls and returns
  * until each way waits for a byte again.
  *
- * What is determinised when. Regular parts that formats intersect or subtract become DFAs in js/grammar, before the
+ * When automata are determinised: Regular parts that formats intersect or subtract become DFAs in js/grammar, before the
  * engine sees them. Accepting text (matcher.c) steps the NFA. Masks (masks.c) try the whole vocabulary, so they use a
  * DFA that is made lazily (states.c): a DFA state is a set of items, and each entry of its table of 256 next states is
  * filled on first use. DFA states stand on the bottom, a placeholder for the text's stack, so that they are shared by
@@ -26,8 +26,8 @@
  *
  * A mask is found for each stack that items stand on. The DFA state of these items walks the trie of the vocabulary
  * (trie.h), once: its memo keeps the tokens that stay inside the rule, and the exits, which are the nodes where the
- * bottom was reached inside a token. From each exit, the frames of the real stack continue with DFA states of their
- * own. Inside JSON strings, tokens of plain characters are known by their length alone (plain.c), and a smaller trie
+ * bottom was reached inside a token. From each exit, the frames of the real stack continue with their own DFA
+ * states. Inside JSON strings, tokens of plain characters are known by their length alone (plain.c), and a smaller trie
  * of all others is walked. Counts that no token can tell apart share a DFA state (gw_register_class).
  *
  * What bounds the work. A call may spend GW_MOST_WORK steps: items stepped, edges followed, frames joined, trie nodes

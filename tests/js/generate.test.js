@@ -399,10 +399,10 @@ for (const threads of [1, 2]) {
     const running = blocking.result();
     const controller = new AbortController();
     const waiting = model.generate('later', { signal: controller.signal }).result();
-    const logits = model.debug.logits([2, 300], { signal: controller.signal });
+    const refused = refuses(model.debug.logits([2, 300], { signal: controller.signal }), 'aborted');
     controller.abort();
     assert.equal((await waiting).finishReason, 'aborted');
-    await refuses(logits, 'aborted');
+    await refused;
     assert.equal((await running).tokens.length, 450);
   });
 }

@@ -21,7 +21,7 @@ const nothing = () => ({ text: '', files: [] });
  * @param {import('./follow.js').Follow} follow */
 export function setUpComposer(conversation, keeper, follow) {
   const field = byId('input', HTMLTextAreaElement);
-  /** What was being written before an earlier message was edited. @type {Draft | null} */
+  /** The draft before an earlier message was edited. @type {Draft | null} */
   let before = null;
 
   const draft = () => ({ text: field.value, files: [...attachments.files] });
@@ -115,7 +115,7 @@ export function setUpComposer(conversation, keeper, follow) {
       attachments.place++;
       set(kept, false);
     },
-    /** What is being written, beside an earlier message. */
+    /** The current draft, beside an earlier message. */
     get message() {
       return message();
     },
@@ -138,7 +138,7 @@ function showMode(field) {
   if (!state.model) return;
   const chats = state.model.info.chatTemplate;
   field.placeholder = chats ? 'Write a message' : 'Begin a text';
-  field.ariaLabel = chats ? 'Message' : 'Text to go on with';
+  field.ariaLabel = chats ? 'Message' : 'Text to continue';
 }
 
 function showContext() {

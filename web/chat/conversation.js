@@ -100,7 +100,7 @@ export class Conversation {
     return this.#talk.sweep();
   }
 
-  /** Goes on with the model that is loaded, after a reload too. */
+  /** Continues with the loaded model, after a reload too. */
   adopt() {
     if (this.head) {
       this.head.model = this.#note;

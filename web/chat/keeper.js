@@ -31,7 +31,7 @@ export class Keeper {
   #library;
   #timer = 0;
   #draftTimer = 0;
-  /** What was typed here last: another tab may send a message of its own. @type {Written | null} */ #typed = null;
+  /** The latest text typed here: another tab may send another message. @type {Written | null} */ #typed = null;
   /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
   /** The failure to save was shown: once closed it stays closed until saving works again. */ #said = false;
   /** Something is not saved. If all is, nothing is written: another tab may have deleted it since. */ #news = false;

@@ -55,7 +55,7 @@ export class Openings {
     const now = this.#composer.message;
     if (along) this.#keeper.typed({ text: '', files: [] });
     await this.#conversation.open(one && { head: one.head, tree: new Tree(one.body) });
-    // Set at the moment it is shown, so that what is typed from then on stays.
+    // Set at the moment it is shown, so that text typed from then on stays.
     this.#composer.draft(along && (now.text || now.files.length) ? now : (this.#keeper.unwritten ?? written));
     route.show({ instead: instead || (id !== null && !one) });
     if (!/^(loading|opening)$/.test(state.phase)) {

@@ -13,7 +13,7 @@ import { spoken } from '../history/tree.js';
 /** @import { Head } from '../history/archive.js' */
 /** @import { Said, Tree } from '../history/tree.js' */
 
-/** What is asked. begin: what the answer begins with; before: the leaf that was shown.
+/** A question. begin: what the answer begins with; before: the leaf that was shown.
  * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, before: string | null }} Asked */
 
 /** A chat is saved when nothing was asked for so long, in milliseconds. */

@@ -196,7 +196,7 @@ export class Transcript {
     if (row.last) buttons.push(action('Retry', () => this.on.retry(row.said), 'quiet small retry'));
     if (row.of > 1) buttons.push(this.#versions(row, 'answer'));
     const branch = action('Branch', () => this.on.branch(row.said), 'quiet small later');
-    branch.title = 'Go on from here in a conversation of its own';
+    branch.title = 'Continue from here in a new conversation';
     return [...buttons, branch];
   }
 

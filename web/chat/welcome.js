@@ -19,7 +19,7 @@ export function welcome() {
   const choose = action('Choose a model…', () => actions.changeModel(), 'link');
   if (!model) return [el('strong', 'No model is loaded'), choose];
   if (!model.info.chatTemplate) {
-    return [el('strong', 'Begin a text'), 'This model has not learnt to chat: it goes on with what you write.'];
+    return [el('strong', 'Begin a text'), 'This model has not learnt to chat: it continues the text that you write.'];
   }
   if (choice?.kind !== 'storyteller') {
     return [el('strong', 'Ask something'), 'The answer is made here, on this device.'];

@@ -33,7 +33,7 @@ export function remember(key, value) {
 /** Conversations are not to be kept. */
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
-/** What was said and being written when the tab was left: IndexedDB may not finish then, sessionStorage does.
+/** The messages and the draft when the tab was left: IndexedDB may not finish then, sessionStorage does.
  * @typedef {{ id?: string, draft?: import('../shell/store.js').Draft, head?: import('./archive.js').Head,
  *   body?: import('./tree.js').Kept, news?: import('./tree.js').News }} Left */
 const LEFT = `${PREFIX}left`;

@@ -128,7 +128,7 @@ export class Tree {
     });
   }
 
-  /** Copies a path into a tree of its own. @param {string} id   its last message */
+  /** Copies a path into a new tree. @param {string} id   its last message */
   branch(id) {
     const said = this.path(id);
     return new Tree({ said, leaf: id });

@@ -30,7 +30,7 @@ const VIEWS = {
   tokens: { name: 'Tokens', show: showTokens, words: false },
 };
 
-/** What is looked at, if not the answer of an id. */
+/** The subject, if it is not the answer of an id. */
 const LAST = 'last';
 const OWN = 'own';
 /** The first control of a view. */
@@ -90,7 +90,7 @@ export class Inside {
   }
 
   #wait() {
-    this.#note.textContent = 'The model is answering. The look goes on when it has ended.';
+    this.#note.textContent = 'The model is answering. The view updates when it has finished.';
   }
 
   #stop() {
@@ -133,7 +133,7 @@ export class Inside {
     this.#show();
   }
 
-  /** Lists the answers, latest first, and a text of one's own. */
+  /** Lists the answers, latest first, and a custom text. */
   #showAbout() {
     const { answers } = this.#conversation;
     const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);

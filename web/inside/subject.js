@@ -1,5 +1,5 @@
 /**
- * subject: what is looked at, as the model reads it: an answer behind its prompt, or a text of one's own.
+ * subject: the text in view, as the model reads it: an answer after its prompt, or a custom text.
  * @module
  */
 import { PageError } from '../shell/errors.js';
@@ -12,7 +12,7 @@ import { range } from './numbers.js';
 /** @import { Conversation } from '../chat/conversation.js' */
 /** @typedef {Conversation['answers'][number]} ShownAnswer */
 
-/** start: the first token of the answer, or the second one of a text of one's own.
+/** start: the first token of the answer, or the second one of a custom text.
  * @typedef {{ tokens: Token[], ids: number[], start: number, said: Said | null }} Subject */
 
 /** Selections in the views; -1: none yet.

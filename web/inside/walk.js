@@ -154,7 +154,7 @@ function tokensStep({ tokens, info }) {
       `The model knows no letters. The text is cut into tokens, pieces from a fixed list of ${count(
         info.vocabSize,
       )}, and each becomes its number in that list, like an index into an array. ` +
-        `What was read here is ${plural(tokens.length, 'token')}; these are the last:`,
+        `This text has ${plural(tokens.length, 'token')}; these are the last:`,
     ),
     list,
   ];

@@ -218,7 +218,7 @@ export class Loads {
     announce('The model is ready.');
   }
 
-  /** Lets the model go; what is being loaded still comes. @param {unknown} [error] */
+  /** Unloads the model; a running load continues. @param {unknown} [error] */
   async #unload(error = null) {
     update({ panel: '' });
     const released = this.#models.release(Boolean(error));

@@ -76,7 +76,7 @@ export class Models {
     }
   }
 
-  /** What was paused begins again, with the bytes that are here already. @template T @param {LoadingView} view
+  /** Resumes a paused load with the bytes that were already received. @template T @param {LoadingView} view
    * @param {(signal: AbortSignal) => Promise<T>} work @returns {Promise<T>} */
   async #unlessPaused(view, work) {
     for (;;) {

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** All of one page; other pages of the same host may have caches of their own.
+/** All of one page; other pages of the same host may have other caches.
  * @param {string} home   the page's folder */
 export const cachesOf = (home) => `gemma-wasm ${home} `;
 

@@ -1,5 +1,5 @@
 /**
- * tex: finds maths in Markdown: $…$ and \(…\) in a line, $$…$$ and \[…\] on lines of its own, but no sums of money.
+ * tex: finds maths in Markdown: $…$ and \(…\) in a line, $$…$$ and \[…\] on separate lines, but no sums of money.
  * It is code until it is drawn (maths.js).
  * @module
  */

@@ -66,7 +66,7 @@ export class Search {
       this.#list,
       el('div.add', this.#add, el('span.hint', 'or drop text or Markdown here')),
       this.#pasting(),
-      el('h3', 'Who reads them'),
+      el('h3', 'Reader'),
       this.#maker,
       this.#files,
       this.#file,
@@ -222,7 +222,8 @@ export class Search {
     const reader = this.#reader;
     if (!reader || !this.#texts.size || !this.#texts.fits(reader)) return [];
     const waits = !reader.own && state.busy;
-    if (this.#work.idle) this.#work.say(waits ? 'The model is answering. The search goes on when it has ended.' : '');
+    if (this.#work.idle)
+      this.#work.say(waits ? 'The model is answering. The search continues when it has finished.' : '');
     return waits ? [] : this.#texts.nearest(reader, question, signal);
   }
 

@@ -83,7 +83,7 @@ export function setUpSettings(changed) {
     changed();
   };
   watch(['settings', 'recommended'], showMood);
-  watch(['recommended'], () => fill(state.settings)); // what was chosen stays
+  watch(['recommended'], () => fill(state.settings)); // the user's choice stays
   watch(['model'], showInfo);
   takeSettings(null);
   actions.sampling = sampling;

@@ -154,7 +154,7 @@ function httpWords(error) {
   const status = statusOf(error);
   if (HTTP[status]) return HTTP[status];
   if (status < 500) return WORDS['http-error'];
-  return ['The server has a problem of its own.', 'Try again later.'];
+  return ['The server has a problem.', 'Try again later.'];
 }
 
 const OFFLINE = [

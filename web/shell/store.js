@@ -1,6 +1,6 @@
 /**
  * store: the state of the page in one object, the order of its phases, and the actions that rooms ask each other for.
- * Only update() and enter() change the state; what depends on it is told by watch(). The document's data attributes are
+ * Only update() and enter() change the state; its dependents are notified by watch(). The document's data attributes are
  * written by app.js for the style sheet alone and never read back.
  *
  * No library: the HTML is static, and views mostly set a text, stream Markdown or move the focus, which no library
