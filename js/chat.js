@@ -274,7 +274,7 @@ export function checkMessages(messages) {
     }
     if (role === 'tool') return checkResult(message, i, called);
     if (toolCalls) return { role, content: content ?? '', toolCalls: checkCalls(toolCalls, i, called) };
-    checkValue(`the content of message ${i}`, content, string);
+    checkValue(`The content of message ${i}`, content, string);
     return aborted ? { role, content, aborted } : { role, content };
   });
 }
@@ -282,7 +282,7 @@ export function checkMessages(messages) {
 /** @param {any} calls @param {number} i @param {Map<string, string>} called @returns {ToolCall[]} */
 function checkCalls(calls, i, called) {
   checkValue(
-    `the toolCalls of message ${i}`,
+    `The toolCalls of message ${i}`,
     calls,
     rule('an array of { id, name, arguments }', (value) => {
       return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
@@ -298,7 +298,7 @@ function checkCalls(calls, i, called) {
 /** @param {any} message @param {number} i @param {Map<string, string>} called @returns {ChatMessage} */
 function checkResult({ id, name: given, content }, i, called) {
   const name = given ?? called.get(id);
-  checkValue(`the name of message ${i}`, name, rule('that of the tool, or its `id` that of the call', string.fits));
+  checkValue(`The name of message ${i}`, name, rule('that of the tool, or its `id` that of the call', string.fits));
   const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
   return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
 }

@@ -24,18 +24,18 @@
  *   penalties. Range: 0 to 1048576. Default: 64.
  */
 
-/** The same for programs. sampler: name in the engine; standard: default, unless the model has its own; whole: whether only
+/** The same for programs. standard: default, unless the model has its own; whole: whether only
  * integers are accepted. */
 export const SAMPLING = {
-  temperature: { sampler: 'temperature', min: 0, max: 100, standard: 1, whole: false },
-  topK: { sampler: 'top_k', min: 0, max: 4194304, standard: 64, whole: true },
-  topP: { sampler: 'top_p', min: 0, max: 1, standard: 0.95, whole: false },
-  minP: { sampler: 'min_p', min: 0, max: 1, standard: 0, whole: false },
-  typicalP: { sampler: 'typical_p', min: 0, max: 1, standard: 1, whole: false },
-  repetitionPenalty: { sampler: 'repetition_penalty', min: 0.01, max: 100, standard: 1, whole: false },
-  frequencyPenalty: { sampler: 'frequency_penalty', min: -100, max: 100, standard: 0, whole: false },
-  presencePenalty: { sampler: 'presence_penalty', min: -100, max: 100, standard: 0, whole: false },
-  penaltyWindow: { sampler: 'penalty_window', min: 0, max: 1048576, standard: 64, whole: true },
+  temperature: { min: 0, max: 100, standard: 1, whole: false },
+  topK: { min: 0, max: 4194304, standard: 64, whole: true },
+  topP: { min: 0, max: 1, standard: 0.95, whole: false },
+  minP: { min: 0, max: 1, standard: 0, whole: false },
+  typicalP: { min: 0, max: 1, standard: 1, whole: false },
+  repetitionPenalty: { min: 0.01, max: 100, standard: 1, whole: false },
+  frequencyPenalty: { min: -100, max: 100, standard: 0, whole: false },
+  presencePenalty: { min: -100, max: 100, standard: 0, whole: false },
+  penaltyWindow: { min: 0, max: 1048576, standard: 64, whole: true },
 };
 
 /** Flags of the command line, and the options that they set. */

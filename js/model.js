@@ -285,7 +285,7 @@ export class HeaderModel {
       rule(expected, () => isList && length >= least),
     );
     checkValue(
-      `the length of ${name}`,
+      `The length of ${name}`,
       length,
       rule(`at most ${MOST_IDS}`, () => length <= MOST_IDS),
     );

@@ -197,9 +197,9 @@ import { MAX_THREADS } from './protocol.js';
  * @property {string} [id] Of a tool's result: the id of the call.
  */
 
-/** sampler: the engine's name of a sampling option; fault: returns what is wrong with a value, where `show` says too
+/** fault: returns what is wrong with a value, where `show` says too
  * little. expected: completes "`name` must be …".
- * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string,
+ * @typedef {{ expected: string, fits: (value: any) => boolean,
  *   fault?: (value: any) => string }} Rule */
 
 const MAX_TOKENS = 1 << 20;
@@ -208,13 +208,12 @@ const MAX_STOPS = 1024;
 const DEFAULT_MAX_TOKENS = 1024;
 
 /** @param {string} what @param {(value: any) => boolean} is
- * @returns {(min: number, max: number, sampler?: string) => Rule & { min: number, max: number }} */
-const range = (what, is) => (min, max, sampler) => ({
+ * @returns {(min: number, max: number) => Rule & { min: number, max: number }} */
+const range = (what, is) => (min, max) => ({
   expected: `${what} between ${min} and ${max}`,
   fits: (value) => is(value) && value >= min && value <= max,
   min,
   max,
-  sampler,
 });
 export const integer = range('an integer', Number.isInteger);
 const number = range('a number', (value) => typeof value === 'number');
@@ -347,13 +346,13 @@ function isFormat(format) {
 export const GENERATE_OPTIONS = {
   maxTokens: integer(0, MAX_TOKENS),
   ...Object.fromEntries(
-    Object.entries(SAMPLING).map(([name, { min, max, whole, sampler }]) => {
-      return [name, (whole ? integer : number)(min, max, sampler)];
+    Object.entries(SAMPLING).map(([name, { min, max, whole }]) => {
+      return [name, (whole ? integer : number)(min, max)];
     }),
   ),
   seed: integer(0, 2 ** 32 - 1),
   logitBias: rule(
-    'an object or a Map from at most a million token ids to numbers, where -Infinity bans a token',
+    'an object or a Map from at most a million token ids to numbers',
     (value) =>
       object.fits(value) &&
       (value.size ?? Object.keys(value).length) <= 1e6 &&
@@ -361,7 +360,7 @@ export const GENERATE_OPTIONS = {
         return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
       }),
   ),
-  stop: rule(`a string that is not empty, or an array of at most ${MAX_STOPS} of them`, (value) => {
+  stop: rule(`a non-empty string, or an array of at most ${MAX_STOPS}`, (value) => {
     const stops = [value].flat();
     return stops.length <= MAX_STOPS && stops.every((s) => typeof s === 'string' && s !== '');
   }),
@@ -369,7 +368,7 @@ export const GENERATE_OPTIONS = {
   format: {
     ...rule(
       "'json', { schema }, { regex }, { grammar } or { choices }, where { schema } may have maxLength, maxItems, " +
-        `maxProperties and whitespace (${WHITESPACE.join(', ')})`,
+        'maxProperties and whitespace',
       isFormat,
     ),
     fault: formatFault,
@@ -406,17 +405,11 @@ export const LOAD_OPTIONS = {
     'true, false, modelCache or a cache of openCache()',
     (value) => typeof value === 'boolean' || value instanceof ModelCache,
   ),
-  sha256: rule('64 hexadecimal digits, or an array of such strings: one for each file of a split model', (value) =>
+  sha256: rule('64 hexadecimal digits, or an array of them: one for each file', (value) =>
     [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s)),
   ),
-  token: rule(
-    'a string of ASCII characters without white space',
-    (value) => typeof value === 'string' && /^[!-~]+$/.test(value),
-  ),
-  headers: rule(
-    'a Headers object, an object of strings, or an array of pairs of strings',
-    (value) => headerPairs(value) !== null,
-  ),
+  token: rule('ASCII characters without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),
+  headers: rule('a Headers object, an object of strings, or pairs of strings', (value) => headerPairs(value) !== null),
   restart: boolean,
   chatCacheBytes: integer(0, 2 ** 40),
   baseUrl: address('of a folder'),
@@ -443,7 +436,7 @@ export function checkValue(name, value, { expected, fits, fault = show }) {
   if (value !== null && fits(value)) return;
   const isSecret = name === 'headers' || name === 'token';
   const got = isSecret ? '' : fault(value);
-  const subject = /^\w+$/.test(name) ? `\`${name}\`` : name[0].toUpperCase() + name.slice(1);
+  const subject = /^\w+$/.test(name) ? `\`${name}\`` : name;
   throw new ModelError('bad-option', `${subject} must be ${expected}${got && ` (got ${got})`}.`, { expected, got });
 }
 
@@ -477,6 +470,9 @@ export function given(options) {
   return /** @type {Partial<T>} */ (Object.fromEntries(entries));
 }
 
+/** Returns the engine's name of a sampling option. @param {string} name */
+const samplerName = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
 /** Returns the options as they are posted to the worker. Schemas are converted later (schemas.js).
  * @param {GenerateOptions} options */
 export function postable(options) {
@@ -485,10 +481,9 @@ export function postable(options) {
     maxTokens,
     bias: biasEntries(logitBias),
     stop: [stop].flat(),
-    sampler: Object.entries(rest).flatMap(([name, value]) => {
-      const { sampler } = GENERATE_OPTIONS[name];
-      return sampler ? [/** @type {[string, number]} */ ([sampler, value])] : [];
-    }),
+    sampler: Object.entries(rest)
+      .filter(([name]) => Object.hasOwn(SAMPLING, name))
+      .map(([name, value]) => /** @type {[string, number]} */ ([samplerName(name), value])),
     seed: rest.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
     logprobs: rest.logprobs ?? null,
     format: rest.format === undefined ? null : postableFormat(rest.format),
@@ -510,17 +505,15 @@ function postableTools({ tools = [], toolChoice = 'auto', format }) {
   const choice = typeof toolChoice === 'string' ? toolChoice : demanded;
   const names = list.map(({ name }) => name);
   if (typeof choice === 'object' && !names.includes(choice.name)) {
-    const expected = list.length ? `one of the tools: ${names.join(', ')}` : 'a tool of `tools`, which has none';
-    checkValue(
-      'toolChoice',
-      choice.name,
-      rule(expected, () => false),
-    );
+    const got = show(choice.name);
+    throw new ModelError('bad-option', `\`toolChoice\` must name a tool of \`tools\` (got ${got}).`, {
+      expected: `${names}`,
+      got,
+    });
   }
   if (!list.length || choice === 'none') return null;
   if (format) {
-    const problem = "`format` cannot be combined with `tools`. Leave one of them out, or pass toolChoice: 'none'.";
-    throw new ModelError('bad-option', problem, { expected: 'no format', got: show(format) });
+    throw new ModelError('bad-option', '`format` and `tools` cannot be combined. Leave one of them out.');
   }
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }

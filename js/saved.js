@@ -5,7 +5,8 @@
 /** @import { Prefix } from './protocol.js' */
 /** @import { ChatMessage, GenerateOptions } from './options.js' */
 import { ModelError, show } from './errors.js';
-import { GENERATE_OPTIONS, biasEntries } from './options.js';
+import { SAMPLING } from './generated.js';
+import { biasEntries } from './options.js';
 
 const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
@@ -44,8 +45,7 @@ export function packSaid({ messages, options, prefixes }) {
 
 /** Options that are numbers and texts. @param {string} name */
 function keeps(name) {
-  const { sampler } = GENERATE_OPTIONS[name] ?? {};
-  return sampler !== undefined || ['maxTokens', 'seed', 'stop', 'logprobs'].includes(name);
+  return Object.hasOwn({ ...SAMPLING, maxTokens: 0, seed: 0, stop: 0, logprobs: 0 }, name);
 }
 
 /** JSON has no infinities. @param {[number, number]} entry */

@@ -190,7 +190,7 @@ test('rejects invalid tools by their place, a format beside tools, and tools wit
   await refuses(() => chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }), 'bad-option');
   assert.match(
     (await refuses(() => chat.send('x', { toolChoice: { name: 'sub' } }), 'bad-option')).message,
-    /must be a tool of `tools`, which has none/,
+    /must name a tool of `tools` \(got "sub"\)/,
   );
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');
   await refuses(() => chat.sendToolResults([]), 'bad-option');

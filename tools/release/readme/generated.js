@@ -93,8 +93,8 @@ export function generated() {
     const lines = wrapped(`@property {number} [${option.name}] ${described(option)}`, COLUMNS - 5);
     return lines.map((line, i) => ` * ${i ? '  ' : ''}${line}`);
   });
-  const table = options.map(({ name, sampler, min, max, standard, whole }) => {
-    return `  ${name}: { sampler: '${sampler}', min: ${min}, max: ${max}, standard: ${standard}, whole: ${whole} },`;
+  const table = options.map(({ name, min, max, standard, whole }) => {
+    return `  ${name}: { min: ${min}, max: ${max}, standard: ${standard}, whole: ${whole} },`;
   });
   const sampling = options.map((option) => help(flagOf(option.name), option.whole ? 'N' : 'X', described(option)));
   const answer = [...sampling, ...helpOf('DecodingOptions', FLAGS.answer)];
@@ -108,7 +108,7 @@ export function generated() {
     ...comment,
     ' */',
     '',
-    '/** The same for programs. sampler: name in the engine; standard: default, unless the model has its own; whole: whether only',
+    '/** The same for programs. standard: default, unless the model has its own; whole: whether only',
     ' * integers are accepted. */',
     'export const SAMPLING = {',
     ...table,
