@@ -18,7 +18,7 @@
  * A byte advances every item in its spelling. Where the spelling ends, the closure follows edges, calls and returns
  * until each way waits for a byte again.
  *
- * When automata are determinised: Regular parts that formats intersect or subtract become DFAs in js/grammar, before the
+ * When automata are determinised: parts that formats intersect or subtract become DFAs in js/grammar, before the
  * engine sees them. Accepting text (matcher.c) steps the NFA. Masks (masks.c) try the whole vocabulary, so they use a
  * DFA that is made lazily (states.c): a DFA state is a set of items, and each entry of its table of 256 next states is
  * filled on first use. DFA states stand on the bottom, a placeholder for the text's stack, so that they are shared by
