@@ -30,9 +30,7 @@ const MAX_ROUNDS = 8;
  * @property {string} [name] Name of the tool.
  */
 
-const isResults = rule('a non-empty array of { id, content } or { name, content }', (value) => {
-  return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'object' && one);
-});
+const isResults = rule('a non-empty array', (value) => Array.isArray(value) && value.length > 0);
 const isMessages = rule('an array of messages { role, content }', Array.isArray);
 const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
 
@@ -145,10 +143,7 @@ export class Chat {
     const { prefix: text, ...others } = options;
     const { format, tools = [], toolChoice } = this.#all(others);
     if (format !== undefined || (tools.length && toolChoice !== 'none')) {
-      throw new ModelError(
-        'bad-option',
-        "continue() extends an answer that has begun. Leave out `format`, and set toolChoice to 'none' beside tools.",
-      );
+      throw new ModelError('bad-option', "continue() takes no `format`, and tools only with toolChoice 'none'.");
     }
     const past = () => {
       if (!this.#messages.length) throw silence();

@@ -66,10 +66,7 @@ export class Generation {
   /** Iterates the steps, with token ids. */
   steps() {
     if (this.#iterated) {
-      throw new ModelError(
-        'bad-state',
-        'An answer can be iterated only once. Use result() or text() to read it again.',
-      );
+      throw new ModelError('bad-state', 'An answer can be iterated only once. Use result() or text().');
     }
     this.#iterated = true;
     this.#free = this.#awaited;

@@ -154,7 +154,7 @@ export class Engine {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
     const hash = start();
-    if (!hash) throw new ModelError('no-memory', 'The engine has no memory for a SHA-256.');
+    if (!hash) throw new ModelError('no-memory', 'The engine has no memory for a digest.');
     return {
       update: (bytes) => {
         heap.with(bytes, (p) => update(hash, p, bytes.length));
@@ -199,7 +199,7 @@ export class Engine {
         'no-memory',
         `The model needs ${need} bytes for a context of ${contextLength} tokens; this platform gives ${most}.` +
           (fits ? ` Set contextLength to ${fits} or less.` : ' Use a smaller model.'),
-        { expected: `${need} bytes`, got: `${most} bytes at most`, cause },
+        { expected: `${need} bytes`, cause },
       );
     }
     this.#vocab = this.number('n_vocab');

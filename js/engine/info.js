@@ -14,7 +14,7 @@ const SAMPLING = /** @type {const} */ ({
 });
 /** Recommended by a family's generation_config.json, where it differs from the engine's defaults, which are Gemma's.
  * @type {Record<string, Record<string, number>>} */
-const FAMILIES = { qwen3: { temperature: 0.6, topK: 20, topP: 0.95 } };
+const FAMILIES = { qwen3: { temperature: 0.6, topK: 20 } };
 
 /** Returns the sampling options that the family and the file recommend, unchecked.
  * @param {Context['runner']['native']} native @param {string} architecture */

@@ -84,10 +84,7 @@ export class Vocabulary {
       begun ||= taken > 0;
       rest = bytes.slice(taken);
       if (rest.length > MOST_REST) {
-        throw new ModelError(
-          'bad-count',
-          `The text has more than ${MOST_REST} bytes between two places where it can be split. Add spaces or line breaks.`,
-        );
+        throw new ModelError('bad-count', `The text has ${MOST_REST} bytes without a place to split it. Add spaces.`);
       }
     }
     return ids;

@@ -221,7 +221,7 @@ test('an answer starts with a given prefix, replacing the last answer or adding 
   const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
   await refuses(model.chat(options).continue({ prefix: 'x' }).result(), 'bad-state');
-  assert.match((await refuses(() => chat.continue({ format: 'json' }), 'bad-option')).message, /Leave out `format`/);
+  assert.match((await refuses(() => chat.continue({ format: 'json' }), 'bad-option')).message, /takes no `format`/);
   await refuses(() => chat.continue({ prefix: 'x', tools: [{ name: 'a' }] }), 'bad-option');
   assert.ok(await chat.clone().continue({ prefix: 'x', format: undefined, tools: [], maxTokens: 2 }).text());
   const { text } = await chat.continue({ prefix: 'Once <end_of_turn> upon' }).result();

@@ -121,14 +121,13 @@ async function forNode() {
     minifySyntax: true,
     lineLimit: 160,
   };
-  await bundle(['worker.node.js', 'thread.node.js'], { ...options, minifyIdentifiers: true });
+  await bundle(['worker.node.js', 'thread.node.js'], options);
   const shared = ['index.node.js', 'search.node.js', 'cli.js'];
   await bundle(shared, { ...options, splitting: true, chunkNames: 'node-[hash]' });
   const here = 'const here=require("node:url").pathToFileURL(__filename).href;';
   /** @type {import('esbuild').BuildOptions} */
   const cjs = {
     ...options,
-    minifyIdentifiers: true,
     format: 'cjs',
     outExtension: { '.js': '.cjs' },
     define: { 'import.meta.url': 'here' },

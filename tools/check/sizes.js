@@ -14,8 +14,9 @@ import { at } from '../support/proc.js';
 const KB = 1000;
 /** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state, 10 for Gemma 4. What
  * a page loads and the package, but for Gemma 4's part of the four modules, may be 2 % larger than at c9feb2b; the
- * descriptions in the types take 28 KB of the package besides. */
-const LIMITS = { wasm: 400 * KB, scripts: 140 * KB, compressed: 45.9 * KB, package: 2305 * KB, visit: 150 * KB };
+ * descriptions in the types take 28 KB of the package besides, and the names in the files for Node, whose stacks people
+ * read, 53 KB. */
+const LIMITS = { wasm: 400 * KB, scripts: 140 * KB, compressed: 45.9 * KB, package: 2358 * KB, visit: 150 * KB };
 const REQUIRED = [
   ...MODULES,
   ...PAGE_SCRIPTS,
