@@ -10,6 +10,7 @@ import { Openings } from './chat/openings.js';
 import { Talk } from './chat/talk.js';
 import { Transcript } from './chat/transcript.js';
 import { Library } from './history/library.js';
+import { recall } from './history/storage.js';
 import { Loads } from './models/loads.js';
 import { offerStoryteller, setUpPicker } from './models/picker.js';
 import { setUpStored, showStored } from './models/stored.js';
@@ -21,6 +22,7 @@ import { setUpSettings } from './settings/settings.js';
 import { setUpShortcuts } from './settings/shortcuts.js';
 import { setUpTheme } from './settings/theme.js';
 import { box, button, onClick, underDialog } from './shell/dom.js';
+import { addLater, speak, t } from './shell/language.js';
 import { showNotices } from './shell/notices.js';
 import { route } from './shell/route.js';
 import { actions, state, update, watch } from './shell/store.js';
@@ -39,8 +41,13 @@ watch(['model', 'choice'], () => {
   if (!state.model || !state.choice) return;
   const { label } = state.choice;
   box('model-name').textContent = label;
-  Object.assign(button('change-model'), { title: `${label}: change model`, ariaLabel: `Model: ${label}. Change` });
+  Object.assign(button('change-model'), {
+    title: t('model.change.title', { name: label }),
+    ariaLabel: t('model.change.label', { name: label }),
+  });
 });
+
+await speak([recall('language', ''), ...navigator.languages]);
 
 const follow = new Follow(box('scroller'), box('latest'));
 const library = new Library();
@@ -59,7 +66,10 @@ setUpShortcuts();
 onClick('new-chat', () => void actions.open(null));
 onClick('settings-close', () => update({ panel: '' }));
 onClick('print', () => print());
-onClick('shape-open', () => void import('./chat/shape.js').then(({ shape }) => shape.open()));
+onClick('shape-open', async () => {
+  await addLater();
+  (await import('./chat/shape.js')).shape.open();
+});
 document.querySelector('.skip')?.addEventListener('click', (event) => {
   event.preventDefault(); // the address says which conversation is open
   box('main').focus();

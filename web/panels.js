@@ -6,6 +6,7 @@
  * To add one: a file that exports its Part, a row in the table below, and a button and an <aside> in index.html.
  * @module
  */
+import { addLater, t } from './shell/language.js';
 import { action, box, button, onEscape } from './shell/dom.js';
 import { PageError, errorBox } from './shell/errors.js';
 import { state, update, watch } from './shell/store.js';
@@ -14,25 +15,25 @@ import { state, update, watch } from './shell/store.js';
  * or whether it is answering, has changed.
  * @typedef {{ style?: CSSStyleSheet, open: () => void, close?: () => void, changed?: () => void }} Part */
 /** @import { Conversation } from './chat/conversation.js' */
-/** toggle: its button; title: in messages.
- * @typedef {{ toggle: string, title: string,
+/** toggle: its button; title: the key of its name.
+ * @typedef {{ toggle: string, title: 'settings' | 'inside' | 'documents',
  *   load: (place: HTMLElement, conversation: Conversation) => Promise<Part> }} Row */
 
 /** By the id of its <aside>. @type {Record<string, Row>} */
 const PANELS = {
   settings: {
     toggle: 'settings-toggle',
-    title: 'Settings',
+    title: 'settings',
     load: async () => ({ open: () => button('settings-close').focus() }),
   },
   inside: {
     toggle: 'look-toggle',
-    title: 'The look inside',
+    title: 'inside',
     load: async (place, conversation) => new (await import('./inside/inside.js')).Inside(place, conversation),
   },
   search: {
     toggle: 'search-toggle',
-    title: 'The search',
+    title: 'documents',
     load: async (place) => new (await import('./search/search.js')).Search(place),
   },
 };
@@ -80,6 +81,7 @@ class Panel {
   async #open() {
     this.#show(true);
     try {
+      await addLater();
       this.#part = await (this.#loading ??= this.#load());
     } catch {
       this.#loading = null;
@@ -99,11 +101,8 @@ class Panel {
 
   /** The part could not be fetched; the next try may work. */
   #missing() {
-    const again = action('Close', close);
-    const error = new PageError(
-      `${this.#title} could not be loaded.`,
-      'Check your connection, close it and open it again.',
-    );
+    const again = action(t('close'), close);
+    const error = new PageError(t('panel.failed', { name: t(this.#title) }), t('panel.failed.do'));
     this.#place.replaceChildren(errorBox(error, { buttons: [again] }));
     again.focus();
   }

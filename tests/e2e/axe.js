@@ -225,7 +225,7 @@ export const STATES = [
     name: 'the search, with what it found',
     async go(page) {
       await page.type('#search textarea', 'Roses want sun.');
-      await press(page, '#search details button', 'Add it');
+      await press(page, '#search details button', 'Add');
       await page.waitForSelector('#search .texts li');
       await page.waitForSelector('#search input[type="search"]:enabled');
       await page.type('#search input[type="search"]', 'sun');
@@ -387,7 +387,7 @@ export const STATES = [
     name: 'a model that comes, seen among the models',
     async go(page, { hold }) {
       hold(true);
-      await press(page, '#stored-list button', 'Start');
+      await press(page, '#stored-list button', 'Load');
       await page.waitForSelector('body[data-state="loading"]');
       await page.goForward();
       await page.waitForSelector('#chooser[open] #loading');

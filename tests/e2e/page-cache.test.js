@@ -119,11 +119,11 @@ for (const name of BROWSERS) {
       );
       await tab.page.goto(`${server.url}?pick`);
       await until(tab.page, LISTED);
-      assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Start/);
+      assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Load/);
       await tab.page.waitForFunction(() =>
-        /of the [\d.]+\s[MGT]B that the browser offers/.test(document.querySelector('#stored-room')?.textContent ?? ''),
+        /of [\d.]+\s[MGT]B of available storage/.test(document.querySelector('#stored-room')?.textContent ?? ''),
       );
-      assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Start tiny-/);
+      assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Load tiny-/);
 
       asked = [];
       await tab.page.keyboard.press('Enter');
@@ -134,7 +134,7 @@ for (const name of BROWSERS) {
       await unload(tab.page);
 
       manner = 'refuse';
-      await press(tab.page, 'Start');
+      await press(tab.page, 'Load');
       await until(tab.page, `${READY}, ${FAILED}`);
       await assertReady(tab.page);
       assert.match(await textOf(tab.page, '#chat-notice'), /cached copy/);
@@ -143,7 +143,7 @@ for (const name of BROWSERS) {
       await unload(tab.page);
 
       await press(tab.page, 'Delete');
-      assert.match(await textOf(tab.page, LISTED), /Delete it\?/);
+      assert.match(await textOf(tab.page, LISTED), /Really delete\?/);
       await tab.page.focus('#choose');
       assert.doesNotMatch(await textOf(tab.page, LISTED), /\?/, 'who leaves the button has not meant it');
       await press(tab.page, 'Delete');
@@ -165,17 +165,17 @@ for (const name of BROWSERS) {
         () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
         { timeout: 60000 },
       );
-      assert.match(await textOf(tab.page, '#loading-needs'), /^40\.6\sMB to download · 7\d\.\d\sMB of memory$/);
+      assert.match(await textOf(tab.page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
       await tab.page.click('#loading-cancel');
       await until(tab.page, PICKING);
       manner = 'serve';
 
       await tab.page.goto(`${server.url}?pick`);
       await until(tab.page, LISTED);
-      const [, here] = /([\d.]+)\sMB of 40\.6\sMB are here already/.exec(await textOf(tab.page, LISTED)) ?? [];
+      const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(tab.page, LISTED)) ?? [];
       assert.ok(Number(here) > 8 && Number(here) < 40.6, `${here} MB are here`);
       asked = [];
-      await press(tab.page, 'Continue');
+      await press(tab.page, 'Resume');
       await until(tab.page, `${READY}, ${FAILED}`, 60000);
       await assertReady(tab.page);
       const again = bytesAsked() / 1e6;
@@ -183,7 +183,7 @@ for (const name of BROWSERS) {
       assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
       await unload(tab.page);
       await press(tab.page, 'Delete all');
-      await press(tab.page, 'Delete all of them?');
+      await press(tab.page, 'Delete all models?');
       await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
       assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
       await tab.close();
@@ -213,7 +213,7 @@ for (const name of BROWSERS) {
       await assertReady(tab.page);
       assert.match(
         await tab.page.evaluate(() => /** @type {any} */ (window).said),
-        /too large to keep: the browser has room for 20\.0\sMB/,
+        /too big to save: only 20\.0\sMB of storage left/,
       );
       if (name === 'chromium') {
         assert.match(await textOf(tab.page, '#chat-notice'), /not cached/);
@@ -233,12 +233,12 @@ for (const name of BROWSERS) {
       await loadAddress(tab.page, medium);
       assert.match(
         await textOf(tab.page, FAILED),
-        /needs 74\.\d\sMB of memory[\s\S]*limit here is about 70\.0\sMB[\s\S]*would fit/,
+        /needs 74\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
       );
       const buttons = await tab.page.$$eval('.error > button', (all) =>
         all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
       );
-      assert.match(buttons.join(' | '), /^A context of 1,024 tokens \(68\.\d MB\) \| Try all the same$/);
+      assert.match(buttons.join(' | '), /^Use a 1,024-token context \(68\.\d MB\) \| Try anyway$/);
       assert.ok(bytesAsked() < 30e6, 'headers only');
       await tab.page.click('.error > button');
       await until(tab.page, `${READY}, ${FAILED}`, 60000);
@@ -271,7 +271,7 @@ for (const name of BROWSERS) {
         /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
       });
       await until(tab.page, '#token-form:not([hidden])');
-      assert.match(await textOf(tab.page, FAILED), /who you are/);
+      assert.match(await textOf(tab.page, FAILED), /requires you to sign in/);
       assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
       await tab.page.keyboard.type('two words');
       await tab.page.keyboard.press('Enter');

@@ -80,7 +80,7 @@ for (const name of BROWSERS) {
         assert.equal(await textOf(page, '#back'), 'Close');
         assert.match(page.url(), /#\/c\/[\w-]+\/models$/);
         assert.ok(await page.$eval('#log', (one) => one.checkVisibility()), 'the conversation is beneath');
-        assert.match(await textOf(page, '#storyteller'), /in use[\s\S]*Start again/);
+        assert.match(await textOf(page, '#storyteller'), /in use[\s\S]*Reload/);
         await close();
         await closed(page);
         assert.equal(await focused(page), 'change-model');
@@ -169,7 +169,7 @@ for (const name of BROWSERS) {
       await page.waitForSelector('#stored-list li:not([hidden])');
       assert.ok(await page.$(OPEN));
       slow = false;
-      await press(page, '#stored-list button', 'Continue');
+      await press(page, '#stored-list button', 'Resume');
       await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
         timeout: 60000,
       });

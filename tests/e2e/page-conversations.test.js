@@ -482,7 +482,7 @@ for (const name of BROWSERS) {
       });
       await ask(page, 'Without room');
       await until(page, '#failures .notice');
-      assert.match((await failures()).join(), /^This conversation is not saved: the browser has no room for it/);
+      assert.match((await failures()).join(), /^Couldn’t save this conversation: browser storage is full/);
       assert.equal(await page.$eval('#failures', (one) => one.getAttribute('role')), 'alert');
       await page.click('#failures button');
       assert.deepEqual(await failures(), []);
@@ -620,7 +620,7 @@ for (const name of BROWSERS) {
       await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
       await give(readFileSync(new URL(import.meta.url), 'utf8'));
       await page.waitForFunction(() =>
-        /no conversations/.test(document.querySelector('#library-said')?.textContent ?? ''),
+        /No conversations found/.test(document.querySelector('#library-said')?.textContent ?? ''),
       );
       await tab.close();
     });

@@ -70,19 +70,19 @@ async function trouble() {
 
 /** Address, what the page must say, the code behind "Details". @type {[string, RegExp, RegExp][]} */
 const CASES = [
-  ['/status/404', /no such file/, /^http-error/],
-  ['/status/401', /who you are[\s\S]*token/, /^http-error/],
-  ['/status/403', /not allowed[\s\S]*licence/, /^http-error/],
-  ['/status/429', /too many requests/, /^http-error/],
-  ['/status/503', /problem of its own/, /^http-error/],
-  ['/dropped', /before its end|too early|could not be reached/, /^(read-error|truncated|network-error)/],
+  ['/status/404', /File not found/, /^http-error/],
+  ['/status/401', /requires you to sign in[\s\S]*token/, /^http-error/],
+  ['/status/403', /don’t have access[\s\S]*licence/, /^http-error/],
+  ['/status/429', /Too many requests/, /^http-error/],
+  ['/status/503', /server had an error/, /^http-error/],
+  ['/dropped', /read completely|incomplete|could not be reached/, /^(read-error|truncated|network-error)/],
   ['/bad/a web page', /not a GGUF file/, /^bad-magic/],
-  ['/bad/cut in the data', /ends too early[\s\S]*Download it again/, /^truncated/],
+  ['/bad/cut in the data', /incomplete[\s\S]*Try again/, /^truncated/],
   ['/bad/unknown architecture', /cannot run models of this kind/, /^unsupported-architecture[\s\S]*mamba/],
-  ['/bad/unknown type', /cannot be read yet/, /^unsupported-type/],
+  ['/bad/unknown type', /isn’t supported yet/, /^unsupported-type/],
   ['/bad/missing tensor', /part of the model is missing/, /^missing-tensor/],
   ['/bad/no tokenizer', /no vocabulary/, /^missing-tokenizer/],
-  ['/embedding', /makes vectors of texts/, /^not-generative/],
+  ['/embedding', /can’t chat/, /^not-generative/],
 ];
 
 for (const name of BROWSERS) {
@@ -143,7 +143,7 @@ for (const name of BROWSERS) {
       /** @type {[string, Record<string, string>, RegExp][]} */
       const cases = [
         ['#web-form', { 'web-url': 'http://example.com/model.gguf' }, /Only https/],
-        ['#web-form', { 'web-url': '' }, /not a web address/],
+        ['#web-form', { 'web-url': '' }, /not a valid URL/],
         ['#hub-form', { 'hub-repo': 'gemma', 'hub-file': 'x.gguf' }, /owner\/name/],
         ['#hub-form', { 'hub-repo': 'a/b', 'hub-file': '' }, /file name is missing/],
       ];
@@ -168,7 +168,7 @@ for (const name of BROWSERS) {
       await setOptions(tab.page, { maxTokens: 4 });
       await say(tab.page, 'word '.repeat(100));
       await until(tab.page, FAILED);
-      assert.match(await textOf(tab.page, FAILED), /no longer fits/);
+      assert.match(await textOf(tab.page, FAILED), /too long for the model’s context/);
       await tab.page.click('.error > button');
       const field = await tab.page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
       assert.match(field, /^(word ?){100}$/, 'it can be shortened');
@@ -199,7 +199,7 @@ for (const name of BROWSERS) {
         await say(tab.page, 'Hi');
         await until(tab.page, ANSWERED);
         await tab.page.click('#settings-toggle');
-        assert.match(await textOf(tab.page, '#info'), /1 thread/);
+        assert.match(await textOf(tab.page, '#info'), /1\sthread/);
         await tab.close();
       } finally {
         await plain.close();

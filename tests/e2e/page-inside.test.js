@@ -181,7 +181,7 @@ async function sameWalk(page, ids, model) {
   };
   for (let step = 1; step <= 3; step++) await press(step);
   const title = await page.$eval('#inside .walk', (walk) => walk.textContent ?? '');
-  assert.match(title, new RegExp(`Layer 0 \\(0 to ${layers.length - 1}\\)`));
+  assert.match(title, new RegExp(`Layer 1 of ${layers.length}`));
   const heat = (await numbers(page, '#inside .heat')).map(({ p }) => p);
   const first = Object.values(layers[0].attention ?? {});
   assert.deepEqual(
@@ -199,7 +199,7 @@ async function sameWalk(page, ids, model) {
     likely.map(({ id }) => logits[id].toFixed(2)),
   );
   await press(5 + layers.length);
-  assert.match(await textOf(page, '#inside .step'), /Step \d+ of \d+[\s\S]*What came was/);
+  assert.match(await textOf(page, '#inside .step'), /Step \d+ of \d+[\s\S]*The next token was/);
   await page.keyboard.press('ArrowLeft');
   await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
 }
@@ -344,7 +344,7 @@ for (const name of BROWSERS) {
         one.dispatchEvent(new Event('input'));
       });
       await until(page, `#inside ${FAILED}`);
-      assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*the context/);
+      assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*loaded context/);
       await setOptions(page, { temperature: 0, maxTokens: 30 });
       await page.evaluate(() => {
         const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note'));
@@ -353,7 +353,7 @@ for (const name of BROWSERS) {
       });
       await say(page, 'Hi');
       await until(page, ANSWERED);
-      assert.match((await page.evaluate(() => /** @type {any} */ (window).notes)).join(), /The model is answering/);
+      assert.match((await page.evaluate(() => /** @type {any} */ (window).notes)).join(), /Waiting for the answer/);
       await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
       await page.select('#inside .about select', 'last');
       await seen(page, `.strip [role="option"]:nth-child(20)`);

@@ -139,7 +139,7 @@ for (const name of BROWSERS) {
         `uses ${here}\u00a0MB of`,
       );
       slow = false;
-      await press(page, '#stored-list button', 'Continue');
+      await press(page, '#stored-list button', 'Resume');
       await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
         timeout: 60000,
       });
@@ -175,7 +175,7 @@ for (const name of BROWSERS) {
       await other.goto(`${server.url}?pick`);
       await until(other, '#stored:not([hidden]) li');
       await press(other, '#stored-list button', 'Delete');
-      await press(other, '#stored-list button', 'Delete it?');
+      await press(other, '#stored-list button', 'Really delete?');
       await other.waitForFunction(
         () => /another tab is using it/.test(document.querySelector('#stored-kept')?.textContent ?? ''),
         { timeout: 20000 },
@@ -202,7 +202,7 @@ for (const name of BROWSERS) {
       await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
         timeout: 60000,
       });
-      assert.match(await textOf(page, '#chat-notice'), /takes less than it offers/);
+      assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved/);
       await page.click('#change-model');
       await until(page, PICKING);
       await page.waitForFunction(() => document.querySelector('#stored-room')?.textContent === '');
@@ -236,7 +236,7 @@ for (const name of BROWSERS) {
       await page.type('#hub-repo', 'a/none');
       await page.click('#hub-list');
       await until(page, FAILED);
-      assert.match(await textOf(page, FAILED), /no public repository/);
+      assert.match(await textOf(page, FAILED), /No public repository/);
       await page.evaluate(() => {
         const gated = [...document.querySelectorAll('#presets button')].find((one) =>
           /token/.test(one.textContent ?? ''),
@@ -255,7 +255,7 @@ for (const name of BROWSERS) {
       );
       assert.equal(rows.length, 2);
       assert.match(rows[0], /m-Q4_0\.gguf\s+Download 700 MB/);
-      assert.match(rows[1], /m-00001-of-00002\.gguf\s+Too large for this device\.\s+Download 3\.00 GB/);
+      assert.match(rows[1], /m-00001-of-00002\.gguf\s*too large for this device\s+Download 3\.00 GB/);
       await page.click('#hub-files li button');
       await page.waitForFunction(() => 'sent' in window);
       assert.match(

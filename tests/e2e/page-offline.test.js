@@ -185,7 +185,7 @@ for (const name of BROWSERS) {
       const cores = await page.evaluate(() => navigator.hardwareConcurrency);
       assert.match(
         await page.$eval('#info', (info) => info.textContent ?? ''),
-        cores > 1 ? /\+threads, \d+ threads/ : /1 thread/,
+        cores > 1 ? /SIMD\), \d+\sthreads/ : /1\sthread/,
       );
       assert.equal(site.count(/^\/demo\/$/), 2, 'the first visit, and what is kept; loaded again from that, once');
       assert.equal(site.count(/storyteller/), 1);
@@ -232,7 +232,7 @@ for (const name of BROWSERS) {
       const hidden = () => Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
       for (const [site, before] of /** @type {const} */ ([[broken], [await host(t, NO_HEADERS), hidden]])) {
         const tab = await visit(site.url, { before });
-        assert.match(await textOf(tab.page, '#chat-notice'), /one thread.*does not send the two headers/);
+        assert.match(await textOf(tab.page, '#chat-notice'), /one thread.*doesn’t send the two headers/);
         assert.equal(await tab.page.$('#update:not([hidden])'), null);
         await talk(tab.page, 'Alone');
         await tab.close();
@@ -255,7 +255,7 @@ for (const name of BROWSERS) {
         },
       });
       const { page } = tab;
-      assert.match(await textOf(page, '#chat-notice'), /one thread.*From the next time on/);
+      assert.match(await textOf(page, '#chat-notice'), /one thread for now.*Reload/);
       await page.type('#input', 'Half a message');
       release();
       await page.waitForFunction(() => Boolean(navigator.serviceWorker.controller));

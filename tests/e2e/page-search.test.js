@@ -1,7 +1,7 @@
 /**
  * The search of the page: what it finds is what the package finds in Node with the same model (both run the simd128
  * build); nothing of it is fetched before it is opened; texts stay, and go; a model that was made for it reads them anew;
- * The message shows the passages that it asks about. With “Keep nothing” nothing is kept.
+ * The message shows the passages that it asks about. With “Don’t save conversations” nothing is kept.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -137,10 +137,10 @@ for (const name of BROWSERS) {
         `${fetched}`,
       );
       await until(page, '#search .link');
-      assert.match(await textOf(page, '#search'), /made to write, not to compare texts/);
+      assert.match(await textOf(page, '#search'), /wasn’t made for search/);
       await give(
         page,
-        'Texts to search in',
+        'Documents to search',
         file('notes.md', NOTES),
         file('boats.txt', BOATS),
         file('photo.jpg', '\0'),
@@ -200,7 +200,7 @@ for (const name of BROWSERS) {
         return names;
       });
       assert.deepEqual(left, []);
-      await give(page, 'Texts to search in', file('notes.md', NOTES));
+      await give(page, 'Documents to search', file('notes.md', NOTES));
       await has(page, ['notes.md']);
       await page.goto(`${server.url}?pick`);
       await until(page, PICKING);
@@ -216,7 +216,7 @@ for (const name of BROWSERS) {
       await page.click('#library-toggle');
       await page.click('#library-keep');
       await open(page);
-      await give(page, 'Texts to search in', file('notes.md', NOTES));
+      await give(page, 'Documents to search', file('notes.md', NOTES));
       await has(page, ['notes.md']);
       await page.evaluate((text) => {
         const dataTransfer = new DataTransfer();
@@ -227,7 +227,7 @@ for (const name of BROWSERS) {
       }, BOATS);
       await has(page, ['notes.md', 'boats.txt']);
       assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
-      await give(page, 'Texts to search in', file('book.txt', WORDS.join(' ').repeat(8000)));
+      await give(page, 'Documents to search', file('book.txt', WORDS.join(' ').repeat(8000)));
       await page.waitForSelector('#search .work:not([hidden]) progress[value]');
       await press(page, '#search .work button', 'Cancel');
       await page.waitForSelector('#search .work[hidden]');

@@ -98,13 +98,13 @@ for (const name of BROWSERS) {
         cells.filter((_, i) => i % 2 === 0).every((one) => /^(Chad|Mali)$/.test(one ?? '')),
         cells.join(),
       );
-      assert.match(await textOf(page, '#shape-said'), /^\d+ tokens, [1-9]\d* of them without asking the model\.$/);
+      assert.match(await textOf(page, '#shape-said'), /^\d+\stokens, [1-9]\d* filled in by the schema$/);
 
       await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
       await saying(page, '#shape-wrong', /uniqueItems/);
-      assert.match(await textOf(page, '#shape-wrong'), /cannot be held: uniqueItems: .* \(at #\/properties\/tags/);
+      assert.match(await textOf(page, '#shape-wrong'), /Unsupported schema: uniqueItems: .* \(at #\/properties\/tags/);
       await ask(page, '{ "type": ');
-      await saying(page, '#shape-wrong', /^The schema is not JSON: ./);
+      await saying(page, '#shape-wrong', /^The schema is not valid JSON: ./);
       assert.equal(await textOf(page, '#shape-value'), '');
 
       await page.evaluate(() =>
@@ -140,7 +140,7 @@ for (const name of BROWSERS) {
         return drawn;
       });
       await saying(page);
-      assert.match(await textOf(page, '#shape-said'), /; (stopped|the context is full)\.$/);
+      assert.match(await textOf(page, '#shape-said'), / · (stopped|the context is full)$/);
       assert.equal(await textOf(page, '#shape-ask'), 'Answer');
       await tab.close();
     });

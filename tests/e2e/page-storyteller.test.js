@@ -113,7 +113,7 @@ for (const name of BROWSERS) {
       await loadAddress(tab.page, await modelAddress('medium')); // it can be talked to meanwhile
       await tab.page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
       await assertReady(tab.page);
-      assert.match(await textOf(tab.page, '.empty'), /Ask something/);
+      assert.match(await textOf(tab.page, '.empty'), /Ask anything/);
       assert.deepEqual(
         await tab.page.$$eval('#opt-temperature, #opt-maxTokens', (all) =>
           all.map((one) => /** @type {HTMLInputElement} */ (one).value),
@@ -164,7 +164,7 @@ for (const name of BROWSERS) {
       try {
         const tab = await openTab(browser, site.url);
         await until(tab.page, FAILED);
-        assert.match(await textOf(tab.page, FAILED), /not the one it should be/);
+        assert.match(await textOf(tab.page, FAILED), /isn’t the expected file/);
         lies = false;
         await tab.page.reload();
         await until(tab.page, READY);

@@ -33,7 +33,7 @@ import {
 /** Tokens of the last answer's prompt: of all, and new ones. @param {Page} page */
 async function prompted(page) {
   const title = await page.$eval('.from-model:last-child .stats', (one) => /** @type {HTMLElement} */ (one).title);
-  const [, all, fresh] = /^prompt: ([\d,]+)\stokens?, ([\d,]+) of them new/.exec(title) ?? [];
+  const [, all, fresh] = /^prompt: ([\d,]+)\stokens? \(([\d,]+) new\)/.exec(title) ?? [];
   assert.ok(all, title);
   return { all: Number(all), fresh: Number(fresh) };
 }
@@ -157,7 +157,7 @@ for (const name of BROWSERS) {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'Hello there');
-      assert.match(await textOf(page, '.from-model .stats'), /cut at the maximum/);
+      assert.match(await textOf(page, '.from-model .stats'), /stopped at the token limit/);
       const first = await answerText(page);
       await press(page, '.go-on', 'Continue');
       await page.waitForFunction(
@@ -190,10 +190,10 @@ for (const name of BROWSERS) {
       await say(page, 'word '.repeat(6));
       await until(page, FAILED);
       const buttons = await page.$$eval('.error > button', (all) => all.map((one) => one.textContent));
-      assert.deepEqual(buttons, ['Continue without the oldest turns', 'Edit the message', 'New chat']);
-      await press(page, '.error > button', 'Continue without the oldest turns');
+      assert.deepEqual(buttons, ['Drop the oldest messages and continue', 'Edit the message', 'New chat']);
+      await press(page, '.error > button', 'Drop the oldest messages and continue');
       await until(page, ANSWERED);
-      assert.match(await textOf(page, '.told-from'), /no longer told/);
+      assert.match(await textOf(page, '.told-from'), /no longer sees/);
       assert.ok((await page.$$('.untold')).length > 0);
       assert.ok((await prompted(page)).all < 128);
       await setOptions(page, { maxTokens: 400, temperature: 1 });
@@ -202,7 +202,7 @@ for (const name of BROWSERS) {
       assert.match(await textOf(page, '.from-model:last-child .stats'), /context is full/);
       const text = await answerText(page);
       await setOptions(page, { maxTokens: 3 });
-      await press(page, '.go-on', 'Continue without the oldest turns');
+      await press(page, '.go-on', 'Drop the oldest messages and continue');
       await page.waitForFunction(
         () =>
           /maximum|^\d/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? '') &&
@@ -294,10 +294,10 @@ for (const name of BROWSERS) {
       await model.dispose();
       const tab = await opened({}, await modelAddress('gpt2-q4_k_m'));
       const { page } = tab;
-      assert.match(await textOf(page, '.empty'), /has not learnt to chat/);
+      assert.match(await textOf(page, '.empty'), /isn’t trained to chat/);
       assert.equal(
         await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).placeholder),
-        'Begin a text',
+        'Start writing…',
       );
       await ask(page, 'Once upon a time');
       assert.equal(await answerText(page), first);

@@ -157,7 +157,7 @@ test('the page of this project loads a model and answers', { skip }, async () =>
     await browser.until((answered) => document.querySelector(answered) !== null, ANSWERED);
     assert.match(
       await browser.run(() => document.querySelector('#threads-hint')?.textContent ?? ''),
-      /this device offers \d+/,
+      /up to \d+ on this device/,
     );
   } finally {
     await page.close();

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { addLater } from '../../web/shell/language.js';
 import { chances, largest, percent, range, shown, spoken, unsure, windowOf } from '../../web/inside/numbers.js';
 import { open } from './helpers.js';
 
@@ -19,6 +20,8 @@ const near = (found, wanted) => {
   assert.equal(found.length, wanted.length);
   found.forEach((one, i) => assert.ok(Math.abs(one - wanted[i]) < 1e-12, `${found} is not ${wanted}`));
 };
+
+await addLater();
 
 test('scores become probabilities, the likeliest first, without the negligible ones', () => {
   const { candidates, kept } = drawn({});
@@ -76,10 +79,10 @@ test('the engine draws what can be drawn, and nothing else', async (t) => {
 test('formats shares, tokens, uncertain places, the largest weights and the window', () => {
   assert.deepEqual(
     [0.5, 0.0512, 0.0012, 0.00001, 1, 0].map(percent),
-    ['50', '5.1', '0.12', '< 0.01', '100', '0'].map((text) => `${text}\u00a0%`),
+    ['50', '5.1', '0.12', '< 0.01', '100', '0'].map((text) => `${text}%`),
   );
   assert.deepEqual([' cat', '\n\n', 'a b ', '\t', ''].map(shown), ['·cat', '⏎⏎', 'a b·', '⇥', '(nothing)']);
-  assert.deepEqual([' cat', '\n', ' ', ''].map(spoken), ['“cat”', 'a new line', 'a blank', 'nothing']);
+  assert.deepEqual([' cat', '\n', ' ', ''].map(spoken), ['“cat”', 'a new line', 'a space', 'nothing']);
   assert.deepEqual([0.9, 0.2, 0.05, 0.01].map(unsure), [0, 1, 2, 3]);
   assert.deepEqual(largest(Float32Array.of(0.2, 0, 0.5, 0.3), 2), [2, 3]);
   assert.deepEqual(largest([0, 1], 5), [1]);

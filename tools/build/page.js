@@ -24,9 +24,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './package.js';
-import { at, cli, isMain } from '../support/proc.js';
+import { Trouble, at, cli, isMain } from '../support/proc.js';
+import { page as texts } from '../../web/words/en.js';
 
 const ENTRIES = [
   'web/app.js',
@@ -35,7 +36,8 @@ const ENTRIES = [
     .map((name) => `js/${name}`),
 ];
 
-/** @param {string} out @param {boolean} minify */
+/** Bundles the page and its workers. Returns the chunks that app.js imports, directly or not.
+ * @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {
   const esbuild = await import('esbuild');
   const [app, ...workers] = ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') }));
@@ -53,14 +55,55 @@ async function bundle(out, minify) {
     loader: { '.css': 'text' },
   };
   // The page loads some parts later; each worker is one file, so that it never waits for another.
-  await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]' });
+  const { metafile } = await esbuild.build({
+    ...common,
+    entryPoints: [app],
+    splitting: true,
+    chunkNames: '[name]-[hash]',
+    metafile: true,
+  });
   await esbuild.build({ ...common, entryPoints: workers });
+  await esbuild.build({ ...common, entryPoints: [at('web', 'static', 'style.css')], loader: {} });
+  const outputs = Object.entries(metafile.outputs);
+  /** @type {(from: string, found?: Set<string>) => Set<string>} */
+  const imported = (from, found = new Set()) => {
+    for (const { path, kind } of outputs.find(([name]) => basename(name) === from)?.[1].imports ?? []) {
+      if (kind !== 'import-statement' || found.has(basename(path))) continue;
+      imported(basename(path), found.add(basename(path)));
+    }
+    return found;
+  };
+  return [...imported('app.js')];
 }
 
-/** Copies the page's static files, and the wasm modules beside the worker. @param {string} out */
-function copy(out) {
-  cpSync(at('web', 'static'), out, { recursive: true });
+/** Copies the page's static files with their English texts, and the wasm modules beside the worker.
+ * @param {string} out @param {string[]} chunks   that the browser fetches together with app.js */
+function copy(out, chunks) {
+  const sheet = (/** @type {string} */ from) => !from.endsWith('.css'); // bundle() has written it
+  cpSync(at('web', 'static'), out, { recursive: true, filter: sheet });
   copyModules(out);
+  for (const name of ['index.html', '404.html', 'manifest.webmanifest']) {
+    const file = join(out, name);
+    writeFileSync(file, withTexts(readFileSync(file, 'utf8')));
+  }
+  const links = chunks.map((name) => `  <link rel="modulepreload" href="${name}">\n`).join('');
+  const index = join(out, 'index.html');
+  writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `${links}</head>`));
+}
+
+/** Writes the English texts into a document, so that it can be read before its scripts run. In other languages
+ * web/shell/language.js replaces them. @param {string} document */
+export function withTexts(document) {
+  const text = (/** @type {string} */ key) => {
+    const found = /** @type {Record<string, string>} */ (texts)[key];
+    if (!found) throw new Trouble(`web/words/en.js has no text “${key}”`);
+    return found.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+  };
+  return document
+    .replace(/"\{(page\.[\w.-]+)\}"/g, (_, key) => JSON.stringify(text(key)))
+    .replace(/data-t-([\w-]+)="([^"]+)"/g, (all, name, key) => `${all} ${name}="${text(key)}"`)
+    .replace(/(data-t="([^"]+)"[^>]*>)(?=<\/)/g, (_, tag, key) => tag + text(key))
+    .replace(/(data-t="([^"]+)"[^>]*>)(<a\b.*?<\/a>)/g, (_, tag, key, link) => tag + text(key).replace('{link}', link));
 }
 
 /** Returns the path of the project's model, '' if it is missing. */
@@ -100,8 +143,7 @@ if (isMain(import.meta.url))
     const old = `${values.out}.old`;
     for (const folder of [fresh, old]) rmSync(folder, { recursive: true, force: true });
     mkdirSync(fresh, { recursive: true });
-    await bundle(fresh, !values['no-minify']);
-    copy(fresh);
+    copy(fresh, await bundle(fresh, !values['no-minify']));
     addStoryteller(fresh, values.storyteller);
     // Renames the folder, because a server may be reading from it.
     if (existsSync(values.out)) renameSync(values.out, old);

@@ -37,7 +37,8 @@ const LAYERS = {
     '.': 'errors protocol platform download grammar tool-calling engine search shared cli',
   },
   web: {
-    shell: '',
+    words: '',
+    shell: 'words',
     rendering: 'shell',
     offline: 'shell',
     history: 'shell',
@@ -46,7 +47,7 @@ const LAYERS = {
     models: 'shell history chat',
     inside: 'shell history chat',
     search: 'shell history chat models',
-    '.': 'shell rendering offline history settings chat models inside search',
+    '.': 'words shell rendering offline history settings chat models inside search',
   },
 };
 /** Groups of files in js/ itself. The rest are entries: started or imported by their path. */

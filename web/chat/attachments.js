@@ -3,7 +3,7 @@
  * @module
  */
 import { action, announce, box, byId, el, input, onClick, takeFiles } from '../shell/dom.js';
-import { count } from '../shell/format.js';
+import { list, t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 
 /** @import { Attached } from '../history/tree.js' */
@@ -31,7 +31,7 @@ async function textOf(file) {
 
 /** Shows that files cannot go with a message. */
 export function refuse() {
-  fail('attach', `Nothing was added: only text files of up to ${MOST_BYTES / 1e6} MB can go with a message.`);
+  fail('attach', t('attach.only-texts', { n: MOST_BYTES / 1e6 }));
 }
 
 /** @param {File[]} files @returns {Promise<Attached[] | null>} null: one of them is not a text */
@@ -54,7 +54,7 @@ export class Attachments {
       const text = event.clipboardData?.getData('text/plain') ?? '';
       if (text.length < LONG.characters && text.split('\n').length < LONG.lines) return;
       event.preventDefault();
-      this.add([{ name: this.#free('Pasted text'), text }]);
+      this.add([{ name: this.#free(t('attach.pasted')), text }]);
     });
     onClick('attach', () => input('attach-file').click());
     input('attach-file').addEventListener('change', () => void this.#chosen());
@@ -64,7 +64,7 @@ export class Attachments {
   async #chosen() {
     const { place } = this;
     const texts = await textsOf(takeFiles(input('attach-file')));
-    if (place !== this.place) fail('attach', 'Nothing was added: another conversation was opened meanwhile.');
+    if (place !== this.place) fail('attach', t('attach.switched'));
     else if (texts) this.add(texts);
     else refuse();
   }
@@ -84,7 +84,7 @@ export class Attachments {
   /** @param {Attached[]} files */
   add(files) {
     this.set([...this.#files, ...files.filter(({ text }) => text)]);
-    announce(`${files.map(({ name }) => name).join(', ')}: added to the message.`);
+    announce(t('attach.done', { names: list(files.map(({ name }) => name)) }));
     this.#changed();
   }
 
@@ -99,13 +99,13 @@ export class Attachments {
   /** @param {Attached} file */
   #chip(file) {
     const view = action('', () => open(file), 'quiet small');
-    view.append(file.name, el('span.hint', ` ${count(file.text.length)} characters`));
+    view.append(file.name, el('span.hint', ` ${t('characters', { n: file.text.length })}`));
     const remove = () => {
       this.set(this.#files.filter((other) => other !== file));
       this.#changed();
       box('input').focus();
     };
-    return el('li', view, action('×', remove, 'quiet small icon', `Remove ${file.name}`));
+    return el('li', view, action('×', remove, 'quiet small icon', t('attach.remove', { name: file.name })));
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { Attachments } from './attachments.js';
 import { box, button, byId, hasTouch, onClick, onSubmit } from '../shell/dom.js';
-import { count } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { actions, latest, state, watch } from '../shell/store.js';
 import { spoken } from '../history/tree.js';
 
@@ -137,14 +137,14 @@ function showBusy(field) {
 function showMode(field) {
   if (!state.model) return;
   const chats = state.model.info.chatTemplate;
-  field.placeholder = chats ? 'Write a message' : 'Begin a text';
-  field.ariaLabel = chats ? 'Message' : 'Text to continue';
+  field.placeholder = t(chats ? 'message.write' : 'text.write');
+  field.ariaLabel = t(chats ? 'message' : 'text.continue');
 }
 
 function showContext() {
   const { used, model } = state;
   const length = model?.info.contextLength ?? 0;
-  box('meter-text').textContent = `Context ${count(Math.min(used, length))} of ${count(length)}`;
+  box('meter-text').textContent = t('context', { used: Math.min(used, length), all: length });
   byId('meter', HTMLProgressElement).value = length ? Math.min(1, used / length) : 0;
 }
 
@@ -167,7 +167,9 @@ function countDraft(draft) {
     if (length < 0 || !isLatest()) return;
     const left = Math.max(0, model.info.contextLength - state.used);
     place.classList.toggle('over', length > left);
-    const rest = length > left ? `${count(length - left)} too many` : `${count(left - length)} left`;
-    place.textContent = `+ ${count(length)} · ${rest}`;
+    place.textContent =
+      length > left
+        ? t('draft.over', { n: length, over: length - left })
+        : t('draft.left', { n: length, left: left - length });
   }, COUNT_AFTER);
 }

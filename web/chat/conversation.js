@@ -5,7 +5,8 @@
  */
 import { action } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
-import { count, plural, rate, shortTime, titleOf } from '../shell/format.js';
+import { percent, rate, shortTime, titleOf } from '../shell/format.js';
+import { known, t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 import { route } from '../shell/route.js';
 import { actions, state, update } from '../shell/store.js';
@@ -16,8 +17,6 @@ import { Tree, newId, spoken } from '../history/tree.js';
 
 /** The running numbers change so often, in milliseconds. */
 const STATS_EVERY = 250;
-
-const READING = 'Reading…';
 
 /** @import { Model } from '../../js/index.js' */
 /** @import { GenerateResult } from '../../js/protocol.js' */
@@ -244,7 +243,7 @@ export class Conversation {
     // Another conversation may have been opened meanwhile, or the button pressed again.
     if (this.head !== head || this.#talk.model !== model || this.#hindered()) return;
     if (used >= contextLength) {
-      fail('hindered', 'The last message alone is too long for the context of this model. Shorten it.');
+      fail('hindered', t('message.too-long'));
       return;
     }
     head.from = cut.from;
@@ -257,8 +256,8 @@ export class Conversation {
   /** Returns whether no answer can be asked for now, and shows why. */
   #hindered() {
     const { model } = this.#talk;
-    if (this.busy) fail('hindered', 'Another answer is being written. Wait for it, or stop it.');
-    else if (!model) fail('hindered', 'No model is loaded. Load one to get an answer.');
+    if (this.busy) fail('hindered', t('hindered.busy'));
+    else if (!model) fail('hindered', t('hindered.model'), action(t('choose-model'), actions.changeModel, 'small'));
     else resolve('hindered');
     return this.busy || !model;
   }
@@ -307,7 +306,7 @@ export class Conversation {
     const now = Date.now();
     /** @type {Head} */
     const head = { ...this.head, id: newId(), pinned: 0, created: now, updated: now };
-    head.title += ' (branch)';
+    head.title = t('branch.name', { name: head.title });
     this.on.branched({ head, tree: this.tree.branch(said.id) });
   }
 
@@ -356,7 +355,7 @@ export class Conversation {
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
       turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry evaluates less
       update({ used: turn.prompt });
-      if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor((100 * done) / total)} %`);
+      if (!answer.text && done < total) answer.waiting(t('reading.share', { share: percent(done / total) }));
     };
     try {
       const { question, begin, before } = turn;
@@ -390,11 +389,11 @@ export class Conversation {
   /** Returns buttons that may help. A message that is too long is better edited than sent again.
    * @param {unknown} error @param {Said} last @param {Said} question */
   #remedies(error, last, question) {
-    if (codeOf(error) !== 'context-exceeded') return [action('Try again', () => this.#retry(question))];
-    const shorter = action('Continue without the oldest turns', () => void this.#shorten(last));
-    const edit = action('Edit the message', () => this.#edit(question));
+    if (codeOf(error) !== 'context-exceeded') return [action(t('try-again'), () => this.#retry(question))];
+    const shorter = action(t('continue.shorter'), () => void this.#shorten(last));
+    const edit = action(t('edit.message'), () => this.#edit(question));
     const { long } = this.#rows(this.tree.path(last.id))[0];
-    return [...(long ? [shorter] : []), edit, action('New chat', () => void actions.open(null))];
+    return [...(long ? [shorter] : []), edit, action(t('new-chat'), () => void actions.open(null))];
   }
 
   /** @param {Turn} turn @param {GenerateResult} result */
@@ -473,23 +472,16 @@ export class Conversation {
   }
 }
 
-/** Why an answer ended. @type {Record<string, string>} */
-const ENDS = {
-  length: 'cut at the maximum of tokens',
-  context: 'the context is full',
-  aborted: 'stopped',
-};
-
 /** Returns the numbers under an answer. @param {GenerateResult} result */
 function summary({ usage, timings, finishReason }) {
-  const parts = [plural(usage.completionTokens, 'token')];
+  const parts = [t('tokens', { n: usage.completionTokens })];
   if (timings.decodeTokensPerSecond > 0) parts.push(rate(timings.decodeTokensPerSecond));
-  if (timings.firstTokenMs > 0) parts.push(`first after ${shortTime(timings.firstTokenMs)}`);
-  if (ENDS[finishReason]) parts.push(ENDS[finishReason]);
-  return parts.join(' · ');
+  if (timings.firstTokenMs > 0) parts.push(t('stats.first', { time: shortTime(timings.firstTokenMs) }));
+  return [...parts, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
 }
 
 /** Returns their tooltip. @param {GenerateResult} result */
 function details({ seed, usage: { promptTokens, reusedTokens } }) {
-  return `prompt: ${plural(promptTokens, 'token')}, ${count(promptTokens - reusedTokens)} of them new · seed ${seed}`;
+  const tokens = t('tokens', { n: promptTokens });
+  return t('stats.hint', { tokens, new: promptTokens - reusedTokens, seed: String(seed) });
 }

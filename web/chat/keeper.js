@@ -3,6 +3,7 @@
  * is when the page is left. Saves the draft of the next message too.
  * @module
  */
+import { t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 import { actions, latest, state, update } from '../shell/store.js';
 import { leaveBehind, leftBehind } from '../history/storage.js';
@@ -12,9 +13,6 @@ import { leaveBehind, leftBehind } from '../history/storage.js';
 /** @import { Head } from '../history/archive.js' */
 /** id: of the conversation. @typedef {{ draft: Draft, id: string }} Written */
 
-const NOT_KEPT =
-  'This conversation is not saved: the browser has no room for it. Delete conversations or stored models, or' +
-  ' export it before you close this tab.';
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
 /** The draft of a conversation that has no message yet. */
@@ -144,7 +142,7 @@ export class Keeper {
       resolve('keep');
       this.#said = false;
     } catch {
-      if (!this.#said) fail('keep', NOT_KEPT);
+      if (!this.#said) fail('keep', t('not-saved'));
       this.#said = true;
     }
   }

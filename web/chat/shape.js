@@ -5,7 +5,7 @@
  */
 import { action, announce, el } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
-import { count } from '../shell/format.js';
+import { known, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 
 /** @import { Model } from '../../js/index.js' */
@@ -15,8 +15,8 @@ const TEXT = { type: 'string', maxLength: 60 };
 /** @type {Example[]} */
 const EXAMPLES = [
   {
-    name: 'Address card',
-    question: 'Invent a person and give an address card.',
+    name: t('shape.card'),
+    question: t('shape.card.ask'),
     schema: {
       type: 'object',
       additionalProperties: false,
@@ -25,8 +25,8 @@ const EXAMPLES = [
     },
   },
   {
-    name: 'List',
-    question: 'Name five birds, each with its colour and wingspan.',
+    name: t('shape.list'),
+    question: t('shape.list.ask'),
     schema: {
       type: 'array',
       minItems: 5,
@@ -40,8 +40,8 @@ const EXAMPLES = [
     },
   },
   {
-    name: 'Yes or no',
-    question: 'Is a whale a fish?',
+    name: t('shape.yes'),
+    question: t('shape.yes.ask'),
     schema: {
       type: 'object',
       additionalProperties: false,
@@ -86,16 +86,16 @@ function columns(list) {
 /** @param {unknown} error */
 function told(error) {
   const { what, got, message } = /** @type {{ what?: string, got?: string, message: string }} */ (error);
-  return codeOf(error) === 'bad-format' ? `This schema cannot be held: ${what ?? message} (at ${got ?? '#'})` : message;
+  return codeOf(error) === 'bad-format' ? t('shape.unsupported', { why: what ?? message, place: got ?? '#' }) : message;
 }
 
 class Shape {
   #question = el('textarea', { id: 'shape-question', rows: 2, dir: 'auto' });
   #schema = el('textarea.code', { id: 'shape-schema', rows: 9, spellcheck: false });
   #wrong = el('p.wrong', { id: 'shape-wrong', role: 'alert' });
-  #value = el('div.value', { id: 'shape-value', tabIndex: 0, role: 'region', ariaLabel: 'The answer' });
+  #value = el('div.value', { id: 'shape-value', tabIndex: 0, role: 'region', ariaLabel: t('shape.value') });
   #said = el('p.hint', { id: 'shape-said' });
-  #ask = el('button.primary', { id: 'shape-ask', type: 'submit' }, 'Answer');
+  #ask = el('button.primary', { id: 'shape-ask', type: 'submit' }, t('shape.answer'));
   /** @type {AbortController | null} */
   #running = null;
   /** @type {Model | null} */ #model = null;
@@ -113,23 +113,23 @@ class Shape {
       },
       el(
         'div.moods',
-        { role: 'group', ariaLabel: 'Examples' },
+        { role: 'group', ariaLabel: t('shape.examples') },
         ...EXAMPLES.map((example) => action(example.name, () => this.#take(example))),
       ),
-      el('label', 'Question ', this.#question),
-      el('label', 'JSON schema ', this.#schema),
+      el('label', t('shape.question'), ' ', this.#question),
+      el('label', t('shape.schema'), ' ', this.#schema),
       this.#wrong,
       el(
         'div.form-end',
-        action('Close', () => this.dialog.close()),
+        action(t('close'), () => this.dialog.close()),
         this.#ask,
       ),
     );
     this.dialog = el(
       'dialog.shortcuts.shape',
-      { id: 'shape', ariaLabel: 'Answer in a shape' },
-      el('h2', 'Answer in a shape'),
-      el('p.hint', 'What the model may write is held to a JSON schema, so the answer always fits it.'),
+      { id: 'shape', ariaLabel: t('shape.title') },
+      el('h2', t('shape.title')),
+      el('p.hint', t('shape.about')),
       form,
       this.#value,
       this.#said,
@@ -160,18 +160,18 @@ class Shape {
     try {
       schema = JSON.parse(this.#schema.value);
     } catch (error) {
-      this.#wrong.textContent = `The schema is not JSON: ${/** @type {Error} */ (error).message}`;
+      this.#wrong.textContent = t('shape.not-json', { why: /** @type {Error} */ (error).message });
       return;
     }
     this.#running = new AbortController();
-    this.#ask.textContent = 'Stop';
+    this.#ask.textContent = t('shape.stop');
     try {
       await this.#draw(schema, this.#running.signal);
     } catch (error) {
       this.#wrong.textContent = told(error);
     } finally {
       this.#running = null;
-      this.#ask.textContent = 'Answer';
+      this.#ask.textContent = t('shape.answer');
     }
   }
 
@@ -190,18 +190,11 @@ class Shape {
     }
     const { finishReason, value } = await out.result();
     if (finishReason === 'stop') this.#value.replaceChildren(drawn(value));
-    const end = ENDS[finishReason] ?? '';
-    this.#said.textContent = `${count(tokens)} tokens, ${count(forced)} of them without asking the model${end}.`;
+    const said = t('shape.said', { tokens: t('tokens', { n: tokens }), n: forced });
+    this.#said.textContent = [said, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
     this.#said.scrollIntoView({ block: 'nearest' }); // in low windows it is out of sight
-    announce('The answer is there.');
+    announce(t('shape.ready'));
   }
 }
-
-/** Why an answer is not whole. @type {Record<string, string>} */
-const ENDS = {
-  length: '; cut off at the most tokens that the settings allow',
-  aborted: '; stopped',
-  context: '; the context is full',
-};
 
 export const shape = new Shape();

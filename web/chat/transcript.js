@@ -5,7 +5,7 @@
  */
 import { action, announce, copy, el } from '../shell/dom.js';
 import { errorBox } from '../shell/errors.js';
-import { count } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { actions } from '../shell/store.js';
 import { MarkdownView } from '../rendering/markdown.js';
 
@@ -28,7 +28,7 @@ const ANNOUNCED = 600;
 /** @typedef {{ key: string, elements: HTMLElement[] }} Shown */
 
 export class Answer {
-  element = el('article.from-model', { ariaLabel: 'Answer' });
+  element = el('article.from-model', { ariaLabel: t('answer') });
   /** @type {MarkdownView | null} */ #view = null;
   #stats = el('span.stats');
   #changed;
@@ -36,7 +36,7 @@ export class Answer {
   /** @param {() => void} changed   called when the element has changed its size */
   constructor(changed) {
     this.#changed = changed;
-    this.waiting('Reading…');
+    this.waiting(t('reading'));
   }
 
   get text() {
@@ -74,7 +74,7 @@ export class Answer {
   restore(said, buttons) {
     this.#open().add(said.text);
     this.#open().finish();
-    const cut = said.state === 'partial' ? 'interrupted: the page was closed' : '';
+    const cut = said.state === 'partial' ? t('interrupted') : '';
     this.#foot([said.stats, cut].filter(Boolean).join(' · '), said.hint ?? '', buttons);
   }
 
@@ -83,7 +83,7 @@ export class Answer {
     this.#open().finish();
     this.#foot(stats, hint, buttons);
     const short = this.text.length > ANNOUNCED ? `${this.text.slice(0, ANNOUNCED)} …` : this.text;
-    announce(short ? `Answer: ${short}` : stats);
+    announce(short ? t('answer.text', { text: short }) : stats);
   }
 
   /** @param {unknown} error @param {...HTMLButtonElement} buttons   what may help */
@@ -98,7 +98,7 @@ export class Answer {
 
   /** @param {string} stats @param {string} hint @param {HTMLElement[]} buttons */
   #foot(stats, hint, buttons) {
-    const copyButton = action('Copy', () => void copy(copyButton, this.text), 'quiet small');
+    const copyButton = action(t('copy'), () => void copy(copyButton, this.text), 'quiet small');
     copyButton.hidden = !this.text;
     this.stats(stats);
     this.#stats.title = hint;
@@ -184,19 +184,19 @@ export class Transcript {
     const buttons = [];
     const { state, full } = row.said;
     if (row.last && state !== 'whole' && !full) {
-      buttons.push(action('Continue', () => this.on.goOn(row.said), 'quiet small go-on'));
+      buttons.push(action(t('continue'), () => this.on.goOn(row.said), 'quiet small go-on'));
     }
     if (row.last && full) {
-      const shorter = action('Continue without the oldest turns', () => this.on.shorten(row.said), 'small go-on');
+      const shorter = action(t('continue.shorter'), () => this.on.shorten(row.said), 'small go-on');
       buttons.push(
-        action('New chat', () => void actions.open(null), 'small'),
+        action(t('new-chat'), () => void actions.open(null), 'small'),
         ...(row.long ? [shorter] : []),
       );
     }
-    if (row.last) buttons.push(action('Retry', () => this.on.retry(row.said), 'quiet small retry'));
+    if (row.last) buttons.push(action(t('retry'), () => this.on.retry(row.said), 'quiet small retry'));
     if (row.of > 1) buttons.push(this.#versions(row, 'answer'));
-    const branch = action('Branch', () => this.on.branch(row.said), 'quiet small later');
-    branch.title = 'Continue from here in a new conversation';
+    const branch = action(t('branch'), () => this.on.branch(row.said), 'quiet small later');
+    branch.title = t('branch.title');
     return [...buttons, branch];
   }
 
@@ -205,17 +205,20 @@ export class Transcript {
     const { said } = row;
     const question = el(
       'div.from-user',
-      { dir: 'auto', ariaLabel: 'You', role: 'article' },
+      { dir: 'auto', ariaLabel: t('you'), role: 'article' },
       said.text,
       ...(said.files ?? []).map(folded),
     );
-    if (row.forgotten) question.classList.add('forgotten');
-    const edit = action('Edit', () => this.on.edit(said), 'quiet small later', 'Edit this message');
+    if (row.forgotten) {
+      question.classList.add('forgotten');
+      question.dataset.note = t('not-answered');
+    }
+    const edit = action(t('edit'), () => this.on.edit(said), 'quiet small later', t('edit.label'));
     const foot = el('div.question-foot', edit);
     if (row.of > 1) foot.prepend(this.#versions(row, 'message'));
     const elements = [question, foot];
     if (row.untold === 'before') {
-      elements.unshift(el('p.told-from', 'The model is no longer told what is above.'));
+      elements.unshift(el('p.told-from', t('told-from')));
     }
     if (row.last) elements.push(this.#unanswered(said));
     return elements;
@@ -223,24 +226,23 @@ export class Transcript {
 
   /** @param {Said} said */
   #unanswered(said) {
-    const retry = action('Answer this', () => this.on.retry(said), 'quiet small retry');
+    const retry = action(t('answer.it'), () => this.on.retry(said), 'quiet small retry');
     return el('div.answer-foot', retry);
   }
 
-  /** @param {Row} row @param {string} what */
+  /** @param {Row} row @param {'message' | 'answer'} what */
   #versions({ said, at, of }, what) {
-    const step = (/** @type {string} */ sign, /** @type {number} */ by, /** @type {string} */ name) => {
-      const label = `${name} version of this ${what}`;
+    const step = (/** @type {string} */ sign, /** @type {number} */ by, /** @type {string} */ label) => {
       const button = action(sign, () => this.on.version(said, by), 'quiet small', label);
       button.disabled = at + by < 0 || at + by >= of;
       return button;
     };
     return el(
       'span.versions',
-      { role: 'group', ariaLabel: `Versions of this ${what}` },
-      step('‹', -1, 'Previous'),
+      { role: 'group', ariaLabel: t(`versions.${what}`) },
+      step('‹', -1, t('version.previous')),
       el('span', `${at + 1}/${of}`),
-      step('›', 1, 'Next'),
+      step('›', 1, t('version.next')),
     );
   }
 
@@ -254,7 +256,7 @@ export class Transcript {
 
 /** @param {Attached} file */
 function folded({ name, text }) {
-  const head = el('summary', name, el('span.hint', ` ${count(text.length)} characters`));
+  const head = el('summary', name, el('span.hint', ` ${t('characters', { n: text.length })}`));
   return el('details.attached', head, el('pre', { tabIndex: 0 }, text));
 }
 

@@ -5,6 +5,7 @@
  */
 import { PageError } from '../shell/errors.js';
 import { titleOf } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { Tree, newId, spoken } from './tree.js';
 
 /** @import { Head } from './archive.js' */
@@ -24,13 +25,13 @@ export function toMarkdown({ head, body }) {
     `# ${head.title}`,
     `${new Date(head.created).toISOString().slice(0, 10)}${head.model ? `, ${head.model.label}` : ''}`,
   ];
-  if (head.system) parts.push('## System prompt', head.system);
-  for (const one of new Tree(body).path()) parts.push(one.role === 'user' ? '## You' : '## Answer', spoken(one));
+  if (head.system) parts.push(`## ${t('markdown.system')}`, head.system);
+  for (const one of new Tree(body).path()) parts.push(`## ${t(one.role === 'user' ? 'you' : 'answer')}`, spoken(one));
   return `${parts.join('\n\n')}\n`;
 }
 
 /** @param {string} why */
-const refuse = (why) => new PageError('This file holds no conversations that can be read.', why);
+const refuse = (why) => new PageError(t('import.none'), why);
 
 /** @param {string} text @returns {{ head: Head, body: Kept }[]} */
 export function fromJson(text) {
@@ -39,10 +40,10 @@ export function fromJson(text) {
   try {
     data = JSON.parse(text);
   } catch {
-    throw refuse('It is not JSON. Choose a file that this page has exported.');
+    throw refuse(t('import.not-json'));
   }
   if (data?.format !== FORMAT || !Array.isArray(data.conversations)) {
-    throw refuse(`It does not say “format”: “${FORMAT}”. Choose a file that this page has exported.`);
+    throw refuse(t('import.not-ours'));
   }
   return data.conversations.map(conversation);
 }
@@ -52,7 +53,7 @@ function conversation(given, at) {
   const said = Array.isArray(given?.said) ? given.said.map(oneSaid) : [];
   const ids = new Set(said.map((/** @type {Said} */ one) => one.id));
   const whole = said.length > 0 && ids.size === said.length && grows(said);
-  if (!whole) throw refuse(`Conversation ${at + 1} of it is damaged: what was said does not hang together.`);
+  if (!whole) throw refuse(t('import.damaged', { n: at + 1 }));
   const last = ids.has(given.leaf) ? given.leaf : said[said.length - 1].id;
   return { head: headOf(given, said), body: { said, leaf: last } };
 }
@@ -75,7 +76,7 @@ function oneSaid(one) {
     (parent === null || typeof parent === 'string') &&
     (role === 'user' || role === 'assistant') &&
     typeof text === 'string';
-  if (!good) throw refuse('A message in it lacks its role or its text.');
+  if (!good) throw refuse(t('import.no-text'));
   const known = ['whole', 'cut', 'partial'].includes(state) ? state : 'whole';
   return { id, parent, role, text, state: known, ...attached(files), ...strings({ stats, hint, model }) };
 }
@@ -84,7 +85,7 @@ function oneSaid(one) {
 function attached(files) {
   if (!Array.isArray(files) || !files.length) return {};
   if (files.some((file) => typeof file?.name !== 'string' || typeof file.text !== 'string')) {
-    throw refuse('A file in it lacks its name or its text.');
+    throw refuse(t('import.no-file'));
   }
   return { files: files.map(({ name, text }) => ({ name, text })) };
 }

@@ -6,7 +6,7 @@
 import { openArchive, MemoryArchive, PAGE } from './archive.js';
 import { action, announce, box, button, el, hasTouch, input, onClick, onEscape, takeFiles } from '../shell/dom.js';
 import { explain } from '../shell/errors.js';
-import { plural } from '../shell/format.js';
+import { locale, t } from '../shell/language.js';
 import { actions, latest, state, update, watch } from '../shell/store.js';
 import { fileName, fromJson, saveFile, toJson, toMarkdown } from './exchange.js';
 import { keepsNothing, recall, remember } from './storage.js';
@@ -88,7 +88,7 @@ export class Library {
   async #keep(kept) {
     remember('keep', kept);
     this.archive = kept ? await this.#open() : new MemoryArchive();
-    announce(kept ? 'Conversations are kept again.' : 'From now on no conversation is kept.');
+    announce(t(kept ? 'saving.on' : 'saving.off'));
     await this.show();
   }
 
@@ -114,7 +114,7 @@ export class Library {
     replaceRows(heads.map((head) => this.#row(head)));
     button('library-more').hidden = found.length <= most;
     box('library-none').hidden = heads.length > 0;
-    box('library-none').textContent = question ? 'No conversation has these words.' : 'No conversations yet.';
+    box('library-none').textContent = t(question ? 'none.found' : 'none');
     button('library-export').disabled = heads.length === 0 && !question;
   }
 
@@ -124,11 +124,11 @@ export class Library {
       'a',
       { href: `#/c/${head.id}`, className: 'talk', dir: 'auto' },
       el('span.talk-title', head.title),
-      el('span.hint', `${head.pinned ? 'pinned · ' : ''}${when(head.updated)}`),
+      el('span.hint', head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
     );
     if (head.id === state.id) link.ariaCurrent = 'page';
     link.addEventListener('click', () => head.id === state.id && this.leave()); // it leads nowhere else
-    const more = action('⋯', () => toggle(), 'quiet small icon', `What to do with “${head.title}”`);
+    const more = action('⋯', () => toggle(), 'quiet small icon', t('options.for', { name: head.title }));
     more.ariaExpanded = 'false';
     const menu = el('div.talk-menu', { hidden: true });
     const toggle = () => {
@@ -158,11 +158,11 @@ export class Library {
       if (one) saveFile(fileName(title) + end, type, write(one));
     };
     return [
-      action('Rename', () => this.#rename(head, item), small),
-      action(pinned ? 'Unpin' : 'Pin', () => void this.#change(id, { pinned: pinned ? 0 : 1 }), small),
-      action('Save as Markdown', () => void save('.md', 'text/markdown', toMarkdown), small),
-      action('Save as JSON', () => void save('.json', 'application/json', (one) => toJson([one])), small),
-      action('Delete', () => void this.#remove(head), `${small} danger`),
+      action(t('rename'), () => this.#rename(head, item), small),
+      action(t(pinned ? 'unpin' : 'pin'), () => void this.#change(id, { pinned: pinned ? 0 : 1 }), small),
+      action(t('save.markdown'), () => void save('.md', 'text/markdown', toMarkdown), small),
+      action(t('save.json'), () => void save('.json', 'application/json', (one) => toJson([one])), small),
+      action(t('delete'), () => void this.#remove(head), `${small} danger`),
     ];
   }
 
@@ -177,7 +177,7 @@ export class Library {
 
   /** Enter keeps the new name, Escape the old one. @param {Head} head @param {HTMLLIElement} item */
   #rename({ id, title }, item) {
-    const field = el('input', { value: title, maxLength: 200, ariaLabel: 'Name of this conversation' });
+    const field = el('input', { value: title, maxLength: 200, ariaLabel: t('rename.label') });
     let over = false;
     const end = (/** @type {boolean} */ keep) => {
       if (over) return;
@@ -205,15 +205,15 @@ export class Library {
     await this.show();
     input('library-search').focus();
     if (!one) return;
-    this.#offerUndo(`“${head.title}” is deleted.`, async () => {
+    this.#offerUndo(head.title, async () => {
       await archive.put(one.head, one.body);
       if (draft) await archive.setDraft(head.id, draft);
       await this.show();
     });
   }
 
-  /** @param {string} text @param {() => Promise<void>} undo */
-  #offerUndo(text, undo) {
+  /** @param {string} name @param {() => Promise<void>} undo */
+  #offerUndo(name, undo) {
     const place = box('toast');
     const close = () => {
       place.hidden = true;
@@ -221,14 +221,14 @@ export class Library {
     const back = async () => {
       await undo();
       close();
-      announce('It is back.');
+      announce(t('restored'));
     };
     place.replaceChildren(
-      el('span', text),
-      action('Undo', () => void back(), 'link'),
+      el('span', t('deleted', { name })),
+      action(t('undo'), () => void back(), 'link'),
     );
     place.hidden = false;
-    announce(`${text} Undo is the last button of the page.`);
+    announce(t('deleted.undo', { name }));
     clearTimeout(this.#undoTimer);
     this.#undoTimer = window.setTimeout(close, UNDO_MS);
   }
@@ -237,7 +237,7 @@ export class Library {
     const all = [];
     for await (const one of this.archive.all()) all.push(one);
     saveFile('conversations.json', 'application/json', toJson(all));
-    announce(`${plural(all.length, 'conversation')} exported.`);
+    announce(t('exported', { n: all.length }));
   }
 
   async #importFile() {
@@ -247,7 +247,7 @@ export class Library {
     try {
       const all = fromJson(await file.text());
       for (const { head, body } of all) await this.archive.put(head, body);
-      said.textContent = `${plural(all.length, 'conversation')} imported.`;
+      said.textContent = t('imported', { n: all.length });
     } catch (error) {
       const { title, advice } = explain(error);
       said.textContent = `${title} ${advice}`;
@@ -278,8 +278,8 @@ function when(time) {
   const date = new Date(time);
   const now = Date.now();
   if (now - time < DAY && date.getDate() === new Date(now).getDate()) {
-    return date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+    return date.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' });
   }
   const year = now - time > 300 * DAY && { year: /** @type {const} */ ('numeric') };
-  return date.toLocaleDateString([], { day: 'numeric', month: 'short', ...year });
+  return date.toLocaleDateString(locale, { day: 'numeric', month: 'short', ...year });
 }

@@ -3,7 +3,7 @@
  * @module
  */
 import { el } from '../shell/dom.js';
-import { plural } from '../shell/format.js';
+import { list, parts, t } from '../shell/language.js';
 import { largest, percent, range, spoken, windowOf } from './numbers.js';
 import { Strip, hint, paragraph, select } from './parts.js';
 
@@ -28,7 +28,7 @@ export async function showAttention(look) {
   let seen = null;
   const place = el('div.others');
   const sentence = el('p.said');
-  const strip = new Strip('Tokens: choose the one that looks', tokens, (next) => {
+  const strip = new Strip(t('attention.select'), tokens, (next) => {
     choices.token = next;
     look.run(async (during) => {
       seen = await weightsOf(look, next, during);
@@ -38,16 +38,7 @@ export async function showAttention(look) {
   const shade = () => {
     if (seen) sentence.replaceChildren(...shadeStrip(strip, look, seen, window));
   };
-  panel.replaceChildren(
-    paragraph(
-      'Attention carries over to a token what stands before it. Choose a token: what it looks ' +
-        'at is shaded, the stronger the more.',
-    ),
-    pickers(look, info, shade),
-    strip.element,
-    sentence,
-    place,
-  );
+  panel.replaceChildren(paragraph(t('attention.about')), pickers(look, info, shade), strip.element, sentence, place);
   strip.choose(at);
   seen = await weightsOf(look, at, signal);
   shade();
@@ -65,14 +56,15 @@ async function weightsOf({ model, subject: { ids } }, at, signal) {
 function pickers({ choices }, { layers, heads }, shade) {
   choices.layer = Math.min(choices.layer < 0 ? layers - 1 : choices.layer, layers - 1);
   choices.head = Math.min(choices.head, heads - 1);
-  const numbers = (/** @type {number} */ n) => range(0, n).map((i) => /** @type {[number, string]} */ ([i, `${i}`]));
+  const numbers = (/** @type {number} */ n) =>
+    range(0, n).map((i) => /** @type {[number, string]} */ ([i, `${i + 1}`]));
   return el(
     'div.controls',
-    select('Layer', numbers(layers), choices.layer, (value) => {
+    select(t('layer'), numbers(layers), choices.layer, (value) => {
       choices.layer = Number(value);
       shade();
     }),
-    select('Head', numbers(heads), choices.head, (value) => {
+    select(t('head'), numbers(heads), choices.head, (value) => {
       choices.head = Number(value);
       shade();
     }),
@@ -90,24 +82,28 @@ function shadeStrip(strip, { model, subject: { tokens }, choices }, { at, layers
     const weight = weights[i] ?? 0;
     const seen = i < weights.length && i >= begins;
     const className = i === at ? 'looks' : seen ? '' : i < begins ? 'outside' : 'behind';
-    const name = seen ? percent(weight) : i < begins ? 'outside the window' : 'not seen';
+    const name = seen ? percent(weight) : t(i < begins ? 'attention.outside' : 'attention.unseen');
     strip.mark(i, { name, className, data: { p: weight }, shade: weight / weights[top] });
   }
-  const most = largest(weights, 5).map((i) => `${spoken(tokens[i].text)} ${percent(weights[i])}`);
+  const most = largest(weights, 5).map((i) =>
+    t('attention.item', { token: spoken(tokens[i].text), share: percent(weights[i]) }),
+  );
+  const place = {
+    layer: choices.layer + 1,
+    head: choices.head + 1,
+    kind: el('span', { className: `kind ${kind}` }, t(kind)),
+  };
   return [
-    el('strong', `Layer ${choices.layer}, head ${choices.head}: `),
-    el('span', { className: `kind ${kind}` }, kind),
-    ` ${reach(kind, window, begins)} From ${spoken(tokens[at].text)} it looks most at ${most.join(', ')}.`,
-    hint(
-      'The weights of a head add up to 1. Much of it often goes to the first token: there a head looks that has ' +
-        'nothing to do.',
-    ),
+    el('strong', ...parts('attention.where', place)),
+    ` ${reach(kind, window, begins)} `,
+    t('attention.most', { token: spoken(tokens[at].text), list: list(most) }),
+    hint(t('attention.sum')),
   ];
 }
 
 /** @param {string} kind @param {number} window @param {number} begins */
 function reach(kind, window, begins) {
-  if (kind === 'global') return 'This layer sees everything before.';
-  const leaves = begins ? `: ${plural(begins, 'token')} before it ${begins === 1 ? 'is' : 'are'} out of reach` : '';
-  return `This layer sees a window of ${window ? plural(window, 'token') : 'the last tokens'}${leaves}.`;
+  if (kind === 'global') return t('attention.global');
+  const sight = window ? t('attention.window', { tokens: t('tokens', { n: window }) }) : t('attention.window.short');
+  return begins ? `${sight} ${t('attention.beyond', { n: begins })}` : sight;
 }

@@ -7,6 +7,7 @@
 import { action, el, sheetOf } from '../shell/dom.js';
 import { codeOf, errorBox } from '../shell/errors.js';
 import { titleOf } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { state, update } from '../shell/store.js';
 import { showAttention } from './attention.js';
 import { showLayers } from './layers.js';
@@ -23,11 +24,11 @@ import { showWords } from './words.js';
 /** @typedef {{ name: string, show: (look: Look) => Promise<void>, words: boolean }} View   words: needs a next word */
 /** @type {Record<string, View>} */
 const VIEWS = {
-  words: { name: 'Words', show: showWords, words: true },
-  layers: { name: 'Layers', show: showLayers, words: true },
-  attention: { name: 'Attention', show: showAttention, words: false },
-  walk: { name: 'Walk', show: showWalk, words: true },
-  tokens: { name: 'Tokens', show: showTokens, words: false },
+  words: { name: t('view.words'), show: showWords, words: true },
+  layers: { name: t('view.layers'), show: showLayers, words: true },
+  attention: { name: t('view.attention'), show: showAttention, words: false },
+  walk: { name: t('view.walk'), show: showWalk, words: true },
+  tokens: { name: t('view.tokens'), show: showTokens, words: false },
 };
 
 /** The subject, if it is not the answer of an id. */
@@ -37,7 +38,6 @@ const OWN = 'own';
 const TABBED = '[tabindex="0"], button, select, textarea';
 /** Longer work is announced. */
 const TOLD_AFTER = 600;
-const SAMPLE = 'The cat sat on the mat and looked at the';
 
 /** @returns {Choices} */
 const fresh = () => ({ word: -1, span: 8, end: 0, token: -1, layer: -1, head: 0, walk: -1, step: 0, text: undefined });
@@ -48,12 +48,12 @@ export class Inside {
   #conversation;
   #view = 'words';
   #wanted = LAST;
-  #own = SAMPLE;
+  #own = t('sample');
   /** @type {{ key: string, model: Model, subject: Subject } | null} */ #kept = null;
   #choices = fresh();
   /** @type {AbortController | null} */ #running = null;
   #about = el('div.about');
-  #tabs = el('div.tabs', { role: 'tablist', ariaLabel: 'Views' });
+  #tabs = el('div.tabs', { role: 'tablist', ariaLabel: t('views') });
   #note = el('p.note', { role: 'status' });
   #panel = el('div.inside-panel', { id: 'inside-panel', role: 'tabpanel' });
 
@@ -65,8 +65,8 @@ export class Inside {
   }
 
   open() {
-    const close = action('Close', () => update({ panel: '' }), 'quiet');
-    const head = el('div.settings-head', el('h2', 'Look inside'), close);
+    const close = action(t('close'), () => update({ panel: '' }), 'quiet');
+    const head = el('div.settings-head', el('h2', t('inside')), close);
     this.#place.replaceChildren(head, this.#about, this.#tabs, this.#note, this.#panel);
     this.#showTabs();
     this.changed();
@@ -90,7 +90,7 @@ export class Inside {
   }
 
   #wait() {
-    this.#note.textContent = 'The model is answering. The view updates when it has finished.';
+    this.#note.textContent = t('inside.waits');
   }
 
   #stop() {
@@ -146,10 +146,10 @@ export class Inside {
       ({ said }, i) =>
         /** @type {[string, string]} */ ([
           i === answers.length - 1 ? LAST : said.id,
-          `Answer ${i + 1}: ${titleOf(said.text)}`,
+          t('inside.answer', { n: i + 1, title: titleOf(said.text) }),
         ]),
     );
-    const pick = select('Look at', [...options.reverse(), [OWN, 'A text of your own']], this.#wanted, (value) => {
+    const pick = select(t('inside.subject'), [...options.reverse(), [OWN, t('inside.own')]], this.#wanted, (value) => {
       this.#wanted = value;
       showOwn();
       this.#show();
@@ -161,7 +161,7 @@ export class Inside {
 
   #ownField() {
     const field = el('textarea', { rows: 2, dir: 'auto', value: this.#own });
-    field.ariaLabel = 'Text to look into';
+    field.ariaLabel = t('inside.own.label');
     field.addEventListener('input', () => {
       this.#own = field.value;
       this.#show();
@@ -175,10 +175,9 @@ export class Inside {
     this.#run(async (signal) => {
       const { model } = state;
       if (!model) return;
-      if (words && model.info.embedding)
-        return this.#say('This model makes vectors of texts: it has no next word to show.');
+      if (words && model.info.embedding) return this.#say(t('inside.embedding'));
       const subject = await this.#subject(model, signal);
-      if (!subject.tokens.length) return this.#say('There is no text yet.');
+      if (!subject.tokens.length) return this.#say(t('inside.no-text'));
       await show({
         model,
         subject,
@@ -219,7 +218,7 @@ export class Inside {
     const running = (this.#running = new AbortController());
     this.#panel.ariaBusy = 'true';
     const timer = setTimeout(() => {
-      if (this.#running === running) this.#note.textContent = 'The model is at work on it …';
+      if (this.#running === running) this.#note.textContent = t('inside.computing');
     }, TOLD_AFTER);
     try {
       await task(running.signal);

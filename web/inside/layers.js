@@ -3,6 +3,7 @@
  * @module
  */
 import { action, el } from '../shell/dom.js';
+import { parts, t } from '../shell/language.js';
 import { percent, range, shown, spoken } from './numbers.js';
 import { bars, hint, paragraph, quoted, select, stepped } from './parts.js';
 
@@ -10,7 +11,7 @@ import { bars, hint, paragraph, quoted, select, stepped } from './parts.js';
 /** @typedef {import('../../js/protocol.js').Inside} Seen */
 
 const LENS = 5;
-const SPANS = [4, 8, 16, 32].map((n) => /** @type {[number, string]} */ ([n, `${n} tokens`]));
+const SPANS = [4, 8, 16, 32].map((n) => /** @type {[number, string]} */ ([n, t('tokens', { n })]));
 
 /** @param {Look} look */
 export async function showLayers(look) {
@@ -25,15 +26,7 @@ export async function showLayers(look) {
   const end = Math.min(tokens.length, Math.max(span, choices.end || tokens.length));
   const place = el('div.grid-place', { tabIndex: -1 });
   const details = el('div.others');
-  panel.replaceChildren(
-    paragraph(
-      'What would come next, if the model stopped at this layer? The last layer, on top, is what it says. ' +
-        'The stronger the colour, the surer it is.',
-    ),
-    controls(look, span, end),
-    place,
-    details,
-  );
+  panel.replaceChildren(paragraph(t('layers.about')), controls(look, span, end), place, details);
   const positions = range(end - span, end);
   const seen = await model.debug.inside(ids.slice(0, end), { positions, lens: LENS, signal });
   /** @param {number} layer @param {number} column */
@@ -49,19 +42,19 @@ function controls({ subject: { tokens }, choices, again }, span, end) {
     choices.end = Math.min(tokens.length, Math.max(span, end + by));
     again(by < 0 ? '.earlier:enabled, .later-tokens' : '.later-tokens:enabled, .earlier');
   };
-  const earlier = action('‹ Earlier', move(-span), 'small earlier');
-  const later = action('Later ›', move(span), 'small later-tokens');
+  const earlier = action(t('layers.earlier'), move(-span), 'small earlier');
+  const later = action(t('layers.later'), move(span), 'small later-tokens');
   earlier.disabled = end <= span;
   later.disabled = end >= tokens.length;
   return el(
     'div.controls',
-    select('Show', SPANS, choices.span, (value) => {
+    select(t('layers.show'), SPANS, choices.span, (value) => {
       choices.span = Number(value);
       again('select');
     }),
     earlier,
     later,
-    el('span.hint', `tokens ${end - span + 1} to ${end} of ${tokens.length}`),
+    el('span.hint', t('layers.range', { first: end - span + 1, last: end, all: tokens.length })),
   );
 }
 
@@ -71,18 +64,20 @@ function grid({ tokens, positions, layers }, show) {
     'tr',
     { role: 'row' },
     el('td', {}),
-    ...positions.map((at) => header('columnheader', shown(tokens[at].text), `after ${spoken(tokens[at].text)}`)),
+    ...positions.map((at) =>
+      header('columnheader', shown(tokens[at].text), t('layers.after', { token: spoken(tokens[at].text) })),
+    ),
   );
   const rows = layers.map(({ layer, kind, lens = [] }) =>
     el(
       'tr',
       { role: 'row' },
-      header('rowheader', `${layer}`, `Layer ${layer}, ${kind}`, kind),
+      header('rowheader', `${layer + 1}`, t('layers.row', { n: layer + 1, kind: t(kind) }), kind),
       ...lens.map((likely, column) => cell(likely[0], { layer, column, position: positions[column] })),
     ),
   );
   const table = el('table.lens', { role: 'grid' }, el('thead', head), el('tbody', ...rows.reverse()));
-  table.ariaLabel = 'What each layer would say next, by token';
+  table.ariaLabel = t('layers.table');
   moves(table, show);
   return table;
 }
@@ -99,7 +94,7 @@ function header(role, text, label, kind = '') {
 function cell({ id, text, probability }, place) {
   const found = el('td', { role: 'gridcell', tabIndex: -1, dir: 'auto' }, shown(text));
   Object.assign(found.dataset, { ...place, id, p: probability });
-  found.ariaLabel = `${spoken(text)}, ${percent(probability)}`;
+  found.ariaLabel = t('layers.cell', { token: spoken(text), share: percent(probability) });
   found.style.setProperty('--shade', `${(100 * probability).toFixed(1)}%`);
   return found;
 }
@@ -137,10 +132,6 @@ function cellDetails({ tokens, positions, layers }, at, column) {
   const { lens = [], kind } = layers[at];
   const { text } = tokens[positions[column]];
   const rows = lens[column].map(({ id, text: other, probability }) => ({ id, text: other, share: probability }));
-  const title = el('h3', `Layer ${at} (${kind}), after `, quoted(text));
-  return [
-    title,
-    bars(`What layer ${at} would say`, rows),
-    hint('The final norm and the output matrix, applied to what this layer leaves.'),
-  ];
+  const title = el('h3', ...parts('layers.title', { n: at + 1, kind: t(kind), token: quoted(text) }));
+  return [title, bars(t('layers.says', { n: at + 1 }), rows), hint(t('layers.how'))];
 }

@@ -2,6 +2,8 @@
  * numbers: pure functions of the look inside: from logits to chances, and how numbers and tokens are written.
  * @module
  */
+import { percent as rounded } from '../shell/format.js';
+import { t } from '../shell/language.js';
 
 /** @typedef {{ id: number, text: string }} Token */
 /** @typedef {{ temperature: number, topK: number, topP: number }} Sampling */
@@ -81,20 +83,20 @@ export function range(first, end) {
 
 /** @param {number} share */
 export function percent(share) {
-  if (share > 0 && share < 1e-4) return '< 0.01\u00a0%';
+  if (share > 0 && share < 1e-4) return `< ${rounded(1e-4, 2)}`;
   const digits = share >= 0.0995 || share === 0 ? 0 : share >= 0.00995 ? 1 : 2;
-  return `${Number((100 * share).toFixed(digits))}\u00a0%`;
+  return rounded(share, digits);
 }
 
 /** Makes the blanks of a token visible. @param {string} text */
 export function shown(text) {
   const edges = text.replace(/^ +| +$/g, (blanks) => '·'.repeat(blanks.length));
-  return edges.replace(/\n/g, '⏎').replace(/\t/g, '⇥') || '(nothing)';
+  return edges.replace(/\n/g, '⏎').replace(/\t/g, '⇥') || t('token.nothing');
 }
 
 /** Writes a token for screen readers. @param {string} text */
 export function spoken(text) {
   const core = text.trim();
-  if (core) return `“${core}”`;
-  return text.includes('\n') ? 'a new line' : text ? 'a blank' : 'nothing';
+  if (core) return t('token.quoted', { text: core });
+  return t(text.includes('\n') ? 'token.line' : text ? 'token.space' : 'token.none');
 }

@@ -3,7 +3,7 @@
  * @module
  */
 import { PageError } from '../shell/errors.js';
-import { count } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { range } from './numbers.js';
 
 /** @import { Model } from '../../js/index.js' */
@@ -64,8 +64,8 @@ function fitting({ info }, subject) {
   const { length } = subject.ids;
   if (length <= info.contextLength) return subject;
   throw new PageError(
-    'This is too long to be looked into.',
-    `It has ${count(length)} tokens; the context that this model was loaded with holds ${count(info.contextLength)}.`,
+    t('inside.too-long'),
+    t('inside.too-long.do', { tokens: t('tokens', { n: length }), n: info.contextLength }),
   );
 }
 

@@ -3,7 +3,7 @@
  * @module
  */
 import { action, el } from '../shell/dom.js';
-import { count, plural } from '../shell/format.js';
+import { list as listed, locale, number, parts, t } from '../shell/language.js';
 import { actions } from '../shell/store.js';
 import { chances, largest, percent, shown, spoken } from './numbers.js';
 import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } from './parts.js';
@@ -58,10 +58,10 @@ export async function showWalk(look) {
 function whichToken({ subject: { tokens } }, at, on) {
   const from = Math.max(0, tokens.length - 200);
   const options = tokens.slice(from).map(({ text }, i) => {
-    const next = from + i + 1 < tokens.length ? shown(tokens[from + i + 1].text) : 'what comes next';
+    const next = from + i + 1 < tokens.length ? shown(tokens[from + i + 1].text) : t('walk.next');
     return /** @type {[number, string]} */ ([from + i, `${from + i + 1}: ${shown(text)} → ${next}`]);
   });
-  return select('Follow the token', options, at, (value) => on(Number(value)));
+  return select(t('walk.follow'), options, at, (value) => on(Number(value)));
 }
 
 class Walk {
@@ -77,17 +77,17 @@ class Walk {
     this.#seen = seen;
     this.#choices = choices;
     const layers = seen.layers.map((layer) => ({
-      title: `Layer ${layer.layer} (0 to ${seen.layers.length - 1})`,
+      title: t('walk.layer', { n: layer.layer + 1, all: seen.layers.length }),
       show: () => layerStep(seen, layer),
     }));
     this.#steps = [
-      { title: 'The text', show: textStep },
-      { title: 'Tokens', show: tokensStep },
-      { title: 'Embedding', show: embeddingStep },
+      { title: t('walk.text'), show: textStep },
+      { title: t('walk.tokens'), show: tokensStep },
+      { title: t('walk.embedding'), show: embeddingStep },
       ...layers,
-      { title: 'All layers together', show: allStep },
-      { title: 'Scores', show: scoresStep },
-      { title: 'The draw', show: drawStep },
+      { title: t('walk.all'), show: allStep },
+      { title: t('walk.scores'), show: scoresStep },
+      { title: t('walk.sampling'), show: drawStep },
     ];
     place.onkeydown = (event) => this.#key(event);
   }
@@ -114,11 +114,11 @@ class Walk {
     this.#at = Math.min(at, this.#steps.length - 1);
     this.#choices.step = this.#at;
     const { title, show } = this.#steps[this.#at];
-    const back = action('‹ Back', () => this.#go(-1), 'small step-back');
-    const next = action('Next ›', () => this.#go(1), 'small step-next');
+    const back = action(t('walk.back'), () => this.#go(-1), 'small step-back');
+    const next = action(t('walk.forward'), () => this.#go(1), 'small step-next');
     back.disabled = this.#at === 0;
     next.disabled = this.#at === this.#steps.length - 1;
-    const place = `Step ${this.#at + 1} of ${this.#steps.length}`;
+    const place = t('walk.step', { n: this.#at + 1, all: this.#steps.length });
     const body = el(
       'div.step',
       { ariaLive: 'polite' },
@@ -126,56 +126,39 @@ class Walk {
       ...show(this.#seen),
     );
     body.dataset.step = String(this.#at);
-    this.#place.replaceChildren(body, el('div.controls', back, next, el('span.hint', '← and → lead on')));
+    this.#place.replaceChildren(body, el('div.controls', back, next, el('span.hint', t('walk.keys'))));
   }
 }
 
 /** @param {Seen} seen */
 function textStep({ tokens, came }) {
   const text = tokens.map((one) => one.text).join('');
-  const after = came ? ['What came then was ', quoted(came.text), '.'] : ['What comes then is not known yet.'];
   return [
-    paragraph(
-      'A language model does one thing: it reads a text and says how likely each possible next piece of it is. ' +
-        'One is drawn, put behind the text, and all begins again. This is the end of what it has read here, with the marks ' +
-        'that tell it who is speaking: ',
-    ),
+    paragraph(t('walk.text.about')),
     el('blockquote', { dir: 'auto' }, text.slice(-240)),
-    paragraph(...after),
+    paragraph(...next(came, 'walk.unknown')),
   ];
+}
+
+/** Says which token came. @param {Token | null} came @param {'walk.unknown' | ''} unknown   the text if none did */
+function next(came, unknown) {
+  return came ? parts('walk.came', { token: quoted(came.text) }) : unknown ? [t(unknown)] : [];
 }
 
 /** @param {Seen} seen */
 function tokensStep({ tokens, info }) {
-  const label = 'The last tokens with their ids';
-  const list = el('ol.pieces', { ariaLabel: label }, ...tokens.slice(-12).map(piece));
-  return [
-    paragraph(
-      `The model knows no letters. The text is cut into tokens, pieces from a fixed list of ${count(
-        info.vocabSize,
-      )}, and each becomes its number in that list, like an index into an array. ` +
-        `This text has ${plural(tokens.length, 'token')}; these are the last:`,
-    ),
-    list,
-  ];
+  const list = el('ol.pieces', { ariaLabel: t('walk.tokens.last') }, ...tokens.slice(-12).map(piece));
+  return [paragraph(t('walk.tokens.about', { n: info.vocabSize, tokens: t('tokens', { n: tokens.length }) })), list];
 }
 
 /** @param {Seen} seen */
 function embeddingStep({ tokens, layers, info }) {
-  const last = tokens[tokens.length - 1];
-  const place = info.architecture === 'gpt2' ? ' A second table, by the place in the text, is added to it.' : '';
+  const { id, text } = tokens[tokens.length - 1];
+  const table = { id: String(id), rows: info.vocabSize, width: info.width, token: quoted(text) };
+  const place = info.architecture === 'gpt2' ? ` ${t('walk.embedding.place')}` : '';
   return [
-    paragraph(
-      `The number ${last.id} picks a row of a table: ${count(info.vocabSize)} rows, one for each token, of ` +
-        `${count(info.width)} numbers that were learned. That row is now all the model has of `,
-      quoted(last.text),
-      `: a point in a space of ${count(info.width)} dimensions, where tokens that are used alike lie near each other.` +
-        place,
-    ),
-    paragraph(
-      'Every layer that follows reads this list of numbers and adds to it. It is called the residual stream. ' +
-        `Its length, the square root of the sum of squares, is ${figure(normsOf(layers[0])[0])} here.`,
-    ),
+    paragraph(...parts('walk.embedding.about', table), place),
+    paragraph(t('walk.residual', { length: figure(normsOf(layers[0])[0]) })),
   ];
 }
 
@@ -185,38 +168,23 @@ function normsOf({ norms = new Float32Array(3) }) {
 }
 
 /** @param {number} n */
-const figure = (n) => (Math.abs(n) >= 100 ? count(n) : n.toPrecision(3));
+const figure = (n) => n.toLocaleString(locale, { maximumSignificantDigits: Math.max(3, `${Math.trunc(n)}`.length) });
 
 /** @param {Seen} seen @param {InsideLayer} layer */
 function layerStep({ tokens, info }, layer) {
-  const [before, behind, end] = normsOf(layer);
+  const [before, between, after] = normsOf(layer);
   const heads = Object.values(layer.attention ?? {});
   const first = (layer.lens?.[0] ?? []).slice(0, SHOWN);
   const likely = first.map(({ probability, ...token }) => ({ ...token, share: probability }));
-  const sight =
-    layer.kind === 'local'
-      ? 'This layer is local: it sees the last tokens only.'
-      : 'This layer is global: it sees all tokens before.';
+  const lengths = { before: figure(before), between: figure(between), after: figure(after) };
+  const attention = { name: el('strong', t('walk.attention.name')), heads: t('heads', { n: info.heads }) };
   return [
-    paragraph(
-      el('strong', 'Attention '),
-      'looks up what other tokens have to say. Each of ' +
-        `${plural(info.heads, 'head')} gives weights to the tokens so far, which add up to 1, and brings over a mix of ` +
-        `what they hold. ${sight}`,
-    ),
+    paragraph(...parts('walk.attention', attention), ' ', t(layer.kind === 'local' ? 'walk.local' : 'walk.global')),
     headsPicture(tokens, heads),
-    paragraph(
-      el('strong', 'Feed-forward '),
-      'then works on this token alone: two products with learned matrices and ' +
-        'a bend between, so that it can turn what was gathered into something new. Most of what a model knows is said ' +
-        'to lie here.',
-    ),
-    paragraph(
-      'What both give is added to the token’s numbers. Their length went from ' +
-        `${figure(before)} to ${figure(behind)} by attention, and to ${figure(end)} by the feed-forward block.`,
-    ),
-    paragraph('If the model stopped here, it would say:'),
-    bars(`What layer ${layer.layer} would say`, likely),
+    paragraph(...parts('walk.feed-forward', { name: el('strong', t('walk.feed-forward.name')) })),
+    paragraph(t('walk.added', lengths)),
+    paragraph(t('walk.stop')),
+    bars(t('layers.says', { n: layer.layer + 1 }), likely),
   ];
 }
 
@@ -234,16 +202,19 @@ function headsPicture(tokens, heads) {
   );
   const said = heads.map((weights, head) => {
     const [most] = largest(weights, 1);
-    return `head ${head} at ${spoken(tokens[most]?.text ?? '')} (${percent(weights[most] ?? 0)})`;
+    const token = spoken(tokens[most]?.text ?? '');
+    return t('walk.heads.item', { n: head + 1, token, share: percent(weights[most] ?? 0) });
   });
-  const words = `Attention of ${plural(heads.length, 'head')} to the last ${plural(wide, 'token')}`;
+  const last = t('tokens', { n: wide });
   return el(
     'figure',
-    picture(14 * LAST, 14 * heads.length, words, ...cells),
-    el(
-      'figcaption.hint',
-      `Rows: heads; columns: the last ${plural(wide, 'token')}. Most weight gives ${said.slice(0, 8).join(', ')}.`,
+    picture(
+      14 * LAST,
+      14 * heads.length,
+      t('walk.heads', { heads: t('heads', { n: heads.length }), tokens: last }),
+      ...cells,
     ),
+    el('figcaption.hint', t('walk.heads.rows', { tokens: last, list: listed(said.slice(0, 8)) })),
   );
 }
 
@@ -255,7 +226,7 @@ function allStep({ layers }) {
   const points = lengths
     .map((length, i) => `${(8 + i * step).toFixed(1)},${(96 - (84 * length) / most).toFixed(1)}`)
     .join(' ');
-  const words = `Length of the residual stream: ${lengths.map(figure).join(', ')}`;
+  const words = t('walk.lengths', { list: listed(lengths.map(figure)) });
   const dots = points
     .split(' ')
     .map((point) => point.split(','))
@@ -270,15 +241,21 @@ function allStep({ layers }) {
   const opinion = layers
     .map(({ layer, lens = [] }) => {
       const [first] = lens[0] ?? [];
-      return first && el('li', `layer ${layer}: `, quoted(first.text), ` ${percent(first.probability)}`);
+      const what = first && { n: layer + 1, token: quoted(first.text), share: percent(first.probability) };
+      return what && el('li', ...parts('walk.opinion', what));
     })
     .filter((item) => item !== undefined);
   return [
-    paragraph(
-      `All ${layers.length} layers have added to the list now. Its length after each, from the embedding to the end:`,
+    paragraph(t('walk.layers', { n: layers.length })),
+    el(
+      'figure',
+      line,
+      el(
+        'figcaption.hint',
+        t('walk.from-to', { first: figure(lengths[0]), last: figure(lengths[lengths.length - 1]) }),
+      ),
     ),
-    el('figure', line, el('figcaption.hint', `From ${figure(lengths[0])} to ${figure(lengths[lengths.length - 1])}.`)),
-    paragraph('And how its opinion of the next token grew:'),
+    paragraph(t('walk.grew')),
     el('ol.opinions', ...opinion),
   ];
 }
@@ -288,14 +265,10 @@ function scoresStep(seen) {
   const { info } = seen;
   const { rows, least } = scored(seen);
   return [
-    paragraph(
-      'The last list is brought to one length (a norm) and compared with a row for each of the ' +
-        `${count(info.vocabSize)} tokens: multiply number by number, add up. That is one score a token, called a logit. The ` +
-        'highest:',
-    ),
+    paragraph(t('walk.scores.about', { n: info.vocabSize })),
     bars(
-      'Highest scores',
-      rows.map((row) => ({ ...row, share: row.logit - least, value: row.logit.toFixed(2) })),
+      t('walk.scores.highest'),
+      rows.map((row) => ({ ...row, share: row.logit - least, value: number(row.logit, 2) })),
     ),
   ];
 }
@@ -317,23 +290,22 @@ function drawStep(seen) {
     ...row,
     share: row.chance,
     chosen: row.id === came?.id,
-    note: `${percent(row.probability)} before`,
+    note: t('walk.before', { share: percent(row.probability) }),
   }));
   const { temperature, topK, topP } = actions.sampling();
   const how =
     temperature === 0
-      ? 'Temperature is 0: the highest score is taken, without a draw.'
-      : `Then the settings: top-k ${topK || 'off'}, top-p ${topP} and temperature ${temperature} leave ` +
-        `${plural(kept, 'token')} to draw from.`;
+      ? t('walk.top')
+      : t('walk.settings', {
+          k: topK || t('walk.off'),
+          p: String(topP),
+          temperature: String(temperature),
+          n: kept,
+        });
   return [
-    paragraph(`Scores become probabilities: e to the power of each, divided by the sum of all (softmax). ${how}`),
-    bars('Chances to be drawn', bent),
-    paragraph(
-      ...(came ? ['What came was ', quoted(came.text), '. '] : []),
-      'The token is put behind the text, and for ' +
-        'the next one all of this begins again; what the layers have kept of the tokens before (keys and values, the cache) ' +
-        'is not worked out anew.',
-    ),
-    hint('Chances are those of the settings as they are now.'),
+    paragraph(t('walk.softmax', { how })),
+    bars(t('walk.probabilities'), bent),
+    paragraph(...next(came, ''), ' ', t('walk.repeats')),
+    hint(t('walk.now')),
   ];
 }

@@ -3,6 +3,7 @@
  * @module
  */
 import { action, el } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 import { UNSURE, percent, spoken, unsure } from './numbers.js';
 import { Strip, bars, hint, paragraph } from './parts.js';
 import { expected, textBehind } from './subject.js';
@@ -22,7 +23,7 @@ export async function showWords(look) {
   const { model, subject, panel, signal, choices } = look;
   const { tokens } = subject;
   const first = Math.max(subject.start, tokens.length - MOST);
-  if (first >= tokens.length) return void panel.replaceChildren(hint('There is no word behind another yet.'));
+  if (first >= tokens.length) return void panel.replaceChildren(hint(t('words.none')));
   const others = el('div.others');
   /** @type {Likely[][]} */
   let seen = [];
@@ -30,15 +31,13 @@ export async function showWords(look) {
     choices.word = at;
     others.replaceChildren(...alternatives(look, at, seen[at - first]));
   };
-  const strip = new Strip('Words: choose one', tokens, choose, first);
-  const said = paragraph(
-    'Underlined words were not what the model expected. Choose one to see what else it might have said.',
-  );
+  const strip = new Strip(t('words.select'), tokens, choose, first);
+  const said = paragraph(t('words.about'));
   panel.replaceChildren(said, strip.element, others);
   seen = await expected(model, subject, first, LENS, signal);
   const found = seen.map((likely, i) => probabilityOf(likely, tokens[first + i].id));
   found.forEach((one, i) => strip.mark(first + i, { ...words(one), data: { p: one.probability } }));
-  said.append(' ', summary(found), first > subject.start ? ` Only the last ${MOST} tokens are shown.` : '');
+  said.append(' ', summary(found), first > subject.start ? ` ${t('words.last', { n: MOST })}` : '');
   const at = choices.word >= first && choices.word < tokens.length ? choices.word : first + least(found);
   strip.choose(at);
   choose(at);
@@ -54,14 +53,16 @@ function probabilityOf(likely, id) {
 
 /** @param {{ probability: number, atMost: boolean }} found */
 function words({ probability, atMost }) {
-  return { name: `${atMost ? 'less than ' : ''}${percent(probability)}`, className: `unsure-${unsure(probability)}` };
+  const share = percent(probability);
+  return { name: atMost ? t('less-than', { share }) : share, className: `unsure-${unsure(probability)}` };
 }
 
 /** @param {{ probability: number }[]} found */
 function summary(found) {
   const below = (/** @type {number} */ limit) => found.filter(({ probability }) => probability < limit).length;
-  const [most, , few] = UNSURE.map((limit) => `${below(limit)} had less than ${percent(limit)}`);
-  return `Of ${found.length} tokens ${most}, and ${few}.`;
+  const [limit, , least] = UNSURE;
+  const [all, few] = [t('tokens', { n: found.length }), below(least)];
+  return t('words.summary', { n: below(limit), all, limit: percent(limit), few, least: percent(least) });
 }
 
 /** Returns where the model was least sure. @param {{ probability: number }[]} found */
@@ -77,21 +78,21 @@ function alternatives(look, at, likely) {
     model,
   } = look;
   const own = tokens[at];
+  const token = spoken(own.text);
   const half = at > look.subject.start && HALF.test(tokens[at - 1].text);
   const rows = likely.slice(0, SHOWN).map(({ id, text, probability }) => {
     const ends = model.info.endTokens.includes(id);
     const chosen = id === own.id;
-    const note = chosen ? 'it came' : ends ? 'the end' : '';
+    const note = chosen ? t('words.chosen') : ends ? t('words.end') : '';
     const goesOn = said && !chosen && !ends && !half && !HALF.test(text);
     const button = goesOn ? continueButton(look, at, { id, text }) : undefined;
     return { id, text, share: probability, chosen, note, button };
   });
   const rest = likely.slice(0, SHOWN).some(({ id }) => id === own.id)
     ? []
-    : [hint(`${spoken(own.text)} itself was drawn with ${words(probabilityOf(likely, own.id)).name}.`)];
-  const place = `in place of ${spoken(own.text)}`;
-  const title = el('h3', said ? `Continue from here, ${place}, with …` : `What might have come ${place}`);
-  return [title, bars(`What might have come ${place}`, rows), ...rest];
+    : [hint(t('words.picked', { token, share: words(probabilityOf(likely, own.id)).name }))];
+  const title = el('h3', t(said ? 'words.replace' : 'words.others', { token }));
+  return [title, bars(t('words.others', { token }), rows), ...rest];
 }
 
 /** @param {Look} look @param {number} at @param {import('./numbers.js').Token} other */
@@ -101,5 +102,5 @@ function continueButton({ conversation, model, subject }, at, other) {
     const begin = await textBehind(model, ids.slice(0, start), [...ids.slice(start, at), other.id]).catch(() => '');
     if (said && begin) conversation.continueFrom(said, begin);
   };
-  return action('Continue', () => void go(), 'small quiet', `Continue from here with ${spoken(other.text)}`);
+  return action(t('continue'), () => void go(), 'small quiet', t('words.continue', { token: spoken(other.text) }));
 }

@@ -6,14 +6,12 @@
 import { action, announce, box, button, el, input } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { showTrouble } from './chooser.js';
-import { memoryLimit } from './preflight.js';
+import { tooLarge } from './preflight.js';
 import { modelRow } from './rows.js';
 
 /** @typedef {{ file: string, bytes: number }} HubFile */
-
-/** Beside its weights a model needs a context. */
-const BESIDE = 1.1;
 
 /** The parts of a split model are one row, under the name of the first.
  * @param {{ type: string, path: string, size: number }[]} tree @returns {HubFile[]} */
@@ -34,18 +32,13 @@ async function filesOf(repo, revision) {
   const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
   if (answer?.ok) return modelsIn(await answer.json());
   const known = answer && [401, 404].includes(answer.status);
-  throw new PageError(
-    'The list of files could not be read.',
-    known
-      ? 'There is no public repository of this name. Upper and lower case count.'
-      : 'Check your connection and try again.',
-  );
+  throw new PageError(t('hub.failed'), t(known ? 'hub.unknown' : 'panel.failed.do'));
 }
 
-/** Returns the repository that was entered. @param {string} advice   if it is none */
-export function repository(advice) {
+/** Returns the repository that was entered. */
+export function repository() {
   const [repo, revision] = ['hub-repo', 'hub-revision'].map((id) => input(id).value.trim());
-  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) throw new PageError('The repository is not complete.', advice);
+  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) throw new PageError(t('hub.incomplete'), t('hub.incomplete.do'));
   return { repo, revision };
 }
 
@@ -59,11 +52,11 @@ export function setUpHub(choose) {
     clear();
     show.disabled = true;
     try {
-      const { repo, revision } = repository('It has the form owner/name.');
+      const { repo, revision } = repository();
       const files = await filesOf(repo, revision || 'main');
       list.replaceChildren(...files.map((file) => row(file, choose)));
-      if (!files.length) list.replaceChildren(el('li', 'There are no GGUF files in it.'));
-      announce(`${files.length} files`);
+      if (!files.length) list.replaceChildren(el('li', t('hub.empty')));
+      announce(t('files', { n: files.length }));
     } catch (error) {
       showTrouble(error);
     } finally {
@@ -74,7 +67,6 @@ export function setUpHub(choose) {
 
 /** @param {HubFile} file @param {(file: HubFile) => void} choose */
 function row(file, choose) {
-  const fits = file.bytes * BESIDE < memoryLimit();
-  const start = action(`Download ${bytes(file.bytes)}`, () => choose(file));
-  return modelRow({ name: file.file, lines: [fits ? '' : 'Too large for this device.'], size: '', buttons: [start] });
+  const start = action(t('download.size', { size: bytes(file.bytes) }), () => choose(file));
+  return modelRow({ name: file.file, lines: [], size: '', buttons: [start], tag: tooLarge(file.bytes) });
 }

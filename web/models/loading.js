@@ -3,7 +3,8 @@
  * @module
  */
 import { announce, box, button, byId } from '../shell/dom.js';
-import { bytes, duration } from '../shell/format.js';
+import { bytes, duration, percent } from '../shell/format.js';
+import { list, t } from '../shell/language.js';
 import { sentence } from '../shell/notices.js';
 
 /** @typedef {{ phase: string, loaded: number, total?: number, bytesPerSecond?: number, fromCache?: number,
@@ -11,8 +12,7 @@ import { sentence } from '../shell/notices.js';
 
 /** @param {string} phase */
 function title(phase) {
-  if (phase === 'check') return 'Asking what the model needs';
-  return phase === 'fetch' ? 'Downloading the model' : 'Loading the model';
+  return t(phase === 'check' ? 'loading.check' : phase === 'fetch' ? 'loading.fetch' : 'loading.load');
 }
 
 /** Before that the rate says little; a longer rest is not shown. */
@@ -35,18 +35,18 @@ export class LoadingView {
     byId('loading-bar', HTMLProgressElement).removeAttribute('value');
     for (const id of ['bytes', 'rate', 'left', 'needs', 'notice']) box(`loading-${id}`).textContent = '';
     box('loading-notice').hidden = true;
-    announce(`Loading ${label}`);
+    announce(t('loading.name', { name: label }));
   }
 
   paused() {
-    box('loading-title').textContent = 'Paused';
+    box('loading-title').textContent = t('paused');
     for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = '';
-    button('loading-pause').textContent = 'Resume';
-    announce('Paused');
+    button('loading-pause').textContent = t('resume');
+    announce(t('paused'));
   }
 
   going() {
-    button('loading-pause').textContent = 'Pause';
+    button('loading-pause').textContent = t('pause');
   }
 
   checking() {
@@ -56,7 +56,7 @@ export class LoadingView {
   /** @param {string[]} facts */
   needs(facts) {
     box('loading-needs').textContent = facts.join(' · ');
-    announce(facts.join(', '));
+    announce(list(facts));
   }
 
   /** Hides the notice of a failure once more bytes have come. @param {number} loaded
@@ -65,7 +65,7 @@ export class LoadingView {
     const place = box('loading-notice');
     if (notice) {
       this.#troubleAt = notice.code === 'retry' ? loaded : Infinity;
-      const text = sentence(notice.message);
+      const text = sentence(notice);
       if (place.textContent !== text || place.hidden) announce(text);
       place.textContent = text;
     }
@@ -77,15 +77,16 @@ export class LoadingView {
     this.#tell(loaded, notice);
     const all = total || this.#expected || 0;
     box('loading-title').textContent = title(phase);
-    const here = phase === 'fetch' && fromCache ? `, ${bytes(fromCache)} of them were here already` : '';
-    box('loading-bytes').textContent = (all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded)) + here;
+    const progress = all ? t('of', { some: bytes(loaded), all: bytes(all) }) : bytes(loaded);
+    const here = phase === 'fetch' && fromCache;
+    box('loading-bytes').textContent = here ? t('loading.here', { progress, here: bytes(fromCache) }) : progress;
     // While a request is retried the last rate says nothing about the next bytes.
     const stalls = this.#troubleAt < Infinity && loaded <= this.#troubleAt;
     const flows = !stalls && performance.now() - this.#begun > WARM_UP_MS;
     const known = flows && bytesPerSecond;
     box('loading-rate').textContent = known ? `${bytes(bytesPerSecond)}/s` : '';
     const left = known && all ? (all - loaded) / bytesPerSecond : 0;
-    box('loading-left').textContent = left >= 1 && left < LONGEST ? `${duration(left)} left` : '';
+    box('loading-left').textContent = left >= 1 && left < LONGEST ? t('loading.left', { time: duration(left) }) : '';
     if (all) this.#showShare(Math.min(1, loaded / all));
   }
 
@@ -93,7 +94,7 @@ export class LoadingView {
   #showShare(share) {
     byId('loading-bar', HTMLProgressElement).value = share;
     const tenth = Math.floor(share * 10);
-    if (tenth > this.#tenth && tenth < 10) announce(`${tenth * 10} percent`);
+    if (tenth > this.#tenth && tenth < 10) announce(percent(tenth / 10));
     this.#tenth = tenth;
   }
 }

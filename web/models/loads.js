@@ -5,6 +5,7 @@
 import { action, announce, box, button, el, hasTouch, onClick, underDialog } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { lasting, showNotices } from '../shell/notices.js';
 import { route } from '../shell/route.js';
 import { actions, enter, latest, state, update, watch } from '../shell/store.js';
@@ -65,7 +66,7 @@ export class Loads {
     const bare = state.phase === 'picking';
     const gone = state.model || state.coming ? null : state.choice;
     back.hidden = bare && !gone;
-    back.textContent = gone ? `← Back to ${gone.label}` : 'Close';
+    back.textContent = gone ? t('back.to', { name: gone.label }) : t('close');
     if (!bare) this.#chooser.show();
     route.show({ instead: bare });
     void showStored();
@@ -103,15 +104,11 @@ export class Loads {
     const note = this.#conversation.head?.model;
     const known = await choiceOfNote(note);
     if (state.phase !== 'reading') return;
-    const other = action(note ? 'Choose another model…' : 'Choose a model…', actions.changeModel);
+    const other = action(t(note ? 'choose-other' : 'choose-model'), actions.changeModel);
     const buttons = known ? [action(getText(known), () => this.#choose(known.choice), 'primary'), other] : [other];
-    const was = note ? `This conversation was with ${note.label}. ` : 'No model is loaded. ';
-    const ways = !note
-      ? 'Choose one to go on.'
-      : note.kind === 'file'
-        ? 'It came from a file: choose it again to go on.'
-        : 'Load it to go on.';
-    box('model-card').replaceChildren(el('p', was, ways), ...buttons);
+    const was = note ? t('was.with', { name: note.label }) : `${t('welcome.no-model')}.`;
+    const way = t(!note ? 'load.choose' : note.kind === 'file' ? 'load.file' : 'load.it');
+    box('model-card').replaceChildren(el('p', was, ' ', way), ...buttons);
   }
 
   /** Decides about the first model: the conversation's, the last one, the storyteller, or what a link asks for.
@@ -165,7 +162,7 @@ export class Loads {
       const stay = state.behind && codeOf(error) === 'aborted';
       update({ behind: false });
       if (!stay) return this.#failed(error, choice);
-      announce('Cancelled');
+      announce(t('cancelled'));
       this.#rest();
       if (state.models) this.show();
       focusComposer();
@@ -178,7 +175,7 @@ export class Loads {
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
     if (leftOut) document.getElementById('storyteller')?.remove();
     const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
-    if (codeOf(error) === 'network-error') found.push({ label: 'Try again', choice });
+    if (codeOf(error) === 'network-error') found.push({ label: t('try-again'), choice });
     const buttons = found.map((one) => action(one.label, () => this.#choose(one.choice)));
     this.#return(leftOut ? null : error, { about: choice.label, buttons });
     if (needsToken(error, choice)) askToken(choice);
@@ -191,7 +188,7 @@ export class Loads {
     else this.show();
     const cancelled = codeOf(error) === 'aborted';
     showTrouble(cancelled ? null : error, more);
-    if (cancelled) announce('Cancelled');
+    if (cancelled) announce(t('cancelled'));
   }
 
   /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before */
@@ -215,7 +212,7 @@ export class Loads {
     }
     if (state.models) this.show();
     focusComposer();
-    announce('The model is ready.');
+    announce(t('model.ready'));
   }
 
   /** Unloads the model; a running load continues. @param {unknown} [error] */
@@ -246,6 +243,7 @@ function focusComposer() {
 
 /** @param {{ choice: Choice, here: boolean }} known */
 function getText({ choice, here }) {
-  if (here) return `Start ${choice.label}`;
-  return `Download ${choice.label}${choice.bytes ? ` (${bytes(choice.bytes)})` : ''}`;
+  const name = choice.label;
+  if (here) return t('start.name', { name });
+  return choice.bytes ? t('download.name-size', { name, size: bytes(choice.bytes) }) : t('download.name', { name });
 }

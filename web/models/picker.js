@@ -6,10 +6,11 @@ import { isModel, refuse, textsOf } from '../chat/attachments.js';
 import { action, box, byId, el, input, onClick, onSubmit, takeFiles, underDialog } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { repository, setUpHub } from './hub.js';
-import { memoryLimit } from './preflight.js';
+import { memoryLimit, tooLarge } from './preflight.js';
 import { PRESETS, addressOf, choiceOfPreset, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
 import { storyteller } from './storyteller.js';
@@ -57,10 +58,10 @@ function showPresets() {
       askToken(choiceOfPreset(preset));
     };
     const start = preset.gated
-      ? action('Enter token…', ask)
-      : action(`Download ${sizeOf(preset)}`, () => attempt(() => choiceOfPreset(preset)));
-    const lines = [preset.note, `${preset.repo} / ${preset.file}`];
-    const tag = preset === best ? 'recommended' : '';
+      ? action(t('token.enter'), ask)
+      : action(t('download.size', { size: sizeOf(preset) }), () => attempt(() => choiceOfPreset(preset)));
+    const lines = [t(preset.note), `${preset.repo} / ${preset.file}`];
+    const tag = preset === best ? t('recommended') : tooLarge(preset.bytes);
     return modelRow({
       name: preset.name,
       lines,
@@ -71,7 +72,7 @@ function showPresets() {
     });
   };
   const more = el('ul.presets', ...PRESETS.filter((p) => p.more).map(row));
-  const fold = el('details.fold', el('summary', 'More files'), more);
+  const fold = el('details.fold', el('summary', t('more-files')), more);
   box('presets').replaceChildren(...PRESETS.filter((p) => !p.more).map(row));
   box('presets').after(fold);
 }
@@ -81,10 +82,10 @@ export function offerStoryteller() {
   const choice = storyteller();
   if (!choice) return;
   const row = modelRow({
-    name: `Tiny ${choice.label.toLowerCase()}`,
+    name: t('story.name'),
     size: choice.bytes ? bytes(choice.bytes) : '',
-    buttons: [action('Start', () => actions.choose(choice))],
-    lines: ['Tells children’s stories, and knows nothing else. Comes with this page.'],
+    buttons: [action(t('start'), () => actions.choose(choice))],
+    lines: [t('story.note')],
     address: addressOf(choice.source),
   });
   row.id = 'storyteller';
@@ -93,20 +94,21 @@ export function offerStoryteller() {
 
 /** @param {Preset} preset */
 function sizeOf(preset) {
-  return (preset.about ? '≈\u00a0' : '') + bytes(preset.bytes);
+  const size = bytes(preset.bytes);
+  return preset.about ? t('about', { size }) : size;
 }
 
 function showHubSize() {
   const preset = presetOf(text('hub-repo'), text('hub-file'));
-  box('hub-size').textContent = preset ? `Download: ${sizeOf(preset)}` : '';
+  box('hub-size').textContent = preset ? t('download.about', { size: sizeOf(preset) }) : '';
 }
 
 /** @returns {Choice} */
 function hubChoice() {
-  const { repo, revision } = repository('It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.');
+  const { repo, revision } = repository();
   const file = text('hub-file');
   if (!file) {
-    throw new PageError('The file name is missing.', 'Give the name of the .gguf file as the repository lists it.');
+    throw new PageError(t('hub.no-file'), t('hub.no-file.do'));
   }
   const known = revision ? undefined : presetOf(repo, file);
   return {
@@ -120,14 +122,11 @@ function hubChoice() {
 function webChoice() {
   const address = text('web-url');
   if (!URL.canParse(address, location.href) || !address) {
-    throw new PageError('This is not a web address.', 'It should begin with https:// and lead to a .gguf file.');
+    throw new PageError(t('url.wrong'), t('url.wrong.do'));
   }
   const url = new URL(address, location.href);
   if (url.origin !== location.origin && url.protocol !== 'https:' && !isLocal(url)) {
-    throw new PageError(
-      'Only https addresses can be loaded.',
-      'Try the same address with https://, or download the file and drop it here.',
-    );
+    throw new PageError(t('url.http'), t('url.http.do'));
   }
   return { source: url.href, label: decodeName(url.pathname) };
 }
@@ -182,9 +181,7 @@ function setUpDrop() {
     event.preventDefault(); // else the browser would leave the page for the file
     veil.hidden = !open();
     (document.querySelector('dialog[open]') ?? document.body).append(veil); // nothing beneath a dialog is seen
-    veil.textContent = takesTexts()
-      ? 'Drop a GGUF file to load it, or a text to ask about it'
-      : 'Drop the GGUF file to load it';
+    veil.textContent = t(takesTexts() ? 'drop.any' : 'drop.model');
   });
   addEventListener('dragleave', (event) => {
     if (!event.relatedTarget) veil.hidden = true;
@@ -203,7 +200,7 @@ export function loadOptions() {
   const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
     const control = input(id);
     if (!control.validity.badInput) return control.value === '' ? undefined : Number(control.value);
-    throw new PageError('A loading option is not a number.', 'Correct it under “Loading options”, or leave it empty.');
+    throw new PageError(t('option.wrong'), t('option.wrong.do'));
   });
   return { contextLength, threads };
 }
@@ -243,7 +240,7 @@ export function submitLink(query) {
   const what = query.get('model') ?? `${query.get('repo')} / ${query.get('file')}`;
   const close = () => place.replaceChildren();
   const yes = action(
-    `Load it from ${host}`,
+    t('link.yes', { host }),
     () => {
       close();
       submit();
@@ -254,11 +251,11 @@ export function submitLink(query) {
   place.replaceChildren(
     el(
       'div.asked',
-      { role: 'group', ariaLabel: 'What a link asks for' },
-      el('strong', `A link asks to load a model from ${host}`),
+      { role: 'group', ariaLabel: t('link.label') },
+      el('strong', t('link.asks', { host })),
       el('p', what),
       yes,
-      action('Not now', close),
+      action(t('link.no'), close),
     ),
   );
   yes.focus();

@@ -5,7 +5,8 @@
  */
 import { ModelError, inspectModel } from '../../js/index.js';
 import { PageError } from '../shell/errors.js';
-import { bytes, count } from '../shell/format.js';
+import { bytes } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { PRESETS, addressOf, choiceOfPreset } from './presets.js';
 import { room, storedBytes } from './stored.js';
 
@@ -16,6 +17,8 @@ import { room, storedBytes } from './stored.js';
 const ADDRESSABLE = 2 ** 32;
 /** A tab should not take more of the memory. */
 const SHARE = 0.8;
+/** Beside its weights a model needs a context. */
+const BESIDE = 1.1;
 const SHORTEST = 512;
 const EVEN = 1024;
 
@@ -25,6 +28,9 @@ export function memoryLimit() {
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
 
+/** Returns how to mark a file that this device is unlikely to hold. @param {number} size   bytes */
+export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
+
 /** Files on this device and the page's own model need no download. @param {Choice} choice */
 export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
@@ -32,7 +38,7 @@ export function isDownload({ source, kind }) {
 
 /** Refuses a model that cannot answer. @param {{ embedding?: unknown }} info */
 export function mustAnswer({ embedding }) {
-  if (embedding) throw new ModelError('not-generative', 'This model makes vectors of texts and cannot answer.');
+  if (embedding) throw new ModelError('not-generative', 'This model only embeds texts; it cannot answer.');
 }
 
 /** Returns facts from the header; throws Unfit if the model does not fit.
@@ -51,14 +57,14 @@ export async function preflight(choice, options, signal) {
       }),
     );
   }
-  if (!isDownload(choice)) return [`${bytes(memory)} of memory`];
+  if (!isDownload(choice)) return [t('need.memory', { size: bytes(memory) })];
   const { stored: here = 0, total = 0 } = (await storedBytes(addressOf(source))) ?? {};
   const left = Math.max(0, info.fileBytes - here);
   const { usage: counted, quota } = await room();
   const usage = Math.max(0, counted - (total - here)); // browsers count a begun file at its full size
-  const facts = [`${bytes(left)} to download`, `${bytes(memory)} of memory`];
-  if (here) facts.splice(1, 0, `${bytes(here)} are here already`);
-  if (quota && left > quota - usage) facts.push(`too large to keep: the browser has room for ${bytes(quota - usage)}`);
+  const facts = [t('need.download', { size: bytes(left) }), t('need.memory', { size: bytes(memory) })];
+  if (here) facts.splice(1, 0, t('need.here', { size: bytes(here) }));
+  if (quota && left > quota - usage) facts.push(t('need.no-room', { size: bytes(quota - usage) }));
   return facts;
 }
 
@@ -66,8 +72,8 @@ export class Unfit extends PageError {
   /** @param {number} memory @param {Remedy[]} remedies */
   constructor(memory, remedies) {
     super(
-      `This model needs ${bytes(memory)} of memory, more than this browser can be expected to give.`,
-      `The limit here is about ${bytes(memoryLimit())}. ${remedies.length ? 'This would fit:' : 'Pick a smaller model.'}`,
+      t('unfit.title', { size: bytes(memory) }),
+      t(remedies.length ? 'unfit.fits' : 'unfit.smaller', { size: bytes(memoryLimit()) }),
     );
     this.remedies = remedies;
   }
@@ -86,14 +92,14 @@ async function remedies(choice, { contextLength, memory, fileBytes }, need) {
   const shorter = await longestContext(contextLength, memory, need);
   if (shorter) {
     found.push({
-      label: `A context of ${count(shorter.contextLength)} tokens (${bytes(shorter.total)})`,
+      label: t('unfit.context', { n: shorter.contextLength, size: bytes(shorter.total) }),
       choice: { ...choice, contextLength: shorter.contextLength },
     });
   }
   for (const preset of smallerFiles(Math.min(fileBytes, memoryLimit()))) {
-    found.push({ label: `${preset.name} (${bytes(preset.bytes)})`, choice: choiceOfPreset(preset) });
+    found.push({ label: labelOf(preset), choice: choiceOfPreset(preset) });
   }
-  if (memory.total <= ADDRESSABLE) found.push({ label: 'Try all the same', choice: { ...choice, anyway: true } });
+  if (memory.total <= ADDRESSABLE) found.push({ label: t('unfit.anyway'), choice: { ...choice, anyway: true } });
   return found;
 }
 
@@ -114,6 +120,9 @@ async function longestContext(most, atMost, need) {
   return null;
 }
 
+/** @param {import('./presets.js').Preset} preset */
+const labelOf = (preset) => t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) });
+
 /** Returns the two largest that are clearly smaller. @param {number} limit */
 function smallerFiles(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
@@ -124,9 +133,9 @@ function smallerFiles(limit) {
 export function afterRefusal(choice) {
   const limit = Math.min(choice.bytes ?? ADDRESSABLE, memoryLimit());
   const files = smallerFiles(limit).map((preset) => ({
-    label: `${preset.name} (${bytes(preset.bytes)})`,
+    label: labelOf(preset),
     choice: choiceOfPreset(preset),
   }));
-  const context = { label: `A context of ${count(SHORTEST)} tokens`, choice: { ...choice, contextLength: SHORTEST } };
+  const context = { label: t('unfit.context.only', { n: SHORTEST }), choice: { ...choice, contextLength: SHORTEST } };
   return choice.contextLength === SHORTEST ? files : [context, ...files];
 }

@@ -7,7 +7,7 @@
 /**
  * @typedef {object} Preset
  * @property {string} name
- * @property {string} note
+ * @property {`preset.${'270m' | '1b' | 'qat' | 'q4_0' | 'unsloth' | '8bit' | 'bf16'}`} note   the key of its text
  * @property {string} repo
  * @property {string} file
  * @property {number} bytes
@@ -23,7 +23,7 @@
 export const PRESETS = [
   {
     name: 'Gemma 3 270M',
-    note: '8-bit. Small and quick, to try things out.',
+    note: 'preset.270m',
     repo: 'ggml-org/gemma-3-270m-it-GGUF',
     file: 'gemma-3-270m-it-Q8_0.gguf',
     bytes: 291545600,
@@ -31,15 +31,15 @@ export const PRESETS = [
   },
   {
     name: 'Gemma 3 1B',
-    note: 'Mixed 4 to 8 bits (Q4_K_M). The one to chat with.',
+    note: 'preset.1b',
     repo: 'ggml-org/gemma-3-1b-it-GGUF',
     file: 'gemma-3-1b-it-Q4_K_M.gguf',
     bytes: 806058240,
     sha256: '8ccc5cd1f1b3602548715ae25a66ed73fd5dc68a210412eea643eb20eb75a135',
   },
   {
-    name: 'Gemma 3 1B, Google’s own 4-bit',
-    note: 'Trained for 4 bits, the best of its size. Needs a licence and a token.',
+    name: 'Gemma 3 1B QAT (Google)',
+    note: 'preset.qat',
     repo: 'google/gemma-3-1b-it-qat-q4_0-gguf',
     file: 'gemma-3-1b-it-q4_0.gguf',
     bytes: 1003541152,
@@ -48,7 +48,7 @@ export const PRESETS = [
   },
   {
     name: 'Gemma 3 1B, Q4_0',
-    note: 'Plain 4-bit, the smallest 1B here.',
+    note: 'preset.q4_0',
     repo: 'unsloth/gemma-3-1b-it-GGUF',
     file: 'gemma-3-1b-it-Q4_0.gguf',
     bytes: 720e6,
@@ -57,7 +57,7 @@ export const PRESETS = [
   },
   {
     name: 'Gemma 3 1B, Q4_K_M by Unsloth',
-    note: 'Mixed 4 to 8 bits, another conversion.',
+    note: 'preset.unsloth',
     repo: 'unsloth/gemma-3-1b-it-GGUF',
     file: 'gemma-3-1b-it-Q4_K_M.gguf',
     bytes: 806058272,
@@ -66,7 +66,7 @@ export const PRESETS = [
   },
   {
     name: 'Gemma 3 1B, 8-bit',
-    note: 'Closer to the original, slower.',
+    note: 'preset.8bit',
     repo: 'unsloth/gemma-3-1b-it-GGUF',
     file: 'gemma-3-1b-it-Q8_0.gguf',
     bytes: 1.07e9,
@@ -75,7 +75,7 @@ export const PRESETS = [
   },
   {
     name: 'Gemma 3 1B, BF16',
-    note: 'The original weights. Large and slow.',
+    note: 'preset.bf16',
     repo: 'unsloth/gemma-3-1b-it-GGUF',
     file: 'gemma-3-1b-it-BF16.gguf',
     bytes: 2.01e9,

@@ -3,6 +3,7 @@
  * @module
  */
 import { el } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 
 /** here: it is in the list of this device. @typedef {'' | 'in use' | 'coming' | 'here'} State */
 
@@ -50,8 +51,8 @@ export function markRows(stateOf) {
     const start = /** @type {HTMLButtonElement} */ (row.querySelector('.start'));
     row.hidden = /^(coming|here)$/.test(state);
     row.querySelector('.in-use')?.remove();
-    if (state === 'in use') row.querySelector('.name')?.append(el('span.tag.in-use', state));
-    start.textContent = (state === 'in use' ? 'Start again' : start.dataset.text) ?? '';
+    if (state === 'in use') row.querySelector('.name')?.append(el('span.tag.in-use', t('in-use')));
+    start.textContent = (state === 'in use' ? t('start.again') : start.dataset.text) ?? '';
     say(start);
   }
 }

@@ -6,6 +6,7 @@
 import { modelCache } from '../../js/index.js';
 import { action, announce, box, button, onClick } from '../shell/dom.js';
 import { bytes } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
 import { addressOf, hubAddress, presetOf } from './presets.js';
 import { markRows, modelRow } from './rows.js';
@@ -21,9 +22,9 @@ import { markRows, modelRow } from './rows.js';
 const DOUBT_MS = 5000;
 
 export function setUpStored() {
-  twice(button('stored-clear'), 'Delete all of them?', async () => {
+  twice(button('stored-clear'), t('stored.delete-all'), async () => {
     await modelCache.clear();
-    announce('All stored models are deleted.');
+    announce(t('stored.cleared'));
     await showStored();
   });
   onClick('stored-keep', () => void keep());
@@ -111,14 +112,14 @@ export async function showStored() {
 /** @param {StoredModel} model */
 function row(model) {
   const { label, from, url, stored, total, complete } = model;
-  const state = complete ? '' : `${bytes(stored)} of ${bytes(total)} are here already.`;
+  const state = complete ? '' : t('stored.part', { some: bytes(stored), all: bytes(total) });
   const start = action(
-    complete ? 'Start' : 'Continue',
+    t(complete ? 'load' : 'resume'),
     () => actions.choose(choiceOf(model)),
     complete ? 'primary' : '',
   );
-  const remove = action('Delete', () => {}, 'quiet');
-  twice(remove, 'Delete it?', () => removeModel(model));
+  const remove = action(t('delete'), () => {}, 'quiet');
+  twice(remove, t('stored.delete'), () => removeModel(model));
   return modelRow({ name: label, lines: [from, state], size: bytes(total), buttons: [start, remove], address: url });
 }
 
@@ -138,7 +139,7 @@ function choiceOf({ label, url, total, complete }) {
 /** @param {StoredModel} model */
 async function removeModel({ label, keys }) {
   for (const key of keys) await modelCache.delete(key);
-  announce(`${label} is deleted.`);
+  announce(t('stored.deleted', { name: label }));
   const left = await showStored();
   const next = left.length ? box('stored-list').querySelector('button') : box('presets').querySelector('button');
   next?.focus();
@@ -162,7 +163,7 @@ function twice(control, question, act) {
     }
     control.textContent = question;
     control.classList.add('danger');
-    announce(`${question} Press again to delete.`);
+    announce(t('stored.press-again', { question }));
     timer = window.setTimeout(reset, DOUBT_MS);
   });
   control.addEventListener('blur', reset);
@@ -170,8 +171,7 @@ function twice(control, question, act) {
 
 async function notDeleted() {
   await showStored();
-  const said =
-    'That could not be deleted: another tab is using it. Close that tab, or stop its download, and try again.';
+  const said = t('stored.in-use');
   box('stored-kept').textContent = said;
   announce(said);
 }
@@ -184,7 +184,7 @@ export async function refusal(notices, need) {
   const { usage, quota } = await room();
   if (quota - usage < need) return '';
   update({ refused: true });
-  return 'This model is not kept for the next time: the browser takes less than it offers, as in private windows.';
+  return t('stored.refused');
 }
 
 /** Shows how much of the offered storage is used. */
@@ -193,7 +193,7 @@ async function showRoom() {
   // The browser's own figure counts a file that has only begun at its full size.
   const used = (await storedModels()).reduce((sum, { stored }) => sum + stored, 0);
   box('stored-room').textContent =
-    quota && !state.refused ? `This page uses ${bytes(used)} of the ${bytes(quota)} that the browser offers it.` : '';
+    quota && !state.refused ? t('stored.room', { used: bytes(used), all: bytes(quota) }) : '';
   button('stored-keep').hidden = persisted;
 }
 
@@ -208,9 +208,7 @@ export async function room() {
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   button('stored-keep').hidden = kept;
-  const said = kept
-    ? 'The browser will keep these models until you delete them.'
-    : 'The browser did not agree: it may clear these models when the disk is full.';
+  const said = t(kept ? 'stored.protected' : 'stored.declined');
   box('stored-kept').textContent = said;
   announce(said);
 }

@@ -3,6 +3,7 @@
  * <meta name="storyteller">.
  * @module
  */
+import { t } from '../shell/language.js';
 
 /** The settings of the stories in its model card. */
 export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
@@ -13,7 +14,7 @@ export function storyteller() {
   if (!(found instanceof HTMLMetaElement) || !found.content) return null;
   return {
     source: new URL(found.content, document.baseURI).href,
-    label: 'Storyteller',
+    label: t('storyteller'),
     bytes: Number(found.dataset.bytes) || undefined,
     sha256: found.dataset.sha256, // a host may send an error page, or the model of another version
     kind: 'storyteller',

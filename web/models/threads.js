@@ -4,18 +4,10 @@
  */
 import { probe } from '../../js/index.js';
 import { box } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 import { state } from '../shell/store.js';
 
-const NOT_ISOLATED =
-  'Running on one thread, so slower than it could be: the server of this page ' +
-  'does not send the two headers that shared memory needs (Cross-Origin-Opener-Policy and ' +
-  'Cross-Origin-Embedder-Policy).';
-
-const NEXT_TIME =
-  'Running on one thread, so slower than it could be. From the next time on that you open this page ' +
-  'it has all that this device offers.';
-
-const notIsolated = () => (state.isolatedNext ? NEXT_TIME : NOT_ISOLATED);
+const notIsolated = () => t(state.isolatedNext ? 'one-thread.reload' : 'one-thread');
 
 /** Returns what is known before a model is loaded; '' if threads are to be expected. */
 export function reasonBeforeLoad() {
@@ -31,13 +23,11 @@ export function reasonForOneThread({ threads, isolated, reason }, asked) {
   if (threads > 1) return '';
   if (!globalThis.crossOriginIsolated) return notIsolated();
   if (isolated && asked === 1) return '';
-  return reason === 'there is one core'
-    ? 'Running on one thread: this device shows the browser one processor only.'
-    : `Running on one thread, so slower than it could be: ${reason}.`;
+  return reason === 'there is one core' ? t('one-thread.core') : t('one-thread.why', { reason });
 }
 
 /** Shows how many threads there can be. */
 export function showThreadsHint() {
   const { isolated, threads } = probe();
-  box('threads-hint').textContent = isolated ? `this device offers ${threads}` : 'one, for want of shared memory';
+  box('threads-hint').textContent = isolated ? t('threads.offer', { n: threads }) : t('threads.one');
 }

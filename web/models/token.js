@@ -5,6 +5,7 @@
  */
 import { box, byId, input, onSubmit } from '../shell/dom.js';
 import { PageError, statusOf } from '../shell/errors.js';
+import { t } from '../shell/language.js';
 import { actions, state, update, watch } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { hubAddress } from './presets.js';
@@ -15,7 +16,7 @@ export function setUpToken() {
   onSubmit('token-form', () => {
     const token = input('token').value.trim();
     if (!/^[!-~]+$/.test(token)) {
-      showTrouble(new PageError('This is not an access token.', 'It is one long word that begins with hf_.'));
+      showTrouble(new PageError(t('token.wrong'), t('token.wrong.do')));
       return input('token').focus();
     }
     const choice = state.gated;

@@ -5,6 +5,7 @@
  */
 import { reloadOnce } from '../../js/platform/isolation.js';
 import { action, box, el } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 import { state, update } from '../shell/store.js';
 import { cacheOf } from './versions.js';
 
@@ -75,15 +76,15 @@ function askForNews(registration) {
 function offerReload() {
   const place = box('update');
   const later = action(
-    'Later',
+    t('later'),
     () => {
       place.hidden = true;
     },
     'quiet small',
   );
   place.replaceChildren(
-    el('span', 'A new version is here.'),
-    action('Reload', () => location.reload(), 'small'),
+    el('span', t('new-version')),
+    action(t('reload'), () => location.reload(), 'small'),
     later,
   );
   place.hidden = false;

@@ -9,6 +9,7 @@
 import { Marked } from 'marked';
 import DOMPurify from 'dompurify';
 import { el } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 import { texIn } from './tex.js';
 
 /** @import { Token } from 'marked' */
@@ -192,7 +193,7 @@ async function adorned(fragment, changed) {
 
 /** Wide tables scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
 function addScroll(table) {
-  const frame = el('div.wide-table', { tabIndex: 0, role: 'group', ariaLabel: 'Table' });
+  const frame = el('div.wide-table', { tabIndex: 0, role: 'group', ariaLabel: t('table') });
   table.replaceWith(frame);
   frame.append(table);
 }
@@ -202,8 +203,8 @@ function addCopy(pre) {
   const code = pre.querySelector('code');
   const language = /^language-(\S{1,20})$/.exec(code?.className ?? '')?.[1] ?? '';
   code?.removeAttribute('class');
-  const look = { type: 'button', className: 'quiet small copy-code', ariaLabel: 'Copy this code' };
-  const button = el('button', look, 'Copy');
+  const look = { type: 'button', className: 'quiet small copy-code', ariaLabel: t('code.copy') };
+  const button = el('button', look, t('copy'));
   const head = el('div.code-head', el('span', language), button);
   const frame = el('div.code', head);
   pre.tabIndex = 0; // long lines scroll sideways: reachable by keyboard

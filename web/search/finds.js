@@ -4,7 +4,7 @@
  */
 import { action, announce, el } from '../shell/dom.js';
 import { errorBox } from '../shell/errors.js';
-import { plural } from '../shell/format.js';
+import { number, t } from '../shell/language.js';
 
 /** @import { Found } from '../../examples/search/texts.js' */
 
@@ -12,12 +12,15 @@ import { plural } from '../shell/format.js';
 const CHOSEN = 3;
 
 /** @param {Found} found */
-const nameOf = ({ title, at }) => `${title}, passage ${at + 1}`;
+const nameOf = ({ title, at }) => t('search.passage', { title, n: at + 1 });
+
+/** @param {Found[]} found */
+const passages = ({ length }) => t('passages', { n: length });
 
 export class Finds {
   #nearest;
   #field = el('input', { type: 'search', dir: 'auto', autocomplete: 'off', disabled: true });
-  #hits = el('ol.hits', { ariaLabel: 'Nearest passages' });
+  #hits = el('ol.hits', { ariaLabel: t('search.hits') });
   #askable = true;
   #ask;
   #some = el('span.hint');
@@ -30,10 +33,10 @@ export class Finds {
    * @param {(draft: import('../shell/store.js').Draft) => void} ask */
   constructor(nearest, ask) {
     this.#nearest = nearest;
-    this.#field.ariaLabel = 'Search in your texts';
+    this.#field.ariaLabel = t('documents');
     this.#field.addEventListener('input', () => void this.#search());
     this.#ask = action(
-      'Ask about these',
+      t('search.ask'),
       () => ask({ text: this.#field.value.trim(), files: this.#chosen() }),
       'primary',
     );
@@ -49,7 +52,7 @@ export class Finds {
   /** askable: a model can answer. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
   enable({ empty, on, askable }) {
     this.#field.disabled = !on;
-    this.#field.placeholder = empty ? 'Nothing to search in yet' : 'What are you looking for?';
+    this.#field.placeholder = t(empty ? 'search.empty' : 'search.what');
     this.#askable = askable;
     if (!on) this.#show([]);
   }
@@ -83,14 +86,19 @@ export class Finds {
     this.#hits.hidden = !found.length;
     this.#hits.replaceChildren(...found.map((one, i) => this.#hit(one, i < CHOSEN)));
     this.#count();
-    if (found.length) announce(`${plural(found.length, 'passage')}, the nearest from ${found[0].title}`);
+    if (found.length) announce(t('search.found', { passages: passages(found), title: found[0].title }));
   }
 
   /** @param {Found} found @param {boolean} checked */
   #hit(found, checked) {
     const choose = el('input', { type: 'checkbox', checked, onchange: () => this.#count() });
     const name = el('label.check', { dir: 'auto' }, choose, nameOf(found));
-    return el('li', name, el('p', { dir: 'auto' }, found.text), el('span.hint', `nearness ${found.score.toFixed(2)}`));
+    return el(
+      'li',
+      name,
+      el('p', { dir: 'auto' }, found.text),
+      el('span.hint', t('search.similarity', { n: number(found.score, 2) })),
+    );
   }
 
   /** @returns {import('../history/tree.js').Attached[]} */
@@ -103,6 +111,6 @@ export class Finds {
     const { length } = this.#chosen();
     this.#asking.hidden = !this.#found.length || !this.#askable;
     this.#ask.disabled = !length;
-    this.#some.textContent = `${length} of ${plural(this.#found.length, 'passage')}`;
+    this.#some.textContent = t('search.chosen', { n: length, passages: passages(this.#found) });
   }
 }

@@ -5,6 +5,7 @@
  */
 import { loadModel } from '../../js/index.js';
 import { PageError } from '../shell/errors.js';
+import { t } from '../shell/language.js';
 import { modelsHere } from '../models/stored.js';
 
 /** @import { Model } from '../../js/index.js' */
@@ -16,7 +17,7 @@ import { modelsHere } from '../models/stored.js';
 export const EMBEDDER = {
   source: { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' },
   label: 'EmbeddingGemma',
-  size: '0.3\u00a0GB',
+  bytes: 334e6,
 };
 
 /** Finds an embedding model on this device by its name. @returns {Promise<Wanted | null>} */
@@ -48,8 +49,5 @@ export async function loadMaker({ source, label }, signal, onProgress) {
   const model = await loadModel(source, { signal, onProgress: ({ loaded, total }) => onProgress(loaded, total) });
   if (model.info.embedding) return makerOf(model, label, true);
   await model.dispose();
-  throw new PageError(
-    'This model was not made for searching.',
-    'It generates text. Choose one that embeds texts: EmbeddingGemma.',
-  );
+  throw new PageError(t('search.not-made'), t('search.not-made.do'));
 }

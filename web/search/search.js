@@ -7,7 +7,8 @@
 import { textsOf } from '../chat/attachments.js';
 import { action, announce, box, el, sheetOf } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
-import { bytes, plural, titleOf } from '../shell/format.js';
+import { bytes, titleOf } from '../shell/format.js';
+import { t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
 import { Finds } from './finds.js';
 import { EMBEDDER, embedderHere, loadMaker, makerOf } from './maker.js';
@@ -18,7 +19,6 @@ import css from './search.css';
 /** @import { Maker, Wanted } from './maker.js' */
 
 const NARROW = '(max-width: 47rem)';
-const PRIVATE = 'Texts, model and search stay on this device.';
 
 export class Search {
   style = sheetOf(css);
@@ -32,12 +32,12 @@ export class Search {
   /** A model for the search alone. @type {Maker | null} */ #own = null;
   /** The texts and their model are not known yet. */
   #opening = true;
-  #list = el('ul.texts', { ariaLabel: 'Your texts' });
+  #list = el('ul.texts', { ariaLabel: t('search.yours') });
   #others = el('div');
   #maker = el('div');
-  #add = action('Add text files…', () => this.#files.click());
-  #files = el('input', { type: 'file', multiple: true, hidden: true, tabIndex: -1, ariaLabel: 'Texts to search in' });
-  #file = el('input', { type: 'file', accept: '.gguf', hidden: true, tabIndex: -1, ariaLabel: 'Model for the search' });
+  #add = action(t('search.add'), () => this.#files.click());
+  #files = el('input', { type: 'file', multiple: true, hidden: true, tabIndex: -1, ariaLabel: t('search.files') });
+  #file = el('input', { type: 'file', accept: '.gguf', hidden: true, tabIndex: -1, ariaLabel: t('search.model-file') });
 
   /** @param {HTMLElement} place */
   constructor(place) {
@@ -56,17 +56,17 @@ export class Search {
       if (file) this.#get({ source: file, label: file.name });
       this.#file.value = '';
     };
-    const close = action('Close', () => update({ panel: '' }), 'quiet');
+    const close = action(t('close'), () => update({ panel: '' }), 'quiet');
     this.#place.replaceChildren(
-      el('div.settings-head', el('h2', 'Search in your texts'), close),
+      el('div.settings-head', el('h2', t('documents')), close),
       this.#finds.element,
       this.#work.element,
       this.#others,
-      el('h3', 'Your texts'),
+      el('h3', t('search.yours')),
       this.#list,
-      el('div.add', this.#add, el('span.hint', 'or drop text or Markdown here')),
+      el('div.add', this.#add, el('span.hint', t('search.drop'))),
       this.#pasting(),
-      el('h3', 'Reader'),
+      el('h3', t('search.model')),
       this.#maker,
       this.#files,
       this.#file,
@@ -74,13 +74,13 @@ export class Search {
   }
 
   #pasting() {
-    const field = el('textarea', { rows: 4, dir: 'auto', ariaLabel: 'Text to search in' });
-    const summary = el('summary', 'Paste a text');
+    const field = el('textarea', { rows: 4, dir: 'auto', ariaLabel: t('search.paste.label') });
+    const summary = el('summary', t('search.paste'));
     const fold = el(
       'details.fold',
       summary,
       field,
-      action('Add it', () => {
+      action(t('search.paste.add'), () => {
         this.#paste(field.value);
         field.value = '';
         fold.open = false;
@@ -164,11 +164,12 @@ export class Search {
   async #load(wanted, signal) {
     const { label } = wanted;
     const before = this.#own;
-    this.#work.show(`Loading ${label} …`, 0);
-    this.#own = await loadMaker(wanted, signal, (done, total = 0) =>
-      this.#work.show(`Loading ${label}: ${bytes(done)}${total ? ` of ${bytes(total)}` : ''}`, done, total),
-    );
-    announce(`${label} is here.`);
+    this.#work.show(t('search.loading', { name: label }), 0);
+    this.#own = await loadMaker(wanted, signal, (done, total = 0) => {
+      const progress = total ? t('of', { some: bytes(done), all: bytes(total) }) : bytes(done);
+      this.#work.show(t('search.loading.bytes', { name: label, progress }), done, total);
+    });
+    announce(t('search.ready', { name: label }));
     await before?.model.dispose();
   }
 
@@ -182,7 +183,7 @@ export class Search {
     for (const file of files)
       void this.#work.do(async (signal) => {
         const texts = await textsOf([file]);
-        if (!texts) throw new PageError(`${file.name} is no text.`, 'Take text or Markdown, at most 4 MB a file.');
+        if (!texts) throw new PageError(t('search.not-text', { name: file.name }), t('search.not-text.do'));
         await this.#read(texts[0], signal);
       });
   }
@@ -202,7 +203,7 @@ export class Search {
     return {
       signal,
       onProgress: (name, done, total) =>
-        this.#work.show(`Reading ${name}: ${done} of ${plural(total, 'passage')}`, done, total),
+        this.#work.show(t('search.indexing', { name, done, passages: t('passages', { n: total }) }), done, total),
     };
   }
 
@@ -213,7 +214,7 @@ export class Search {
     if (!reader) return;
     if (!this.#texts.fits(reader)) await this.#texts.readAnew(reader, this.#reading(signal));
     const passages = await this.#texts.add(reader, file, this.#reading(signal));
-    announce(`${file.name}: ${plural(passages, 'passage')}`);
+    announce(t('search.added', { name: file.name, passages: t('passages', { n: passages }) }));
     this.#show();
   }
 
@@ -222,8 +223,7 @@ export class Search {
     const reader = this.#reader;
     if (!reader || !this.#texts.size || !this.#texts.fits(reader)) return [];
     const waits = !reader.own && state.busy;
-    if (this.#work.idle)
-      this.#work.say(waits ? 'The model is answering. The search continues when it has finished.' : '');
+    if (this.#work.idle) this.#work.say(waits ? t('search.waits') : '');
     return waits ? [] : this.#texts.nearest(reader, question, signal);
   }
 
@@ -242,50 +242,49 @@ export class Search {
     this.#list.replaceChildren(...texts.map((one) => this.#row(one)));
     this.#list.hidden = empty;
     this.#finds.enable({ empty, on: !empty && fits, askable });
-    const stay = this.#texts.kept ? ' The texts are here at your next visit too.' : ' The texts go with this tab.';
+    const stay = t(this.#texts.kept ? 'search.saved' : 'search.tab');
     this.#others.replaceChildren(...(reader && !fits ? [this.#again(reader)] : []));
-    this.#maker.replaceChildren(...(reader ? this.#about(reader) : []), el('p.hint', PRIVATE, stay));
+    this.#maker.replaceChildren(...(reader ? this.#about(reader) : []), el('p.hint', t('search.private'), ' ', stay));
   }
 
   /** @param {{ name: string, passages: number }} text */
   #row({ name, passages }) {
     const remove = async () => {
       await this.#texts.delete(name);
-      announce(`${name} is deleted.`);
+      announce(t('search.deleted', { name }));
       this.#add.focus();
     };
     return el(
       'li',
       el('span.name', { dir: 'auto' }, name),
-      el('span.hint', plural(passages, 'passage')),
-      action('Delete', () => void this.#work.do(remove), 'quiet small', `Delete ${name}`),
+      el('span.hint', t('passages', { n: passages })),
+      action(t('delete'), () => void this.#work.do(remove), 'quiet small', t('delete.it', { name })),
     );
   }
 
   /** The vectors are another model's. @param {Maker} reader */
   #again(reader) {
     const again = action(
-      `Read them anew with ${reader.label}`,
+      t('search.index-again', { name: reader.label }),
       () => void this.#work.do((signal) => this.#texts.readAnew(reader, this.#reading(signal))),
     );
-    const said = `${this.#texts.by?.label} has read these texts. What two models make of texts cannot be compared.`;
+    const said = t('search.other-model', { name: this.#texts.by?.label ?? '' });
     return el('div.notice', el('p', said), again);
   }
 
   /** @param {Maker} reader */
   #about({ label, own }) {
-    if (own) return [el('p', `${label}. It was made to find texts by their meaning.`)];
-    const get = action(`Download ${EMBEDDER.label} (${EMBEDDER.size})`, () => this.#get(EMBEDDER));
-    const worth =
-      `${label}, which answers here too. It was made to write, not to compare texts: often what it finds ` +
-      'is not what you mean. EmbeddingGemma was made for this.';
+    if (own) return [el('p', t('search.semantic', { name: label }))];
+    const get = action(t('download.name-size', { name: EMBEDDER.label, size: bytes(EMBEDDER.bytes) }), () =>
+      this.#get(EMBEDDER),
+    );
     return [
-      el('p', worth),
+      el('p', t('search.chat-model', { name: label })),
       el(
         'p',
         get,
         ' ',
-        action('Choose its file…', () => this.#file.click(), 'link'),
+        action(t('search.choose-file'), () => this.#file.click(), 'link'),
       ),
     ];
   }

@@ -7,6 +7,7 @@ import { Texts, vectorsBy } from '../../examples/search/texts.js';
 import { deleteIndex, openIndex } from '../../js/search.js';
 import { keepsNothing, recall, remember } from '../history/storage.js';
 import { action } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 
 /** @import { Maker } from './maker.js' */
@@ -53,7 +54,6 @@ export class Collection {
 
   /** @param {string} name of an index that cannot be read: damaged, or from an older version */
   #offerToDelete(name) {
-    const text = 'Your search texts could not be read. If this stays so, delete them and add them again.';
     const remove = async () => {
       await deleteIndex({ name });
       resolve('search');
@@ -62,8 +62,8 @@ export class Collection {
     };
     fail(
       'search',
-      text,
-      action('Delete them', () => void remove().catch(({ message }) => fail('search', message))),
+      t('search.unreadable'),
+      action(t('search.delete-all'), () => void remove().catch(({ message }) => fail('search', message))),
     );
   }
 

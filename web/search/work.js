@@ -4,14 +4,15 @@
  */
 import { action, announce, el } from '../shell/dom.js';
 import { codeOf, errorBox } from '../shell/errors.js';
+import { t } from '../shell/language.js';
 
 /** The page shows that a model is gone; the reader knows what was cancelled. */
 const QUIET = ['disposed', 'aborted'];
 
 export class Work {
   #note = el('p.note', { role: 'status' });
-  #bar = el('progress', { ariaLabel: 'Progress' });
-  #stop = action('Cancel', () => this.#cancel(), 'small');
+  #bar = el('progress', { ariaLabel: t('search.progress') });
+  #stop = action(t('cancel'), () => this.#cancel(), 'small');
   #progress = el('div.work', { hidden: true }, this.#bar, this.#stop);
   #wrong = el('div');
   #ended;
@@ -56,7 +57,7 @@ export class Work {
   #cancel() {
     this.#abort.abort();
     this.#abort = new AbortController();
-    announce('Cancelled');
+    announce(t('cancelled'));
   }
 
   /** @param {string} text */

@@ -3,9 +3,10 @@
  * @module
  */
 import { box, button, byId, el, input, onClick } from '../shell/dom.js';
-import { bytes, count, parameters } from '../shell/format.js';
+import { bytes, parameters } from '../shell/format.js';
+import { LANGUAGES, language, list, t } from '../shell/language.js';
 import { actions, state, update, watch } from '../shell/store.js';
-import { recall, remember } from '../history/storage.js';
+import { keepsNothing, recall, remember } from '../history/storage.js';
 
 /** Google's recommendation for Gemma 3: temperature 1, top-k 64, top-p 0.95. */
 const GEMMA = { temperature: 1, topK: 64, topP: 0.95, maxTokens: 1024, seed: '' };
@@ -106,6 +107,22 @@ export function setUpSettings(changed) {
     fill({});
     save();
   });
+  setUpLanguage();
+}
+
+/** A change reloads the page, unless something would be lost: then the reader chooses when. */
+function setUpLanguage() {
+  const field = byId('language', HTMLSelectElement);
+  const names = Object.entries(LANGUAGES);
+  field.append(...names.map(([value, name]) => el('option', { value, lang: value, dir: 'auto' }, name)));
+  field.value = language;
+  field.addEventListener('change', () => {
+    remember('language', field.value);
+    const { busy, leaf, choice, coming } = state;
+    const ofFile = choice && typeof choice.source === 'object' && !('repo' in choice.source);
+    if (busy || coming || ofFile || (keepsNothing() && leaf)) box('language-said').textContent = t('language.reload');
+    else location.reload();
+  });
 }
 
 function sampling() {
@@ -118,16 +135,18 @@ function sampling() {
 function showInfo() {
   if (!state.model) return;
   const { info } = state.model;
+  const { architecture, quantisation, contextLength, variant, threads } = info;
   const { weights, kv, scratch, total } = info.memory;
-  const rows = {
-    Architecture: info.architecture,
-    Weights: `${info.quantisation}, ${parameters(info.parameters)} parameters`,
-    Memory: bytes(total),
-    '– weights': bytes(weights),
-    '– context': bytes(kv),
-    '– scratch': bytes(scratch),
-    Context: `${count(info.contextLength)} tokens`,
-    Engine: `${info.variant}, ${info.threads === 1 ? '1 thread' : `${info.threads} threads`}`,
-  };
-  box('info').replaceChildren(...Object.entries(rows).flatMap(([name, value]) => [el('dt', name), el('dd', value)]));
+  const engine = [t(variant.startsWith('relaxed') ? 'engine.relaxed' : 'engine.simd128'), t('threads', { n: threads })];
+  const rows = [
+    [t('info.architecture'), architecture],
+    [t('info.weights'), list([quantisation, parameters(info.parameters)])],
+    [t('info.memory'), bytes(total)],
+    [t('info.memory.weights'), bytes(weights)],
+    [t('info.memory.context'), bytes(kv)],
+    [t('info.memory.scratch'), bytes(scratch)],
+    [t('info.context'), t('tokens', { n: contextLength })],
+    [t('info.engine'), list(engine)],
+  ];
+  box('info').replaceChildren(...rows.flatMap(([name, value]) => [el('dt', name), el('dd', value)]));
 }

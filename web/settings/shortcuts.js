@@ -4,6 +4,7 @@
  * @module
  */
 import { box, button, byId, el, onClick, underDialog } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 
 export function setUpShortcuts() {
@@ -14,13 +15,13 @@ export function setUpShortcuts() {
   onClick('shortcuts-close', () => list.close());
   /** By the letter. @type {Record<string, [name: string, act: () => void]>} */
   const keys = {
-    N: ['New chat', () => void actions.open(null)],
-    L: ['Conversations', click('library-toggle')],
-    M: ['Models', actions.changeModel],
-    S: ['Settings', click('settings-toggle')],
-    I: ['Look inside the model', click('look-toggle')],
-    F: ['Search in your texts', click('search-toggle')],
-    K: ['This list', show],
+    N: [t('new-chat'), () => void actions.open(null)],
+    L: [t('conversations'), click('library-toggle')],
+    M: [t('models'), actions.changeModel],
+    S: [t('settings'), click('settings-toggle')],
+    I: [t('inside'), click('look-toggle')],
+    F: [t('documents'), click('search-toggle')],
+    K: [t('shortcuts.show'), show],
   };
   for (const [letter, [name]] of Object.entries(keys)) {
     const [alt, shift, key] = ['Alt', 'Shift', letter].map((text) => el('kbd', text));

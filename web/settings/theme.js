@@ -3,6 +3,7 @@
  * @module
  */
 import { box, button } from '../shell/dom.js';
+import { t } from '../shell/language.js';
 import { recall, remember } from '../history/storage.js';
 
 const ORDER = ['auto', 'light', 'dark'];
@@ -12,8 +13,9 @@ function show(theme) {
   if (theme === 'auto') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   const toggle = button('theme');
-  toggle.title = `Colours: ${theme}`;
-  toggle.ariaLabel = `Colours: ${theme}. Change`;
+  const name = t(/** @type {'theme.auto'} */ (`theme.${theme}`));
+  toggle.title = t('theme', { name });
+  toggle.ariaLabel = t('theme.switch', { name });
   for (const one of choices()) one.ariaPressed = String(one.value === theme);
 }
 

@@ -2,6 +2,7 @@
  * dom: finds and creates elements.
  * @module
  */
+import { t } from './language.js';
 
 /**
  * Returns the element with this id, checked to be of a class.
@@ -99,9 +100,9 @@ export async function copy(button, text) {
   } catch {
     done = copyBySelection(text);
   }
-  button.textContent = done ? 'Copied' : 'Could not copy';
+  button.textContent = t(done ? 'copied' : 'copy.failed');
   setTimeout(() => {
-    button.textContent = 'Copy';
+    button.textContent = t('copy');
   }, 1500);
 }
 

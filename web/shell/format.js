@@ -1,7 +1,8 @@
 /**
- * format: numbers for people.
+ * format: numbers for people, in their language.
  * @module
  */
+import { number, t } from './language.js';
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
@@ -13,44 +14,34 @@ export function bytes(n) {
     unit++;
   }
   const digits = unit === 0 || n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2;
-  return `${n.toFixed(digits)}\u00a0${UNITS[unit]}`;
-}
-
-/** 1,024. @param {number} n */
-export function count(n) {
-  return Math.round(n).toLocaleString('en');
+  return `${number(n, digits)}\u00a0${UNITS[unit]}`;
 }
 
 /** 5 s, 1 min 20 s, 2 h 5 min. @param {number} seconds */
 export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
-  if (s < 60) return `${s}\u00a0s`;
-  if (s < 600 && s % 60) return `${Math.floor(s / 60)}\u00a0min ${s % 60}\u00a0s`;
-  if (s < 3600) return `${Math.round(s / 60)}\u00a0min`;
-  return `${Math.floor(s / 3600)}\u00a0h ${Math.round((s % 3600) / 60)}\u00a0min`;
+  if (s < 60) return t('time.s', { n: s });
+  if (s < 600 && s % 60) return t('time.min-s', { min: Math.floor(s / 60), s: s % 60 });
+  if (s < 3600) return t('time.min', { n: Math.round(s / 60) });
+  return t('time.h-min', { h: Math.floor(s / 3600), min: Math.round((s % 3600) / 60) });
 }
 
 /** 40 ms, 1.4 s. @param {number} ms */
 export function shortTime(ms) {
-  if (ms < 950) return `${Math.round(ms)}\u00a0ms`;
-  return ms < 9950 ? `${(ms / 1000).toFixed(1)}\u00a0s` : duration(ms / 1000);
+  if (ms < 950) return t('time.ms', { n: Math.round(ms) });
+  return ms < 9950 ? t('time.s', { n: number(ms / 1000, 1) }) : duration(ms / 1000);
 }
 
 /** @param {number} n */
-export function rate(n) {
-  return `${n >= 99.95 ? Math.round(n) : n.toFixed(1)}\u00a0tokens/s`;
-}
+export const rate = (n) => t('rate', { n: number(n, n >= 99.95 ? 0 : 1) });
 
-/** @param {number} n @param {string} one */
-export function plural(n, one) {
-  return `${count(n)}\u00a0${one}${n === 1 ? '' : 's'}`;
-}
+/** @param {number} share   from 0 to 1 @param {number} [digits] */
+export const percent = (share, digits = 0) => number(share, 0, { style: 'percent', maximumFractionDigits: digits });
 
-/** 1.0 billion, 268 million. @param {number} n */
+/** 1.0 billion parameters, 268 million parameters. @param {number} n */
 export function parameters(n) {
-  if (n >= 0.95e9) return `${(n / 1e9).toFixed(1)}\u00a0billion`;
-  if (n >= 1e6) return `${Math.round(n / 1e6)}\u00a0million`;
-  return count(n);
+  const digits = n >= 0.95e9 ? 1 : 0;
+  return t('parameters', { n: number(n, digits, { notation: 'compact', compactDisplay: 'long' }) });
 }
 
 /** Characters of a title. */
@@ -59,7 +50,7 @@ const TITLE = 60;
 /** Returns the beginning of a text as a title. @param {string} text */
 export function titleOf(text) {
   const line = text.trim().replace(/\s+/g, ' ');
-  if (line.length <= TITLE) return line || 'Empty message';
+  if (line.length <= TITLE) return line || t('empty-message');
   const cut = line.slice(0, TITLE);
   return `${cut.slice(0, cut.lastIndexOf(' ') > TITLE / 2 ? cut.lastIndexOf(' ') : TITLE)}…`;
 }

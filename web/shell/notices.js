@@ -3,22 +3,24 @@
  * @module
  */
 import { action, box, el } from './dom.js';
+import { known, t } from './language.js';
 
 /** The place of failures: an ARIA alert, so that no later announcement replaces them. */
 const FAILURES = 'failures';
 
 /** @typedef {{ code: string, message: string }} Notice */
 
-/** Makes a message of the package a sentence. @param {string} message */
-export function sentence(message) {
-  return `${message[0]?.toUpperCase() ?? ''}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`;
+/** Returns what to say of a notice of the package: its message if its code is not in the table.
+ * @param {Notice} notice */
+export function sentence({ code, message }) {
+  return known(`notice.${code}`) ?? message[0].toUpperCase() + message.slice(1).replace(/[^.!?]$/, '$&.');
 }
 
 /** Returns the notices that matter once a model is loaded. @param {Notice[]} notices
  * @param {string} refusal   instead of "not-cached", if the reason is known */
 export function lasting(notices, refusal) {
   const others = notices.filter(({ code }) => code !== 'retry' && !(refusal && code === 'not-cached'));
-  return [...others.map(({ message }) => sentence(message)), refusal];
+  return [...others.map(sentence), refusal];
 }
 
 /** @param {string} id   of the place @param {string[]} texts */
@@ -29,13 +31,12 @@ export function showNotices(id, texts) {
 /** @param {string} text @param {HTMLButtonElement[]} remedies */
 function noticeOf(text, ...remedies) {
   const close = action(
-    'Close',
+    t('dismiss'),
     () => {
       note.remove();
       box('input').focus(); // nothing happens where the field is hidden
     },
     'quiet small',
-    'Close this notice',
   );
   const note = el('p.notice', el('span', text), ...remedies, close);
   return note;

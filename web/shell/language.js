@@ -1,0 +1,84 @@
+/**
+ * language: the page's texts, numbers and dates in the reader's language. English is a part of the page; every other
+ * language is a file that loads when it is needed. One that cannot be loaded leaves the page in English.
+ * @module
+ */
+import english from '../words/en.js';
+
+/** @import { page } from '../words/en.js' */
+/** @import later from '../words/en-later.js' */
+/** Forms of a text for each plural category of its language. @typedef {Record<string, string>} Plural */
+/** @typedef {keyof typeof english | keyof typeof page | keyof typeof later} Key */
+
+/** Each language by its own name. */
+export const LANGUAGES = { en: 'English', de: 'Deutsch', es: 'Español', ja: '日本語', ar: 'العربية' };
+/** @type {Record<string, () => Promise<{ default: Record<string, string | Plural> }>>} */
+const FILES = {
+  de: () => import('../words/de.js'),
+  es: () => import('../words/es.js'),
+  ja: () => import('../words/ja.js'),
+  ar: () => import('../words/ar.js'),
+};
+
+/** @type {Record<string, string | Plural>} */
+let texts = english;
+/** The reader's locale of this language, such as en-GB. */
+export let locale = 'en';
+export let language = 'en';
+let plurals = new Intl.PluralRules(locale);
+
+/** Returns a text as a list: its strings, and what its placeholders stand for. `n` chooses the plural form.
+ * @template T @param {Key} key @param {Record<string, T>} values @returns {(string | Exclude<T, number>)[]} */
+export function parts(key, values) {
+  const found = texts[key];
+  const text = typeof found === 'string' ? found : (found[plurals.select(Number(values.n))] ?? found.other);
+  return text
+    .replace('{n} ', '{n}\u00a0')
+    .split(/\{(\w+)\}/)
+    .map((part, i) => (i % 2 ? written(values[part]) : part))
+    .filter((part) => part !== '');
+}
+
+/** @template T @param {T} value @returns {string | Exclude<T, number>} */
+const written = (value) => (typeof value === 'number' ? number(value) : /** @type {Exclude<T, number>} */ (value));
+
+/** Returns a text. @param {Key} key @param {Record<string, string | number>} [values] */
+export const t = (key, values = {}) => parts(key, values).join('');
+
+/** Returns the text of a key that is computed, such as `error.` and a code; undefined: there is none.
+ * @param {string} key */
+export const known = (key) => (key in texts ? t(/** @type {Key} */ (key)) : undefined);
+
+/** @param {number} n @param {number} [digits]   after the decimal point @param {Intl.NumberFormatOptions} [how] */
+export const number = (n, digits = 0, how) =>
+  n.toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits, ...how });
+
+/** @param {string[]} items */
+export const list = (items) => new Intl.ListFormat(locale, { type: 'unit' }).format(items);
+
+/** Adds the texts of a part that loads later; other languages have them in their one file. */
+export async function addLater() {
+  if (language === 'en') texts = { ...texts, ...(await import('../words/en-later.js')).default };
+}
+
+/** Chooses the first of these locales that the page has, and translates the document.
+ * @param {readonly string[]} wanted   the reader's, best first */
+export async function speak(wanted) {
+  const [chosen = 'en'] = wanted.filter((one) => one.slice(0, 2) in LANGUAGES);
+  const code = chosen.slice(0, 2);
+  const file = await FILES[code]?.().catch(() => null);
+  if (code !== 'en' && !file) return;
+  [locale, language] = [chosen, code];
+  plurals = new Intl.PluralRules(locale);
+  if (!file) return;
+  texts = file.default;
+  Object.assign(document.documentElement, { lang: code, dir: code === 'ar' ? 'rtl' : 'ltr' });
+  for (const one of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-t]'))) {
+    one.replaceChildren(...parts(/** @type {Key} */ (one.dataset.t), { link: one.querySelector('a') ?? '' }));
+  }
+  for (const name of ['aria-label', 'title', 'placeholder', 'content']) {
+    for (const one of document.querySelectorAll(`[data-t-${name}]`)) {
+      one.setAttribute(name, t(/** @type {Key} */ (one.getAttribute(`data-t-${name}`))));
+    }
+  }
+}
