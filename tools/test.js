@@ -114,6 +114,7 @@ const SAME_FOR_VARIANTS = new RegExp(
     'page-archive',
     'page-inside',
     'page-store',
+    'page-words',
     'parity',
     'partial',
     'quantise',

@@ -21,7 +21,7 @@ import { setUpPanels } from './panels.js';
 import { setUpSettings } from './settings/settings.js';
 import { setUpShortcuts } from './settings/shortcuts.js';
 import { setUpTheme } from './settings/theme.js';
-import { box, button, onClick, underDialog } from './shell/dom.js';
+import { box, button, onClick, underDialog, whenIdle } from './shell/dom.js';
 import { addLater, speak, t } from './shell/language.js';
 import { showNotices } from './shell/notices.js';
 import { route } from './shell/route.js';
@@ -39,10 +39,10 @@ watch(['title'], () => {
 });
 watch(['model', 'choice'], () => {
   if (!state.model || !state.choice) return;
-  const { label } = state.choice;
+  const { label, file = label } = state.choice;
   box('model-name').textContent = label;
   Object.assign(button('change-model'), {
-    title: t('model.change.title', { name: label }),
+    title: t('model.change.title', { name: file }),
     ariaLabel: t('model.change.label', { name: label }),
   });
 });
@@ -98,6 +98,7 @@ async function start() {
   await offline;
   showNotices('thread-notice', [reasonBeforeLoad()]);
   await loads.first(new URLSearchParams(location.search), kept.length > 0);
+  whenIdle(() => void addLater());
 }
 
 void start();

@@ -15,25 +15,25 @@ import { state, update, watch } from './shell/store.js';
  * or whether it is answering, has changed.
  * @typedef {{ style?: CSSStyleSheet, open: () => void, close?: () => void, changed?: () => void }} Part */
 /** @import { Conversation } from './chat/conversation.js' */
-/** toggle: its button; title: the key of its name.
- * @typedef {{ toggle: string, title: 'settings' | 'inside' | 'documents',
+/** toggle: its button; name: the key of its name.
+ * @typedef {{ toggle: string, name: 'settings' | 'inside' | 'documents',
  *   load: (place: HTMLElement, conversation: Conversation) => Promise<Part> }} Row */
 
 /** By the id of its <aside>. @type {Record<string, Row>} */
 const PANELS = {
   settings: {
     toggle: 'settings-toggle',
-    title: 'settings',
+    name: 'settings',
     load: async () => ({ open: () => button('settings-close').focus() }),
   },
   inside: {
     toggle: 'look-toggle',
-    title: 'inside',
+    name: 'inside',
     load: async (place, conversation) => new (await import('./inside/inside.js')).Inside(place, conversation),
   },
   search: {
     toggle: 'search-toggle',
-    title: 'documents',
+    name: 'documents',
     load: async (place) => new (await import('./search/search.js')).Search(place),
   },
 };
@@ -48,16 +48,16 @@ const close = () => update({ panel: '' });
 class Panel {
   #place;
   #button;
-  #title;
+  #key;
   #load;
   /** @type {Promise<Part> | null} */ #loading = null;
   /** @type {Part | null} */ #part = null;
 
   /** @param {string} name @param {Row} row @param {Conversation} conversation */
-  constructor(name, { toggle, title, load }, conversation) {
+  constructor(name, { toggle, name: key, load }, conversation) {
     this.#place = box(name);
     this.#button = button(toggle);
-    this.#title = title;
+    this.#key = key;
     this.#load = () => load(this.#place, conversation);
     this.#button.addEventListener('click', () => update({ panel: this.#isOpen ? '' : name }));
     onEscape(this.#place, close);
@@ -102,7 +102,7 @@ class Panel {
   /** The part could not be fetched; the next try may work. */
   #missing() {
     const again = action(t('close'), close);
-    const error = new PageError(t('panel.failed', { name: t(this.#title) }), t('panel.failed.do'));
+    const error = new PageError(t('panel.failed', { name: t(this.#key) }), t('panel.failed.do'));
     this.#place.replaceChildren(errorBox(error, { buttons: [again] }));
     again.focus();
   }

@@ -97,7 +97,7 @@ for (const name of BROWSERS) {
         page.waitForFunction(
           (text) =>
             document.body.dataset.state === 'ready' &&
-            document.querySelector('#model-name')?.textContent?.includes(text),
+            document.querySelector('#change-model')?.getAttribute('title')?.includes(text),
           { timeout: 60000 },
           part,
         );
@@ -132,11 +132,11 @@ for (const name of BROWSERS) {
       await ask(page, 'Still there?');
       await page.click('#change-model');
       await until(page, '#stored:not([hidden]) li');
-      const [, here] = /([\d.]+)\sMB of 40\.6\sMB are here/.exec(await textOf(page, '#stored-list')) ?? [];
+      const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(page, '#stored-list')) ?? [];
       await page.waitForFunction(
         (words) => document.querySelector('#stored-room')?.textContent?.includes(words),
         {},
-        `uses ${here}\u00a0MB of`,
+        `Using ${here}\u00a0MB of`,
       );
       slow = false;
       await press(page, '#stored-list button', 'Resume');

@@ -147,7 +147,7 @@ for (const name of BROWSERS) {
       );
       await has(page, ['notes.md', 'boats.txt']);
       await page.waitForFunction(() =>
-        /photo\.jpg is no text/.test(document.querySelector('#search .error')?.textContent ?? ''),
+        /photo\.jpg isn’t a text file/.test(document.querySelector('#search .error')?.textContent ?? ''),
       );
       const wanted = await inNode('tiny');
       await ask(page);
@@ -233,7 +233,7 @@ for (const name of BROWSERS) {
       await page.waitForSelector('#search .work[hidden]');
       await has(page, ['notes.md', 'boats.txt']);
       await give(page, 'Model for the search', await testModel('embed-q8_0'));
-      await page.waitForFunction(() => /cannot be compared/.test(document.querySelector('#search')?.textContent ?? ''));
+      await page.waitForFunction(() => /aren’t compatible/.test(document.querySelector('#search')?.textContent ?? ''));
       assert.ok(await page.$(`${FIELD}:disabled`));
       await page.click('#search .notice button');
       await ask(page);

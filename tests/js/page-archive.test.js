@@ -216,7 +216,8 @@ test('files that are no conversations are refused with what was expected', () =>
       ],
     }),
   ];
-  for (const text of bad) assert.throws(() => fromJson(text), { name: 'Error', title: /^No conversations found/ }, text);
+  for (const text of bad)
+    assert.throws(() => fromJson(text), { name: 'Error', title: /^No conversations found/ }, text);
   const [one] = fromJson(file({ said: [said], leaf: 'gone', title: 3, pinned: 'yes', created: 1e99, system: {} }));
   assert.equal(one.body.leaf, 'x');
   assert.equal(one.head.title, 'hi');

@@ -95,12 +95,15 @@ function copy(out, chunks) {
  * web/shell/language.js replaces them. @param {string} document */
 export function withTexts(document) {
   const text = (/** @type {string} */ key) => {
-    const found = /** @type {Record<string, string>} */ (texts)[key];
-    if (!found) throw new Trouble(`web/words/en.js has no text “${key}”`);
+    const found = /** @type {Record<string, string>} */ (texts)[`page.${key}`];
+    if (!found) throw new Trouble(`web/words/en.js has no text “page.${key}”`);
     return found.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
   };
   return document
-    .replace(/"\{(page\.[\w.-]+)\}"/g, (_, key) => JSON.stringify(text(key)))
+    .split(/(<script>[^]*?<\/script>)/) // the policy names its hash
+    .map((part, i) => (i % 2 ? part : part.replace(/<!--[^]*?-->\n?/g, '').replace(/^\s+/gm, '')))
+    .join('')
+    .replace(/"\{page\.([\w.-]+)\}"/g, (_, key) => JSON.stringify(text(key)))
     .replace(/data-t-([\w-]+)="([^"]+)"/g, (all, name, key) => `${all} ${name}="${text(key)}"`)
     .replace(/(data-t="([^"]+)"[^>]*>)(?=<\/)/g, (_, tag, key) => tag + text(key))
     .replace(/(data-t="([^"]+)"[^>]*>)(<a\b.*?<\/a>)/g, (_, tag, key, link) => tag + text(key).replace('{link}', link));

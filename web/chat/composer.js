@@ -169,7 +169,7 @@ function countDraft(draft) {
     place.classList.toggle('over', length > left);
     place.textContent =
       length > left
-        ? t('draft.over', { n: length, over: length - left })
-        : t('draft.left', { n: length, left: left - length });
+        ? t('draft.over', { used: length, over: length - left })
+        : t('draft.left', { used: length, left: left - length });
   }, COUNT_AFTER);
 }

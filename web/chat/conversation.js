@@ -158,12 +158,15 @@ export class Conversation {
       0,
       path.findIndex(({ id }) => id === this.head?.from),
     );
+    let model = ''; // of the answer before
     return path.map((said, i) => {
+      const by = model && said.model !== model ? said.model : '';
+      model = said.model || model;
       const versions = this.tree.versions(said);
       const forgotten = said.role === 'user' && path[i + 1]?.role === 'user';
       const untold = i < from ? 'all' : i === from && i > 0 ? 'before' : '';
       const [last, long] = [i === path.length - 1, path.slice(from + 1).some(({ role }) => role === 'user')];
-      return { said, at: versions.indexOf(said), of: versions.length, last, forgotten, untold, long };
+      return { said, at: versions.indexOf(said), of: versions.length, last, forgotten, untold, long, by };
     });
   }
 
@@ -257,7 +260,7 @@ export class Conversation {
   #hindered() {
     const { model } = this.#talk;
     if (this.busy) fail('hindered', t('hindered.busy'));
-    else if (!model) fail('hindered', t('hindered.model'), action(t('choose-model'), actions.changeModel, 'small'));
+    else if (!model) fail('hindered', t('hindered.model'), modelButton());
     else resolve('hindered');
     return this.busy || !model;
   }
@@ -383,13 +386,15 @@ export class Conversation {
       answer = this.#transcript.running(said);
     }
     answer.fail(error, ...this.#remedies(error, said.text ? said : question, question));
-    if (['worker-failed', 'disposed'].includes(codeOf(error))) actions.lose(error);
+    if (isDead(error)) actions.lose();
   }
 
   /** Returns buttons that may help. A message that is too long is better edited than sent again.
    * @param {unknown} error @param {Said} last @param {Said} question */
   #remedies(error, last, question) {
-    if (codeOf(error) !== 'context-exceeded') return [action(t('try-again'), () => this.#retry(question))];
+    const again = action(t('try-again'), () => this.#retry(question));
+    if (isDead(error)) return [modelButton(), again];
+    if (codeOf(error) !== 'context-exceeded') return [again];
     const shorter = action(t('continue.shorter'), () => void this.#shorten(last));
     const edit = action(t('edit.message'), () => this.#edit(question));
     const { long } = this.#rows(this.tree.path(last.id))[0];
@@ -470,6 +475,15 @@ export class Conversation {
     await this.halt();
     await this.#talk.settled();
   }
+}
+
+/** Whether the model can give no other answer. @param {unknown} error */
+const isDead = (error) => ['worker-failed', 'disposed'].includes(codeOf(error));
+
+/** Returns a button that loads the last model again or, if there was none, shows the models. */
+function modelButton() {
+  const load = () => (state.choice ? actions.choose(state.choice) : actions.changeModel());
+  return action(t(state.choice ? 'load.reload' : 'choose-model'), load, 'small');
 }
 
 /** Returns the numbers under an answer. @param {GenerateResult} result */

@@ -65,6 +65,17 @@ export class Follow {
     this.#show();
   }
 
+  /** Runs a change of an element without moving what is read below it. @param {HTMLElement} element
+   * @param {() => void} change */
+  steady(element, change) {
+    const { offsetHeight } = element;
+    const above = element.offsetTop < this.#scroller.scrollTop;
+    change();
+    if (this.#on || !above) return this.keep();
+    this.#scroller.scrollTop += element.offsetHeight - offsetHeight;
+    this.#last = this.#scroller.scrollTop;
+  }
+
   /** Scrolls to the beginning of a welcome, which has no newest text. The button stays hidden until toEnd(). */
   toStart() {
     this.#on = this.#hasLatest = false;

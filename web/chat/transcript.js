@@ -3,7 +3,7 @@
  * does, is up to the conversation. The user's text is never HTML.
  * @module
  */
-import { action, announce, copy, el } from '../shell/dom.js';
+import { action, announce, copy, el, whenIdle } from '../shell/dom.js';
 import { errorBox } from '../shell/errors.js';
 import { t } from '../shell/language.js';
 import { actions } from '../shell/store.js';
@@ -11,14 +11,17 @@ import { MarkdownView } from '../rendering/markdown.js';
 
 /** Only the beginning of a longer answer is announced. */
 const ANNOUNCED = 600;
+/** So many messages at the end are rendered at once, the others when the browser is idle. */
+const AT_ONCE = 12;
 
 /** @import { Said, Attached } from '../history/tree.js' */
 /** @import { Follow } from './follow.js' */
 
 /** A message, which of its versions it is, whether it is the last one, and whether it has no answer. untold: it is not
- * part of the prompt, or (`before`) nothing above it is; long: more than one turn is part of the prompt.
+ * part of the prompt, or (`before`) nothing above it is; long: more than one turn is part of the prompt; by: its model,
+ * if another one gave the answer before.
  * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean, untold?: '' | 'all' | 'before',
- *   long?: boolean }} Row */
+ *   long?: boolean, by?: string }} Row */
 
 /** What the buttons of a row do. version: shows the version before or after it; branch: continues in a conversation of
  * its own; goOn: continues an answer that was cut; shorten: continues without the oldest turns.
@@ -31,6 +34,7 @@ export class Answer {
   element = el('article.from-model', { ariaLabel: t('answer') });
   /** @type {MarkdownView | null} */ #view = null;
   #stats = el('span.stats');
+  /** The text of an answer that is not rendered yet. */ #raw = '';
   #changed;
 
   /** @param {() => void} changed   called when the element has changed its size */
@@ -40,7 +44,7 @@ export class Answer {
   }
 
   get text() {
-    return this.#view?.text ?? '';
+    return this.#view?.text ?? this.#raw;
   }
 
   /** Shows what is going on before there is text. @param {string} what */
@@ -70,18 +74,28 @@ export class Answer {
     this.#changed();
   }
 
-  /** Shows a saved answer: nothing streams, nothing is announced. @param {Said} said @param {HTMLElement[]} buttons */
-  restore(said, buttons) {
-    this.#open().add(said.text);
-    this.#open().finish();
+  /** Shows a saved answer as plain text until render() is called. @param {Row} row @param {HTMLElement[]} buttons */
+  restore({ said, by }, buttons) {
+    this.#raw = said.text;
+    this.element.replaceChildren(el('div.md.raw', { dir: 'auto' }, said.text), el('div.answer-foot', this.#stats));
     const cut = said.state === 'partial' ? t('interrupted') : '';
-    this.#foot([said.stats, cut].filter(Boolean).join(' · '), said.hint ?? '', buttons);
+    this.#foot([by, said.stats, cut], said.hint, buttons);
   }
 
-  /** @param {Said} said @param {HTMLElement[]} buttons */
-  finish({ stats = '', hint = '' }, buttons) {
+  /** Renders the Markdown of a saved answer: nothing streams, nothing is announced. */
+  render() {
+    const body = this.element.querySelector('.raw');
+    if (!(body instanceof HTMLElement)) return;
+    body.classList.remove('raw');
+    this.#view = new MarkdownView(body, this.#changed);
+    this.#view.add(this.#raw);
+    this.#view.finish();
+  }
+
+  /** @param {Row} row @param {HTMLElement[]} buttons */
+  finish({ said: { stats = '', hint }, by }, buttons) {
     this.#open().finish();
-    this.#foot(stats, hint, buttons);
+    this.#foot([by, stats], hint, buttons);
     const short = this.text.length > ANNOUNCED ? `${this.text.slice(0, ANNOUNCED)} …` : this.text;
     announce(short ? t('answer.text', { text: short }) : stats);
   }
@@ -96,26 +110,27 @@ export class Answer {
     this.#changed();
   }
 
-  /** @param {string} stats @param {string} hint @param {HTMLElement[]} buttons */
-  #foot(stats, hint, buttons) {
+  /** @param {(string | undefined)[]} facts @param {string | undefined} hint @param {HTMLElement[]} buttons */
+  #foot(facts, hint, buttons) {
     const copyButton = action(t('copy'), () => void copy(copyButton, this.text), 'quiet small');
     copyButton.hidden = !this.text;
-    this.stats(stats);
-    this.#stats.title = hint;
+    this.stats(facts.filter(Boolean).join(' · '));
+    this.#stats.title = hint ?? '';
     this.element.querySelector('.answer-foot')?.replaceChildren(copyButton, ...buttons, this.#stats);
     this.#changed();
   }
 }
 
 /** @param {Row} row */
-const keyOf = ({ said, at, of, last, forgotten = false, untold = '' }) => {
-  return [said.id, said.state, said.text.length, at, of, last, forgotten, untold].join();
+const keyOf = ({ said, at, of, last, forgotten = false, untold = '', by = '' }) => {
+  return [said.id, said.state, said.text.length, at, of, last, forgotten, untold, by].join();
 };
 
 export class Transcript {
   /** @type {HTMLElement} */ #log;
   /** @type {Follow} */ #follow;
   /** @type {Shown[]} */ #shown = [];
+  /** Answers that are not rendered yet, the newest last. @type {Answer[]} */ #waiting = [];
   on = /** @type {On} */ ({});
 
   /** @param {HTMLElement} log @param {Follow} follow */
@@ -126,6 +141,7 @@ export class Transcript {
     /** @type {HTMLDetailsElement[]} */
     let shut = [];
     addEventListener('beforeprint', () => {
+      for (const answer of this.#waiting.splice(0)) answer.render();
       // on paper nothing can be opened
       shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
       for (const one of shut) one.open = true;
@@ -137,7 +153,7 @@ export class Transcript {
 
   /** @param {(Node | string)[]} welcome   what an empty conversation shows */
   clear(welcome) {
-    this.#shown = [];
+    [this.#shown, this.#waiting] = [[], []];
     this.#log.replaceChildren(el('div.empty', ...welcome));
     this.#follow.toStart();
   }
@@ -148,13 +164,28 @@ export class Transcript {
     let same = 0;
     while (same < rows.length && this.#shown[same]?.key === keyOf(rows[same])) same++;
     for (const { elements } of this.#shown.splice(same)) for (const gone of elements) gone.remove();
-    for (const row of rows.slice(same)) {
-      const elements = row.said.role === 'user' ? this.#question(row) : [this.#answer(row)];
+    const soon = rows.length - AT_ONCE;
+    for (const [i, row] of rows.entries()) {
+      if (i < same) continue;
+      const elements = row.said.role === 'user' ? this.#question(row) : [this.#answer(row, i < soon)];
       if (row.untold === 'all') for (const one of elements) one.classList.add('untold');
       this.#log.append(...elements);
       this.#shown.push({ key: keyOf(row), elements });
     }
     this.#follow.toEnd();
+    this.#renderRest();
+  }
+
+  /** Renders the waiting answers, newest first, one in each idle moment. */
+  #renderRest() {
+    const list = this.#waiting;
+    if (list.length)
+      whenIdle(() => {
+        const next = list.pop();
+        if (!next || list !== this.#waiting) return; // another conversation is open
+        this.#follow.steady(next.element, () => next.render());
+        this.#renderRest();
+      });
   }
 
   /** Adds the place of an answer that is about to come. @param {Said} said */
@@ -168,14 +199,16 @@ export class Transcript {
 
   /** The answer has ended: shows its buttons. @param {Answer} answer @param {Row} row */
   settled(answer, row) {
-    answer.finish(row.said, this.#buttons(row));
+    answer.finish(row, this.#buttons(row));
     this.#shown[this.#shown.length - 1].key = keyOf(row);
   }
 
-  /** @param {Row} row */
-  #answer(row) {
+  /** @param {Row} row @param {boolean} later */
+  #answer(row, later) {
     const answer = new Answer(() => this.#follow.update());
-    answer.restore(row.said, this.#buttons(row));
+    answer.restore(row, this.#buttons(row));
+    if (later) this.#waiting.push(answer);
+    else answer.render();
     return answer.element;
   }
 

@@ -6,10 +6,10 @@
 import { openArchive, MemoryArchive, PAGE } from './archive.js';
 import { action, announce, box, button, el, hasTouch, input, onClick, onEscape, takeFiles } from '../shell/dom.js';
 import { explain } from '../shell/errors.js';
-import { locale, t } from '../shell/language.js';
+import { addLater, locale, t } from '../shell/language.js';
 import { actions, latest, state, update, watch } from '../shell/store.js';
-import { fileName, fromJson, saveFile, toJson, toMarkdown } from './exchange.js';
 import { keepsNothing, recall, remember } from './storage.js';
+import { hitIn, spoken } from './tree.js';
 
 /** @import { Head, Archive } from './archive.js' */
 
@@ -18,6 +18,12 @@ const UNDO_MS = 10_000;
 const DAY = 86_400_000;
 /** Here the list covers the page. */
 const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
+
+/** Loads what reads and writes files of conversations. */
+async function exchange() {
+  await addLater();
+  return import('./exchange.js');
+}
 
 /** changed: a name or a pin; heard: another tab has changed a conversation.
  * @typedef {{ changed: (id: string, news: Partial<Head>) => void, heard: (id: string) => void,
@@ -40,6 +46,12 @@ export class Library {
       box('library-list').parentElement?.scrollTo(0, 0);
       void this.show();
     });
+    addEventListener('pointerdown', ({ target }) => {
+      if (target instanceof Element && !target.closest('.talk-menu, [aria-expanded=true]')) closeMenus();
+      // Between phones and wide windows the list lies over a part of the page.
+      if (target instanceof Element && isNarrow() && target.closest('#chat, #picker')) this.leave();
+    });
+    box('library-list').parentElement?.addEventListener('scroll', closeMenus);
     onClick('library-more', () => void this.#showMore());
     onClick('library-toggle', () => this.#turn(!state.library));
     onClick('library-close', () => this.#turn(false));
@@ -109,21 +121,29 @@ export class Library {
     const asked = question ? this.archive.search(question, most + 1) : this.archive.list(most + 1);
     const found = await asked.catch(() => /** @type {Head[]} */ ([]));
     const heads = found.slice(0, most);
+    const hits = question ? await Promise.all(heads.map(({ id }) => this.#hit(id, question))) : [];
     if (!isLatest()) return;
     if (box('library-list').querySelector('input')) return; // a name is being written
-    replaceRows(heads.map((head) => this.#row(head)));
+    replaceRows(heads.map((head, i) => this.#row(head, hits[i])));
     button('library-more').hidden = found.length <= most;
     box('library-none').hidden = heads.length > 0;
     box('library-none').textContent = t(question ? 'none.found' : 'none');
     button('library-export').disabled = heads.length === 0 && !question;
   }
 
-  /** @param {Head} head */
-  #row(head) {
+  /** Returns where a conversation has what was searched, besides its name. @param {string} id @param {string} question */
+  async #hit(id, question) {
+    const one = await this.archive.get(id).catch(() => null);
+    return one && hitIn(one.body.said.map(spoken), question);
+  }
+
+  /** @param {Head} head @param {ReturnType<typeof hitIn>} [hit] */
+  #row(head, hit) {
     const link = el(
       'a',
       { href: `#/c/${head.id}`, className: 'talk', dir: 'auto' },
       el('span.talk-title', head.title),
+      ...(hit ? [el('span.talk-hit.hint', hit[0], el('mark', hit[1]), hit[2])] : []),
       el('span.hint', head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
     );
     if (head.id === state.id) link.ariaCurrent = 'page';
@@ -132,9 +152,15 @@ export class Library {
     more.ariaExpanded = 'false';
     const menu = el('div.talk-menu', { hidden: true });
     const toggle = () => {
-      if (menu.hidden) menu.replaceChildren(...this.#actions(head, item));
-      menu.hidden = !menu.hidden;
-      more.ariaExpanded = String(!menu.hidden);
+      const opens = menu.hidden;
+      closeMenus();
+      if (!opens) return;
+      menu.replaceChildren(...this.#actions(head, item));
+      menu.hidden = false;
+      more.ariaExpanded = 'true';
+      const { bottom, top } = more.getBoundingClientRect();
+      const fits = bottom + menu.offsetHeight < innerHeight;
+      menu.style.setProperty('--top', `${fits ? bottom : Math.max(0, top - menu.offsetHeight)}px`);
     };
     onEscape(menu, () => {
       toggle();
@@ -149,19 +175,17 @@ export class Library {
   #actions(head, item) {
     const { id, title, pinned } = head;
     const small = 'quiet small';
-    const save = async (
-      /** @type {string} */ end,
-      /** @type {string} */ type,
-      /** @type {typeof toMarkdown} */ write,
-    ) => {
-      const one = await this.archive.get(id);
-      if (one) saveFile(fileName(title) + end, type, write(one));
+    const save = async (/** @type {'.md' | '.json'} */ end) => {
+      const [{ fileName, saveFile, toJson, toMarkdown }, one] = await Promise.all([exchange(), this.archive.get(id)]);
+      if (!one) return;
+      if (end === '.md') saveFile(fileName(title) + end, 'text/markdown', toMarkdown(one));
+      else saveFile(fileName(title) + end, 'application/json', toJson([one]));
     };
     return [
       action(t('rename'), () => this.#rename(head, item), small),
       action(t(pinned ? 'unpin' : 'pin'), () => void this.#change(id, { pinned: pinned ? 0 : 1 }), small),
-      action(t('save.markdown'), () => void save('.md', 'text/markdown', toMarkdown), small),
-      action(t('save.json'), () => void save('.json', 'application/json', (one) => toJson([one])), small),
+      action(t('save.markdown'), () => void save('.md'), small),
+      action(t('save.json'), () => void save('.json'), small),
       action(t('delete'), () => void this.#remove(head), `${small} danger`),
     ];
   }
@@ -169,8 +193,7 @@ export class Library {
   /** @param {string} id @param {Partial<Head>} news */
   async #change(id, news) {
     this.on.changed(id, news); // before it is saved with what is open
-    const menus = /** @type {NodeListOf<HTMLElement>} */ (box('library-list').querySelectorAll('.talk-menu'));
-    for (const menu of menus) menu.hidden = true;
+    closeMenus();
     await this.archive.change(id, news);
     await this.show();
   }
@@ -234,6 +257,7 @@ export class Library {
   }
 
   async #exportAll() {
+    const { saveFile, toJson } = await exchange();
     const all = [];
     for await (const one of this.archive.all()) all.push(one);
     saveFile('conversations.json', 'application/json', toJson(all));
@@ -245,6 +269,7 @@ export class Library {
     if (!file) return;
     const said = box('library-said');
     try {
+      const { fromJson } = await exchange();
       const all = fromJson(await file.text());
       for (const { head, body } of all) await this.archive.put(head, body);
       said.textContent = t('imported', { n: all.length });
@@ -254,6 +279,15 @@ export class Library {
     }
     announce(said.textContent);
     await this.show();
+  }
+}
+
+/** Closes the menu of a conversation. */
+function closeMenus() {
+  for (const menu of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.talk-menu:not([hidden])'))) {
+    menu.hidden = true;
+    const button = menu.parentElement?.querySelector('[aria-expanded]');
+    if (button) button.ariaExpanded = 'false';
   }
 }
 

@@ -196,6 +196,29 @@ export function wordsOf(texts) {
   return [...found];
 }
 
+/** Characters around a match. */
+const AROUND = 40;
+
+/** Returns the first place in texts where a word of the question begins: the match, with what is around it.
+ * @param {string[]} texts @param {string} question @returns {[before: string, hit: string, after: string] | null} */
+export function hitIn(texts, question) {
+  for (const word of wordsOf([question])) {
+    const start = BY_SENSE.test(word) ? '' : '(?<![\\p{L}\\p{M}\\p{N}])';
+    const pattern = new RegExp(start + word, 'iu');
+    for (const text of texts) {
+      const found = pattern.exec(text);
+      if (!found) continue;
+      const [{ length }] = found;
+      const end = found.index + length;
+      const cut = (/** @type {number} */ from, /** @type {number} */ to) =>
+        text.slice(Math.max(0, from), to).replace(/\s+/g, ' ');
+      const before = (found.index > AROUND ? '…' : '') + cut(found.index - AROUND, found.index);
+      return [before, found[0], cut(end, end + 2 * AROUND)];
+    }
+  }
+  return null;
+}
+
 /** @param {string} run */
 function segments(run) {
   if (!Intl.Segmenter) return [run];

@@ -37,11 +37,14 @@ export class Loads {
     this.#models = new Models(conversation);
     actions.choose = (choice) => this.#choose(choice);
     actions.changeModel = () => this.#change();
-    actions.lose = (error) => void this.#unload(error);
+    actions.lose = () => void this.#lose();
     actions.rest = () => this.#comeBack();
     actions.focus = focusComposer;
     watch(['phase', 'behind', 'leaf', 'models'], placeLoading);
     watch(['phase'], () => state.phase === 'picking' && this.#chooser.welcome());
+    addEventListener('offline', () => {
+      for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = ''; // of bytes that no longer come
+    });
     onClick('loading-cancel', () => this.#models.cancel());
     onClick('unload', () => void this.#unload());
     onClick('change-model', actions.changeModel);
@@ -102,12 +105,15 @@ export class Loads {
   async #read() {
     enter('reading');
     const note = this.#conversation.head?.model;
-    const known = await choiceOfNote(note);
+    const again = note && state.choice?.label === note.label ? state.choice : null;
+    const known = again ? { choice: again, here: true } : await choiceOfNote(note);
     if (state.phase !== 'reading') return;
     const other = action(t(note ? 'choose-other' : 'choose-model'), actions.changeModel);
-    const buttons = known ? [action(getText(known), () => this.#choose(known.choice), 'primary'), other] : [other];
+    const buttons = known
+      ? [action(again ? t('load.reload') : getText(known), () => this.#choose(known.choice), 'primary'), other]
+      : [other];
     const was = note ? t('was.with', { name: note.label }) : `${t('welcome.no-model')}.`;
-    const way = t(!note ? 'load.choose' : note.kind === 'file' ? 'load.file' : 'load.it');
+    const way = t(!note ? 'load.choose' : !again && note.kind === 'file' ? 'load.file' : 'load.it');
     box('model-card').replaceChildren(el('p', was, ' ', way), ...buttons);
   }
 
@@ -175,7 +181,7 @@ export class Loads {
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
     if (leftOut) document.getElementById('storyteller')?.remove();
     const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
-    if (codeOf(error) === 'network-error') found.push({ label: t('try-again'), choice });
+    if (/^(network|read)-error$/.test(codeOf(error))) found.push({ label: t('try-again'), choice });
     const buttons = found.map((one) => action(one.label, () => this.#choose(one.choice)));
     this.#return(leftOut ? null : error, { about: choice.label, buttons });
     if (needsToken(error, choice)) askToken(choice);
@@ -194,7 +200,7 @@ export class Loads {
   /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before */
   async #begin(loaded, choice, before) {
     const { info } = loaded;
-    const note = noteOf(choice);
+    const note = noteOf(state.choice ?? choice);
     const isStory = choice.kind === 'storyteller';
     remember('model', note);
     update({ recommended: isStory ? STORY_SETTINGS : {} });
@@ -215,13 +221,22 @@ export class Loads {
     announce(t('model.ready'));
   }
 
-  /** Unloads the model; a running load continues. @param {unknown} [error] */
-  async #unload(error = null) {
+  /** Unloads the model; one that is being loaded still comes. */
+  async #unload() {
     update({ panel: '' });
-    const released = this.#models.release(Boolean(error));
-    if (!error) update({ choice: null });
+    const released = this.#models.release();
+    update({ choice: null });
     if (state.coming) enter('loading', { behind: false });
-    else this.#return(error);
+    else this.#return(null);
+    await released;
+  }
+
+  /** The model has failed: the card under its answer offers to load it again. */
+  async #lose() {
+    update({ panel: '' });
+    const released = this.#models.release(true);
+    if (state.coming) enter('loading', { behind: false });
+    else this.#rest();
     await released;
   }
 }

@@ -68,7 +68,7 @@ export class Models {
     try {
       const model = await this.#unlessPaused(view, (signal) => this.#ready(choice, options, view, signal));
       await this.release();
-      update({ model, choice, behind: false });
+      update({ model, choice: named(choice, model), behind: false });
       return model;
     } finally {
       this.#loading = null;
@@ -148,6 +148,11 @@ export class Models {
     this.#conversation.use(null);
     await old.dispose().catch(() => {}); // it may have failed already
   }
+}
+
+/** Names a model that has only a file name by its own. @param {Choice} choice @param {Model} model @returns {Choice} */
+function named(choice, { info }) {
+  return info.name && /\.gguf$/i.test(choice.label) ? { ...choice, label: info.name, file: choice.label } : choice;
 }
 
 /** What a conversation remembers of its model. @param {Choice} choice @returns {ModelNote} */

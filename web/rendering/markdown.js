@@ -169,11 +169,30 @@ function sanitised(html) {
   return fragment;
 }
 
+/** Makes the children of a parent, from index `at` on, equal to `wanted`. Equal nodes stay, and text that has grown is
+ * appended to, so that a selection in them survives.
+ * @param {Node} parent @param {Node[]} wanted @param {number} [at] */
+function become(parent, wanted, at = 0) {
+  for (const next of wanted) {
+    const old = parent.childNodes[at++];
+    if (!old) parent.appendChild(next);
+    else if (old.isEqualNode(next)) continue;
+    else if (old instanceof Text && next instanceof Text && next.data.startsWith(old.data)) {
+      old.appendData(next.data.slice(old.length));
+    } else if (old instanceof Element && old.cloneNode().isEqualNode(next.cloneNode()))
+      become(old, [...next.childNodes]);
+    else parent.replaceChild(next, old);
+  }
+  while (parent.childNodes.length > at) parent.lastChild?.remove();
+}
+
 /** Colours code and draws maths; both stay as they are if a library cannot be loaded.
- * @param {DocumentFragment} fragment @param {() => void} changed */
-async function adorned(fragment, changed) {
-  const codes = [...fragment.querySelectorAll('pre code')];
-  const maths = [...fragment.querySelectorAll('[class^=maths-]')];
+ * @param {Node[]} nodes @param {() => void} changed */
+async function adorned(nodes, changed) {
+  const found = (/** @type {string} */ selector) =>
+    nodes.flatMap((node) => (node instanceof Element ? [...node.querySelectorAll(selector)] : []));
+  const codes = found('pre code');
+  const maths = found('[class^=maths-]');
   if (!codes.length && !maths.length) return;
   const [colours, drawing] = await Promise.all([
     codes.length ? import('./code.js') : null,
@@ -215,8 +234,8 @@ function addCopy(pre) {
 /** An answer that is written into an element. */
 export class MarkdownView {
   #root;
-  #tail;
   #changed;
+  #kept = 0; // nodes of the settled blocks
   #rest = ''; // text of the blocks that may still change
   #html = ''; // of the settled blocks
   #frame = 0;
@@ -232,9 +251,8 @@ export class MarkdownView {
   constructor(root, changed = () => {}) {
     this.#root = root;
     this.#changed = changed;
-    this.#tail = el('div.md-part');
     root.classList.add('md');
-    root.replaceChildren(this.#tail);
+    root.replaceChildren();
   }
 
   /** @param {string} piece */
@@ -262,26 +280,25 @@ export class MarkdownView {
     // What took so long once would do so at each rendering.
     const { settled, open, rest } =
       this.#cost < LONGEST_MS ? settle(this.#rest) : { settled: [], open: [plain(this.#rest)], rest: this.#rest };
-    if (settled.length) {
-      const html = toHtml(settled);
-      this.#html += html;
-      this.#tail.before(this.#settled(html));
-    }
+    const html = toHtml(settled);
+    this.#html += html;
     this.#rest = rest;
-    this.#tail.replaceChildren(sanitised(toHtml(open)));
+    this.#show(html, toHtml(open));
     this.#ended = performance.now();
     if (this.#cost < LONGEST_MS) this.#cost = this.#ended - start;
     this.#changed();
   }
 
-  /** @param {string} html   that stays */
-  #settled(html) {
-    const fragment = sanitised(html);
-    void adorned(fragment, this.#changed);
-    return fragment;
+  /** Shows blocks behind the settled ones. @param {string} settled   HTML of those that will not change
+   * @param {string} [open]   HTML of the others */
+  #show(settled, open = '') {
+    const [stay, change] = [settled, open].map((html) => (html ? [...sanitised(html).childNodes] : []));
+    become(this.#root, [...stay, ...change], this.#kept);
+    const nodes = [...this.#root.childNodes].slice(this.#kept, (this.#kept += stay.length));
+    if (nodes.length) void adorned(nodes, this.#changed);
   }
 
-  /** Show at once what was added. */
+  /** Shows at once what was added. */
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
@@ -295,11 +312,9 @@ export class MarkdownView {
     const all = parsed(this.text);
     const rest = toHtml((all && parsed(this.#rest)) ?? [plain(this.#rest)]);
     const whole = all ? toHtml(all) : this.#html + rest;
-    if (this.#html + rest !== whole) {
-      this.#root.replaceChildren(this.#settled(whole));
-    } else {
-      this.#tail.replaceWith(this.#settled(rest));
-    }
+    const isWhole = this.#html + rest === whole;
+    if (!isWhole) this.#kept = 0;
+    this.#show(isWhole ? rest : whole);
     this.#changed();
   }
 }

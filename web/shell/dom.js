@@ -41,6 +41,9 @@ export function el(kind, ...rest) {
   return node;
 }
 
+/** Safari has no idle callbacks. @type {(f: () => void) => void} */
+export const whenIdle = globalThis.requestIdleCallback ?? ((f) => setTimeout(f, 30));
+
 /** Announces to screen readers, which hear nothing from behind a dialog. @param {string} text */
 export function announce(text) {
   (document.querySelector('dialog[open] .said') ?? box('status')).textContent = text;

@@ -3,7 +3,7 @@
  * @module
  */
 import { el } from './dom.js';
-import { known, t } from './language.js';
+import { addLater, known, t } from './language.js';
 
 /** An error of the page itself. */
 export class PageError extends Error {
@@ -54,7 +54,7 @@ export function explain(error) {
   if (error instanceof PageError) return { title: error.title, advice: error.advice };
   const name = nameOf(error);
   const advice = known(`error.${ADVICE[name] ?? name}.do`) ?? '';
-  return { title: known(`error.${name}`) ?? '', advice };
+  return { title: known(`error.${name}`) ?? String(error), advice };
 }
 
 /** @param {unknown} error */
@@ -69,14 +69,14 @@ function rawDetails(error) {
 /** Shows an error. @param {unknown} error
  * @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
 export function errorBox(error, { about = '', buttons = [] } = {}) {
-  const { title, advice } = explain(error);
-  const place = el(
-    'div.error',
-    { role: 'alert' },
-    ...(about ? [el('p.about', about)] : []),
-    el('strong', title),
-    el('p', advice),
-  );
+  const [title, advice] = [el('strong'), el('p')];
+  const fill = () => {
+    const words = explain(error);
+    [title.textContent, advice.textContent] = [words.title, words.advice];
+  };
+  const place = el('div.error', { role: 'alert' }, ...(about ? [el('p.about', about)] : []), title, advice);
+  fill();
+  void addLater().then(fill, () => {}); // unless they are there
   if (!(error instanceof PageError)) {
     const raw = el('pre', rawDetails(error));
     place.append(el('details', el('summary', t('details')), raw));

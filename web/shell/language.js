@@ -33,7 +33,7 @@ export function parts(key, values) {
   const found = texts[key];
   const text = typeof found === 'string' ? found : (found[plurals.select(Number(values.n))] ?? found.other);
   return text
-    .replace('{n} ', '{n}\u00a0')
+    .replace(/^\{n\} /, '{n}\u00a0')
     .split(/\{(\w+)\}/)
     .map((part, i) => (i % 2 ? written(values[part]) : part))
     .filter((part) => part !== '');
@@ -56,9 +56,18 @@ export const number = (n, digits = 0, how) =>
 /** @param {string[]} items */
 export const list = (items) => new Intl.ListFormat(locale, { type: 'unit' }).format(items);
 
-/** Adds the texts of a part that loads later; other languages have them in their one file. */
-export async function addLater() {
-  if (language === 'en') texts = { ...texts, ...(await import('../words/en-later.js')).default };
+/** @type {Promise<void> | undefined} */
+let adding;
+
+/** Adds the texts that are not needed for the first answer; other languages have all of theirs in one file. */
+export function addLater() {
+  const add = async () => {
+    if (language === 'en') texts = { ...texts, ...(await import('../words/en-later.js')).default };
+  };
+  return (adding ??= add().catch((error) => {
+    adding = undefined;
+    throw error;
+  }));
 }
 
 /** Chooses the first of these locales that the page has, and translates the document.
@@ -74,11 +83,11 @@ export async function speak(wanted) {
   texts = file.default;
   Object.assign(document.documentElement, { lang: code, dir: code === 'ar' ? 'rtl' : 'ltr' });
   for (const one of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-t]'))) {
-    one.replaceChildren(...parts(/** @type {Key} */ (one.dataset.t), { link: one.querySelector('a') ?? '' }));
+    one.replaceChildren(...parts(/** @type {Key} */ (`page.${one.dataset.t}`), { link: one.querySelector('a') ?? '' }));
   }
   for (const name of ['aria-label', 'title', 'placeholder', 'content']) {
     for (const one of document.querySelectorAll(`[data-t-${name}]`)) {
-      one.setAttribute(name, t(/** @type {Key} */ (one.getAttribute(`data-t-${name}`))));
+      one.setAttribute(name, t(/** @type {Key} */ (`page.${one.getAttribute(`data-t-${name}`)}`)));
     }
   }
 }

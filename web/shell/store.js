@@ -26,6 +26,7 @@ const NEXT = {
  * @typedef {object} Choice
  * @property {string | File | File[] | { repo: string, file: string, revision?: string }} source
  * @property {string} label
+ * @property {string} [file]   its name, if the label is another one
  * @property {number} [bytes]
  * @property {string} [sha256]
  * @property {string} [token]   for Hugging Face
@@ -114,7 +115,7 @@ export function enter(phase, news) {
  * @typedef {object} Actions
  * @property {(choice: Choice) => void} choose     loads a model
  * @property {() => void} changeModel              shows the models
- * @property {(error: unknown) => void} lose       the model has failed for good
+ * @property {() => void} lose                     the model has failed for good, and the answer says so
  * @property {(id: string | null) => Promise<void>} open   opens a conversation; null: a new one
  * @property {() => void} rest                     shows what there is after a conversation was opened
  * @property {() => Sampling} sampling             returns the options of the next answer

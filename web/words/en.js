@@ -1,7 +1,7 @@
 /**
  * en: the English texts of the page. `page` holds those of index.html, which tools/build/page.js writes into the document.
- * A text with forms for the plural has an object of them; `n` chooses. Texts that are first shown by a panel or a dialog
- * that loads later are in en-later.js.
+ * A text with forms for the plural has an object of them; `n` chooses. Texts that are not needed for the first answer
+ * are in en-later.js.
  * @module
  */
 
@@ -136,7 +136,6 @@ export default {
   parameters: '{n} parameters',
   'empty-message': 'Empty message',
   of: '{some} of {all}',
-  more: '{what}. {next}',
 
   close: 'Close',
   cancel: 'Cancel',
@@ -152,7 +151,6 @@ export default {
   'panel.failed': '“{name}” couldn’t be loaded.',
   'panel.failed.do': 'Check your connection and try again.',
 
-  'model.change': 'Change model',
   'model.change.title': '{name}: change model',
   'model.change.label': 'Model: {name}. Change model',
   'theme.auto': 'system',
@@ -195,8 +193,8 @@ export default {
   'text.continue': 'Text to continue',
   'text.write': 'Start writing…',
   context: 'Context {used} of {all}',
-  'draft.left': '+ {n} · {left} left',
-  'draft.over': '+ {n} · {over} too many',
+  'draft.left': '+ {used} · {left} left',
+  'draft.over': '+ {used} · {over} too many',
   'attach.only-texts': 'Nothing was attached: only text files of up to {n} MB can be attached.',
   'attach.switched': 'Nothing was attached: you switched conversations.',
   'attach.pasted': 'Pasted text',
@@ -257,13 +255,6 @@ export default {
   restored: 'Restored.',
   exported: { one: '{n} conversation exported.', other: '{n} conversations exported.' },
   imported: { one: '{n} conversation imported.', other: '{n} conversations imported.' },
-  'import.none': 'No conversations found in this file.',
-  'import.not-json': 'It isn’t valid JSON. Choose a file exported from this page.',
-  'import.not-ours': 'It wasn’t exported from this page.',
-  'import.damaged': 'Conversation {n} is damaged: its messages don’t connect.',
-  'import.no-text': 'A message is missing its role or text.',
-  'import.no-file': 'An attachment is missing its name or text.',
-  'markdown.system': 'System prompt',
 
   'info.architecture': 'Architecture',
   'info.weights': 'Weights',
@@ -378,102 +369,4 @@ export default {
   'notice.changed': 'The file on the server has changed; the stored copy will be replaced.',
   'notice.offline': 'Using the stored copy; couldn’t check for a newer one.',
   'notice.mended': 'A part of the stored copy was damaged and has been downloaded again.',
-
-  'error.unknown': 'Something unexpected went wrong.',
-  'error.unknown.do': 'Try again, or reload the page.',
-  'error.offline': 'This device is offline.',
-  'error.offline.do': 'Connect to a network and try again. Models under “On this device” work without one.',
-  'error.damaged.do': 'Download it again or get it elsewhere. If that fails too, the file itself is broken.',
-  'error.not-ours.do': 'Choose a text model of the Gemma, Llama, Qwen3 or GPT-2 family, for example one from the list.',
-  'error.bad-magic': 'This is not a GGUF file.',
-  'error.bad-magic.do': 'Model files end in .gguf. Link to the file itself, not to a page about it.',
-  'error.bad-version': 'This GGUF version isn’t supported.',
-  'error.bad-version.do': 'Versions 2 and 3 work. Look for a newer conversion of the model.',
-  'error.truncated': 'The file is incomplete.',
-  'error.truncated.do': 'The download probably stopped early. Try again.',
-  'error.bad-count': 'The file is damaged: it contains impossible sizes.',
-  'error.bad-metadata': 'The file is damaged: its metadata is invalid.',
-  'error.missing-key': 'The file is missing a required setting.',
-  'error.unsupported-architecture': 'This page cannot run models of this kind.',
-  'error.unsupported-type': 'The weights are stored in a format that isn’t supported yet.',
-  'error.unsupported-type.do': 'Try another file of the same model: Q4_0, Q4_K_M, Q8_0 and BF16 all work.',
-  'error.bad-shape': 'The file is inconsistent: a tensor has the wrong shape.',
-  'error.tensor-range': 'The file is inconsistent: a tensor lies outside it.',
-  'error.missing-tensor': 'A part of the model is missing from the file.',
-  'error.missing-tensor.do':
-    'If the model comes in several files, select all of them together. Otherwise try a different conversion.',
-  'error.duplicate': 'The file is damaged: it contains a duplicate entry.',
-  'error.missing-tokenizer': 'The file has no vocabulary.',
-  'error.missing-tokenizer.do': 'It isn’t a complete model. Try a different conversion.',
-  'error.bad-tokenizer': 'The file is inconsistent: its vocabulary is invalid.',
-  'error.no-memory': 'There is not enough memory for this model.',
-  'error.no-memory.do':
-    'Set a shorter context length under “Loading options”, choose a smaller model, or close other tabs and programs.',
-  'error.context-exceeded': 'This conversation is too long for the model’s context.',
-  'error.context-exceeded.do': 'Start a new chat, shorten your message, or reload the model with a longer context.',
-  'error.bad-option': 'One of your settings is invalid.',
-  'error.bad-option.do': 'Fix it in Settings and try again.',
-  'error.bad-token': 'Something went wrong inside the engine.',
-  'error.bad-token.do': 'Try again, or start a new chat.',
-  'error.bad-state': 'Something went wrong inside the engine.',
-  'error.bad-state.do': 'Try again, or reload the model.',
-  'error.aborted': 'Cancelled.',
-  'error.bad-split': 'These files are not the parts of one model.',
-  'error.bad-split.do': 'Select all parts and nothing else: their names end in “-00001-of-00003.gguf” and so on.',
-  'error.source-changed': 'The file on the server changed while it was being downloaded.',
-  'error.source-changed.do': 'The old download was discarded. Start again to get the new one.',
-  'error.cache-failed': 'Can’t access the models stored on this device.',
-  'error.cache-failed.do': 'Another tab may be using them: close it and try again.',
-  'error.unsupported-source': 'This cannot be read as a model.',
-  'error.unsupported-source.do': 'Choose a .gguf file, a URL, or a Hugging Face repository and file name.',
-  'error.unsupported-variant': 'This browser cannot run the requested engine.',
-  'error.unsupported-variant.do': 'Let the page choose automatically.',
-  'error.unsupported-platform': 'This browser cannot run the engine.',
-  'error.unsupported-platform.do':
-    'It needs WebAssembly with SIMD, and workers, as in any recent Chrome, Edge, Firefox or Safari. Please update ' +
-    'your browser.',
-  'error.engine-missing': 'The engine could not be loaded.',
-  'error.engine-missing.do':
-    'Reload the page. If you host this page yourself, make sure the .wasm and .js files are next to it.',
-  'error.network-error': 'The server could not be reached.',
-  'error.network-error.do':
-    'Check your connection and the address. If both are right, the server may not allow other sites to read the ' +
-    'file (CORS): download it yourself and drop it here.',
-  'error.http-error': 'The server didn’t return the file.',
-  'error.http-error.do': 'Check the address and try again.',
-  'error.http-401': 'The server requires you to sign in.',
-  'error.http-401.do':
-    'A gated or private model on Hugging Face needs an access token. A repository that does not exist looks the ' +
-    'same, so check its name too.',
-  'error.http-403': 'You don’t have access to this file.',
-  'error.http-403.do': 'Accept the model’s licence on its Hugging Face page and enter a token from the same account.',
-  'error.http-404': 'File not found.',
-  'error.http-404.do': 'Check the spelling of repository, file and address; names are case-sensitive.',
-  'error.http-429': 'Too many requests.',
-  'error.http-429.do': 'Wait a few minutes, then try again.',
-  'error.http-5xx': 'The server had an error.',
-  'error.http-5xx.do': 'Try again later.',
-  'error.read-error': 'The file couldn’t be read completely.',
-  'error.read-error.do':
-    'For a file on disk: has it been moved or changed? For a download: the connection may have dropped. Try again.',
-  'error.sha256-mismatch': 'This isn’t the expected file.',
-  'error.sha256-mismatch.do':
-    'Try again. If it keeps happening, the publisher has probably updated it: “From a web address” loads a file ' +
-    'without this check.',
-  'error.no-chat-template': 'This model is not made for chat.',
-  'error.no-chat-template.do': 'Choose an instruction-tuned model; their names often end in “-it”.',
-  'error.not-generative': 'This is an embedding model; it can’t chat.',
-  'error.not-generative.do': 'Choose a chat model, for example one from the list.',
-  'error.template-error': 'The model’s chat template refused the conversation.',
-  'error.template-error.do': 'Start a new chat. If it happens again, the model file is broken.',
-  'error.cache-corrupt': 'The copy on this device is damaged and could not be downloaded again.',
-  'error.cache-corrupt.do': 'Check your connection and try again.',
-  'error.engine-fault': 'The engine computes wrong results on this device.',
-  'error.engine-fault.do': 'Update your browser, or try another one.',
-  'error.not-finite': 'The model produced invalid numbers.',
-  'error.disposed': 'The model is no longer loaded.',
-  'error.disposed.do': 'Load it again.',
-  'error.worker-failed': 'The engine stopped working.',
-  'error.worker-failed.do':
-    'It may have run out of memory. Reload the model, or load it with a shorter context, or choose a smaller one.',
 };
