@@ -352,6 +352,8 @@ for (const name of BROWSERS) {
       await page.keyboard.type('drag');
       await page.waitForFunction(() => document.querySelectorAll('.talk').length === 1);
       assert.deepEqual(await listed(page), ['About dragons']);
+      assert.match(await textOf(page, '.talk-hit'), /About dragons/);
+      assert.equal(await textOf(page, '.talk-hit mark'), 'drag');
       await page.click('.talk-line button');
       await press(page, '.talk-menu button', 'Rename');
       await page.keyboard.type('Fire');
@@ -363,6 +365,18 @@ for (const name of BROWSERS) {
         one.dispatchEvent(new Event('input'));
       });
       await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+      const lines = () => page.$$eval('.talk-line', (all) => all.map((one) => one.getBoundingClientRect().top));
+      const before = await lines();
+      await page.click('.talk-line button');
+      await until(page, '.talk-menu:not([hidden])');
+      assert.deepEqual(await lines(), before, 'the menu floats');
+      const gaps = await page.$$eval('.talk-menu:not([hidden]) button', (all) => {
+        const places = all.map((one) => one.getBoundingClientRect());
+        return places.slice(1).map(({ top }, i) => top - places[i].bottom);
+      });
+      assert.ok(gaps[3] > gaps[0], `“Delete” is set apart: ${gaps}`);
+      await page.click('.scroller');
+      assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
       await (await page.$$('.talk-line button'))[1].click();
       await press(page, '.talk-menu button', 'Pin');
       await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
@@ -388,6 +402,10 @@ for (const name of BROWSERS) {
       await press(page, '.talk-menu button', 'Delete');
       await until(page, '#toast:not([hidden])');
       await until(page, '.empty');
+      const places = await page.evaluate(() =>
+        ['#toast', '#composer'].map((id) => document.querySelector(id)?.getBoundingClientRect().toJSON()),
+      );
+      assert.ok(places[0].bottom <= places[1].top, 'the message field stays free');
       assert.deepEqual(await listed(page), ['About boats']);
       await page.click('#toast button');
       await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);

@@ -11,11 +11,14 @@ import {
   BROWSERS,
   FAILED,
   PICKING,
+  READY,
+  ask,
   assertReady,
   loadAddress,
   modelAddress,
   openTab,
   openWithModel,
+  press,
   say,
   servePage,
   setOptions,
@@ -115,6 +118,72 @@ for (const name of BROWSERS) {
       await loadAddress(tab.page, await modelAddress('tiny'));
       await assertReady(tab.page);
       assert.equal(await tab.page.$(FAILED), null, 'the old error is gone');
+      await tab.close();
+    });
+
+    test('offline: no advice about the server, and a way to try again', async () => {
+      const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_|reach/ });
+      const { page } = tab;
+      const online = (/** @type {boolean} */ on) =>
+        page.evaluate((value) => {
+          Object.defineProperty(navigator, 'onLine', { value, configurable: true });
+        }, on);
+      await online(false);
+      await loadAddress(page, 'http://localhost:9/tiny.gguf');
+      assert.match(await textOf(page, FAILED), /device is offline/);
+      assert.doesNotMatch(await textOf(page, `${FAILED} > p:not(.about)`), /CORS/);
+      await online(true);
+      await press(page, `${FAILED} > button`, 'Try again');
+      await page.waitForFunction(() =>
+        /could not be reached[^]*CORS/.test(document.querySelector('.error')?.textContent ?? ''),
+      );
+      await tab.close();
+    });
+
+    test('the engine dies: one error, and the model can be loaded again; until then every button says so', async () => {
+      const tab = await openTab(browser, server.url, {
+        expected: /died/,
+        before: () => {
+          const workers = /** @type {Worker[]} */ ([]);
+          Object.assign(window, {
+            workers,
+            Worker: class extends Worker {
+              /** @param {string | URL} url @param {WorkerOptions} [options] */
+              constructor(url, options) {
+                super(url, options);
+                workers.push(this);
+              }
+            },
+          });
+        },
+      });
+      const { page } = tab;
+      await loadAddress(page, await modelAddress('tiny'));
+      await setOptions(page, { maxTokens: 4 });
+      await ask(page, 'Hello');
+      await setOptions(page, { maxTokens: 400 });
+      await say(page, 'Again');
+      await page.evaluate(() => {
+        const [worker] = /** @type {any} */ (window).workers;
+        worker.terminate();
+        worker.onerror?.(new ErrorEvent('error', { message: 'died' }));
+        worker.dispatchEvent(new ErrorEvent('error', { message: 'died' }));
+      });
+      await until(page, 'body[data-state="reading"]');
+      assert.equal((await page.$$(FAILED)).length, 1);
+      assert.equal(await page.$('#chooser[open]'), null);
+      assert.match(await textOf(page, FAILED), /engine stopped working/);
+      for (const text of ['Try again', 'Edit']) {
+        await press(page, '#log button', text);
+        assert.match(await textOf(page, '#failures'), /No model is loaded/, text);
+        await press(page, '#failures button', 'Dismiss');
+      }
+      assert.match(await textOf(page, '#model-card'), /Reload model/);
+      await press(page, `${FAILED} > button`, 'Reload model');
+      await until(page, READY);
+      await press(page, `${FAILED} > button`, 'Try again');
+      await page.waitForSelector('#stop:not([hidden])');
+      await page.click('#stop');
       await tab.close();
     });
 

@@ -158,9 +158,12 @@ export class Library {
       menu.replaceChildren(...this.#actions(head, item));
       menu.hidden = false;
       more.ariaExpanded = 'true';
-      const { bottom, top } = more.getBoundingClientRect();
-      const fits = bottom + menu.offsetHeight < innerHeight;
-      menu.style.setProperty('--top', `${fits ? bottom : Math.max(0, top - menu.offsetHeight)}px`);
+      const { left, right, bottom, top } = more.getBoundingClientRect();
+      const { offsetWidth, offsetHeight } = menu;
+      const from = document.dir === 'rtl' ? left : right - offsetWidth;
+      const under = bottom + offsetHeight < innerHeight ? bottom : Math.max(0, top - offsetHeight);
+      menu.style.setProperty('--left', `${from}px`);
+      menu.style.setProperty('--top', `${under}px`);
     };
     onEscape(menu, () => {
       toggle();

@@ -148,5 +148,5 @@ function showInfo() {
     [t('info.context'), t('tokens', { n: contextLength })],
     [t('info.engine'), list(engine)],
   ];
-  box('info').replaceChildren(...rows.flatMap(([name, value]) => [el('dt', name), el('dd', value)]));
+  box('info').replaceChildren(...rows.flatMap(([name, value]) => [el('dt', name), el('dd', el('bdi', value))]));
 }

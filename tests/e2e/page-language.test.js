@@ -1,0 +1,216 @@
+/**
+ * The page in other languages: chosen from the browser's, switched in the settings and remembered; written from right to
+ * left in Arabic, and nothing stands out sideways.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import ar from '../../web/words/ar.js';
+import de from '../../web/words/de.js';
+import {
+  BROWSERS,
+  READY,
+  ask,
+  modelAddress,
+  openTab,
+  root,
+  servePage,
+  sharedBrowser,
+  testedIn,
+  textOf,
+  until,
+} from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+/** Visible elements that stand out sideways. @param {Page} page */
+const wide = (page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll('body *')]
+      .filter((one) => one.checkVisibility() && !one.closest('.hidden-text, .skip, .strip, .talk-title'))
+      .filter((one) => {
+        const { left, right } = one.getBoundingClientRect();
+        return left < -1 || right > innerWidth + 1;
+      })
+      .map((one) => one.outerHTML.slice(0, 120)),
+  );
+
+/** Texts of the document that are still English. @param {Page} page @param {Record<string, any>} words */
+const untold = (page, words) =>
+  page.evaluate((table) => {
+    /** @type {string[]} */
+    const found = [];
+    for (const one of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-t]'))) {
+      const [text] = table[`page.${one.dataset.t}`].split('{link}');
+      if (!one.textContent?.startsWith(text)) found.push(`${one.dataset.t}: ${one.textContent}`);
+    }
+    for (const one of document.querySelectorAll('[data-t-aria-label]')) {
+      const key = `page.${one.getAttribute('data-t-aria-label')}`;
+      if (one.ariaLabel !== table[key] && one.id !== 'input') found.push(`${key}: ${one.ariaLabel}`);
+    }
+    return found;
+  }, words);
+
+for (const name of BROWSERS) {
+  describe(`${name}, languages`, { skip: testedIn(name, 'chromium') }, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      server = await servePage({ storyteller: await modelAddress('tiny') });
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+
+    test('in Arabic from right to left, on a wide screen and on a phone', async () => {
+      const tab = await openTab(browser, server.url, {
+        width: 1280,
+        before: () => Object.defineProperty(navigator, 'languages', { get: () => ['xx', 'ar-EG', 'en'] }),
+      });
+      const { page } = tab;
+      await until(page, READY);
+      const html = await page.$eval('html', ({ lang, dir }) => ({ lang, dir }));
+      assert.deepEqual(html, { lang: 'ar', dir: 'rtl' });
+      assert.equal(await textOf(page, '.empty strong'), ar['story.title']);
+      assert.match(await textOf(page, '#meter-text'), /^السياق 0 من 512$/);
+      await ask(page, 'Hello');
+      assert.match(await textOf(page, '.from-model .stats'), /وحد/);
+      await page.click('#library-toggle');
+      await page.click('#settings-toggle');
+      const left = (/** @type {string} */ id) => page.$eval(id, (one) => one.getBoundingClientRect().left);
+      assert.ok((await left('#library')) > (await left('#chat')) && (await left('#chat')) > (await left('#settings')));
+      assert.deepEqual(await wide(page), []);
+      await page.click('#library-close');
+      await page.click('#settings-close');
+      await page.setViewport({ width: 390, height: 780 });
+      assert.deepEqual(await wide(page), []);
+      await page.click('#change-model');
+      await page.waitForSelector('#chooser[open]');
+      assert.deepEqual(await wide(page), []);
+      assert.deepEqual(await untold(page, ar), []);
+      await tab.close();
+    });
+
+    test('switched in the settings, remembered, and loaded only when it is needed', async () => {
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
+      const fetched = () =>
+        page.evaluate(
+          () =>
+            performance.getEntriesByType('resource').filter((one) => /\/(de|ar|es|ja)-\w+\.js/.test(one.name)).length,
+        );
+      await until(page, READY);
+      await ask(page, 'Hello');
+      assert.equal(await page.$eval('html', (one) => one.lang), 'en');
+      assert.equal(await fetched(), 0);
+      await page.click('#settings-toggle');
+      await Promise.all([page.waitForNavigation(), page.select('#language', 'de')]);
+      await until(page, READY);
+      assert.equal(await fetched(), 1);
+      assert.deepEqual(await page.$eval('html', ({ lang, dir }) => ({ lang, dir })), { lang: 'de', dir: 'ltr' });
+      assert.equal(await textOf(page, '.from-user'), 'Hello', 'the conversation is still open');
+      assert.equal(await textOf(page, '.retry'), de.retry);
+      assert.deepEqual(await untold(page, de), []);
+      await page.click('#look-toggle');
+      await page.waitForSelector('#inside .bars li');
+      assert.match(await textOf(page, '#inside'), /Unterstrichene Wörter/);
+      await page.evaluate(() => {
+        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = 'x:y';
+        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+      });
+      assert.match(await page.$eval('.error', (one) => one.textContent ?? ''), /Nur https/);
+      await tab.close();
+    });
+
+    test('with nothing saved, a switch waits for the reader, who would lose the conversation', async () => {
+      const tab = await openTab(browser, server.url, {
+        before: () => localStorage.setItem('gemma-wasm.keep', 'false'),
+      });
+      const { page } = tab;
+      await until(page, READY);
+      await ask(page, 'Hello');
+      await page.click('#settings-toggle');
+      await page.select('#language', 'es');
+      assert.match(await textOf(page, '#language-said'), /Reload the page/);
+      assert.equal(await textOf(page, '.from-user'), 'Hello');
+      await tab.close();
+    });
+
+    test('the place of the first visit’s notice takes no room', async () => {
+      const tab = await openTab(browser, server.url);
+      const tops = await tab.page.evaluate(() => {
+        const [main, notice] = ['main', 'keeping'].map(
+          (id) => /** @type {HTMLElement} */ (document.getElementById(id)),
+        );
+        document.body.dataset.state = 'opening';
+        return [true, false].map((hidden) => {
+          notice.hidden = hidden;
+          return main.getBoundingClientRect().top;
+        });
+      });
+      assert.equal(tops[0], tops[1]);
+      await tab.close();
+    });
+
+    test('too large models are marked as such', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        before: () => Object.defineProperty(navigator, 'deviceMemory', { get: () => 1 }),
+      });
+      const marked = await tab.page.$$eval('#presets > li', (all) =>
+        all.map((one) => [
+          one.querySelector('.name')?.firstChild?.textContent,
+          /too large/.test(one.textContent ?? ''),
+        ]),
+      );
+      assert.deepEqual(marked.slice(1), [
+        ['Gemma 3 270M', false],
+        ['Gemma 3 1B', true],
+        ['Gemma 3 1B QAT (Google)', true],
+      ]);
+      await tab.close();
+    });
+
+    test('a system prompt that is locked does not look like a field', async () => {
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
+      await until(page, READY);
+      await page.click('#settings-toggle');
+      const look = () =>
+        page.$eval('#opt-system', (one) => {
+          const { borderStyle, backgroundColor, resize } = getComputedStyle(one);
+          return { borderStyle, filled: backgroundColor !== 'rgba(0, 0, 0, 0)', resize };
+        });
+      assert.deepEqual(await look(), { borderStyle: 'solid', filled: true, resize: 'vertical' });
+      await page.type('#opt-system', 'Be brief.');
+      await ask(page, 'Hello');
+      assert.deepEqual(await look(), { borderStyle: 'dashed', filled: false, resize: 'none' });
+      await page.type('#opt-system', ' And kind.');
+      const value = () => page.$eval('#opt-system', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+      assert.equal(await value(), 'Be brief.');
+      await page.click('#new-chat');
+      await until(page, '.empty');
+      await page.click('#settings-toggle');
+      assert.deepEqual(await look(), { borderStyle: 'solid', filled: true, resize: 'vertical' });
+      await tab.close();
+    });
+  });
+}
+
+test('the browser is told of every chunk of the first load', () => {
+  const folder = path.join(root, 'build', 'page');
+  const read = (/** @type {string} */ name) => readFileSync(path.join(folder, name), 'utf8');
+  /** @type {Set<string>} */
+  const loaded = new Set();
+  const visit = (/** @type {string} */ name) => {
+    for (const [, other] of read(name).matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g)) {
+      if (!loaded.has(other)) visit((loaded.add(other), other));
+    }
+  };
+  visit('app.js');
+  const links = [...read('index.html').matchAll(/<link rel="modulepreload" href="([^"]+)">/g)].map(([, name]) => name);
+  assert.ok(links.length > 3 && links.every((name) => readdirSync(folder).includes(name)));
+  assert.deepEqual(links.sort(), [...loaded].sort());
+});
