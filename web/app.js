@@ -98,7 +98,7 @@ async function start() {
   await offline;
   showNotices('thread-notice', [reasonBeforeLoad()]);
   await loads.first(new URLSearchParams(location.search), kept.length > 0);
-  whenIdle(() => void addLater());
+  whenIdle(() => void addLater().catch(() => {})); // loaded again when needed
 }
 
 void start();

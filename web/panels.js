@@ -102,7 +102,7 @@ class Panel {
   /** The part could not be fetched; the next try may work. */
   #missing() {
     const again = action(t('close'), close);
-    const error = new PageError(t('panel.failed', { name: t(this.#key) }), t('panel.failed.do'));
+    const error = new PageError('panel.failed', { name: t(this.#key) });
     this.#place.replaceChildren(errorBox(error, { buttons: [again] }));
     again.focus();
   }

@@ -378,7 +378,7 @@ for (const name of BROWSERS) {
       await page.click('.scroller');
       assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
       await (await page.$$('.talk-line button'))[1].click();
-      await press(page, '.talk-menu button', 'Pin');
+      await press(page, '.talk-menu:not([hidden]) button', 'Pin');
       await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
 
       await page.click('.talk');

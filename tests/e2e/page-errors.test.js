@@ -161,13 +161,13 @@ for (const name of BROWSERS) {
       await loadAddress(page, await modelAddress('tiny'));
       await setOptions(page, { maxTokens: 4 });
       await ask(page, 'Hello');
-      await setOptions(page, { maxTokens: 400 });
-      await say(page, 'Again');
       await page.evaluate(() => {
-        const [worker] = /** @type {any} */ (window).workers;
-        worker.terminate();
-        worker.onerror?.(new ErrorEvent('error', { message: 'died' }));
-        worker.dispatchEvent(new ErrorEvent('error', { message: 'died' }));
+        /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value = 'Again';
+        /** @type {HTMLFormElement} */ (document.querySelector('#composer')).requestSubmit();
+        for (const worker of /** @type {any} */ (window).workers) {
+          worker.terminate();
+          worker.onerror?.(new ErrorEvent('error', { message: 'died' }));
+        }
       });
       await until(page, 'body[data-state="reading"]');
       assert.equal((await page.$$(FAILED)).length, 1);
@@ -182,8 +182,8 @@ for (const name of BROWSERS) {
       await press(page, `${FAILED} > button`, 'Reload model');
       await until(page, READY);
       await press(page, `${FAILED} > button`, 'Try again');
-      await page.waitForSelector('#stop:not([hidden])');
-      await page.click('#stop');
+      await until(page, ANSWERED);
+      assert.equal((await page.$$('.from-model')).length, 2);
       await tab.close();
     });
 

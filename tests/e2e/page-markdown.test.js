@@ -125,6 +125,7 @@ plain
 async function bundle() {
   const result = await build({
     entryPoints: [`${root}web/rendering/markdown.js`],
+    loader: { '.css': 'text' },
     bundle: true,
     format: 'esm',
     write: false,
@@ -399,14 +400,17 @@ for (const name of BROWSERS) {
     });
 
     test('of a long conversation the end is rendered at once, the rest soon; another model is named', async () => {
-      const tab = await openTab(browser, server.url);
+      // What is rendered later waits for the test.
+      const tab = await openTab(browser, server.url, {
+        before: () => {
+          const waiting = /** @type {(() => void)[]} */ ([]);
+          Object.assign(window, { waiting });
+          window.requestIdleCallback = (f) => waiting.push(/** @type {any} */ (f));
+        },
+      });
       const { page } = tab;
       await page.click('#library-toggle');
       await page.evaluate(() => {
-        // What is rendered later waits for the test.
-        const waiting = /** @type {(() => void)[]} */ ([]);
-        Object.assign(window, { waiting });
-        window.requestIdleCallback = (f) => waiting.push(/** @type {any} */ (f));
         const said = Array.from({ length: 60 }, (_, i) => ({
           id: `m${i}`,
           parent: i ? `m${i - 1}` : null,

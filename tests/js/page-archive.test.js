@@ -8,6 +8,9 @@ import { MemoryArchive } from '../../web/history/archive.js';
 import { fromJson, toJson, toMarkdown } from '../../web/history/exchange.js';
 import { Tree, merged, wordsOf } from '../../web/history/tree.js';
 import { titleOf } from '../../web/shell/format.js';
+import { addLater } from '../../web/shell/language.js';
+
+await addLater();
 
 /** One turn. @param {Tree} tree @param {string | null} parent @param {string} question @param {string} answer */
 function turn(tree, parent, question, answer) {
@@ -216,8 +219,7 @@ test('files that are no conversations are refused with what was expected', () =>
       ],
     }),
   ];
-  for (const text of bad)
-    assert.throws(() => fromJson(text), { name: 'Error', title: /^No conversations found/ }, text);
+  for (const text of bad) assert.throws(() => fromJson(text), { name: 'Error', message: 'import.none' }, text);
   const [one] = fromJson(file({ said: [said], leaf: 'gone', title: 3, pinned: 'yes', created: 1e99, system: {} }));
   assert.equal(one.body.leaf, 'x');
   assert.equal(one.head.title, 'hi');

@@ -91,7 +91,13 @@ test('formats shares, tokens, uncertain places, the largest weights and the wind
 });
 
 test('text-decoration has one value: WebKit ignores the shorthand with more', async () => {
-  for (const name of ['inside/inside.css', 'search/search.css', 'static/style.css']) {
+  for (const name of [
+    'inside/inside.css',
+    'search/search.css',
+    'chat/shape.css',
+    'rendering/code.css',
+    'static/style.css',
+  ]) {
     const css = await readFile(new URL(`../../web/${name}`, import.meta.url), 'utf8');
     assert.doesNotMatch(css, /text-decoration:\s*[\w-]+\s+[^;}]/, name);
   }

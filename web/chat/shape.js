@@ -3,10 +3,12 @@
  * file when it is first opened.
  * @module
  */
-import { action, announce, el } from '../shell/dom.js';
+/// <reference path="../css.d.ts" />
+import { action, announce, el, sheetOf } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
 import { known, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
+import css from './shape.css';
 
 /** @import { Model } from '../../js/index.js' */
 /** @typedef {{ name: string, question: string, schema: object }} Example */
@@ -197,4 +199,5 @@ class Shape {
   }
 }
 
+document.adoptedStyleSheets.push(sheetOf(css));
 export const shape = new Shape();

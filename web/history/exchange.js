@@ -30,8 +30,8 @@ export function toMarkdown({ head, body }) {
   return `${parts.join('\n\n')}\n`;
 }
 
-/** @param {string} why */
-const refuse = (why) => new PageError(t('import.none'), why);
+/** @param {import('../shell/language.js').Key} why @param {Record<string, number>} [values] */
+const refuse = (why, values) => new PageError('import.none', values, why);
 
 /** @param {string} text @returns {{ head: Head, body: Kept }[]} */
 export function fromJson(text) {
@@ -40,10 +40,10 @@ export function fromJson(text) {
   try {
     data = JSON.parse(text);
   } catch {
-    throw refuse(t('import.not-json'));
+    throw refuse('import.not-json');
   }
   if (data?.format !== FORMAT || !Array.isArray(data.conversations)) {
-    throw refuse(t('import.not-ours'));
+    throw refuse('import.not-ours');
   }
   return data.conversations.map(conversation);
 }
@@ -53,7 +53,7 @@ function conversation(given, at) {
   const said = Array.isArray(given?.said) ? given.said.map(oneSaid) : [];
   const ids = new Set(said.map((/** @type {Said} */ one) => one.id));
   const whole = said.length > 0 && ids.size === said.length && grows(said);
-  if (!whole) throw refuse(t('import.damaged', { n: at + 1 }));
+  if (!whole) throw refuse('import.damaged', { n: at + 1 });
   const last = ids.has(given.leaf) ? given.leaf : said[said.length - 1].id;
   return { head: headOf(given, said), body: { said, leaf: last } };
 }
@@ -76,7 +76,7 @@ function oneSaid(one) {
     (parent === null || typeof parent === 'string') &&
     (role === 'user' || role === 'assistant') &&
     typeof text === 'string';
-  if (!good) throw refuse(t('import.no-text'));
+  if (!good) throw refuse('import.no-text');
   const known = ['whole', 'cut', 'partial'].includes(state) ? state : 'whole';
   return { id, parent, role, text, state: known, ...attached(files), ...strings({ stats, hint, model }) };
 }
@@ -85,7 +85,7 @@ function oneSaid(one) {
 function attached(files) {
   if (!Array.isArray(files) || !files.length) return {};
   if (files.some((file) => typeof file?.name !== 'string' || typeof file.text !== 'string')) {
-    throw refuse(t('import.no-file'));
+    throw refuse('import.no-file');
   }
   return { files: files.map(({ name, text }) => ({ name, text })) };
 }

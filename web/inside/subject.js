@@ -63,10 +63,7 @@ export async function ofText(model, text, signal) {
 function fitting({ info }, subject) {
   const { length } = subject.ids;
   if (length <= info.contextLength) return subject;
-  throw new PageError(
-    t('inside.too-long'),
-    t('inside.too-long.do', { tokens: t('tokens', { n: length }), n: info.contextLength }),
-  );
+  throw new PageError('inside.too-long', { tokens: t('tokens', { n: length }), n: info.contextLength });
 }
 
 /** Returns the likely tokens at each position from `first` on.

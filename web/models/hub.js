@@ -32,13 +32,13 @@ async function filesOf(repo, revision) {
   const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
   if (answer?.ok) return modelsIn(await answer.json());
   const known = answer && [401, 404].includes(answer.status);
-  throw new PageError(t('hub.failed'), t(known ? 'hub.unknown' : 'panel.failed.do'));
+  throw new PageError('hub.failed', {}, known ? 'hub.unknown' : 'panel.failed.do');
 }
 
 /** Returns the repository that was entered. */
 export function repository() {
   const [repo, revision] = ['hub-repo', 'hub-revision'].map((id) => input(id).value.trim());
-  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) throw new PageError(t('hub.incomplete'), t('hub.incomplete.do'));
+  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) throw new PageError('hub.incomplete');
   return { repo, revision };
 }
 

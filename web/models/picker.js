@@ -108,7 +108,7 @@ function hubChoice() {
   const { repo, revision } = repository();
   const file = text('hub-file');
   if (!file) {
-    throw new PageError(t('hub.no-file'), t('hub.no-file.do'));
+    throw new PageError('hub.no-file');
   }
   const known = revision ? undefined : presetOf(repo, file);
   return {
@@ -122,11 +122,11 @@ function hubChoice() {
 function webChoice() {
   const address = text('web-url');
   if (!URL.canParse(address, location.href) || !address) {
-    throw new PageError(t('url.wrong'), t('url.wrong.do'));
+    throw new PageError('url.wrong');
   }
   const url = new URL(address, location.href);
   if (url.origin !== location.origin && url.protocol !== 'https:' && !isLocal(url)) {
-    throw new PageError(t('url.http'), t('url.http.do'));
+    throw new PageError('url.http');
   }
   return { source: url.href, label: decodeName(url.pathname) };
 }
@@ -200,7 +200,7 @@ export function loadOptions() {
   const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
     const control = input(id);
     if (!control.validity.badInput) return control.value === '' ? undefined : Number(control.value);
-    throw new PageError(t('option.wrong'), t('option.wrong.do'));
+    throw new PageError('option.wrong');
   });
   return { contextLength, threads };
 }

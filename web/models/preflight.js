@@ -72,8 +72,9 @@ export class Unfit extends PageError {
   /** @param {number} memory @param {Remedy[]} remedies */
   constructor(memory, remedies) {
     super(
-      t('unfit.title', { size: bytes(memory) }),
-      t(remedies.length ? 'unfit.fits' : 'unfit.smaller', { size: bytes(memoryLimit()) }),
+      'unfit.title',
+      { size: bytes(memory), limit: bytes(memoryLimit()) },
+      remedies.length ? 'unfit.fits' : 'unfit.smaller',
     );
     this.remedies = remedies;
   }

@@ -5,7 +5,6 @@
  */
 import { box, byId, input, onSubmit } from '../shell/dom.js';
 import { PageError, statusOf } from '../shell/errors.js';
-import { t } from '../shell/language.js';
 import { actions, state, update, watch } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { hubAddress } from './presets.js';
@@ -16,7 +15,7 @@ export function setUpToken() {
   onSubmit('token-form', () => {
     const token = input('token').value.trim();
     if (!/^[!-~]+$/.test(token)) {
-      showTrouble(new PageError(t('token.wrong'), t('token.wrong.do')));
+      showTrouble(new PageError('token.wrong'));
       return input('token').focus();
     }
     const choice = state.gated;

@@ -2,6 +2,7 @@
  * code: colours for the languages that models write most. Loaded when an answer has a block of code.
  * @module
  */
+/// <reference path="../css.d.ts" />
 /*! highlight.js: Copyright (c) 2006, Ivan Sagalaev. BSD 3-clause license */
 import hljs from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
@@ -21,6 +22,8 @@ import typescript from 'highlight.js/lib/languages/typescript';
 import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 import DOMPurify from 'dompurify';
+import { sheetOf } from '../shell/dom.js';
+import colours from './code.css';
 
 const LANGUAGES = {
   bash,
@@ -41,6 +44,8 @@ const LANGUAGES = {
   yaml,
 };
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
+
+document.adoptedStyleSheets.push(sheetOf(colours));
 
 /** More would hold the page up. */
 const LONGEST = 50_000;

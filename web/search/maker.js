@@ -5,7 +5,6 @@
  */
 import { loadModel } from '../../js/index.js';
 import { PageError } from '../shell/errors.js';
-import { t } from '../shell/language.js';
 import { modelsHere } from '../models/stored.js';
 
 /** @import { Model } from '../../js/index.js' */
@@ -49,5 +48,5 @@ export async function loadMaker({ source, label }, signal, onProgress) {
   const model = await loadModel(source, { signal, onProgress: ({ loaded, total }) => onProgress(loaded, total) });
   if (model.info.embedding) return makerOf(model, label, true);
   await model.dispose();
-  throw new PageError(t('search.not-made'), t('search.not-made.do'));
+  throw new PageError('search.not-made');
 }

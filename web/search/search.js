@@ -183,7 +183,7 @@ export class Search {
     for (const file of files)
       void this.#work.do(async (signal) => {
         const texts = await textsOf([file]);
-        if (!texts) throw new PageError(t('search.not-text', { name: file.name }), t('search.not-text.do'));
+        if (!texts) throw new PageError('search.not-text', { name: file.name });
         await this.#read(texts[0], signal);
       });
   }

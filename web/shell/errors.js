@@ -5,13 +5,15 @@
 import { el } from './dom.js';
 import { addLater, known, t } from './language.js';
 
-/** An error of the page itself. */
+/** @import { Key } from './language.js' */
+
+/** An error of the page itself, by the keys of its texts. */
 export class PageError extends Error {
-  /** @param {string} title @param {string} advice */
-  constructor(title, advice) {
-    super(title);
-    this.title = title;
-    this.advice = advice;
+  /** @param {Key} key   what failed @param {Record<string, string | number>} [values]   of both texts
+   * @param {Key} [advice] */
+  constructor(key, values = {}, advice = /** @type {Key} */ (`${key}.do`)) {
+    super(key);
+    this.texts = { key, values, advice };
   }
 }
 
@@ -51,7 +53,10 @@ function nameOf(error) {
 
 /** @param {unknown} error @returns {{ title: string, advice: string }} */
 export function explain(error) {
-  if (error instanceof PageError) return { title: error.title, advice: error.advice };
+  if (error instanceof PageError) {
+    const { key, values, advice } = error.texts;
+    return { title: t(key, values), advice: t(advice, values) };
+  }
   const name = nameOf(error);
   const advice = known(`error.${ADVICE[name] ?? name}.do`) ?? '';
   return { title: known(`error.${name}`) ?? String(error), advice };

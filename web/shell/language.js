@@ -30,7 +30,7 @@ let plurals = new Intl.PluralRules(locale);
 /** Returns a text as a list: its strings, and what its placeholders stand for. `n` chooses the plural form.
  * @template T @param {Key} key @param {Record<string, T>} values @returns {(string | Exclude<T, number>)[]} */
 export function parts(key, values) {
-  const found = texts[key];
+  const found = texts[key] ?? '';
   const text = typeof found === 'string' ? found : (found[plurals.select(Number(values.n))] ?? found.other);
   return text
     .replace(/^\{n\} /, '{n}\u00a0')
