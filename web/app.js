@@ -96,9 +96,10 @@ async function start() {
   if (models) route.show({ models, instead: true });
   const kept = await showStored();
   await offline;
+  if (!globalThis.crossOriginIsolated) await addLater(); // it says why
   showNotices('thread-notice', [reasonBeforeLoad()]);
   await loads.first(new URLSearchParams(location.search), kept.length > 0);
-  whenIdle(() => void addLater().catch(() => {})); // loaded again when needed
+  whenIdle(() => void addLater());
 }
 
 void start();

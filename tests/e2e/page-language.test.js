@@ -47,8 +47,8 @@ const untold = (page, words) =>
       const changes = /^(loading|pause|meter)$/.test(one.dataset.t ?? '');
       if (!changes && !one.textContent?.startsWith(text)) found.push(`${one.dataset.t}: ${one.textContent}`);
     }
-    for (const one of document.querySelectorAll('[data-t-aria-label]')) {
-      const key = `page.${one.getAttribute('data-t-aria-label')}`;
+    for (const one of document.querySelectorAll('[data-l]')) {
+      const key = `page.${one.getAttribute('data-l')}`;
       if (one.ariaLabel !== table[key] && one.id !== 'input') found.push(`${key}: ${one.ariaLabel}`);
     }
     return found;

@@ -418,7 +418,7 @@ for (const name of BROWSERS) {
           text: `Message **${i}**`,
           state: 'whole',
           stats: '1 token',
-          model: i < 58 ? 'One' : 'Other',
+          ...(i % 2 && { model: i < 58 ? 'One' : 'Other' }),
         }));
         const content = { format: 'gemma-wasm conversations', version: 1, conversations: [{ title: 'T', said }] };
         const data = new DataTransfer();
@@ -456,7 +456,7 @@ for (const name of BROWSERS) {
         const view = new MarkdownView(place);
         const { isEqualNode } = Node.prototype;
         let compared = 0;
-        Node.prototype.isEqualNode = function (other) {
+        Node.prototype.isEqualNode = function (/** @type {Node | null} */ other) {
           compared++;
           return isEqualNode.call(this, other);
         };

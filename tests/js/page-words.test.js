@@ -76,9 +76,7 @@ test('no text stands in the document', () => {
       [],
       name,
     );
-    const said = [...html.matchAll(/(?<!-t-)\b(?:aria-label|title|alt|placeholder)="([^"]*)"/g)].map(
-      ([, text]) => text,
-    );
+    const said = [...html.matchAll(/\b(?:aria-label|title|alt|placeholder)="([^"]*)"/g)].map(([, text]) => text);
     // Examples of what is typed, the same in every language.
     assert.deepEqual(
       said.filter((text) => !/^(hf_…|model\.gguf|main|https:\/\/…)$/.test(text)),

@@ -27,6 +27,7 @@ import { parseArgs } from 'node:util';
 import { basename, join } from 'node:path';
 import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './package.js';
 import { Trouble, at, cli, isMain } from '../support/proc.js';
+import { ATTRIBUTES } from '../../web/shell/language.js';
 import { page as texts } from '../../web/words/en.js';
 
 const ENTRIES = [
@@ -104,7 +105,9 @@ export function withTexts(document) {
     .map((part, i) => (i % 2 ? part : part.replace(/<!--[^]*?-->\n?/g, '').replace(/^\s+/gm, '')))
     .join('')
     .replace(/"\{page\.([\w.-]+)\}"/g, (_, key) => JSON.stringify(text(key)))
-    .replace(/data-t-([\w-]+)="([^"]+)"/g, (all, name, key) => `${all} ${name}="${text(key)}"`)
+    .replace(/data-([lhpc])="([^"]+)"/g, (all, name, key) => {
+      return `${all} ${/** @type {Record<string, string>} */ (ATTRIBUTES)[name]}="${text(key)}"`;
+    })
     .replace(/(data-t="([^"]+)"[^>]*>)(?=<\/)/g, (_, tag, key) => tag + text(key))
     .replace(/(data-t="([^"]+)"[^>]*>)(<a\b.*?<\/a>)/g, (_, tag, key, link) => tag + text(key).replace('{link}', link));
 }

@@ -3,7 +3,7 @@
  * @module
  */
 import { action, announce, box, byId, el, input, onClick, takeFiles } from '../shell/dom.js';
-import { list, t } from '../shell/language.js';
+import { addLater, list, t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 
 /** @import { Attached } from '../history/tree.js' */
@@ -30,7 +30,8 @@ async function textOf(file) {
 }
 
 /** Shows that files cannot go with a message. */
-export function refuse() {
+export async function refuse() {
+  await addLater();
   fail('attach', t('attach.only-texts', { n: MOST_BYTES / 1e6 }));
 }
 
@@ -63,10 +64,10 @@ export class Attachments {
 
   async #chosen() {
     const { place } = this;
-    const texts = await textsOf(takeFiles(input('attach-file')));
+    const [texts] = await Promise.all([textsOf(takeFiles(input('attach-file'))), addLater()]);
     if (place !== this.place) fail('attach', t('attach.switched'));
     else if (texts) this.add(texts);
-    else refuse();
+    else await refuse();
   }
 
   /** Returns a name that no other file has. @param {string} name */

@@ -6,7 +6,7 @@
 import { action } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
 import { percent, rate, shortTime, titleOf } from '../shell/format.js';
-import { known, t } from '../shell/language.js';
+import { addLater, known, t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 import { route } from '../shell/route.js';
 import { actions, state, update } from '../shell/store.js';
@@ -246,6 +246,7 @@ export class Conversation {
     // Another conversation may have been opened meanwhile, or the button pressed again.
     if (this.head !== head || this.#talk.model !== model || this.#hindered()) return;
     if (used >= contextLength) {
+      await addLater();
       fail('hindered', t('message.too-long'));
       return;
     }

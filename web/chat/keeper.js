@@ -3,7 +3,7 @@
  * is when the page is left. Saves the draft of the next message too.
  * @module
  */
-import { t } from '../shell/language.js';
+import { addLater, t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 import { actions, latest, state, update } from '../shell/store.js';
 import { leaveBehind, leftBehind } from '../history/storage.js';
@@ -142,6 +142,7 @@ export class Keeper {
       resolve('keep');
       this.#said = false;
     } catch {
+      await addLater();
       if (!this.#said) fail('keep', t('not-saved'));
       this.#said = true;
     }

@@ -87,8 +87,8 @@ function columns(list) {
 
 /** @param {unknown} error */
 function told(error) {
-  const { what, got, message } = /** @type {{ what?: string, got?: string, message: string }} */ (error);
-  return codeOf(error) === 'bad-format' ? t('shape.unsupported', { why: what ?? message, place: got ?? '#' }) : message;
+  const { message } = /** @type {Error} */ (error);
+  return codeOf(error) === 'bad-format' ? t('shape.unsupported', { why: message }) : message;
 }
 
 class Shape {

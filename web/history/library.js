@@ -7,6 +7,7 @@ import { openArchive, MemoryArchive, PAGE } from './archive.js';
 import { action, announce, box, button, el, hasTouch, input, onClick, onEscape, takeFiles } from '../shell/dom.js';
 import { explain } from '../shell/errors.js';
 import { addLater, locale, t } from '../shell/language.js';
+import { fileName, fromJson, saveFile, toJson, toMarkdown } from './exchange.js';
 import { actions, latest, state, update, watch } from '../shell/store.js';
 import { keepsNothing, recall, remember } from './storage.js';
 import { hitIn, spoken } from './tree.js';
@@ -18,12 +19,6 @@ const UNDO_MS = 10_000;
 const DAY = 86_400_000;
 /** Here the list covers the page. */
 const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
-
-/** Loads what reads and writes files of conversations. */
-async function exchange() {
-  await addLater();
-  return import('./exchange.js');
-}
 
 /** changed: a name or a pin; heard: another tab has changed a conversation.
  * @typedef {{ changed: (id: string, news: Partial<Head>) => void, heard: (id: string) => void,
@@ -179,7 +174,7 @@ export class Library {
     const { id, title, pinned } = head;
     const small = 'quiet small';
     const save = async (/** @type {'.md' | '.json'} */ end) => {
-      const [{ fileName, saveFile, toJson, toMarkdown }, one] = await Promise.all([exchange(), this.archive.get(id)]);
+      const [one] = await Promise.all([this.archive.get(id), addLater()]);
       if (!one) return;
       if (end === '.md') saveFile(fileName(title) + end, 'text/markdown', toMarkdown(one));
       else saveFile(fileName(title) + end, 'application/json', toJson([one]));
@@ -260,8 +255,8 @@ export class Library {
   }
 
   async #exportAll() {
-    const { saveFile, toJson } = await exchange();
     const all = [];
+    await addLater();
     for await (const one of this.archive.all()) all.push(one);
     saveFile('conversations.json', 'application/json', toJson(all));
     announce(t('exported', { n: all.length }));
@@ -271,8 +266,8 @@ export class Library {
     const [file] = takeFiles(input('library-file'));
     if (!file) return;
     const said = box('library-said');
+    await addLater();
     try {
-      const { fromJson } = await exchange();
       const all = fromJson(await file.text());
       for (const { head, body } of all) await this.archive.put(head, body);
       said.textContent = t('imported', { n: all.length });

@@ -6,7 +6,7 @@
 import { action, announce, box, button, el, input } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
-import { t } from '../shell/language.js';
+import { addLater, t } from '../shell/language.js';
 import { showTrouble } from './chooser.js';
 import { tooLarge } from './preflight.js';
 import { modelRow } from './rows.js';
@@ -53,7 +53,7 @@ export function setUpHub(choose) {
     show.disabled = true;
     try {
       const { repo, revision } = repository();
-      const files = await filesOf(repo, revision || 'main');
+      const [files] = await Promise.all([filesOf(repo, revision || 'main'), addLater()]);
       list.replaceChildren(...files.map((file) => row(file, choose)));
       if (!files.length) list.replaceChildren(el('li', t('hub.empty')));
       announce(t('files', { n: files.length }));

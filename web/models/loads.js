@@ -5,7 +5,7 @@
 import { action, announce, box, button, el, hasTouch, onClick, underDialog } from '../shell/dom.js';
 import { codeOf } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
-import { t } from '../shell/language.js';
+import { addLater, t } from '../shell/language.js';
 import { lasting, showNotices } from '../shell/notices.js';
 import { route } from '../shell/route.js';
 import { actions, enter, latest, state, update, watch } from '../shell/store.js';
@@ -205,6 +205,7 @@ export class Loads {
     remember('model', note);
     update({ recommended: isStory ? STORY_SETTINGS : {} });
     const refused = await refusal(info.notices, info.fileBytes);
+    if (info.threads === 1) await addLater(); // it says why
     if (state.model !== loaded) return; // it was let go meanwhile
     showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
     enter('ready');

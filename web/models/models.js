@@ -5,6 +5,7 @@
  */
 import { ModelError, loadModel } from '../../js/index.js';
 import { button, onClick } from '../shell/dom.js';
+import { addLater } from '../shell/language.js';
 import { state, update } from '../shell/store.js';
 import { LoadingView } from './loading.js';
 import { isDownload, mustAnswer, preflight } from './preflight.js';
@@ -102,6 +103,7 @@ export class Models {
     if (state.model || isDownload(choice)) {
       // A model that would be lost, or bytes, are worth a look at the header.
       view.checking();
+      await addLater();
       view.needs(await preflight(choice, options, signal));
     }
     if (!state.behind) await this.release();

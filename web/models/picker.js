@@ -168,7 +168,7 @@ async function takeDropped(files) {
   const models = await Promise.all(files.map(isModel));
   if (texts) actions.ask({ text: '', files: texts });
   else if (models.includes(true)) takeModel(files);
-  else refuse();
+  else await refuse();
 }
 
 /** Files may be dropped anywhere, but not while another model is on its way. */

@@ -6,7 +6,7 @@
 import { modelCache } from '../../js/index.js';
 import { action, announce, box, button, onClick } from '../shell/dom.js';
 import { bytes } from '../shell/format.js';
-import { t } from '../shell/language.js';
+import { addLater, t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
 import { addressOf, hubAddress, presetOf } from './presets.js';
 import { markRows, modelRow } from './rows.js';
@@ -170,6 +170,7 @@ function twice(control, question, act) {
 }
 
 async function notDeleted() {
+  await addLater();
   await showStored();
   const said = t('stored.in-use');
   box('stored-kept').textContent = said;
@@ -184,6 +185,7 @@ export async function refusal(notices, need) {
   const { usage, quota } = await room();
   if (quota - usage < need) return '';
   update({ refused: true });
+  await addLater();
   return t('stored.refused');
 }
 
@@ -208,6 +210,7 @@ export async function room() {
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   button('stored-keep').hidden = kept;
+  await addLater();
   const said = t(kept ? 'stored.protected' : 'stored.declined');
   box('stored-kept').textContent = said;
   announce(said);

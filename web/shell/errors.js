@@ -81,7 +81,7 @@ export function errorBox(error, { about = '', buttons = [] } = {}) {
   };
   const place = el('div.error', { role: 'alert' }, ...(about ? [el('p.about', about)] : []), title, advice);
   fill();
-  void addLater().then(fill, () => {}); // unless they are there
+  void addLater().then(fill); // unless they are there
   if (!(error instanceof PageError)) {
     const raw = el('pre', rawDetails(error));
     place.append(el('details', el('summary', t('details')), raw));

@@ -20,6 +20,9 @@ const FILES = {
   ar: () => import('../words/ar.js'),
 };
 
+/** Attributes with a text, by the data attributes that have its key. */
+export const ATTRIBUTES = { l: 'aria-label', h: 'title', p: 'placeholder', c: 'content' };
+
 /** @type {Record<string, string | Plural>} */
 let texts = english;
 /** The reader's locale of this language, such as en-GB. */
@@ -59,14 +62,14 @@ export const list = (items) => new Intl.ListFormat(locale, { type: 'unit' }).for
 /** @type {Promise<void> | undefined} */
 let adding;
 
-/** Adds the texts that are not needed for the first answer; other languages have all of theirs in one file. */
+/** Adds the texts that are not needed for the first answer; other languages have all of theirs in one file. Never
+ * rejects: without a network the next call tries again. */
 export function addLater() {
   const add = async () => {
     if (language === 'en') texts = { ...texts, ...(await import('../words/en-later.js')).default };
   };
-  return (adding ??= add().catch((error) => {
+  return (adding ??= add().catch(() => {
     adding = undefined;
-    throw error;
   }));
 }
 
@@ -85,9 +88,9 @@ export async function speak(wanted) {
   for (const one of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-t]'))) {
     one.replaceChildren(...parts(/** @type {Key} */ (`page.${one.dataset.t}`), { link: one.querySelector('a') ?? '' }));
   }
-  for (const name of ['aria-label', 'title', 'placeholder', 'content']) {
-    for (const one of document.querySelectorAll(`[data-t-${name}]`)) {
-      one.setAttribute(name, t(/** @type {Key} */ (`page.${one.getAttribute(`data-t-${name}`)}`)));
+  for (const [data, name] of Object.entries(ATTRIBUTES)) {
+    for (const one of document.querySelectorAll(`[data-${data}]`)) {
+      one.setAttribute(name, t(/** @type {Key} */ (`page.${one.getAttribute(`data-${data}`)}`)));
     }
   }
 }

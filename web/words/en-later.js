@@ -5,6 +5,33 @@
  */
 
 export default {
+  exported: { one: '{n} conversation exported.', other: '{n} conversations exported.' },
+  imported: { one: '{n} conversation imported.', other: '{n} conversations imported.' },
+  'hub.empty': 'This repository has no GGUF files.',
+  files: { one: '{n} file', other: '{n} files' },
+  'need.download': '{size} to download',
+  'need.here': '{size} already downloaded',
+  'need.memory': 'needs {size} of memory',
+  'need.no-room': 'too big to save: only {size} of storage left',
+  'unfit.context': 'Use a {n}-token context ({size})',
+  'unfit.anyway': 'Try anyway',
+  'one-thread':
+    'Running on one thread, which is slower: the server doesn’t send the two headers that multithreading needs ' +
+    '(Cross-Origin-Opener-Policy and Cross-Origin-Embedder-Policy).',
+  'one-thread.reload': 'Running on one thread for now. Reload the page to use all cores.',
+  'one-thread.core': 'Running on one thread: your device reports a single core.',
+  'one-thread.why': 'Running on one thread, which is slower: {reason}.',
+  'stored.in-use': 'Couldn’t delete it: another tab is using it. Close that tab, or stop its download, and try again.',
+  'stored.refused':
+    'This model couldn’t be saved, so it must be downloaded again next time. Private windows often limit storage.',
+  'stored.protected': 'The browser will keep these models until you delete them.',
+  'stored.declined': 'The browser declined: it may delete these models when disk space runs low.',
+  'not-saved':
+    'Couldn’t save this conversation: browser storage is full. Delete conversations or stored models, or export it ' +
+    'before you close this tab.',
+  'message.too-long': 'Your last message alone is too long for this model’s context. Please shorten it.',
+  'attach.only-texts': 'Nothing was attached: only text files of up to {n} MB can be attached.',
+  'attach.switched': 'Nothing was attached: you switched conversations.',
   'panel.failed': '“{name}” couldn’t be loaded.',
   'panel.failed.do': 'Check your connection and try again.',
   'token.wrong': 'This is not an access token.',
@@ -348,7 +375,7 @@ export default {
   'shape.list.ask': 'Name five birds, each with its colour and wingspan.',
   'shape.yes': 'Yes or no',
   'shape.yes.ask': 'Is a whale a fish?',
-  'shape.unsupported': 'Unsupported schema: {why} (at {place})',
+  'shape.unsupported': 'Unsupported schema: {why}',
   'shape.not-json': 'The schema is not valid JSON: {why}',
   'shape.question': 'Question',
   'shape.schema': 'JSON schema',

@@ -193,8 +193,6 @@ export default {
   context: 'Context {used} of {all}',
   'draft.left': '+ {used} · {left} left',
   'draft.over': '+ {used} · {over} too many',
-  'attach.only-texts': 'Nothing was attached: only text files of up to {n} MB can be attached.',
-  'attach.switched': 'Nothing was attached: you switched conversations.',
   'attach.pasted': 'Pasted text',
   'attach.done': 'Attached {names}.',
   'attach.remove': 'Remove {name}',
@@ -230,10 +228,6 @@ export default {
   'stats.hint': 'prompt: {tokens} ({new} new) · seed {seed}',
   'hindered.busy': 'Wait for the answer to finish, or stop it.',
   'hindered.model': 'No model is loaded. Load one to get an answer.',
-  'message.too-long': 'Your last message alone is too long for this model’s context. Please shorten it.',
-  'not-saved':
-    'Couldn’t save this conversation: browser storage is full. Delete conversations or stored models, or export it ' +
-    'before you close this tab.',
 
   'saving.off': 'Conversations are no longer saved.',
   'saving.on': 'Conversations are saved again.',
@@ -251,8 +245,6 @@ export default {
   'deleted.undo': 'Deleted “{name}”. Undo is available at the end of the page.',
   undo: 'Undo',
   restored: 'Restored.',
-  exported: { one: '{n} conversation exported.', other: '{n} conversations exported.' },
-  imported: { one: '{n} conversation imported.', other: '{n} conversations imported.' },
 
   'info.architecture': 'Architecture',
   'info.weights': 'Weights',
@@ -306,14 +298,8 @@ export default {
   'loading.name': 'Loading {name}',
   'loading.here': '{progress} ({here} already downloaded)',
   'loading.left': '{time} left',
-  'need.download': '{size} to download',
-  'need.here': '{size} already downloaded',
-  'need.memory': 'needs {size} of memory',
-  'need.no-room': 'too big to save: only {size} of storage left',
-  'unfit.context': 'Use a {n}-token context ({size})',
   'unfit.context.only': 'Use a {n}-token context',
   'unfit.preset': '{name} ({size})',
-  'unfit.anyway': 'Try anyway',
 
   'stored.delete-all': 'Delete all models?',
   'stored.delete': 'Really delete?',
@@ -321,24 +307,11 @@ export default {
   'stored.cleared': 'All models deleted.',
   'stored.part': '{some} of {all} downloaded.',
   'stored.deleted': 'Deleted {name}.',
-  'stored.in-use': 'Couldn’t delete it: another tab is using it. Close that tab, or stop its download, and try again.',
-  'stored.refused':
-    'This model couldn’t be saved, so it must be downloaded again next time. Private windows often limit storage.',
   'stored.room': 'Using {used} of {all} of available storage.',
-  'stored.protected': 'The browser will keep these models until you delete them.',
-  'stored.declined': 'The browser declined: it may delete these models when disk space runs low.',
 
-  'one-thread':
-    'Running on one thread, which is slower: the server doesn’t send the two headers that multithreading needs ' +
-    '(Cross-Origin-Opener-Policy and Cross-Origin-Embedder-Policy).',
-  'one-thread.reload': 'Running on one thread for now. Reload the page to use all cores.',
-  'one-thread.core': 'Running on one thread: your device reports a single core.',
-  'one-thread.why': 'Running on one thread, which is slower: {reason}.',
   'threads.offer': 'up to {n} on this device',
   'threads.one': '1 (no shared memory)',
 
-  'hub.empty': 'This repository has no GGUF files.',
-  files: { one: '{n} file', other: '{n} files' },
   'drop.any': 'Drop a GGUF model to load it, or a text file to ask about it',
   'drop.model': 'Drop the GGUF file to load it',
   'link.label': 'What a link asks for',
