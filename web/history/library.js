@@ -95,6 +95,7 @@ export class Library {
   async #keep(kept) {
     remember('keep', kept);
     this.archive = kept ? await this.#open() : new MemoryArchive();
+    await addLater();
     announce(t(kept ? 'saving.on' : 'saving.off'));
     await this.show();
   }
@@ -240,7 +241,7 @@ export class Library {
       place.hidden = true;
     };
     const back = async () => {
-      await undo();
+      await Promise.all([undo(), addLater()]);
       close();
       announce(t('restored'));
     };

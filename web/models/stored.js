@@ -24,6 +24,7 @@ const DOUBT_MS = 5000;
 export function setUpStored() {
   twice(button('stored-clear'), t('stored.delete-all'), async () => {
     await modelCache.clear();
+    await addLater();
     announce(t('stored.cleared'));
     await showStored();
   });
@@ -139,6 +140,7 @@ function choiceOf({ label, url, total, complete }) {
 /** @param {StoredModel} model */
 async function removeModel({ label, keys }) {
   for (const key of keys) await modelCache.delete(key);
+  await addLater();
   announce(t('stored.deleted', { name: label }));
   const left = await showStored();
   const next = left.length ? box('stored-list').querySelector('button') : box('presets').querySelector('button');

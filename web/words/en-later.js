@@ -5,6 +5,11 @@
  */
 
 export default {
+  'stored.cleared': 'All models deleted.',
+  'stored.deleted': 'Deleted {name}.',
+  'saving.on': 'Conversations are saved again.',
+  'saving.off': 'Conversations are no longer saved.',
+  restored: 'Restored.',
   exported: { one: '{n} conversation exported.', other: '{n} conversations exported.' },
   imported: { one: '{n} conversation imported.', other: '{n} conversations imported.' },
   'hub.empty': 'This repository has no GGUF files.',

@@ -229,8 +229,6 @@ export default {
   'hindered.busy': 'Wait for the answer to finish, or stop it.',
   'hindered.model': 'No model is loaded. Load one to get an answer.',
 
-  'saving.off': 'Conversations are no longer saved.',
-  'saving.on': 'Conversations are saved again.',
   'none.found': 'No matching conversations.',
   none: 'No conversations yet.',
   pinned: 'pinned · {when}',
@@ -244,7 +242,6 @@ export default {
   deleted: 'Deleted “{name}”.',
   'deleted.undo': 'Deleted “{name}”. Undo is available at the end of the page.',
   undo: 'Undo',
-  restored: 'Restored.',
 
   'info.architecture': 'Architecture',
   'info.weights': 'Weights',
@@ -304,9 +301,7 @@ export default {
   'stored.delete-all': 'Delete all models?',
   'stored.delete': 'Really delete?',
   'stored.press-again': '{question} Press again to delete.',
-  'stored.cleared': 'All models deleted.',
   'stored.part': '{some} of {all} downloaded.',
-  'stored.deleted': 'Deleted {name}.',
   'stored.room': 'Using {used} of {all} of available storage.',
 
   'threads.offer': 'up to {n} on this device',
