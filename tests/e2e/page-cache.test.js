@@ -137,7 +137,7 @@ for (const name of BROWSERS) {
       await press(tab.page, 'Load');
       await until(tab.page, `${READY}, ${FAILED}`);
       await assertReady(tab.page);
-      assert.match(await textOf(tab.page, '#chat-notice'), /cached copy/);
+      assert.match(await textOf(tab.page, '#chat-notice'), /stored copy/);
       await tab.page.click('#chat-notice button');
       assert.equal(await tab.page.$('#chat-notice .notice'), null);
       await unload(tab.page);
