@@ -183,7 +183,7 @@ async function notDeleted() {
  * windows of some browsers offer more than they store.
  * @param {{ code: string, message: string }[]} notices @param {number} need   bytes */
 export async function refusal(notices, need) {
-  if (!notices.some(({ code, message }) => code === 'not-cached' && /\b(room|free)\b/.test(message))) return '';
+  if (!notices.some(({ code, message }) => code === 'not-cached' && /\b(room|free|full)\b/.test(message))) return '';
   const { usage, quota } = await room();
   if (quota - usage < need) return '';
   update({ refused: true });
