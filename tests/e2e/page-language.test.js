@@ -202,7 +202,7 @@ for (const name of BROWSERS) {
   });
 }
 
-test('the browser is told of every chunk of the first load', () => {
+test('the page preloads every chunk of the first load', () => {
   const folder = path.join(root, 'build', 'page');
   const read = (/** @type {string} */ name) => readFileSync(path.join(folder, name), 'utf8');
   /** @type {Set<string>} */

@@ -400,7 +400,7 @@ for (const name of BROWSERS) {
     });
 
     test('of a long conversation the end is rendered at once, the rest soon; another model is named', async () => {
-      // What is rendered later waits for the test.
+      // Later renderings wait for the test.
       const tab = await openTab(browser, server.url, {
         before: () => {
           const waiting = /** @type {(() => void)[]} */ ([]);
