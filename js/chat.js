@@ -56,11 +56,11 @@ const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GE
 /** What the model does for a chat. ask: the prompt is asked for when the answer begins.
  * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
  *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,
- *   restore: (bytes: Uint8Array) => Promise<Restored> }} Means */
+ *   restore: (bytes: Uint8Array) => Promise<Restored> }} ChatDeps */
 
 /** A conversation with a model. `model.chat()` makes it. */
 export class Chat {
-  #means;
+  #deps;
   #defaults;
   /** @type {ChatMessage[]} */
   #messages;
@@ -71,8 +71,8 @@ export class Chat {
   /** Resolves with what was restored of the option `saved`. @readonly @type {Promise<Restored>} */
   restored;
 
-  /** @internal @param {Means} means @param {ChatOptions} options @param {Prefixes} [prefixes] */
-  constructor(means, options, prefixes = {}) {
+  /** @internal @param {ChatDeps} deps @param {ChatOptions} options @param {Prefixes} [prefixes] */
+  constructor(deps, options, prefixes = {}) {
     checkOptions(options, CHAT_OPTIONS);
     const { saved, ...others } = options;
     const said = saved === undefined ? null : unpack(saved, others);
@@ -80,11 +80,11 @@ export class Chat {
     checkOptions(defaults, GENERATE_OPTIONS);
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
     this.#messages = checkMessages([...opening, ...messages]);
-    this.#means = means;
+    this.#deps = deps;
     this.#defaults = defaults;
     this.#prefixes = said?.prefixes ?? prefixes;
     this.restored = said?.state.length
-      ? means.restore(said.state.slice())
+      ? deps.restore(said.state.slice())
       : Promise.resolve({ tokens: 0, ...(said?.messages.length && { reason: reasonOf(said.prefixes) }) });
     this.restored.catch(() => {});
   }
@@ -161,7 +161,7 @@ export class Chat {
   /** Returns an independent copy of the chat. */
   clone() {
     const copy = { ...this.#defaults, messages: this.messages };
-    return new Chat(this.#means, copy, this.#prefixes);
+    return new Chat(this.#deps, copy, this.#prefixes);
   }
 
   /** Returns the messages, the options and the chat's part of the KV cache as bytes, for the option `saved` of
@@ -171,7 +171,7 @@ export class Chat {
     this.#check();
     const prefixes = this.#prefixes;
     const head = packSaid({ messages: this.#messages, options: this.#defaults, prefixes });
-    return this.#means.save(head, prefixes.next, options.signal);
+    return this.#deps.save(head, prefixes.next, options.signal);
   }
 
   #check() {
@@ -194,7 +194,7 @@ export class Chat {
     /** Calls that were answered here, and their results. @type {ChatMessage[]} */
     const said = [];
     let rounds = 0;
-    return this.#means.ask(
+    return this.#deps.ask(
       () => {
         this.#check();
         const messages = past();

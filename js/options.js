@@ -487,7 +487,7 @@ export function postable(options) {
     seed: rest.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
     logprobs: rest.logprobs ?? null,
     format: rest.format === undefined ? null : postableFormat(rest.format),
-    forced: rest.jumpForward ?? true,
+    jumpForward: rest.jumpForward ?? true,
     tools: postableTools(rest),
     progress: rest.onPrefillProgress !== undefined,
   };

@@ -257,9 +257,9 @@ import { ModelError } from './errors.js';
  * @typedef {AnswerFields<V> & (CallingFields | OtherFields)} GenerateResult */
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
 /** tools: choice of the first answer, and of answers to results; sampler: names and values of the engine's options; grammar: the compiled constraint (lower() of js/grammar);
- * forced: append tokens without a choice without drawing them; owner: the chat whose state was restored.
+ * jumpForward: append tokens without a choice without drawing them; owner: the chat whose state was restored.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
- *   logprobs: number | null, format: PostedFormat | null, forced?: boolean, progress: boolean,
+ *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, progress: boolean,
  *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null,
  *   prompt: PostedPrompt, grammar?: Uint8Array, owner?: string }} GenerateArgs */
 /** prefix: what the next turn of a conversation can build on; why: the reason if there is none.

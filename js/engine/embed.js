@@ -53,11 +53,11 @@ function vectorsFor(count, width) {
 
 /** All of them, before any is evaluated: one that is too long is refused at once.
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
-async function tokenized({ runner, vocabulary, contextLength: most }, job, { texts, prefixes, truncate }) {
+async function tokenized({ runner, encoder, contextLength: most }, job, { texts, prefixes, truncate }) {
   const all = [];
   for (const [i, text] of texts.entries()) {
     if (job.aborted) throw abortError();
-    const ids = await vocabulary.whole((prefixes[i] ?? prefixes[0]) + text, runner.pauses(job));
+    const ids = await encoder.whole((prefixes[i] ?? prefixes[0]) + text, runner.pauses(job));
     if (ids.length > most && !truncate) {
       throw new ModelError(
         'context-exceeded',
@@ -65,7 +65,7 @@ async function tokenized({ runner, vocabulary, contextLength: most }, job, { tex
       );
     }
     // What marks the end of a text stays.
-    all.push(ids.length > most ? [...ids.slice(0, most - 1), vocabulary.eos ?? ids[most - 1]] : ids);
+    all.push(ids.length > most ? [...ids.slice(0, most - 1), encoder.eos ?? ids[most - 1]] : ids);
     await runner.pause();
   }
   return all;

@@ -12,7 +12,7 @@ import { generate } from './jobs.js';
 import { chooseContext, load, storeOf } from './loading.js';
 import { Replay } from './replay.js';
 import { Runner } from './runner.js';
-import { Vocabulary } from './vocabulary.js';
+import { PromptEncoder } from './prompt-encoder.js';
 
 /** Calls that have the session for themselves. */
 const EVALUATING = {
@@ -34,14 +34,14 @@ const EVALUATING = {
 /** Calls that do not touch the session. @type {{ [M in Exclude<keyof Calls, keyof typeof EVALUATING>]:
  *   (c: Context, args: Calls[M]['args'], job: QuickJob) => Calls[M]['value'] | Promise<Calls[M]['value']> }} */
 const QUICK = {
-  tokenize: ({ vocabulary, runner }, { text, ...options }, job) => {
-    return vocabulary.encodeAll(text, options, runner.pauses(job));
+  tokenize: ({ encoder, runner }, { text, ...options }, job) => {
+    return encoder.encodeAll(text, options, runner.pauses(job));
   },
-  detokenize: ({ vocabulary, runner }, { ids, special = false }, job) => {
-    return vocabulary.decodeAll(ids, special, runner.pauses(job));
+  detokenize: ({ encoder, runner }, { ids, special = false }, job) => {
+    return encoder.decodeAll(ids, special, runner.pauses(job));
   },
-  count: async ({ vocabulary, runner }, { prompt }, job) => {
-    return (await vocabulary.prompted(prompt, runner.pauses(job))).ids.length;
+  count: async ({ encoder, runner }, { prompt }, job) => {
+    return (await encoder.prompted(prompt, runner.pauses(job))).ids.length;
   },
   match: async (...call) => (await call[0].load('grammar')).match(...call),
   stored: async (...call) => (await call[0].load('look')).stored(...call),
@@ -162,7 +162,7 @@ export class Host {
     });
     this.#context = {
       runner: new Runner(native, platform),
-      vocabulary: new Vocabulary(native, (part) => platform.load(part), this.#alive),
+      encoder: new PromptEncoder(native, (part) => platform.load(part), this.#alive),
       contextLength: chooseContext(native, options.contextLength),
       load: (part) => platform.load(part),
       store: storeOf(options.cache, { platform, asking: this.#asking }),

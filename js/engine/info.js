@@ -31,7 +31,7 @@ function recommended(native, architecture) {
 /** @param {Context} context
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
-export function describe({ runner: { native }, vocabulary, contextLength }, facts) {
+export function describe({ runner: { native }, encoder, contextLength }, facts) {
   const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap'].map((part) =>
     native.planBytes(contextLength, part),
   );
@@ -43,7 +43,7 @@ export function describe({ runner: { native }, vocabulary, contextLength }, fact
     parameters: native.number('parameters'),
     contextLength,
     trainedContextLength: native.number('context_length'),
-    vocabSize: vocabulary.size,
+    vocabSize: encoder.size,
     memory: { weights, kv, scratch, total, heap },
     largestContext: native.call('largest_context', ADDRESSES),
     layers: native.number('n_layer'),
@@ -57,9 +57,9 @@ export function describe({ runner: { native }, vocabulary, contextLength }, fact
     variant: native.variant,
     ...facts,
     fileBytes: native.number('file_bytes'),
-    chatTemplate: vocabulary.templateSource !== null,
-    bosToken: vocabulary.bos,
-    endTokens: vocabulary.endTokens,
+    chatTemplate: encoder.templateSource !== null,
+    bosToken: encoder.bos,
+    endTokens: encoder.endTokens,
     defaults: recommended(native, architecture),
   };
 }

@@ -13,14 +13,14 @@ const LOOK = { BETWEEN: 1, BEHIND: 2 };
 
 /** @param {Context} context @param {EvaluationJob} job @param {InsideArgs} args @returns {Promise<Inside>} */
 export async function inside(context, job, args) {
-  const { runner, vocabulary } = context;
+  const { runner, encoder } = context;
   const { native } = runner;
   const { prompt } = args;
   const vectors = native.number('bidirectional') === 1;
   const ids =
     vectors && 'text' in prompt
-      ? await vocabulary.whole(prompt.text, runner.pauses(job))
-      : (await vocabulary.prompted(prompt, runner.pauses(job))).ids;
+      ? await encoder.whole(prompt.text, runner.pauses(job))
+      : (await encoder.prompted(prompt, runner.pauses(job))).ids;
   const positions = positionsOf(args.positions, ids.length);
   const layers = roomFor(args, positions.length, ids.length);
   const run = async () => {
@@ -30,7 +30,7 @@ export async function inside(context, job, args) {
     await runner.settle(job, { onLook: () => look(context, job, { args, layers, positions, n: ids.length }) });
   };
   if (layers.size) await (vectors ? run() : aside(context, job, run));
-  const tokens = ids.map((id, i) => ({ id, text: vocabulary.decode([id], true, i ? ids[i - 1] : -1) }));
+  const tokens = ids.map((id, i) => ({ id, text: encoder.decode([id], true, i ? ids[i - 1] : -1) }));
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }
 
@@ -73,7 +73,7 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
 
 /** @typedef {{ args: InsideArgs, layers: Map<number, InsideLayer>, positions: number[], n: number }} View */
 /** @param {Context} context @param {EvaluationJob} job @param {View} view */
-async function look({ runner, vocabulary }, job, { args, layers, positions, n }) {
+async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   const { native } = runner;
   const stage = native.look('stage');
   const at = native.look('layer');
@@ -98,15 +98,15 @@ async function look({ runner, vocabulary }, job, { args, layers, positions, n })
     if (stage === LOOK.BETWEEN) {
       for (const head of args.heads) layer.attention?.[head].set(native.lookAt('attention', n, row, head), i * n);
     }
-    if (stage === LOOK.BEHIND && layer.lens) layer.lens[i] = likely(native, vocabulary, row, args.lens);
+    if (stage === LOOK.BEHIND && layer.lens) layer.lens[i] = likely(native, encoder, row, args.lens);
     await runner.pause();
   }
 }
 
-/** @param {Engine} native @param {Context['vocabulary']} vocabulary @param {number} row @param {number} count */
-function likely(native, vocabulary, row, count) {
+/** @param {Engine} native @param {Context['encoder']} encoder @param {number} row @param {number} count */
+function likely(native, encoder, row, count) {
   native.call('look_lens', row);
   return native.topLogprobs(count).map(({ id, logprob }) => {
-    return { id, text: vocabulary.decode([id], true), probability: Math.exp(logprob) };
+    return { id, text: encoder.decode([id], true), probability: Math.exp(logprob) };
   });
 }

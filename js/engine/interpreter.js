@@ -30,9 +30,9 @@ const OTHER = 'x';
 /** The origin of an empty text from outside. */
 const EMPTY = '-';
 /** @type {Record<string, string>} */
-const SEAM_BEFORE = { o: 's', e: 't' };
+const SENTINEL_BEFORE = { o: 's', e: 't' };
 /** @type {Record<string, string>} */
-const SEAM_BEHIND = { o: 'e', s: 't' };
+const SENTINEL_AFTER = { o: 'e', s: 't' };
 /** Nodes whose result depends on nothing but their operands. */
 const OF_OPERANDS = /Literal$|^(Binary|Unary|Member|Call|Filter)Expression$|^FilterStatement$/;
 
@@ -480,17 +480,17 @@ function runs(text, origin) {
 }
 
 /** Whether one token may not have all of an origin, because it contains a sentinel. @param {string} origin */
-export const hasSeam = (origin) => /.[st]|[et]./.test(origin);
+export const hasSentinel = (origin) => /.[st]|[et]./.test(origin);
 
 /** Returns a part of an origin with sentinels where it was cut; without numbers: all of it, cut off at both ends.
  * @param {string} origin @param {number} [from] @param {number} [to] */
 function cut(origin, from = -1, to = origin.length + 1) {
   const part = origin === EMPTY ? '' : origin.slice(Math.max(from, 0), to);
   if (!part) return EMPTY;
-  const first = from ? (SEAM_BEFORE[part[0]] ?? part[0]) : part[0];
+  const first = from ? (SENTINEL_BEFORE[part[0]] ?? part[0]) : part[0];
   const all = first + part.slice(1);
   const last = all[all.length - 1];
-  return to === origin.length ? all : all.slice(0, -1) + (SEAM_BEHIND[last] ?? last);
+  return to === origin.length ? all : all.slice(0, -1) + (SENTINEL_AFTER[last] ?? last);
 }
 
 /** Returns the origin of joined texts: an empty text from outside leaves a sentinel, for it might have been another.
@@ -502,12 +502,12 @@ function glued(origins, between = '') {
     for (const part of i ? [between, origin] : [origin]) {
       if (part === EMPTY) isCut = true;
       if (!part || part === EMPTY) continue;
-      all += isCut ? (SEAM_BEFORE[part[0]] ?? part[0]) + part.slice(1) : part;
+      all += isCut ? (SENTINEL_BEFORE[part[0]] ?? part[0]) + part.slice(1) : part;
       isCut = false;
     }
   }
   if (!isCut) return all;
-  return all ? all.slice(0, -1) + (SEAM_BEHIND[all[all.length - 1]] ?? all[all.length - 1]) : EMPTY;
+  return all ? all.slice(0, -1) + (SENTINEL_AFTER[all[all.length - 1]] ?? all[all.length - 1]) : EMPTY;
 }
 
 /** @type {WeakMap<object, boolean>} */

@@ -1,10 +1,10 @@
 /* jobs: the call that generates. The host runs one at a time. */
 import { ModelError } from '../errors.js';
 import { CREDIT } from '../protocol.js';
-import { forcedTokens } from './forcing.js';
+import { jumpForwardTokens } from './jump-forward.js';
 import { Grammar } from './grammar.js';
 import { joined, utf8 } from './heap.js';
-import { shapeOf } from './shape.js';
+import { constraintOf } from './constraint.js';
 import { strip } from './strip.js';
 import { TextAssembler } from './text.js';
 
@@ -15,11 +15,11 @@ const FLUSH_MS = 10;
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { Runner } from './runner.js' */
-/** @import { Begins } from './shape.js' */
-/** @import { Vocabulary } from './vocabulary.js' */
+/** @import { Begins } from './constraint.js' */
+/** @import { PromptEncoder } from './prompt-encoder.js' */
 /** load: a part of the package's JavaScript (platform/files.js).
  * store: of models and conversations, if there is one; chatCacheBytes: that conversations may take there.
- * @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number, store?: Store, chatCacheBytes: number,
+ * @typedef {{ runner: Runner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
 /** unacked: steps that the consumer has not taken; stalled: until something changed.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
@@ -31,15 +31,15 @@ const FLUSH_MS = 10;
 async function begin(context, job, args) {
   const start = performance.now();
   const { tools, prompt } = args;
-  const { vocabulary } = context;
+  const { encoder } = context;
   const pause = context.runner.pauses(job);
-  const { shape, begins } = args.grammar
-    ? { shape: args.grammar, begins: null }
-    : await shapeOf(vocabulary, args, pause);
-  const { ids, text, cut = 0 } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
-  const reader = tools ? await vocabulary.callReader() : null;
+  const { constraint, begins } = args.grammar
+    ? { constraint: args.grammar, begins: null }
+    : await constraintOf(encoder, args, pause);
+  const { ids, text, cut = 0 } = await encoder.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
+  const reader = tools ? await encoder.callReader() : null;
   const assembler = new TextAssembler(args.stop);
-  if (cut) assembler.add(lastBytes(vocabulary, ids).slice(-cut));
+  if (cut) assembler.add(lastBytes(encoder, ids).slice(-cut));
   return {
     ...context,
     job,
@@ -55,15 +55,15 @@ async function begin(context, job, args) {
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
-    ...held(shape ? new Grammar(context.runner.native, shape).matcher() : null, begins),
+    ...held(constraint ? new Grammar(context.runner.native, constraint).matcher() : null, begins),
   };
 }
 
 /** The bytes of the last ids, enough for a character that they cut off.
- * @param {Vocabulary} vocabulary @param {number[]} ids */
-function lastBytes(vocabulary, ids) {
+ * @param {PromptEncoder} encoder @param {number[]} ids */
+function lastBytes(encoder, ids) {
   const from = Math.max(ids.length - 4, 0);
-  const parts = ids.slice(from).map((id, i) => vocabulary.bytes(id, ids[from + i - 1] ?? -1).slice());
+  const parts = ids.slice(from).map((id, i) => encoder.bytes(id, ids[from + i - 1] ?? -1).slice());
   return parts.reduce(joined, new Uint8Array());
 }
 
@@ -120,7 +120,7 @@ async function decode(run) {
     time,
     args: { maxTokens },
   } = run;
-  const opening = force(run);
+  const opening = jumpForward(run);
   run.opening = opening.ids.length;
   let { reason } = opening;
   if (!reason) await prefill(run, opening.ids);
@@ -132,29 +132,29 @@ async function decode(run) {
     time.first ||= performance.now() - time.start;
     reason = taken(run, id, false);
     if (reason) break;
-    const forced = force(run);
-    reason = forced.reason;
+    const next = jumpForward(run);
+    reason = next.reason;
     if (reason) break;
     await outbox.settle();
-    await step(run, [id, ...forced.ids]);
+    await step(run, [id, ...next.ids]);
   }
   return reason ?? 'length';
 }
 
 /** Appends the jump-forward tokens, unless probabilities are requested; returns the reason if the answer ends there.
  * @param {Run} run */
-function force(run) {
+function jumpForward(run) {
   const {
     native,
     tokens,
     matcher,
-    args: { forced, logprobs, maxTokens },
+    args: { jumpForward: enabled, logprobs, maxTokens },
   } = run;
   const ids = /** @type {number[]} */ ([]);
   /** @type {FinishReason | null} */
   let reason = null;
-  if (!matcher || !forced || logprobs !== null || tokens.length >= maxTokens) return { ids, reason };
-  for (let more; !reason && (more = forcedTokens(native, matcher, tokens)).length; ) {
+  if (!matcher || !enabled || logprobs !== null || tokens.length >= maxTokens) return { ids, reason };
+  for (let more; !reason && (more = jumpForwardTokens(native, matcher, tokens)).length; ) {
     for (const id of more) {
       ids.push(id);
       if ((reason = taken(run, id, true))) break;
@@ -260,10 +260,10 @@ function take(run, id, forced) {
 }
 
 /** @param {Run} run @param {number} id @param {number} before @returns {TokenLogprob} */
-function logprobOf({ native, vocabulary, args }, id, before) {
+function logprobOf({ native, encoder, args }, id, before) {
   const top = (args.logprobs ? native.topLogprobs(args.logprobs) : []).map((likely) => ({
     ...likely,
-    text: vocabulary.decode([likely.id], true, before),
+    text: encoder.decode([likely.id], true, before),
   }));
   return { id, logprob: native.logprob(id), top };
 }
@@ -318,7 +318,7 @@ function prefixOf(run, finishReason) {
   const {
     assembler: { text: added, cut },
     native,
-    vocabulary,
+    encoder,
     reader,
     marked,
     prompt,
@@ -329,14 +329,14 @@ function prefixOf(run, finishReason) {
   if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
   const text = (('begin' in args.prompt && args.prompt.begin) || '') + added;
   const { stateName: of } = native;
-  const { template } = vocabulary;
+  const { template } = encoder;
   if (cut) return { prefix: { of, text: marked + template.protect(text), ids: [...prompt, ...tokens], cut } };
   const answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
   while (length > answer.length && kept.length) {
     const last = kept.splice(-1);
-    length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
+    length -= encoder.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
   return { prefix: { of, text: marked + template.protect(answer), ids: [...prompt, ...kept] } };

@@ -18,19 +18,19 @@ const DEFAULT_CONTEXT = 4096;
 
 /** Dependencies of a load. report: receives its progress; pieces: of parts that the client holds.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
- *   report: (progress: Progress) => void }} Means */
+ *   report: (progress: Progress) => void }} LoadDeps */
 
-/** @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {Means} means
+/** @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {LoadDeps} deps
  * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'>>} */
-export async function load(descriptors, options, means) {
-  const { native, platform, pieces } = means;
+export async function load(descriptors, options, deps) {
+  const { native, platform, pieces } = deps;
   const { headerOnly = false, contextLength } = options;
   setOptions(native, options);
-  const meter = new Meter(means.report);
+  const meter = new Meter(deps.report);
   const digests = [options.sha256 ?? []].flat();
-  const around = surroundings(options, means, meter);
+  const download = downloadDeps(options, deps, meter);
   const open = (/** @type {number} */ i) => {
-    return openSource(descriptors[i], platform, pieces.reader(i), { ...around, expected: digests[i] });
+    return openSource(descriptors[i], platform, pieces.reader(i), { ...download, expected: digests[i] });
   };
   const plan = () => {
     native.reserve(chooseContext(native, contextLength));
@@ -64,8 +64,8 @@ function readingOf(store) {
   return { ...store, write: nothing, remove: nothing, lock: undefined, tidy: undefined, flush: undefined };
 }
 
-/** @param {OpenOptions} options @param {Means} means @param {Meter} meter @returns {DownloadDeps} */
-function surroundings({ cache, headerOnly = false }, { native, platform, asking }, meter) {
+/** @param {OpenOptions} options @param {LoadDeps} deps @param {Meter} meter @returns {DownloadDeps} */
+function downloadDeps({ cache, headerOnly = false }, { native, platform, asking }, meter) {
   const store = storeOf(cache, { platform, asking });
   return {
     store: store && headerOnly ? readingOf(store) : store,
@@ -80,7 +80,7 @@ function surroundings({ cache, headerOnly = false }, { native, platform, asking 
 }
 
 /** Where models are kept, if they are.
- * @param {OpenOptions['cache']} cache @param {Pick<Means, 'platform' | 'asking'>} means */
+ * @param {OpenOptions['cache']} cache @param {Pick<LoadDeps, 'platform' | 'asking'>} deps */
 export function storeOf(cache, { platform, asking }) {
   return cache && (cache.remote ? asking.store() : platform.openStore(cache.folder));
 }

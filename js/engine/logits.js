@@ -7,11 +7,11 @@ import { MAX_RESULT_BYTES } from '../protocol.js';
 
 /** @param {Context} context @param {EvaluationJob} job
  * @param {Logits['args']} args @returns {Promise<Logits['value']>} */
-export async function logits({ runner, vocabulary }, job, { ids, all }) {
+export async function logits({ runner, encoder }, job, { ids, all }) {
   const { native } = runner;
-  const bytes = ids.length * vocabulary.size * 4;
+  const bytes = ids.length * encoder.size * 4;
   if (all && bytes > MAX_RESULT_BYTES) {
-    const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
+    const most = Math.floor(MAX_RESULT_BYTES / encoder.size / 4);
     throw new ModelError(
       'bad-option',
       `The logits of ${ids.length} ids are too many. Pass at most ${most}, or all: false.`,
@@ -25,7 +25,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
   native.sync(ids);
   if (all) native.call('want_all', 1);
   await runner.settle(job, {
-    onRows: (rows, first) => out.set(native.logits(rows), first * vocabulary.size),
+    onRows: (rows, first) => out.set(native.logits(rows), first * encoder.size),
   });
   return all ? out : native.logits();
 }
@@ -33,8 +33,8 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
 /** Each token but the BOS is scored once, in windows that overlap by half.
  * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
  * @returns {Promise<Perplexity['value']>} */
-export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
-  const { ids } = await vocabulary.ids({ text }, runner.pauses(job));
+export async function perplexity({ runner, encoder, contextLength }, job, { text, window }) {
+  const { ids } = await encoder.ids({ text }, runner.pauses(job));
   const width = Math.min(window || contextLength, contextLength);
   if (ids.length < 2) {
     throw new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');

@@ -31,14 +31,14 @@ async function judging(format, options, pause) {
  * @param {Context} context
  * @param {{ format: Format, texts: string[], draft?: number, masks?: boolean, formats?: boolean }} args
  * @param {{ aborted: boolean }} job @returns {Promise<Matches>} */
-export async function match({ runner, vocabulary }, { format, texts, draft, formats, masks = true }, job) {
+export async function match({ runner, encoder }, { format, texts, draft, formats, masks = true }, job) {
   const { native } = runner;
   const pause = runner.pauses(job);
   const start = performance.now();
   let matcher;
   try {
-    const tokenOf = (/** @type {string} */ text) => tokenNamed(vocabulary, text);
-    const how = { matching: true, draft, formats, tokenOf, alive: vocabulary.alive };
+    const tokenOf = (/** @type {string} */ text) => tokenNamed(encoder, text);
+    const how = { matching: true, draft, formats, tokenOf, alive: encoder.alive };
     matcher = new Grammar(native, await judging(format, how, pause)).matcher();
   } catch (error) {
     const { code, message } = /** @type {{ code?: string, message: string }} */ (error);
@@ -51,7 +51,7 @@ export async function match({ runner, vocabulary }, { format, texts, draft, form
     const times = masks ? /** @type {number[]} */ ([]) : null;
     const verdicts = [];
     for (const text of texts) {
-      const ids = await vocabulary.encodeAll(text, { exact: true }, pause);
+      const ids = await encoder.encodeAll(text, { exact: true }, pause);
       verdicts.push(await follow(native, ids, { text, matcher, times, pause }));
     }
     return { compiled: true, verdicts, times: times ?? [], first };
@@ -94,8 +94,8 @@ function lettersOf(text, bytes) {
   return at;
 }
 
-/** @param {Context['vocabulary']} vocabulary @param {string} text */
-function tokenNamed(vocabulary, text) {
-  const ids = vocabulary.encode(text, { special: true });
+/** @param {Context['encoder']} encoder @param {string} text */
+function tokenNamed(encoder, text) {
+  const ids = encoder.encode(text, { special: true });
   return ids.length === 1 ? ids[0] : undefined;
 }

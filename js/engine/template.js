@@ -6,7 +6,7 @@
  * together out of such texts. A condition on the name of a control token is refused: with it a template could copy
  * names out of messages. */
 import { ModelError } from '../errors.js';
-import { compiled, hasSeam, limit, traced } from './interpreter.js';
+import { compiled, hasSentinel, limit, traced } from './interpreter.js';
 /** @import { Prefix } from '../protocol.js' */
 
 /** Stands where text of the template and other text meet; ESCAPE and a digit stand for the two in texts. */
@@ -171,8 +171,8 @@ export class ChatTemplate {
       let from = 0;
       for (const [i, part] of parts.entries()) {
         const its = origin.slice(from, (from += part.length));
-        for (const { at, end } of i % 2 === 0 && hasSeam(its) ? this.#found(part) : []) {
-          if (!hasSeam(its.slice(at, end))) continue;
+        for (const { at, end } of i % 2 === 0 && hasSentinel(its) ? this.#found(part) : []) {
+          if (!hasSentinel(its.slice(at, end))) continue;
           throw new ModelError(
             'template-error',
             "The model's chat template puts a control token together out of texts that messages select." +

@@ -145,7 +145,7 @@ test('perplexity needs a context of two', async (t) => {
 });
 
 test('logits of all ids that no browser could post are refused before the work', async () => {
-  const nothing = /** @type {any} */ ({ runner: { native: {} }, vocabulary: { size: 262144 } });
+  const nothing = /** @type {any} */ ({ runner: { native: {} }, encoder: { size: 262144 } });
   const ids = Array.from({ length: 2048 }, () => 2);
   const error = await refuses(logits(nothing, /** @type {any} */ ({}), { ids, all: true }), 'bad-option');
   assert.match(error.message, /2048 ids.*at most 2046/);

@@ -89,7 +89,12 @@ const SCHEMA = {
 async function answer(options, forced) {
   const grammar = compile({ schema: SCHEMA, whitespace: 'compact' });
   const bytes = lower(grammar, { spelling: 'shortest' });
-  const args = { ...postable({ maxTokens: 200, ...options }), prompt: { text: 'Hello' }, grammar: bytes, forced };
+  const args = {
+    ...postable({ maxTokens: 200, ...options }),
+    prompt: { text: 'Hello' },
+    grammar: bytes,
+    jumpForward: forced,
+  };
   const { value, steps } = await call('generate', args);
   assert.equal(value.finishReason, 'stop', value.text);
   assert.ok(accepts(grammar, value.text), value.text);
@@ -136,7 +141,12 @@ const SHAPES = [
 async function greedy(schema, forced, bias = []) {
   const grammar = lower(compile({ schema }), { spelling: 'shortest' });
   const options = { temperature: 0, maxTokens: 200, logitBias: Object.fromEntries(bias) };
-  const { value, steps } = await call('generate', { ...postable(options), prompt: { text: 'Hello' }, grammar, forced });
+  const { value, steps } = await call('generate', {
+    ...postable(options),
+    prompt: { text: 'Hello' },
+    grammar,
+    jumpForward: forced,
+  });
   const own = steps.filter((step) => step.ids.length);
   return {
     text: value.text,
@@ -202,8 +212,8 @@ test('a greedy answer is the one that all logits give', async () => {
     const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ temperature: 0, maxTokens: 200, ...more }));
     const {
       value: { tokens },
-    } = await call('generate', { ...some, ...args, forced: false });
-    assert.deepEqual((await call('generate', { ...all, ...args, forced: false })).value.tokens, tokens);
+    } = await call('generate', { ...some, ...args, jumpForward: false });
+    assert.deepEqual((await call('generate', { ...all, ...args, jumpForward: false })).value.tokens, tokens);
   }
 });
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
-import { forcedTokens } from '../../js/engine/forcing.js';
+import { jumpForwardTokens } from '../../js/engine/jump-forward.js';
 import { compile, toBytes } from '../../js/grammar/index.js';
 import { lower } from '../../js/grammar/lower.js';
 import { Unsupported } from '../../js/grammar/refusal.js';
@@ -353,7 +353,7 @@ test('forced bytes are those that must come, as tokens of the whole text', () =>
   assert.ok('{"city":"'.startsWith(before) || '{"zip":"'.startsWith(before) || before === '{"', before);
   assert.ok(matcher.acceptBytes(bytesOf('{"city":"x","zip":')));
   assert.equal(new TextDecoder().decode(matcher.forced()), '"abcdefgh"}');
-  const ids = forcedTokens(engine, matcher, []);
+  const ids = jumpForwardTokens(engine, matcher, []);
   assert.deepEqual(ids, [...engine.encodeMore(bytesOf('"abcdefgh"}'))]);
   for (const id of ids) assert.ok(matcher.accept(id));
   assert.ok(matcher.finished);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
-import { shapeOf } from '../../js/engine/shape.js';
+import { constraintOf } from '../../js/engine/constraint.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
 import { ordered } from '../../js/grammar/ordered.js';
 import { bareEngine } from './bare-engine.js';
@@ -266,18 +266,18 @@ test('other calls are answered between the passes of the compiler, and an abort 
   /** @type {string[]} */
   const order = [];
   const breathe = () => new Promise((resolve) => setImmediate(resolve));
-  const compiled = shapeOf(vocabulary, args, breathe).then(({ shape }) => {
+  const compiled = constraintOf(vocabulary, args, breathe).then(({ constraint }) => {
     order.push('compiled');
-    return shape;
+    return constraint;
   });
   setImmediate(() => order.push('another call'));
-  const shape = await compiled;
+  const constraint = await compiled;
   assert.deepEqual(order, ['another call', 'compiled']);
   const at = lower(ordered(compile({ choices }), new Budget()), { spelling: 'shortest', budget: new Budget() });
-  assert.deepEqual(shape, at);
+  assert.deepEqual(constraint, at);
   let pauses = 0;
   const aborted = async () => {
     if (++pauses === 2) throw new Error('aborted');
   };
-  await assert.rejects(shapeOf(vocabulary, args, aborted), /aborted/);
+  await assert.rejects(constraintOf(vocabulary, args, aborted), /aborted/);
 });

@@ -1,9 +1,9 @@
 /* vocabularies: a test model's vocabulary on this thread, as the worker has it: of a file's header, without weights. */
-import { Vocabulary } from '../../js/engine/vocabulary.js';
+import { PromptEncoder } from '../../js/engine/prompt-encoder.js';
 import { bareEngine } from './bare-engine.js';
 import { testModel } from './models.js';
 
-/** @type {Map<string, Promise<Vocabulary>>} */
+/** @type {Map<string, Promise<PromptEncoder>>} */
 const known = new Map();
 
 /** @param {string} name */
@@ -14,7 +14,7 @@ export function vocabularyOf(name) {
       .then((path) => bareEngine(path))
       .then(
         (engine) =>
-          new Vocabulary(
+          new PromptEncoder(
             engine,
             (part) => import(`../../js/${part}.js`),
             () => {},

@@ -26,13 +26,18 @@ const LIMITS = {
     ['one result (logits of many ids, vectors)', 'js/protocol.js', 'MAX_RESULT_BYTES', 'bytes', 'bad-option'],
   ],
   'Texts and ids': [
-    ['characters tokenized in one go, before an abort is noticed', 'js/engine/vocabulary.js', 'ENCODED_AT_ONCE', ''],
+    [
+      'characters tokenized in one go, before an abort is noticed',
+      'js/engine/prompt-encoder.js',
+      'ENCODED_AT_ONCE',
+      '',
+    ],
     ['characters of one word', 'src/text/merge_queue.h', 'GW_MAX_WORD', '', 'bad-count'],
-    ['bytes of text buffered until a word boundary', 'js/engine/vocabulary.js', 'MOST_REST', '', 'bad-count'],
+    ['bytes of text buffered until a word boundary', 'js/engine/prompt-encoder.js', 'MOST_REST', '', 'bad-count'],
     ['characters in all texts of a call', 'js/rpc/connection.js', 'MOST_CHARACTERS', '', 'bad-option'],
     [
       'tokens of one text (in a prompt, or to embed or score: `context-exceeded`)',
-      'js/engine/vocabulary.js',
+      'js/engine/prompt-encoder.js',
       'MOST_IDS',
       '',
       'bad-count',

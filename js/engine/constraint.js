@@ -1,33 +1,33 @@
 /* shape: what an answer is held to, as the engine takes it. The compilers are loaded when a shape is first asked
  * for. */
 /** @import { GenerateArgs } from '../protocol.js' */
-/** @import { Grammars, Vocabulary } from './vocabulary.js' */
+/** @import { Grammars, PromptEncoder } from './prompt-encoder.js' */
 import { ModelError } from '../errors.js';
 
 /** Whether a token, with so many before it, begins a call. @typedef {(id: number, before: number) => boolean} Begins */
 /** begins: nothing is held before that.
- * @typedef {{ shape: Uint8Array | null, begins: Begins | null }} Shape */
+ * @typedef {{ constraint: Uint8Array | null, begins: Begins | null }} Constraint */
 
 /** Compiles a constraint. Other calls are answered between the passes of the compiler, each of which is synchronous.
- * @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args
- * @param {() => Promise<unknown>} pause throws if the call was aborted @returns {Promise<Shape>} */
-export async function shapeOf(vocabulary, { format, tools }, pause) {
-  if (!format && !tools) return { shape: null, begins: null };
-  const { alive } = vocabulary;
-  const tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name);
-  const begins = tools?.choice === 'auto' ? await beginning(vocabulary) : null;
-  const part = await vocabulary.load();
+ * @param {PromptEncoder} encoder @param {Pick<GenerateArgs, 'format' | 'tools'>} args
+ * @param {() => Promise<unknown>} pause throws if the call was aborted @returns {Promise<Constraint>} */
+export async function constraintOf(encoder, { format, tools }, pause) {
+  if (!format && !tools) return { constraint: null, begins: null };
+  const { alive } = encoder;
+  const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
+  const begins = tools?.choice === 'auto' ? await beginning(encoder) : null;
+  const part = await encoder.load();
   const { Budget, Unsupported, compile, lower, ordered } = part;
   const budget = new Budget({ alive });
   try {
     const nodes = format && !tools ? compile(format, { tokenOf, budget }) : null;
     await pause();
     const grammar = tools
-      ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools, budget)
+      ? await ofTools(encoder, part, begins ? { ...tools, choice: 'required' } : tools, budget)
       : ordered(/** @type {NonNullable<typeof nodes>} */ (nodes), budget);
     await pause();
     // One spelling of each character leaves fewer choices.
-    return { shape: lower(grammar, { spelling: 'shortest', budget }), begins };
+    return { constraint: lower(grammar, { spelling: 'shortest', budget }), begins };
   } catch (error) {
     if (!(error instanceof Unsupported)) throw error;
     const where = typeof error.place === 'number' ? `offset ${error.place}` : `#${error.place}`;
@@ -47,27 +47,27 @@ export async function shapeOf(vocabulary, { format, tools }, pause) {
 }
 
 /** null: where calls cannot be told by their first token.
- * @param {Vocabulary} vocabulary @returns {Promise<Begins | null>} */
-async function beginning(vocabulary) {
-  const { opening } = await vocabulary.dialect();
+ * @param {PromptEncoder} encoder @returns {Promise<Begins | null>} */
+async function beginning(encoder) {
+  const { opening } = await encoder.dialect();
   if (!opening) return null;
   if ('first' in opening) {
     const sign = opening.first.charCodeAt(0);
-    return (id, before) => before === 0 && vocabulary.bytes(id, -1)[0] === sign;
+    return (id, before) => before === 0 && encoder.bytes(id, -1)[0] === sign;
   }
-  const mark = vocabulary.idOf(opening.mark);
+  const mark = encoder.idOf(opening.mark);
   return mark === null ? null : (id) => id === mark;
 }
 
-/** @param {Vocabulary} vocabulary @param {Grammars} part @param {NonNullable<GenerateArgs['tools']>} tools
+/** @param {PromptEncoder} encoder @param {Grammars} part @param {NonNullable<GenerateArgs['tools']>} tools
  * @param {import('../grammar/refusal.js').Budget} budget */
-async function ofTools(vocabulary, { Unsupported, compile }, { list, choice }, budget) {
-  return (await vocabulary.dialect()).grammar({
+async function ofTools(encoder, { Unsupported, compile }, { list, choice }, budget) {
+  return (await encoder.dialect()).grammar({
     tools: list,
     choice,
     budget,
-    id: (name) => vocabulary.idOf(name),
-    control: (id) => vocabulary.isControl(id),
+    id: (name) => encoder.idOf(name),
+    control: (id) => encoder.isControl(id),
     schema(schema, place) {
       try {
         return compile({ schema }, { budget });

@@ -11,7 +11,7 @@ const SEEN = 4;
 
 /** Ids, none where nothing is forced; `tokens` are those of the answer so far, of which none is a control token.
  * @param {Engine} native @param {Matcher} matcher @param {number[]} tokens @returns {number[]} */
-export function forcedTokens(native, matcher, tokens) {
+export function jumpForwardTokens(native, matcher, tokens) {
   const forced = wholeCharacters(matcher.forced());
   if (!forced.length) return [];
   const { ids, text } = tokenised(native, tokens, forced);

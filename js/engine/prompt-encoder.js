@@ -28,7 +28,7 @@ function sliceOf(text, at, end) {
   return text.slice(at, halved ? end - 1 : end);
 }
 
-export class Vocabulary {
+export class PromptEncoder {
   #native;
   #load;
   /** @type {ChatTemplate | null} */
