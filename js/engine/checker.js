@@ -1,18 +1,19 @@
-/* checker: the engine's checksums (src/base/checksum.h) for bytes outside of its heap: another instance of its module,
- * in a small memory that never grows, so that buffers in it stay in place. Bytes that are read into them can be
- * checked without a copy. */
+/* checker: computes the engine's checksums (src/base/checksum.h) of bytes outside its heap, with a second instance of
+ * its module. The memory of that instance never grows, so buffers in it stay valid, and bytes that a download reads
+ * into them need no copy. */
 /** @import { Exports } from './heap.js' */
 import { checksum } from '../download/checksum.js';
 import { Heap, imports } from './heap.js';
 
 const PAGE = 65536;
-/** Bytes of all rooms; for what lies elsewhere; and of the module itself. */
+/** Bytes of all buffers, of a copied input, and of the module itself. */
 const ROOMS = 12 << 20;
 const COPIES = 5 << 20;
 const OWN = 1 << 20;
 
-/** Made when it is first needed; without memory for it, JavaScript does the same, slowly.
- * @param {WebAssembly.Module} module @param {{ heap: Heap, exports: Exports }} engine for what lies in its heap */
+/** Returns checksum functions. Creates the instance on first use; without memory for it, computes in JavaScript, which
+ * is slower. @param {WebAssembly.Module} module
+ * @param {{ heap: Heap, exports: Exports }} engine for bytes in its heap */
 export function checkerOf(module, { heap, exports }) {
   const own = sumIn(heap, exports, heap.reserve(8));
   const shared = !(heap.buffer instanceof ArrayBuffer);
@@ -26,7 +27,8 @@ export function checkerOf(module, { heap, exports }) {
     }
   };
   return {
-    /** Nothing if there is none left. @param {number} size @returns {Uint8Array | undefined} */
+    /** Returns a buffer, undefined if no room is left. @param {number} size in bytes
+     * @returns {Uint8Array | undefined} */
     room: (size) => get()?.room(size),
     /** @param {Uint8Array} bytes @returns {number[]} */
     sum: (bytes) =>
@@ -57,7 +59,7 @@ function instance(module, shared) {
   };
 }
 
-/** @param {Heap} heap @param {Exports} exports @param {number} result where it goes */
+/** @param {Heap} heap @param {Exports} exports @param {number} result address for the checksum */
 function sumIn(heap, exports, result) {
   return (/** @type {Uint8Array} */ bytes) => {
     heap.with(bytes, (p) => exports.gw_checksum(p, bytes.length, result));

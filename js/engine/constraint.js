@@ -1,14 +1,16 @@
-/* shape: what an answer is held to, as the engine takes it. The compilers are loaded when a shape is first asked
- * for. */
+/* constraint: compiles the constraint of an answer, from `format` or `tools`, into bytes for the engine. Loads the
+ * compilers on first use. */
 /** @import { GenerateArgs } from '../protocol.js' */
 /** @import { Grammars, PromptEncoder } from './prompt-encoder.js' */
 import { ModelError } from '../errors.js';
 
-/** Whether a token, with so many before it, begins a call. @typedef {(id: number, before: number) => boolean} Begins */
-/** begins: nothing is held before that.
+/** Returns whether a token begins a call. before: number of tokens before it in the answer.
+ * @typedef {(id: number, before: number) => boolean} Begins */
+/** begins: the constraint applies from this token on; null: from the beginning of the answer.
  * @typedef {{ constraint: Uint8Array | null, begins: Begins | null }} Constraint */
 
-/** Compiles a constraint. Other calls are answered between the passes of the compiler, each of which is synchronous.
+/** Compiles a constraint. Other calls are answered between the synchronous passes of the compiler. Fails with
+ * `bad-format` or `format-too-complex`.
  * @param {PromptEncoder} encoder @param {Pick<GenerateArgs, 'format' | 'tools'>} args
  * @param {() => Promise<unknown>} pause throws if the call was aborted @returns {Promise<Constraint>} */
 export async function constraintOf(encoder, { format, tools }, pause) {
@@ -26,7 +28,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
       ? await ofTools(encoder, part, begins ? { ...tools, choice: 'required' } : tools, budget)
       : ordered(/** @type {NonNullable<typeof nodes>} */ (nodes), budget);
     await pause();
-    // One spelling of each character leaves fewer choices.
+    // With a single spelling of each character, more tokens can be jumped forward.
     return { constraint: lower(grammar, { spelling: 'shortest', budget }), begins };
   } catch (error) {
     if (!(error instanceof Unsupported)) throw error;
@@ -46,7 +48,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   }
 }
 
-/** null: where calls cannot be told by their first token.
+/** Returns how to recognise the first token of a call, null if the dialect does not allow that.
  * @param {PromptEncoder} encoder @returns {Promise<Begins | null>} */
 async function beginning(encoder) {
   const { opening } = await encoder.dialect();
@@ -59,7 +61,8 @@ async function beginning(encoder) {
   return mark === null ? null : (id) => id === mark;
 }
 
-/** @param {PromptEncoder} encoder @param {Grammars} part @param {NonNullable<GenerateArgs['tools']>} tools
+/** Returns the grammar of answers with tools. @param {PromptEncoder} encoder @param {Grammars} part @param
+ * {NonNullable<GenerateArgs['tools']>} tools
  * @param {import('../grammar/refusal.js').Budget} budget */
 async function ofTools(encoder, { Unsupported, compile }, { list, choice }, budget) {
   return (await encoder.dialect()).grammar({

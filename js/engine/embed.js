@@ -1,11 +1,13 @@
-/* embed: vectors of texts. Many go through the model together; what becomes of one does not depend on the others. */
+/* embed: implements model.embed(). Evaluates several texts in one batch; the vector of a text does not depend on the
+ * others in its batch. */
 /** @import { EmbedArgs } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { ModelError, abortError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
 
-/** The vectors, one behind the other. @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
+/** Returns the vectors, one after the other. Fails with `bad-option`, `context-exceeded`, `no-memory` or `not-finite`.
+ * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 export async function embed(context, job, args) {
   const { native } = context.runner;
   const full = native.number('n_embd');
@@ -20,9 +22,9 @@ export async function embed(context, job, args) {
   return out;
 }
 
-/** Evaluates texts, as many at once as go together.
+/** Evaluates texts in batches.
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
- * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take that of text i */
+ * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take receives the vector of text i */
 async function packs({ runner }, job, { pooling, progress }, ids, take) {
   const { native } = runner;
   const total = ids.length;
@@ -51,7 +53,7 @@ function vectorsFor(count, width) {
   return wrapped('no-memory', `No memory for the vectors of ${count} texts`, () => new Float32Array(count * width));
 }
 
-/** All of them, before any is evaluated: one that is too long is refused at once.
+/** Returns the ids of all texts. Runs before any evaluation, to reject a text that is too long at once.
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 async function tokenized({ runner, encoder, contextLength: most }, job, { texts, prefixes, truncate }) {
   const all = [];
@@ -64,15 +66,15 @@ async function tokenized({ runner, encoder, contextLength: most }, job, { texts,
         `Text ${i} has ${ids.length} tokens; the model takes ${most}. Shorten it, or set truncate: true.`,
       );
     }
-    // What marks the end of a text stays.
+    // Keep the end token.
     all.push(ids.length > most ? [...ids.slice(0, most - 1), encoder.eos ?? ids[most - 1]] : ids);
     await runner.pause();
   }
   return all;
 }
 
-/** As many texts as go together, but one at least. @param {number[][]} ids @param {number} start
- * @param {{ texts: number, ids: number }} room */
+/** Returns the end of the batch that begins at `start`. A batch has at least one text. @param {number[][]} ids
+ * @param {number} start @param {{ texts: number, ids: number }} room limits of a batch */
 function packEnd(ids, start, room) {
   let end = start + 1;
   let tokens = ids[start].length;
@@ -80,7 +82,7 @@ function packEnd(ids, start, room) {
   return end;
 }
 
-/** Returns a vector as it is given to the caller. Throws `not-finite` where finite weights overflowed on the way.
+/** Returns a vector, scaled to length 1 if requested. Throws `not-finite` if finite weights overflowed.
  * @param {Float32Array} vector @param {boolean} normalize to length 1 @param {number} i of the text */
 function finished(vector, normalize, i) {
   let sum = 0;

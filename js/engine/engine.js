@@ -1,5 +1,5 @@
-/* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
- * that throw ModelError. Knows nothing of prompts, sources or messages. */
+/* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods that throw
+ * ModelError. Knows nothing about prompts, sources or messages. */
 /** @import { Exports } from './heap.js' */
 /** @import { ErrorCode } from '../errors.js' */
 /** @import { ToThread } from '../protocol.js' */
@@ -15,19 +15,19 @@ import { Heap, createMemory, imports, utf8 } from './heap.js';
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
-/** Ids that a text gets room for at first: more text than any context holds. */
+/** Initial capacity for the ids of a text: more than any context holds. */
 const FIRST_IDS = 2 ** 20;
 
-/** Of gw_encode. */
+/** Flags of gw_encode. */
 const CONTINUES = 2;
 const MORE = 4;
 
-/** Of gw_load_commit and gw_run, as in api.h. */
+/** Results of gw_load_commit and gw_run (api.h). */
 export const LOAD = { PLAN: 1, READY: 3 };
 export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3 };
 
-/** compile: a wasm file, by its name; load: a part of the JavaScript (platform/files.js); breathe: lets waiting
- * messages be handled.
+/** Dependencies on the platform. compile: compiles a wasm file by its name; load: imports a part of the JavaScript
+ * (platform/files.js); breathe: yields to waiting messages.
  * @typedef {{ compile: (name: string) => Promise<WebAssembly.Module>, load: (part: string) => Promise<any>,
  *   parallelism: () => number,
  *   createThread: () => Helper, breathe: () => Promise<unknown>,
@@ -36,7 +36,7 @@ export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3 };
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
 
-/** An instance with one gw_model: loading, tokenizer, evaluation, sampler. */
+/** An instance with one gw_model. */
 export class Engine {
   #module;
   #exports;
@@ -48,7 +48,7 @@ export class Engine {
   #piece = { address: 0, size: 0 };
   #tops = 0;
 
-  /** @param {Parts} parts @param {Helper[]} helpers workers that hold the module and wait */
+  /** @param {Parts} parts @param {Helper[]} helpers workers that have instantiated the module and wait */
   constructor({ exports, memory, module }, helpers) {
     this.#module = module;
     this.#exports = exports;
@@ -66,7 +66,7 @@ export class Engine {
     });
   }
 
-  /** Why this variant, or a part of it, is not what one would expect here; '' if it is. */
+  /** Instructions that the kernels avoid on this platform and why, '' if there are none. */
   get variantNote() {
     return this.#heap.string(this.#exports.gw_build_note()) ?? '';
   }
@@ -76,19 +76,19 @@ export class Engine {
     for (const port of this.#helpers) port.terminate();
   }
 
-  /** gw_NAME(model, ...args), unchecked. @param {string} name @param {number[]} args */
+  /** Calls gw_NAME(model, ...args) without checking the result. @param {string} name @param {number[]} args */
   #raw(name, ...args) {
     return this.#exports[`gw_${name}`](this.#model, ...args);
   }
 
-  /** The same; a negative result is an error. @param {string} name @param {number[]} args */
+  /** Calls gw_NAME(model, ...args). Throws on a negative result. @param {string} name @param {number[]} args */
   call(name, ...args) {
     const result = this.#raw(name, ...args);
     if (result < 0) throw this.#error(result);
     return result;
   }
 
-  /** gw_NAME with one string, `text`, as its last argument.
+  /** Calls gw_NAME with a string as its last argument.
    * @param {string} name @param {string} text @param {number[]} args */
   #ask(name, text, ...args) {
     return this.#heap.withText(text, (p) => this.#raw(name, ...args, p));
@@ -101,33 +101,33 @@ export class Engine {
     return noted.code === name ? noted : new ModelError(name, 'The engine refused the call.');
   }
 
-  /** The error that the engine has noted. */
+  /** Returns the last error of the engine. */
   #noted() {
     const [code, what] = ['code', 'what'].map((part) => this.#heap.string(this.#ask('error_text', part)) ?? '');
     return new ModelError(/** @type {ErrorCode} */ (code), what);
   }
 
-  /** gw_NAME that gives an address, with some bytes in the heap behind the model; 0 is an error.
+  /** Calls gw_NAME(model, bytes, length) and returns the address of the created object. Throws on 0.
    * @param {string} name @param {Uint8Array} bytes */
   make(name, bytes) {
     const address = this.#heap.with(bytes, (p) => this.#raw(name, p, bytes.length)) >>> 0;
     return address || this.refuse();
   }
 
-  /** gw_NAME(model, object, ...more) with some bytes and their number behind them.
+  /** Calls gw_NAME(model, object, ...more, bytes, length). Throws on a negative result.
    * @param {string} name @param {number} object @param {Uint8Array} bytes @param {number[]} more */
   send(name, object, bytes, ...more) {
     return this.#heap.with(bytes, (p) => this.call(name, object, ...more, p, bytes.length));
   }
 
-  /** gw_NAME(model, object) that gives the address of words: a copy of so many of them; 0 is an error.
+  /** Calls gw_NAME(model, object) and returns a copy of `count` words at the returned address. Throws on 0.
    * @param {string} name @param {number} object @param {number} count */
   words(name, object, count) {
     const address = this.#raw(name, object) >>> 0;
     return this.#heap.copy(Uint32Array, address || this.refuse(), count);
   }
 
-  /** gw_NAME(model, object, room, its size) that gives how many bytes it wrote there: a copy of them.
+  /** Calls gw_NAME(model, object, buffer, size) and returns a copy of the bytes that it wrote, at most `most`.
    * @param {string} name @param {number} object @param {number} most */
   bytes(name, object, most) {
     const room = this.#heap.reserve(most);
@@ -138,18 +138,18 @@ export class Engine {
     }
   }
 
-  /** Throws the error that the engine has noted. @returns {never} */
+  /** Throws the last error of the engine. @returns {never} */
   refuse() {
     throw this.#noted();
   }
 
-  /** Where the next bytes go; valid until the next call. */
+  /** Returns the heap span for the next bytes of the file. Valid until the next call. */
   window() {
     const room = this.#raw('load_room') >>> 0;
     return this.#heap.view(this.#raw('load_window'), room);
   }
 
-  /** A SHA-256 that runs, until it is asked for. @returns {Hash} */
+  /** Begins a SHA-256; hex() ends it and frees its memory. @returns {Hash} */
   hasher() {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
@@ -167,24 +167,23 @@ export class Engine {
     };
   }
 
-  /** SHA-256 of a text. @param {string} text */
+  /** Returns the SHA-256 of a text. @param {string} text */
   hash(text) {
     const { update, hex } = this.hasher();
     update(utf8(text));
     return hex();
   }
 
-  /** Checksums (checksum.h), and rooms where they need no copying. */
   checker() {
     return checkerOf(this.#module, { heap: this.#heap, exports: this.#exports });
   }
 
-  /** Before reserve(). @param {string} name @param {string} value */
+  /** Sets an option of loading. Must precede reserve(). @param {string} name @param {string} value */
   loadOption(name, value) {
     this.#heap.withText(name, (p) => this.#heap.withText(value, (q) => this.call('load_option', p, q)));
   }
 
-  /** @param {number} contextLength */
+  /** Reserves the memory of the model. Throws `no-memory`. @param {number} contextLength in tokens */
   reserve(contextLength) {
     const before = this.heapBytes;
     const need = this.planBytes(contextLength, 'heap');
@@ -192,7 +191,7 @@ export class Engine {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
-      // The platform gives less than there are addresses. The plan counts what was grown as used.
+      // The platform grants less than WebAssembly can address. The plan counts the bytes grown below as used.
       const most = this.#heap.room(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(
@@ -206,22 +205,22 @@ export class Engine {
     this.#tops = this.#heap.reserve(MAX_TOP * 8);
   }
 
-  /** @param {number} contextLength @param {string} part */
+  /** Returns the size of a part of the memory plan in bytes. @param {number} contextLength @param {string} part */
   planBytes(contextLength, part) {
     return this.#ask('plan_bytes', part, contextLength);
   }
 
-  /** NaN for what is not there. @param {string} key */
+  /** Returns a number of the model, NaN if it is missing. @param {string} key */
   number(key) {
     return this.#ask('model_number', key);
   }
 
-  /** null for what is not there. @param {string} key */
+  /** Returns a text of the model, null if it is missing. @param {string} key */
   text(key) {
     return this.#heap.string(this.#ask('model_text', key));
   }
 
-  /** @param {'metadata' | 'tensor'} what */
+  /** Returns all metadata or tensors of the file. @param {'metadata' | 'tensor'} what */
   list(what) {
     const rows = [];
     for (let json; (json = this.#heap.string(this.#raw(`${what}_json`, rows.length))) !== null; ) {
@@ -230,13 +229,14 @@ export class Engine {
     return rows;
   }
 
-  /** @param {string} text @param {boolean} special control pieces in the text match @returns {Int32Array} */
+  /** Returns the ids of a text. @param {string} text @param {boolean} special match names of control tokens
+   * @returns {Int32Array} */
   encode(text, special) {
     return this.#encode(utf8(text), Number(special));
   }
 
-  /** Of a text that comes in pieces: ids of its first bytes, and how many these are: what is still to come, if `more`
-   * does, may change the rest. begun: others went before.
+  /** Encodes a part of a text. Returns ids and the number of bytes that they cover: if `more` bytes follow, those could
+   * still change the ids of the rest. begun: the text has earlier parts.
    * @param {Uint8Array} bytes @param {{ special: boolean, begun: boolean, more: boolean }} of */
   encodePart(bytes, { special, begun, more }) {
     const ids = this.#encode(bytes, Number(special) | (begun ? CONTINUES : 0) | (more ? MORE : 0));
@@ -251,8 +251,9 @@ export class Engine {
   /** @param {Uint8Array} bytes @param {number} flags @returns {Int32Array} */
   #encode(bytes, flags) {
     const { length } = bytes;
-    /** @param {number} p @param {number} room for ids: twice the bytes always suffices (where a blank is put in front
-     * there may be more ids than bytes), a third mostly @returns {Int32Array<ArrayBuffer>} */
+    /** @param {number} p @param {number} room capacity in ids: twice the bytes is always enough, since a tokenizer that
+     * puts a blank in front can give more ids than bytes; a third is usually enough @returns
+     * {Int32Array<ArrayBuffer>} */
     const into = (p, room) => {
       try {
         return this.#heap.with(new Int32Array(room), (ids) => {
@@ -266,7 +267,7 @@ export class Engine {
     return this.#heap.with(bytes, (p) => into(p, Math.min(2 * length, FIRST_IDS)));
   }
 
-  /** Ids below `count` for which gw_NAME says 1. @param {string} name @param {number} count */
+  /** Returns the ids below `count` for which gw_NAME returns 1. @param {string} name @param {number} count */
   where(name, count) {
     const test = this.#exports[`gw_${name}`];
     const ids = [];
@@ -274,9 +275,9 @@ export class Engine {
     return ids;
   }
 
-  /** A token's bytes, valid until the next call.
-   * @param {number} id @param {boolean} special name control tokens
-   * @param {number} [before] the token that it stands behind, -1 at the beginning of a text */
+  /** Returns the bytes of a token. Valid until the next call.
+   * @param {number} id @param {boolean} special return names of control tokens too
+   * @param {number} [before] the previous token, -1 at the beginning of a text */
   piece(id, special, before = -1) {
     const piece = this.#piece;
     const read = () => this.call('decode', before, id, Number(special), piece.address, piece.size);
@@ -291,27 +292,27 @@ export class Engine {
     return this.#heap.view(piece.address, n);
   }
 
-  /** A copy of them. @param {number} id @param {boolean} special @param {number} [before] */
+  /** Returns a copy of piece(). @param {number} id @param {boolean} special @param {number} [before] */
   decode(id, special, before) {
     return this.piece(id, special, before).slice();
   }
 
-  /** The chat whose saved state the session holds; '' if the session evaluated all of it. Saved bytes may be forged,
-   * with right checksums, so no other conversation builds on them. */
+  /** The chat whose saved state the session holds; '' if the session evaluated everything itself. A saved state can be
+   * forged with valid checksums, so no other chat reuses it. */
   restoredFor = '';
 
-  /** Makes ids the context; returns how many of them were in it already.
-   * @param {ArrayLike<number>} ids @param {string} [owner] the chat that asks */
+  /** Sets the context and returns the number of ids that the KV cache already has.
+   * @param {ArrayLike<number>} ids @param {string} [owner] the calling chat */
   sync(ids, owner = '') {
     if (this.restoredFor && this.restoredFor !== owner) {
       this.restoredFor = '';
-      this.sync([0]); // one id keeps nothing: the last one is always evaluated
+      this.sync([0]); // drops the cache: the last id is always evaluated again
     }
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
-  /** Texts to make vectors of. @param {number[]} ids one text behind the other @param {number[]} lengths
-   * @param {boolean} last pooling by the last token */
+  /** Sets the texts of a batch of embeddings. @param {number[]} ids of all texts, in order @param {number[]} lengths
+   * @param {boolean} last pool by the last token */
   pack(ids, lengths, last) {
     this.#heap.with(Int32Array.from(ids), (p) =>
       this.#heap.with(Int32Array.from(lengths), (q) => {
@@ -330,7 +331,8 @@ export class Engine {
     return this.#ask('look_number', key);
   }
 
-  /** What gw_look_NAME writes. @param {'norms' | 'attention'} name @param {number} count @param {number[]} args */
+  /** Returns the numbers that gw_look_NAME writes. @param {'norms' | 'attention'} name @param {number} count
+   * @param {number[]} args */
   lookAt(name, count, ...args) {
     const out = new Float32Array(count);
     return this.#heap.with(new Int32Array(out.buffer), (p) => {
@@ -339,12 +341,13 @@ export class Engine {
     });
   }
 
-  /** 16 hexadecimal digits: what a saved state must fit. */
+  /** Fingerprint of engine and model, 16 hexadecimal digits. A saved state must have the same. */
   get stateName() {
     return this.#heap.string(this.#raw('state_name')) ?? '';
   }
 
-  /** Whether the state after these ids is there; then saveNext() gives its savedBytes. @param {number[]} ids */
+  /** Begins to save the state after these ids; saveNext() then returns its `savedBytes` bytes. Returns false if the
+   * session does not have that state. @param {number[]} ids none: the current state */
   saves(ids) {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('save', p, ids.length)) === 0;
   }
@@ -353,18 +356,18 @@ export class Engine {
     return this.#raw('save_bytes');
   }
 
-  /** Valid until the next call; empty at the end. */
+  /** Returns the next bytes of the state, none at its end. Valid until the next call. */
   saveNext() {
     const count = this.#raw('save_next');
     return this.#heap.view(this.#raw('state_window'), count);
   }
 
-  /** Where the next bytes of a state go. */
+  /** Returns the heap span for the next bytes of a restored state. */
   stateRoom() {
     return this.#heap.view(this.#raw('state_window'), this.#raw('state_left'));
   }
 
-  /** A copy of the first rows. @param {number} [rows] */
+  /** Returns a copy of the first rows of logits. Throws `not-finite`. @param {number} [rows] */
   logits(rows = 1) {
     this.call('check_logits');
     return this.#heap.copy(Float32Array, this.#row(0), rows * this.#vocab);
@@ -375,12 +378,12 @@ export class Engine {
     return this.#raw('logits') + row * this.#vocab * 4;
   }
 
-  /** ln p of id by one row of logits. @param {number} id @param {number} [row] */
+  /** Returns ln p of an id. @param {number} id @param {number} [row] of logits */
   logprob(id, row = 0) {
     return this.#exports.gw_logprob(this.#row(row), this.#vocab, id);
   }
 
-  /** @param {number} k */
+  /** Returns the k most likely ids of the first row, best first. @param {number} k */
   topLogprobs(k) {
     const ids = this.#tops;
     const values = this.#tops + MAX_TOP * 4;
@@ -389,7 +392,7 @@ export class Engine {
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
-  /** Sets the number of interleaved streams for decoding (api.h); returns the time of a trial, ms.
+  /** Sets the number of interleaved streams for decoding (api.h). Returns the duration of a trial in milliseconds.
    * @param {number} streams @param {number} quarter */
   autotune(streams, quarter) {
     const before = performance.now();
@@ -419,7 +422,8 @@ export class Engine {
     return this.call('draw', this.#row(0));
   }
 
-  /** Of the tokens that a matcher allows. @param {number} matcher @param {boolean} masked the logits too, always */
+  /** Draws a token that a matcher allows. @param {number} matcher
+   * @param {boolean} masked mask the logits in any case */
   drawUnder(matcher, masked) {
     return this.call('match_draw', matcher, this.#row(0), Number(masked));
   }
@@ -429,7 +433,9 @@ export class Engine {
   }
 }
 
-/** @param {{ variant?: string, threads?: number }} options @param {Platform} platform */
+/** Creates an engine in the build that the platform supports. With `auto`, falls back from relaxed SIMD if the platform
+ * computes it wrongly; `flaw` says why. Throws `unsupported-platform`, `unsupported-variant`, `engine-missing` or
+ * `no-memory`. @param {{ variant?: string, threads?: number }} options @param {Platform} platform */
 export async function createEngine({ variant = 'auto', threads }, platform) {
   const here = features();
   const { isolated } = here;
@@ -453,7 +459,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   return { engine: new Engine(parts, helpers), isolated, reason, flaw };
 }
 
-/** A build, and why it cannot be right here ('' if it can).
+/** Instantiates a build. flaw: why it computes wrongly on this platform, '' if it does not.
  * @param {string} name @param {boolean} threaded @param {Platform} platform */
 async function instantiate(name, threaded, platform) {
   const module = await compile(`gemma-${threaded ? `${name}-threads` : name}.wasm`, platform);
@@ -489,7 +495,7 @@ async function compile(name, platform) {
   }
 }
 
-/** Those that are not ready in time are left out.
+/** Starts helper threads. Leaves out those that are not ready within HELPER_TIMEOUT_MS.
  * @param {number} count @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory }} parts
  * @param {Platform} platform */
 async function startHelpers(count, parts, platform) {

@@ -1,12 +1,12 @@
-/* grammar: a grammar in the engine, and a text that is matched with it token by token. The bytes of a grammar are made
- * by js/grammar/lower.js. */
+/* grammar: matches a text with a grammar in the engine, token by token. js/grammar/lower.js makes the bytes of the
+ * grammar. */
 
 /** @import { Engine } from './engine.js' */
 
-/** Forced bytes that are looked for at once. */
+/** Largest number of forced bytes to find in one call. */
 const MOST_FORCED = 1024;
 
-/** Compiled once, for texts one after another. Its cached states stay until it is disposed of. */
+/** A compiled grammar, for any number of texts. */
 export class Grammar {
   #native;
   #bytes;
@@ -17,12 +17,13 @@ export class Grammar {
     this.#bytes = bytes;
   }
 
-  /** Stands at the beginning of a text. Throws `bad-format` for bytes that are no grammar. */
+  /** Returns a matcher at the beginning of a text. Throws `bad-format` if the bytes are not a grammar. */
   matcher() {
     return new Matcher(this.#native, this.#native.make('match_new', this.#bytes));
   }
 }
 
+/** The position in a grammar after a text. Its DFA cache lives until dispose(). */
 export class Matcher {
   #native;
   #address;
@@ -35,17 +36,17 @@ export class Matcher {
     this.#words = Math.ceil(native.number('n_vocab') / 32);
   }
 
-  /** Where the engine has it; 0 when it is disposed of. */
+  /** Address in the heap, 0 after dispose(). */
   get address() {
     return this.#address;
   }
 
-  /** Takes a token, if it is allowed. @param {number} id */
+  /** Appends a token. Returns false if it is not allowed. @param {number} id */
   accept(id) {
     return this.#native.call('match_accept', this.#address, id) === 1;
   }
 
-  /** Takes bytes of text, all of them or none. @param {Uint8Array} bytes */
+  /** Appends bytes of text. Returns false, and appends none, if they are not allowed. @param {Uint8Array} bytes */
   acceptBytes(bytes) {
     return this.#native.send('match_text', this.#address, bytes) === 1;
   }
@@ -55,58 +56,58 @@ export class Matcher {
     return this.#native.call('match_allows', this.#address, id) === 1;
   }
 
-  /** Bit id % 32 of word id / 32: whether the token is allowed. */
+  /** Returns the mask of allowed tokens: bit id % 32 of word id / 32. */
   mask() {
     return this.#native.words('match_mask', this.#address, this.#words);
   }
 
-  /** Computes the mask without copying it: for measuring. */
+  /** Computes the mask without copying it, for measurements. */
   touch() {
     this.#native.words('match_mask', this.#address, 0);
   }
 
-  /** Whether the text so far is a whole one. */
+  /** Whether the text may end here. */
   get complete() {
     return this.#native.call('match_complete', this.#address) > 0;
   }
 
-  /** Whether it is one, and nothing can follow. */
+  /** Whether the text must end here. */
   get finished() {
     return this.#native.call('match_complete', this.#address) === 2;
   }
 
-  /** Whether a token that ends texts was accepted. */
+  /** Whether an end token was accepted. */
   get ended() {
     return this.#native.call('match_ended', this.#address) === 1;
   }
 
-  /** Bytes that must come next, whatever the text becomes. */
+  /** Returns the bytes that every continuation begins with. */
   forced() {
     return this.#native.bytes('match_forced', this.#address, MOST_FORCED);
   }
 
-  /** Whether a token can begin inside of `text`, whose last bytes are so many forced ones, and end behind it.
-   * @param {Uint8Array} text @param {number} forced */
+  /** Returns whether a token can begin inside `text` and extend beyond its end.
+   * @param {Uint8Array} text @param {number} forced number of forced bytes at its end */
   joins(text, forced) {
     return this.#native.send('match_joins', this.#address, text, forced) === 1;
   }
 
-  /** How many states' tokens masks had to look for: where it grows, a mask was that of a new state. */
+  /** Number of states whose allowed tokens were computed. It grows if a mask was not in the cache. */
   get found() {
     return this.#native.call('match_found', this.#address);
   }
 
-  /** Bytes of the heap that it holds. */
+  /** Size in the heap, in bytes. */
   get heapBytes() {
     return this.#native.call('match_bytes', this.#address);
   }
 
-  /** A token of those that are allowed. @param {boolean} masked the logits are masked, too: for log probabilities */
+  /** Draws an allowed token. @param {boolean} masked mask the logits too, for log probabilities */
   draw(masked) {
     return this.#native.drawUnder(this.#address, masked);
   }
 
-  /** Evaluates pending tokens for the tokens allowed now, which must not change until then. */
+  /** Announces that the token after the pending ones is drawn with this matcher in its current state. */
   want() {
     this.#native.call('match_want', this.#address);
   }

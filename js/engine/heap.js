@@ -1,20 +1,19 @@
-/* heap: the one module that touches the engine's memory: copy in, copy out, strings.
- * Addresses from C come as signed numbers: `>>> 0` makes them offsets. memory.buffer is read anew
- * for every access, because growth replaces it. */
+/* heap: the only module that accesses the engine's memory: copies in, copies out, strings. Addresses from C are signed
+ * numbers, and `>>> 0` turns them into offsets. Each access reads memory.buffer, because growth replaces it. */
 import { ModelError, failure } from '../errors.js';
 
 const PAGE = 65536;
 const INITIAL_PAGES = 16;
 const MOST_PAGES = 65536;
-/** Phones refuse maxima far above what they have: it is stepped down to this. */
+/** Smallest maximum to try: phones refuse a maximum far above their memory. */
 const LEAST_PAGES = 4096;
 
 const encoder = new TextEncoder();
 
-/** @param {string} text */
+/** Returns the UTF-8 bytes of a text. @param {string} text */
 export const utf8 = (text) => encoder.encode(text);
 
-/** A decoder that gives back every character, a leading U+FEFF too. */
+/** Returns a UTF-8 decoder that keeps a leading U+FEFF. */
 export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
@@ -33,19 +32,20 @@ export class Heap {
     return this.#memory.buffer;
   }
 
-  /** Valid until the engine is called again. @param {number} address @param {number} length */
+  /** Returns a span of the heap. Valid until the next call of the engine. @param {number} address
+   * @param {number} length in bytes */
   view(address, length) {
     return new Uint8Array(this.buffer, address >>> 0, length);
   }
 
-  /** @template T
+  /** Returns a copy of numbers in the heap. @template T
    * @param {new (buffer: ArrayBufferLike, at: number, n: number) => T & { slice: () => T }} type
    * @param {number} address @param {number} count */
   copy(type, address, count) {
     return new type(this.buffer, address >>> 0, count).slice();
   }
 
-  /** NUL-terminated UTF-8; null for address 0. @param {number} address */
+  /** Reads a NUL-terminated UTF-8 string. Returns null for address 0. @param {number} address */
   string(address) {
     const start = address >>> 0;
     if (!start) return null;
@@ -54,7 +54,7 @@ export class Heap {
     return textDecoder().decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
 
-  /** @param {number} bytes */
+  /** Allocates memory, which release() frees. Throws `no-memory`. @param {number} bytes */
   reserve(bytes) {
     const address = this.#exports.gw_alloc(Math.max(bytes, 1)) >>> 0;
     if (!address)
@@ -67,7 +67,7 @@ export class Heap {
     this.#exports.gw_free(address);
   }
 
-  /** Run f with data in the heap: with a copy, unless it is there.
+  /** Calls f with the address of data: of a copy, unless the data is in the heap already.
    * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
   with(data, f) {
     if (data.buffer === this.buffer) return f(data.byteOffset);
@@ -81,12 +81,13 @@ export class Heap {
     }
   }
 
-  /** The same with text, as NUL-terminated UTF-8. @template T @param {string} text @param {(address: number) => T} f */
+  /** Calls f with the address of a text as NUL-terminated UTF-8.
+   * @template T @param {string} text @param {(address: number) => T} f */
   withText(text, f) {
     return this.with(utf8(`${text}\0`), f);
   }
 
-  /** Bytes that it has after growing to `wanted`, or as near as it gets. @param {number} wanted */
+  /** Grows the heap to `wanted` bytes, or as far as possible. Returns its size. @param {number} wanted */
   room(wanted) {
     const missing = () => Math.ceil((wanted - this.buffer.byteLength) / PAGE);
     for (let step = missing(); step > 0; ) {
@@ -100,13 +101,13 @@ export class Heap {
     return this.buffer.byteLength;
   }
 
-  /** @param {number} address @param {number} value */
+  /** Stores a word atomically. @param {number} address @param {number} value */
   store(address, value) {
     Atomics.store(new Int32Array(this.buffer, address, 1), 0, value);
   }
 }
 
-/** As large as the platform lets it grow. @param {boolean} shared */
+/** Creates a memory with the largest maximum that the platform grants. Throws `no-memory`. @param {boolean} shared */
 export function createMemory(shared) {
   for (let maximum = MOST_PAGES; ; maximum = Math.floor((maximum * 3) / 4)) {
     try {
@@ -123,7 +124,7 @@ export function createMemory(shared) {
   }
 }
 
-/** What the module imports. @param {WebAssembly.Memory} memory */
+/** Returns the imports of the module. @param {WebAssembly.Memory} memory */
 export function imports(memory) {
   /** @param {number} size @returns {number} 1 if the heap has `size` bytes now */
   const grow = (size) => {
@@ -138,7 +139,7 @@ export function imports(memory) {
   return { env: { memory, emscripten_resize_heap: grow } };
 }
 
-/** @param {Uint8Array} a @param {Uint8Array} b */
+/** Concatenates two arrays. @param {Uint8Array} a @param {Uint8Array} b */
 export function joined(a, b) {
   if (!a.length) return b;
   const all = new Uint8Array(a.length + b.length);

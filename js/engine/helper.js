@@ -1,10 +1,11 @@
-/* helper: body of a helper thread: the same module on the same memory, with its own stack. */
+/* helper: body of a helper thread, which runs the same module on the same memory with its own stack. */
 import { imports } from './heap.js';
 
 /** @type {Record<string, (...args: number[]) => void>} */
 let exports;
 
-/** @param {import('../protocol.js').ToThread} message @param {(ready: boolean) => void} post */
+/** Handles a message of the engine worker. @param {import('../protocol.js').ToThread} message
+ * @param {(ready: boolean) => void} post */
 export async function receive(message, post) {
   if (message.kind === 'prepare') {
     const { module, memory } = message;
@@ -18,7 +19,7 @@ export async function receive(message, post) {
       exports._emscripten_stack_restore(stack);
       exports.gw_pool_enter(pool, index);
     } catch {
-      // A trap: the engine, which waits for this thread, must hear of it.
+      // A trap. The engine waits for this thread, so report it.
       exports._emscripten_stack_restore(stack);
       exports.gw_pool_fail(pool, index);
     }

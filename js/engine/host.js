@@ -1,5 +1,5 @@
-/* host: the engine worker's side of protocol.js: loads one model, then answers calls. Those that
- * evaluate run one at a time, in order; the others are answered at once, also in between. */
+/* host: the engine worker's end of protocol.js. Loads one model, then answers calls. Calls that evaluate run one at a
+ * time, in order; the others run at once, also during an evaluation. */
 /** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
@@ -14,7 +14,7 @@ import { Replay } from './replay.js';
 import { Runner } from './runner.js';
 import { PromptEncoder } from './prompt-encoder.js';
 
-/** Calls that have the session for themselves. */
+/** Calls that need exclusive use of the session. */
 const EVALUATING = {
   generate,
   /** @type {typeof import('./logits.js').logits} */
@@ -54,19 +54,20 @@ const QUICK = {
   }),
 };
 
-/** What engines say where an array, a buffer or a text is too large for them. */
+/** Messages of JavaScript engines that cannot allocate an array, a buffer or a string. */
 const NO_ROOM = /allocat|invalid (typed )?array|array buffer|(array|string) length|too (large|big|long)|out of memory/i;
 
-/** Bytes that stored conversations may take together, unless the client says otherwise. */
+/** Default limit of all saved chats together, in bytes. */
 const CHAT_CACHE_BYTES = 2 ** 30;
 
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {{ aborted: boolean }} QuickJob */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
-/** Between two signs of life. */
+/** Interval of unrequested signs of life. */
 const SIGN_MS = 250;
 
+/** Runs one engine for one client. */
 export class Host {
   #post;
   #platform;
@@ -74,12 +75,12 @@ export class Host {
   #engine = null;
   /** @type {Context | null} */
   #context = null;
-  /** @type {HostJob[]} the first one is running */
+  /** @type {HostJob[]} The first one is running. */
   #queue = [];
-  /** Calls that do not touch the session, under way. @type {Map<number, QuickJob>} */
+  /** Running calls that do not use the session. @type {Map<number, QuickJob>} */
   #quick = new Map();
   #asking;
-  /** When the last sign was given. */
+  /** Time of the last sign of life. */
   #told = -Infinity;
 
   /** @param {Post} post @param {Platform} platform */
@@ -89,14 +90,14 @@ export class Host {
     this.#asking = new Asking(post);
   }
 
-  /** A sign in the middle of work that hears no messages. */
+  /** Sends a sign of life during synchronous work, which cannot receive messages. */
   #alive = () => {
     if (performance.now() - this.#told < SIGN_MS) return;
     this.#told = performance.now();
     this.#post({ kind: 'beat' });
   };
 
-  /** @param {ToWorker} message */
+  /** Handles a message of the client. @param {ToWorker} message */
   receive(message) {
     switch (message.kind) {
       case 'open':
@@ -128,8 +129,8 @@ export class Host {
     }
   }
 
-  /** A build whose kernels are wrong here gives way to the plain one, unless the caller named it, or the source
-   * cannot be read again. @param {Open} message */
+  /** Loads the model. If the relaxed build computes wrongly on this platform, loads again in the simd128 build, unless
+   * the caller chose the variant or the source cannot be read again. @param {Open} message */
   async #load(message) {
     const { variant = 'auto' } = message.options;
     const pieces = new Replay((part) => this.#asking.pull(part));
@@ -175,7 +176,7 @@ export class Host {
   /** @param {Call} message */
   #call({ id, method, args }) {
     const context = /** @type {Context} */ (this.#context);
-    // A method and its arguments go together (protocol.js), which the types of tables do not say.
+    // The types of the tables do not tie a method to its arguments (protocol.js).
     const quick = Object.hasOwn(QUICK, method) && /** @type {Record<string, Function>} */ (QUICK)[method];
     if (quick) return void this.#hurry(id, (job) => quick(context, args, job));
     const evaluate = /** @type {Record<string, Function>} */ (EVALUATING)[method];
@@ -212,8 +213,9 @@ export class Host {
     }
   }
 
-  /** An error that is not ours is a bug or a trap: the heap is lost, as it is without a helper thread. Only where there
-   * was no room for an object of JavaScript, nothing has happened. @param {number} id @param {unknown} cause */
+  /** Reports a failed call. An unknown exception means a bug or a trap, so the heap can no longer be trusted; so does
+   * the loss of a helper thread. A failed allocation in JavaScript is harmless.
+   * @param {number} id @param {unknown} cause */
   #fail(id, cause) {
     const ours = cause instanceof ModelError;
     const full = cause instanceof RangeError && NO_ROOM.test(cause.message);

@@ -1,4 +1,4 @@
-/* info: the facts about a model that is open: what the file says, and what runs it. */
+/* info: collects model.info from the file's header and the engine. */
 /** @import { ModelInfo, Notice } from '../protocol.js' */
 /** @import { Context } from './jobs.js' */
 import { ADDRESSES } from './engine.js';
@@ -12,7 +12,7 @@ const SAMPLING = /** @type {const} */ ({
   penalty_repeat: 'repetitionPenalty',
   penalty_last_n: 'penaltyWindow',
 });
-/** Recommended by a family's generation_config.json, where it differs from the engine's defaults, which are Gemma's.
+/** Sampling options that a family's generation_config.json recommends, where they differ from Gemma's.
  * @type {Record<string, Record<string, number>>} */
 const FAMILIES = { qwen3: { temperature: 0.6, topK: 20 } };
 
@@ -22,13 +22,13 @@ function recommended(native, architecture) {
   const values = new Map(native.list('metadata').map(({ key, value }) => [key, value]));
   const found = Object.entries(SAMPLING).flatMap(([key, name]) => {
     const value = values.get(`general.sampling.${key}`);
-    // The file has float32: 0.95 reads as 0.949999988.
+    // The file stores float32, where 0.95 reads as 0.949999988.
     return typeof value === 'number' ? [[name, Number(value.toPrecision(6))]] : [];
   });
   return { ...FAMILIES[architecture], ...Object.fromEntries(found) };
 }
 
-/** @param {Context} context
+/** Returns the properties of the open model. @param {Context} context
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
 export function describe({ runner: { native }, encoder, contextLength }, facts) {

@@ -1,5 +1,5 @@
-/* inside: what the forward pass holds on its way, for those who want to see it: the engine stops behind each step of a
- * layer (gw_want_look), and what was asked for is read. */
+/* inside: implements model.debug.inside(). The engine stops after each stage of a layer (gw_want_look), where this
+ * module reads attention weights, norms and logit lens. */
 /** @import { Inside, InsideArgs, InsideLayer, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Engine } from './engine.js' */
@@ -8,10 +8,11 @@ import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
 
 const NORMS = 3;
-/** Where the engine stops (api.h): before a layer, behind its attention, at its end. */
-const LOOK = { BETWEEN: 1, BEHIND: 2 };
+/** Stages at which the engine stops (api.h): after the attention, and at the end of a layer. */
+const LOOK = { BETWEEN: 1, AFTER: 2 };
 
-/** @param {Context} context @param {EvaluationJob} job @param {InsideArgs} args @returns {Promise<Inside>} */
+/** Evaluates a prompt and records the requested values. Fails with `bad-option` or `no-memory`.
+ * @param {Context} context @param {EvaluationJob} job @param {InsideArgs} args @returns {Promise<Inside>} */
 export async function inside(context, job, args) {
   const { runner, encoder } = context;
   const { native } = runner;
@@ -34,7 +35,7 @@ export async function inside(context, job, args) {
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }
 
-/** @param {readonly number[] | null} asked @param {number} n */
+/** Returns positions counted from the beginning. @param {readonly number[] | null} asked @param {number} n tokens */
 function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {
@@ -43,7 +44,7 @@ function positionsOf(asked, n) {
   });
 }
 
-/** Empty results. @param {InsideArgs} args @param {number} rows @param {number} n */
+/** Allocates the results. @param {InsideArgs} args @param {number} rows positions @param {number} n tokens */
 function roomFor({ layers, heads, lens, norms }, rows, n) {
   const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
   if (bytes > MAX_RESULT_BYTES) {
@@ -72,7 +73,7 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
 }
 
 /** @typedef {{ args: InsideArgs, layers: Map<number, InsideLayer>, positions: number[], n: number }} View */
-/** @param {Context} context @param {EvaluationJob} job @param {View} view */
+/** Reads the values of one stage. @param {Context} context @param {EvaluationJob} job @param {View} view */
 async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   const { native } = runner;
   const stage = native.look('stage');
@@ -85,7 +86,7 @@ async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   });
   if (args.norms && here.length) {
     const norms = native.lookAt('norms', rows);
-    const next = stage === LOOK.BEHIND ? layers.get(at + 1) : undefined;
+    const next = stage === LOOK.AFTER ? layers.get(at + 1) : undefined;
     for (const { i, row } of here) {
       if (layer?.norms) layer.norms[NORMS * i + stage] = norms[row];
       if (next?.norms) next.norms[NORMS * i] = norms[row];
@@ -98,12 +99,13 @@ async function look({ runner, encoder }, job, { args, layers, positions, n }) {
     if (stage === LOOK.BETWEEN) {
       for (const head of args.heads) layer.attention?.[head].set(native.lookAt('attention', n, row, head), i * n);
     }
-    if (stage === LOOK.BEHIND && layer.lens) layer.lens[i] = likely(native, encoder, row, args.lens);
+    if (stage === LOOK.AFTER && layer.lens) layer.lens[i] = likely(native, encoder, row, args.lens);
     await runner.pause();
   }
 }
 
-/** @param {Engine} native @param {Context['encoder']} encoder @param {number} row @param {number} count */
+/** Returns the most likely tokens after a row, by the logit lens.
+ * @param {Engine} native @param {Context['encoder']} encoder @param {number} row @param {number} count */
 function likely(native, encoder, row, count) {
   native.call('look_lens', row);
   return native.topLogprobs(count).map(({ id, logprob }) => {

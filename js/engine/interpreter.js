@@ -1,15 +1,16 @@
-/* interpreter: runs Jinja with limits on work, time and size, and records for every character of a text whether the
- * template wrote it. Only such characters may form control tokens (template.js).
+/* interpreter: runs Jinja with limits on work, time and size, and records for each character of a text whether the
+ * template wrote it. Only characters of the template may form control tokens (template.js).
  *
- * Recording errs on one side: a text is taken for a message's unless each step that made it is known here.
+ * The record errs on the safe side: a text counts as message text unless every operation that made it is known here.
  *
- * Text of messages also selects: by a key, a condition, the length of a loop. The selected text gets sentinels at both ends,
- * and no control token may cross a sentinel: a message could otherwise spell one, letter by letter. */
+ * Message text can also select text of the template: by a key, a condition, the length of a loop. Selected text gets
+ * sentinels at both ends, and no control token may cross a sentinel. Otherwise a message could spell one, letter by
+ * letter. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { ModelError } from '../errors.js';
 import { strip } from './strip.js';
 
-/** size: of a value with all in it; product: of what one operation takes. */
+/** size: of a value and its parts; product: of the sizes of an operation's operands. */
 const LIMITS = {
   milliseconds: 2000,
   work: 1 << 27,
@@ -23,23 +24,23 @@ const LIMITS = {
 const STEP = 64;
 const ITEM = 8;
 
-/** An origin string has one letter per UTF-16 unit: x for data from outside; for text of the template o, or s with a
- * sentinel before it, e with one behind it, t with both. */
+/** An origin string has one letter per UTF-16 unit: x for text of messages and tools; o for text of the template, or s
+ * with a sentinel before it, e with one after it, t with both. */
 const OWN = 'o';
 const OTHER = 'x';
-/** The origin of an empty text from outside. */
+/** Origin of an empty text of messages or tools. */
 const EMPTY = '-';
 /** @type {Record<string, string>} */
 const SENTINEL_BEFORE = { o: 's', e: 't' };
 /** @type {Record<string, string>} */
 const SENTINEL_AFTER = { o: 'e', s: 't' };
-/** Nodes whose result depends on nothing but their operands. */
+/** Nodes whose result depends on their operands only. */
 const OF_OPERANDS = /Literal$|^(Binary|Unary|Member|Call|Filter)Expression$|^FilterStatement$/;
 
-/** The ends that Python's methods of texts look at. @type {Record<string, 'both' | 'left' | 'right'>} */
+/** Ends of a text that Python's methods strip. @type {Record<string, 'both' | 'left' | 'right'>} */
 const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
 
-/** @param {keyof typeof LIMITS} what @param {number} value */
+/** Throws `template-error` if a value exceeds its limit. @param {keyof typeof LIMITS} what @param {number} value */
 export function limit(what, value) {
   if (value <= LIMITS[what]) return;
   throw new ModelError(
@@ -50,43 +51,43 @@ export function limit(what, value) {
   );
 }
 
-// The types of this dependency do not resolve under Node's rules for modules.
+// The types of this dependency do not resolve under Node's module resolution.
 /** @type {new (environment: any) => any} */
 const AnyInterpreter = /** @type {any} */ (Interpreter);
 
-/** Each value is measured once: none changes but namespaces, which must not be in others. */
+/** The library's interpreter with limits and origins. Measures each value once: only namespaces change, and no value
+ * may contain one. */
 class TracingInterpreter extends AnyInterpreter {
   #start = performance.now();
   #work = 0;
   /** @type {WeakMap<object, number>} */
   #sizes = new WeakMap();
-  /** sum: of the sizes of its parts so far; operands: their values.
+  /** The enclosing node. sum: sizes of its evaluated parts; operands: their values.
    * @type {{ node: any, sum: number, operands: any[] }} */
   #outer = { node: {}, sum: 0, operands: [] };
-  /** Values of any type that hold nothing from outside. @type {WeakSet<object>} */
+  /** Values of any type without text of messages or tools. @type {WeakSet<object>} */
   #own = new WeakSet();
-  /** Origins of other texts; '' if all of it comes from outside. @type {WeakMap<object, string>} */
+  /** Origins of other texts, '' for texts without text of the template. @type {WeakMap<object, string>} */
   #origins = new WeakMap();
-  /** Methods, with the value that they belong to. @type {WeakMap<object, { of: any, name: string }>} */
+  /** Methods with their values. @type {WeakMap<object, { of: any, name: string }>} */
   #methods = new WeakMap();
-  /** Objects with control tokens among their keys, which have no origins. @type {WeakSet<object>} */
+  /** Objects with names of control tokens among their keys. Keys have no origins. @type {WeakSet<object>} */
   #named = new WeakSet();
-  /** Messages, tools and what is in them. @type {WeakSet<object>} */
+  /** Messages, tools and their parts. @type {WeakSet<object>} */
   #given = new WeakSet();
-  /** How many decisions by text from outside the current node depends on. */
+  /** Number of enclosing decisions that depend on messages or tools. */
   #decided = 0;
-  /** Whether the template compared a control token's name with text from outside that contains one. */
+  /** Whether the template compared the name of a control token with message text that contains one. */
   compares = false;
-  /** Texts that were first seen in the value measured last. @type {any[]} */
+  /** New texts in the value that was measured last. @type {any[]} */
   #fresh = [];
-  /** The innermost loop, and the origins of what it has written; decided: whether text from outside decides how often
-   * it runs. */
+  /** The innermost loop and the origins of its text; decided: whether message text decides how often it runs. */
   #loop = { node: /** @type {any} */ ({}), origins: /** @type {string[]} */ ([]), decided: false };
   #Text;
   #names;
 
-  /** @param {any} environment @param {Iterable<any>} own values in it that come with the template
-   * @param {(text: string) => boolean} names whether a text holds the name of a control token */
+  /** @param {any} environment @param {Iterable<any>} own its values that belong to the template
+   * @param {(text: string) => boolean} names returns whether a text contains the name of a control token */
   constructor(environment, own, names) {
     super(environment);
     this.#names = names;
@@ -105,7 +106,7 @@ class TracingInterpreter extends AnyInterpreter {
     this.#Text = super.evaluateBlock([], environment).constructor;
   }
 
-  /** Returns the text that a program writes in runs (below), and its origin. @param {any} program */
+  /** Renders a program. Returns its text in runs (see below) and its origin. @param {any} program */
   trace(program) {
     const text = this.run(program);
     const origin = this.#originOf(text);
@@ -132,7 +133,7 @@ class TracingInterpreter extends AnyInterpreter {
       const times = multiplies(outer.node, node) ? outer.sum : 0;
       limit('product', size * times);
       if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
-      if (!node) this.#own.add(result); // a part of a slice that was left out
+      if (!node) this.#own.add(result); // an omitted part of a slice
       if (result && OF_OPERANDS.test(node?.type)) result = this.#record(node, frame.operands, result);
       if (this.#decided && type === 'Set' && value === node) result = this.#selected(result);
       if (type === 'For') this.#enter(outer.node, node, result);
@@ -144,8 +145,8 @@ class TracingInterpreter extends AnyInterpreter {
     }
   }
 
-  /** Records whether text from outside decides how often a loop runs. The lists of messages, tools and parts do not
-   * count: their lengths are the caller's. @param {any} loop @param {any} node @param {any} result */
+  /** Records whether message text decides how often a loop runs. The lists of messages, tools and parts do not count,
+   * since the caller decides their lengths. @param {any} loop @param {any} node @param {any} result */
   #enter({ iterable }, node, result) {
     if (![iterable, iterable.lhs, iterable.test].includes(node) || this.#own.has(result)) return;
     const items = Array.isArray(result?.value) && node !== iterable.test ? result.value : [null];
@@ -154,8 +155,8 @@ class TracingInterpreter extends AnyInterpreter {
     );
   }
 
-  /** Returns a result, and records what is known of its origins. @param {any} node @param {any[]} operands
-   * @param {any} result */
+  /** Records the origin of a result and returns it. Throws `template-error` if control tokens and message text may mix.
+   * @param {any} node @param {any[]} operands @param {any} result */
   #record(node, operands, result) {
     if (result.type === 'FunctionValue' && node.type === 'MemberExpression') {
       const [of] = operands;
@@ -186,7 +187,8 @@ class TracingInterpreter extends AnyInterpreter {
     );
   }
 
-  /** Whether text from outside selects the result of an operation. Macros record that of their texts themselves.
+  /** Returns whether message text selects the result of an operation. Macros record the origins of their texts
+   * themselves.
    * @param {any} node @param {any[]} operands */
   #selects({ type }, operands) {
     if (type === 'MemberExpression') return !operands.slice(1).every((key) => this.#own.has(key));
@@ -194,7 +196,8 @@ class TracingInterpreter extends AnyInterpreter {
     return /^Filter/.test(type) || (type === 'CallExpression' && (this.#methods.has(callee) || this.#own.has(callee)));
   }
 
-  /** Runs f, whose result and assignments depend on a decision. @template T @param {any} decision @param {() => T} f */
+  /** Calls f, whose result and assignments depend on a decision. @template T @param {any} decision
+   * @param {() => T} f */
   #decide(decision, f) {
     if (this.#own.has(decision)) return f();
     this.#decided++;
@@ -205,8 +208,8 @@ class TracingInterpreter extends AnyInterpreter {
     }
   }
 
-  /** Returns a copy of a value that text from outside selected, with sentinels: nothing in it counts as the template's
-   * beyond its ends. Namespaces change in place. @param {any} value @returns {any} */
+  /** Returns a copy, with sentinels at the ends of its texts, of a value that message text selected. Changes
+   * namespaces in place. @param {any} value @returns {any} */
   #selected(value) {
     this.#spend(ITEM);
     if (!value || this.#given.has(value)) return value;
@@ -237,7 +240,7 @@ class TracingInterpreter extends AnyInterpreter {
     return copy;
   }
 
-  /** Records the origins of what known operations make of texts; false for others.
+  /** Records the origin of the result of a known operation on texts. Returns false for other operations.
    * @param {any} node @param {any[]} operands @param {any} result */
   #follow({ type, operator, filter }, operands, result) {
     if (type === 'BinaryExpression' && /^[+~]$/.test(operator.value)) {
@@ -263,7 +266,7 @@ class TracingInterpreter extends AnyInterpreter {
       }
       return true;
     }
-    // With a count only some are replaced.
+    // With a count, replace() replaces only some occurrences.
     if (name !== 'replace' || more.length !== 2 || !from) return false;
     const parts = text.value.split(from);
     if (parts.join(more[1].value) !== result.value) return false;
@@ -281,7 +284,8 @@ class TracingInterpreter extends AnyInterpreter {
     return this.#own.has(text) || this.#origins.has(text);
   }
 
-  /** Records origins, unless they cannot be those of this text. @param {any} text @param {string} origin */
+  /** Records an origin. If its length does not fit the text, the text counts as message text.
+   * @param {any} text @param {string} origin */
   #know(text, origin) {
     const fits = origin.length === text.value.length;
     if (fits && !/[^o]/.test(origin)) this.#own.add(text);
@@ -295,7 +299,7 @@ class TracingInterpreter extends AnyInterpreter {
     return this.#origins.get(value) || OTHER.repeat(written.length) || EMPTY;
   }
 
-  /** Whether the template wrote the name of a control token somewhere in a value.
+  /** Returns whether a value contains the name of a control token that the template wrote.
    * @param {any} value @returns {boolean} */
   #holdsName(value) {
     const inner = value?.value;
@@ -307,13 +311,13 @@ class TracingInterpreter extends AnyInterpreter {
     return this.#hasName(value, 0);
   }
 
-  /** Whether a text has the name of a control token in text of the template (which: 0) or from outside (1).
+  /** Returns whether a text has the name of a control token in its text of the template (which: 0) or of messages (1).
    * @param {any} text @param {number} which */
   #hasName(text, which) {
     return runs(text.value, this.#originOf(text)).some((part, i) => i % 2 === which && this.#names(part));
   }
 
-  /** The same as the library's, with origins. @param {any[]} statements @param {any} environment */
+  /** Overrides the library's method to record origins. @param {any[]} statements @param {any} environment */
   evaluateBlock(statements, environment) {
     const loop = this.#loop;
     const isBody = statements === loop.node.body || statements === loop.node.defaultBlock;
@@ -383,14 +387,14 @@ class TracingInterpreter extends AnyInterpreter {
     return result;
   }
 
-  /** The filter `trim`, as Python has it. @param {any} operand @param {any} filter @param {any} environment */
+  /** Implements the filter `trim` as Python does. @param {any} operand @param {any} filter @param {any} environment */
   applyFilter(operand, filter, environment) {
     this.#outer.operands = [operand];
     const trims = filter.type === 'Identifier' && filter.value === 'trim' && operand.type === 'StringValue';
     return trims ? this.#stripped(operand) : super.applyFilter(operand, filter, environment);
   }
 
-  /** The methods `strip`, `lstrip` and `rstrip` of texts, with what is to be taken off, as Python has them.
+  /** Implements the methods `strip`, `lstrip` and `rstrip` with their argument, as Python does.
    * @param {any} node @param {any} environment */
   evaluateCallExpression(node, environment) {
     const { callee, args } = node;
@@ -413,9 +417,10 @@ class TracingInterpreter extends AnyInterpreter {
     return result;
   }
 
-  /** A function weighs as much as the `parts` it was taken from. @param {any} result @param {number} parts */
+  /** Returns the size of a value. A function counts as much as its operands. @param {any} result
+   * @param {number} parts size of the operands */
   #size(result, parts = 0) {
-    if (!result) return 0; // first of nothing
+    if (!result) return 0; // `first` of an empty list
     const { value, type } = result;
     if (typeof value === 'number') return Math.abs(value) * ITEM;
     const known = this.#sizes.get(result);
@@ -437,7 +442,7 @@ class TracingInterpreter extends AnyInterpreter {
     return size;
   }
 
-  /** @param {number} work */
+  /** Counts work. Throws `template-error` above the limits of work and time. @param {number} work */
   #spend(work) {
     const before = this.#work;
     limit('work', (this.#work += work));
@@ -445,20 +450,21 @@ class TracingInterpreter extends AnyInterpreter {
   }
 }
 
-/** Returns the program that a template is. @param {string} source */
+/** Parses a template. Throws `template-error` if it is too long. @param {string} source */
 export function compiled(source) {
   limit('characters of template', source.length);
-  // The lexer looks at each of them again from all before it.
+  // The lexer takes quadratic time over a run of white space.
   limit('blanks', source.match(/\s{500,}/)?.[0].length ?? 0);
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
 }
 
-/** Returns what a template writes, in runs: by turns its own text, the first one maybe empty, and text from outside; the
- * origin of all; and whether it compares names of control tokens with text from outside that contains one.
+/** Renders a template. Returns its text in runs that alternate between text of the template (the first may be empty)
+ * and text of messages; the origin of the whole text; and whether the template compares names of control tokens with
+ * message text that contains one. Throws `template-error`.
  * @param {any} program
  * @param {{ own: Record<string, unknown>, given: Record<string, unknown> & { messages: { role: string }[] },
- *   names: (text: string) => boolean }} of own and given: variables; names: whether a text holds the name of a control
- *   token. Roles of messages count as the template's: they are one of a few words. */
+ *   names: (text: string) => boolean }} of own, given: variables of the template and of the caller; names: returns whether a
+ *   text contains the name of a control token. Roles count as text of the template, since only a few are valid. */
 export function traced(program, { own, given, names }) {
   const environment = /** @type {any} */ (new Environment());
   for (const [name, value] of Object.entries({ ...own, ...given })) environment.set(name, value);
@@ -467,7 +473,7 @@ export function traced(program, { own, given, names }) {
   return new TracingInterpreter(environment, [...Object.keys(own).map(of), ...roles], names).trace(program);
 }
 
-/** Parts a text where its origin changes. @param {string} text @param {string} origin */
+/** Splits a text where its origin changes. @param {string} text @param {string} origin */
 function runs(text, origin) {
   const parts = [];
   for (let at = 0, end; at < text.length || !parts.length; at = end) {
@@ -479,10 +485,11 @@ function runs(text, origin) {
   return parts;
 }
 
-/** Whether one token may not have all of an origin, because it contains a sentinel. @param {string} origin */
+/** Returns whether an origin has a sentinel inside, which no control token may cross. @param {string} origin */
 export const hasSentinel = (origin) => /.[st]|[et]./.test(origin);
 
-/** Returns a part of an origin with sentinels where it was cut; without numbers: all of it, cut off at both ends.
+/** Returns a slice of an origin with sentinels where it was cut. Without numbers: all of it, with sentinels at both
+ * ends.
  * @param {string} origin @param {number} [from] @param {number} [to] */
 function cut(origin, from = -1, to = origin.length + 1) {
   const part = origin === EMPTY ? '' : origin.slice(Math.max(from, 0), to);
@@ -493,7 +500,8 @@ function cut(origin, from = -1, to = origin.length + 1) {
   return to === origin.length ? all : all.slice(0, -1) + (SENTINEL_AFTER[last] ?? last);
 }
 
-/** Returns the origin of joined texts: an empty text from outside leaves a sentinel, for it might have been another.
+/** Returns the origin of joined texts. An empty message text leaves a sentinel, because its place could hold other
+ * text.
  * @param {string[]} origins @param {string} [between] */
 function glued(origins, between = '') {
   let all = '';
@@ -513,7 +521,7 @@ function glued(origins, between = '') {
 /** @type {WeakMap<object, boolean>} */
 const jumping = new WeakMap();
 
-/** Whether a loop may be left, or an iteration cut short: what comes behind depends on that.
+/** Returns whether a loop contains `break` or `continue`, on which the text after them depends.
  * @param {any} node @returns {boolean} */
 function jumps(node) {
   if (typeof node !== 'object' || !node) return false;
@@ -522,7 +530,7 @@ function jumps(node) {
   return known;
 }
 
-/** What a node does with this part of it may take time as the product of its parts' sizes.
+/** Returns whether a node may take time proportional to the product of the sizes of its parts, this one included.
  * @param {any} node @param {any} part */
 function multiplies({ type, callee, iterable, operator }, part) {
   return [callee, iterable, iterable?.lhs].includes(part) || /^Filter/.test(type) || /in$/.test(operator?.value);

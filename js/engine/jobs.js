@@ -1,4 +1,4 @@
-/* jobs: the call that generates. The host runs one at a time. */
+/* jobs: implements generate(). The host runs one job at a time. */
 import { ModelError } from '../errors.js';
 import { CREDIT } from '../protocol.js';
 import { jumpForwardTokens } from './jump-forward.js';
@@ -17,16 +17,16 @@ const FLUSH_MS = 10;
 /** @import { Runner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
-/** load: a part of the package's JavaScript (platform/files.js).
- * store: of models and conversations, if there is one; chatCacheBytes: that conversations may take there.
+/** What calls need of the loaded model. load: imports a part of the package's JavaScript (platform/files.js); store: of
+ * models and saved chats; chatCacheBytes: limit of all saved chats.
  * @typedef {{ runner: Runner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
-/** unacked: steps that the consumer has not taken; stalled: until something changed.
+/** unacked: steps that the consumer has not taken; stalled: resolves at the next ack, abort or call.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
 
-/** One answer under way. @typedef {Awaited<ReturnType<typeof begin>>} Run */
+/** The state of an answer. @typedef {Awaited<ReturnType<typeof begin>>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
 async function begin(context, job, args) {
   const start = performance.now();
@@ -55,11 +55,11 @@ async function begin(context, job, args) {
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
-    ...held(constraint ? new Grammar(context.runner.native, constraint).matcher() : null, begins),
+    ...matchersOf(constraint ? new Grammar(context.runner.native, constraint).matcher() : null, begins),
   };
 }
 
-/** The bytes of the last ids, enough for a character that they cut off.
+/** Returns the bytes of the last ids: enough for a character that they cut off.
  * @param {PromptEncoder} encoder @param {number[]} ids */
 function lastBytes(encoder, ids) {
   const from = Math.max(ids.length - 4, 0);
@@ -67,13 +67,14 @@ function lastBytes(encoder, ids) {
   return parts.reduce(joined, new Uint8Array());
 }
 
-/** A matcher that holds an answer from its beginning; or one that waits until the answer begins a call.
+/** Returns a matcher that constrains the answer from its beginning, or waits until the answer begins a call.
  * @param {Matcher | null} matcher @param {Begins | null} begins */
-function held(matcher, begins) {
+function matchersOf(matcher, begins) {
   return { matcher: begins ? null : matcher, waiting: begins ? matcher : null, begins };
 }
 
-/** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
+/** Generates one answer and posts its steps. An abort resolves with the answer so far.
+ * @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
 export async function generate(context, job, args) {
   const run = await begin(context, job, args);
   try {
@@ -89,7 +90,7 @@ async function answer(run) {
   const { native, runner, outbox, assembler, args, waiting } = run;
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
-  // Where a call may begin, the greatest logit may be of a token with which none does.
+  // The first token of a call may be drawn a second time (free()), which needs all logits.
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
   await runner.breathe();
   const finishReason = await decode(run).catch((error) => {
@@ -110,7 +111,7 @@ function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
   for (const id of prompt) native.accept(id);
 }
 
-/** What can only come next goes along with what was drawn, or with the prompt, in one batch.
+/** Draws tokens until the answer ends. Evaluates jump-forward tokens in one batch with the drawn token or the prompt.
  * @param {Run} run @returns {Promise<FinishReason>} */
 async function decode(run) {
   const {
@@ -163,12 +164,12 @@ function jumpForward(run) {
   return { ids, reason };
 }
 
-/** The token that comes next. @param {Run} run */
+/** Draws the next token. @param {Run} run */
 function draw(run) {
   return run.matcher ? run.matcher.draw(run.args.logprobs !== null) : free(run);
 }
 
-/** A token that nothing holds; if it begins a call, what follows is held. @param {Run} run */
+/** Draws a token without a constraint. If it begins a call, constrains the rest of the answer. @param {Run} run */
 function free(run) {
   const { native, waiting, begins, tokens, args } = run;
   const id = native.draw();
@@ -177,7 +178,7 @@ function free(run) {
   return waiting.allows(id) ? id : waiting.draw(args.logprobs !== null);
 }
 
-/** Takes a token; gives the reason if the answer ends with it. @param {Run} run @param {number} id
+/** Appends a token to the answer. Returns the reason if the answer ends with it. @param {Run} run @param {number} id
  * @param {boolean} forced @returns {FinishReason | null} */
 function taken(run, id, forced) {
   const {
@@ -188,7 +189,7 @@ function taken(run, id, forced) {
     matcher,
     args: { maxTokens },
   } = run;
-  // In the middle of a text a grammar may ask for a token that ends others.
+  // A grammar may require an end token in the middle of a text.
   if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
   take(run, id, forced);
   if (matcher?.accept(id) === false) {
@@ -200,7 +201,8 @@ function taken(run, id, forced) {
   return prompt.length + tokens.length > run.contextLength ? 'context' : null;
 }
 
-/** @param {Run} run @param {number[]} opening tokens that the answer begins with */
+/** Evaluates the prompt. @param {Run} run
+ * @param {number[]} opening jump-forward tokens at the beginning of the answer */
 async function prefill(run, opening) {
   const {
     native,
@@ -240,7 +242,8 @@ function append({ native, matcher }, ids) {
   matcher?.want();
 }
 
-/** The last of some tokens behind a prompt, -1 if there is none. @param {number[]} tokens @param {number[]} prompt */
+/** Returns the last token of an answer or else of its prompt, -1 if there is none. @param {number[]} tokens
+ * @param {number[]} prompt */
 function lastOf(tokens, prompt) {
   return tokens.at(-1) ?? prompt.at(-1) ?? -1;
 }
@@ -248,7 +251,7 @@ function lastOf(tokens, prompt) {
 /** @param {Run} run @param {number} id @param {boolean} forced */
 function take(run, id, forced) {
   const { native, assembler, outbox, prompt, reader, tokens, logprobs, args } = run;
-  // What a grammar has taken is the text, to the byte: a first blank that tokenizers put there themselves is kept.
+  // A constrained text has exactly the bytes that the grammar accepted, a leading blank of the tokenizer included.
   const before = run.matcher ? id : lastOf(tokens, prompt);
   tokens.push(id);
   native.accept(id);
@@ -304,7 +307,7 @@ function resultOf(run, finishReason) {
   };
 }
 
-/** The whole calls of an answer. Their ids continue those of the conversation. @param {Run} run */
+/** Returns the complete calls of an answer. Their ids continue those of the conversation. @param {Run} run */
 function callsOf({ reader, args: { prompt } }) {
   const messages = 'messages' in prompt ? prompt.messages : [];
   const before = messages.reduce((sum, { toolCalls = [] }) => sum + toolCalls.length, 0);
@@ -312,8 +315,9 @@ function callsOf({ reader, args: { prompt } }) {
   return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
 }
 
-/** What the next turn may build on; without white space at the end, which templates trim.
- * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
+/** Returns the prefix that the next turn can reuse, or the reason why there is none. Drops white space at the end,
+ * since templates trim it. @param {Run} run @param {string} finishReason
+ * @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
   const {
     assembler: { text: added, cut },
@@ -347,7 +351,7 @@ function rate(count, milliseconds) {
   return count > 0 && milliseconds > 0 ? (count / milliseconds) * 1000 : 0;
 }
 
-/** Waits while the consumer is behind, unless other calls wait. */
+/** Collects steps and posts them. Applies back-pressure while the consumer is not reading, unless other calls wait. */
 class Outbox {
   #job;
   /** @type {Step[]} */
@@ -375,6 +379,7 @@ class Outbox {
     this.#steps = [];
   }
 
+  /** Posts steps that are due. Resolves when the consumer can take more. */
   async settle() {
     const full = () => this.#job.unacked + this.#steps.length >= CREDIT;
     if (full() || performance.now() - this.#flushed > FLUSH_MS) this.flush();

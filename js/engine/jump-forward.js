@@ -1,16 +1,19 @@
-/* Jump-forward tokens: the only ones that a grammar allows next: appended without drawing, evaluated in one
- * batch with the tokens before them. They are those that the tokenizer gives for the text so far wherever it cuts that text
- * behind the last token; the last one of them is left to the model where a token may reach beyond the forced text
- * (gw_matcher_joins says when). */
+/* jump-forward: finds the tokens that a grammar leaves no choice about. They are appended without sampling and
+ * evaluated in one batch with the tokens before them.
+ *
+ * The grammar forces bytes, and the tokenizer turns them into tokens, in the context of the last tokens. The model
+ * draws the last of these itself if a longer token could begin there and extend beyond the forced bytes
+ * (gw_match_joins). */
 
 /** @import { Engine } from './engine.js' */
 /** @import { Matcher } from './grammar.js' */
 
-/** Tokens before, which the tokenizer sees with what is forced. */
+/** Previous tokens that the tokenizer reads together with the forced bytes. */
 const SEEN = 4;
 
-/** Ids, none where nothing is forced; `tokens` are those of the answer so far, of which none is a control token.
- * @param {Engine} native @param {Matcher} matcher @param {number[]} tokens @returns {number[]} */
+/** Returns the jump-forward tokens, which may be none.
+ * @param {Engine} native @param {Matcher} matcher @param {number[]} tokens of the answer so far, without control tokens
+ * @returns {number[]} */
 export function jumpForwardTokens(native, matcher, tokens) {
   const forced = wholeCharacters(matcher.forced());
   if (!forced.length) return [];
@@ -31,7 +34,7 @@ function tokenised(native, tokens, forced) {
   return { ids: Array.from(native.encodeMore(forced)), text: forced };
 }
 
-/** Without the beginning of a character at the end. @param {Uint8Array} bytes */
+/** Removes an incomplete character at the end. @param {Uint8Array} bytes */
 function wholeCharacters(bytes) {
   let at = bytes.length - 1;
   while (at >= 0 && bytes.length - at < 4 && (bytes[at] & 0xc0) === 0x80) at--;

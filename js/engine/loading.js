@@ -1,5 +1,5 @@
-/* loading: the steps from what the client described to weights in the heap: the options, the parts opened one after
- * the other, their bytes through the loader, and the faster way of reading the weights. */
+/* loading: the steps from the client's source descriptors to weights in the heap: sets the options, opens the files one
+ * after the other, sends their bytes through the loader, and times how many streams of weights are fastest. */
 /** @import { DownloadDeps } from '../download/download.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Asking } from '../rpc/asking.js' */
@@ -11,16 +11,17 @@ import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Weights larger than any cache, and the number of parts on which one and several streams are timed. */
+/** Size of weights, in bytes, that no processor cache holds; and number of parts of the weights that are timed. */
 const MEMORY_BOUND = 2e8;
 const QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
 
-/** Dependencies of a load. report: receives its progress; pieces: of parts that the client holds.
+/** Dependencies of a load. report: receives its progress; pieces: bytes of files that the client holds.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
  *   report: (progress: Progress) => void }} LoadDeps */
 
-/** @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {LoadDeps} deps
+/** Loads a model. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
+ * @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {LoadDeps} deps
  * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'>>} */
 export async function load(descriptors, options, deps) {
   const { native, platform, pieces } = deps;
@@ -52,13 +53,12 @@ export async function load(descriptors, options, deps) {
   return { cache: keptOf(sources), notices: meter.notices };
 }
 
-/** Those of the engine's loader. @param {Engine} native @param {OpenOptions} options */
+/** Sets the options of the engine's loader. @param {Engine} native @param {OpenOptions} options */
 function setOptions(native, { quantizeFloats, kvType }) {
   for (const [name, value] of Object.entries({ quantizeFloats, kvType })) if (value) native.loadOption(name, value);
 }
 
-/** Returns what a load may use of a store that it only reads: nothing of it writes, locks or removes.
- * @param {Store} store @returns {Store} */
+/** Returns a view of a store that cannot write, lock or remove. @param {Store} store @returns {Store} */
 function readingOf(store) {
   const nothing = async () => {};
   return { ...store, write: nothing, remove: nothing, lock: undefined, tidy: undefined, flush: undefined };
@@ -79,7 +79,7 @@ function downloadDeps({ cache, headerOnly = false }, { native, platform, asking 
   };
 }
 
-/** Where models are kept, if they are.
+/** Returns the store of models, undefined without a cache.
  * @param {OpenOptions['cache']} cache @param {Pick<LoadDeps, 'platform' | 'asking'>} deps */
 export function storeOf(cache, { platform, asking }) {
   return cache && (cache.remote ? asking.store() : platform.openStore(cache.folder));
@@ -96,9 +96,10 @@ function keptOf(sources) {
   return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
 }
 
-/** Some processors read one stream of weights fastest, others many at once: these are asked. The first turns do not
- * count, for the code is not optimised yet; no turn finds in a cache what the last one read. Quarters may be of
- * different types, so each is compared with itself. Other variants have one way only. @param {Engine} native */
+/** Chooses the number of interleaved streams. Some processors read weights fastest in one stream, others in several, so
+ * each quarter of the weights is timed in both ways. Quarters can have different types, so each is compared with itself
+ * only. Turn -1 warms up the code and does not count. Successive trials read different quarters, so that no cache has
+ * them. Only relaxed builds have a choice. @param {Engine} native */
 function chooseStreams(native) {
   if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
   /** @type {number[]} */
@@ -115,7 +116,8 @@ function chooseStreams(native) {
   native.autotune(Number(low * high < 1), QUARTERS);
 }
 
-/** @param {Engine} native @param {number} [wanted] */
+/** Returns the context length in tokens. Throws `bad-option` above the file's. @param {Engine} native
+ * @param {number} [wanted] default: the file's, at most DEFAULT_CONTEXT */
 export function chooseContext(native, wanted) {
   const trained = native.number('context_length');
   if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);

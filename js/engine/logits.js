@@ -1,11 +1,12 @@
-/* logits: the calls of model.debug that evaluate ids: logits, and the perplexity of a text. */
+/* logits: implements model.debug.logits() and model.debug.perplexity(). */
 /** @import { Logits, Perplexity } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Runner } from './runner.js' */
 import { ModelError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
 
-/** @param {Context} context @param {EvaluationJob} job
+/** Returns the logits after the last id, or after every id. Fails with `bad-option`, `no-memory` or `not-finite`.
+ * @param {Context} context @param {EvaluationJob} job
  * @param {Logits['args']} args @returns {Promise<Logits['value']>} */
 export async function logits({ runner, encoder }, job, { ids, all }) {
   const { native } = runner;
@@ -30,7 +31,7 @@ export async function logits({ runner, encoder }, job, { ids, all }) {
   return all ? out : native.logits();
 }
 
-/** Each token but the BOS is scored once, in windows that overlap by half.
+/** Returns the perplexity of a text. Scores each token but the BOS once, in windows that overlap by half.
  * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
  * @returns {Promise<Perplexity['value']>} */
 export async function perplexity({ runner, encoder, contextLength }, job, { text, window }) {
@@ -52,7 +53,7 @@ export async function perplexity({ runner, encoder, contextLength }, job, { text
   return { perplexity: Math.exp(nll), nll, tokens: count };
 }
 
-/** Sum of -log p of ids[from ..] in one window. @param {Runner} runner @param {EvaluationJob} job
+/** Returns the sum of -ln p of ids[from ..] in one window. @param {Runner} runner @param {EvaluationJob} job
  * @param {number[]} ids @param {number} from */
 async function windowLoss(runner, job, ids, from) {
   const { native } = runner;

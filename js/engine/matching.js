@@ -1,5 +1,5 @@
-/* matching: a text against a format, token by token, through the automaton that holds answers; needs the header of the
- * file only. */
+/* matching: implements model.debug.matches(). Matches texts with a format, token by token, by the automaton that
+ * constrains answers. Needs only the header of the file. */
 import { Unsupported, toBytes } from '../grammar/index.js';
 import { Grammar } from './grammar.js';
 
@@ -8,10 +8,11 @@ import { Grammar } from './grammar.js';
 /** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
 
-/** Compiles a format to judge texts. A schema that is too complex as its specification describes it is judged by the
- * narrower shape of answers: what an answer can be held to can be judged. Both compilations have the same limit, and
- * other calls are answered between them.
- * @param {Format} format @param {import('../grammar/index.js').Options} options @param {() => Promise<unknown>} pause */
+/** Compiles a format to match texts. If a schema is too complex when all that its specification allows may match, uses
+ * the narrower constraint of answers, so that every format of answers can be matched. Both compilations have the same
+ * budget, and other calls are answered between them.
+ * @param {Format} format @param {import('../grammar/index.js').Options} options
+ * @param {() => Promise<unknown>} pause */
 async function judging(format, options, pause) {
   try {
     return toBytes(format, options);
@@ -27,7 +28,7 @@ async function judging(format, options, pause) {
   }
 }
 
-/** Without `masks` nothing is timed, and only the texts' own tokens are looked at.
+/** Matches texts. With `masks`, computes and times the mask before each token; otherwise only looks up the token.
  * @param {Context} context
  * @param {{ format: Format, texts: string[], draft?: number, masks?: boolean, formats?: boolean }} args
  * @param {{ aborted: boolean }} job @returns {Promise<Matches>} */
@@ -60,7 +61,7 @@ export async function match({ runner, encoder }, { format, texts, draft, formats
   }
 }
 
-/** @param {Engine} native @param {number[]} ids
+/** Matches the tokens of one text. @param {Engine} native @param {number[]} ids
  * @param {{ text: string, matcher: Matcher, times: number[] | null, pause: () => Promise<unknown> }} around
  * @returns {Promise<Verdict>} */
 async function follow(native, ids, { text, matcher, times, pause }) {
@@ -71,7 +72,7 @@ async function follow(native, ids, { text, matcher, times, pause }) {
     if (times) matcher.touch();
     times?.push(performance.now() - before);
     const piece = native.decode(ids[i], false, i ? ids[i - 1] : -1);
-    // Some tokenizers put a blank before a text, which is not part of it.
+    // Some tokenizers put a blank before a text. It is not part of the text.
     const blank = i === 0 && piece.length < native.decode(ids[i], false, ids[i]).length;
     const taken = blank ? matcher.acceptBytes(piece) : matcher.allows(ids[i]) && matcher.accept(ids[i]);
     if (!taken) return { accepted: false, refusedAt: lettersOf(text, bytes) };
@@ -81,8 +82,8 @@ async function follow(native, ids, { text, matcher, times, pause }) {
   return matcher.complete ? { accepted: true } : { accepted: false, refusedAt: text.length };
 }
 
-/** Letters (as strings count them) that so many bytes of UTF-8 are, whole ones. @param {string} text
- * @param {number} bytes */
+/** Returns the offset in a text of a byte of its UTF-8 form: of the character that contains the byte.
+ * @param {string} text @param {number} bytes */
 function lettersOf(text, bytes) {
   let at = 0;
   for (const letter of text) {
@@ -94,7 +95,8 @@ function lettersOf(text, bytes) {
   return at;
 }
 
-/** @param {Context['encoder']} encoder @param {string} text */
+/** Returns the token of a name, undefined if it is not one token. @param {Context['encoder']} encoder
+ * @param {string} text */
 function tokenNamed(encoder, text) {
   const ids = encoder.encode(text, { special: true });
   return ids.length === 1 ? ids[0] : undefined;

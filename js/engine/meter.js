@@ -1,11 +1,11 @@
-/* meter: the progress and speed of a load, for its observers. */
+/* meter: measures the progress and speed of a load. */
 /** @import { Notice, Progress } from '../protocol.js' */
 /** @import { Source } from '../download/source.js' */
 
 const REPORT_EVERY_MS = 50;
 const RATE_OVER_MS = 3000;
 
-/** Reports at most every REPORT_EVERY_MS, but always the first and the last, and notices at once. */
+/** Reports progress at most every REPORT_EVERY_MS; the first and the last report and notices at once. */
 export class Meter {
   #report;
   /** @type {Progress['phase']} */
@@ -17,7 +17,7 @@ export class Meter {
   #marks = [{ time: performance.now(), loaded: 0 }];
   /** @type {number | undefined} */
   total;
-  /** One of each code. @type {Notice[]} */
+  /** The first notice of each code. @type {Notice[]} */
   notices = [];
 
   /** @param {(progress: Progress) => void} report */
@@ -25,14 +25,15 @@ export class Meter {
     this.#report = report;
   }
 
-  /** @param {Source} source @param {number | undefined} total */
+  /** Begins with the first file. @param {Source} source
+   * @param {number | undefined} total bytes of all files, if known */
   begin({ download }, total) {
     this.#phase = download?.network ? 'fetch' : 'load';
     this.total = total;
     this.#send();
   }
 
-  /** @param {number} bytes @param {boolean} [cached] */
+  /** Counts loaded bytes. @param {number} bytes @param {boolean} [cached] whether they came from the cache */
   add(bytes, cached) {
     this.#loaded += bytes;
     if (cached) this.#fromCache += bytes;
@@ -44,7 +45,8 @@ export class Meter {
     this.#send();
   }
 
-  /** While another tab or process fetches it. @param {number} have @param {number} total */
+  /** Reports the progress of another tab or process that downloads the file. @param {number} have in bytes
+   * @param {number} total */
   watch(have, total) {
     const now = performance.now();
     const marks = this.#watched;
@@ -55,7 +57,7 @@ export class Meter {
     this.#report({ phase: 'fetch', loaded: have, total, fromCache: 0, bytesPerSecond });
   }
 
-  /** @param {string} code @param {string} message */
+  /** Reports a notice at once. @param {string} code @param {string} message */
   notice(code, message) {
     const notice = { code, message };
     if (!this.notices.some((known) => known.code === code)) this.notices.push(notice);

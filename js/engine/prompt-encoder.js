@@ -1,4 +1,5 @@
-/* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
+/* prompt-encoder: turns texts into ids and back, and prompts of every kind into ids. Needs only the header of the
+ * file. */
 import { ModelError, noTemplate } from '../errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
 
@@ -10,24 +11,26 @@ import { joined, textDecoder, utf8 } from './heap.js';
  * @typedef {typeof import('../grammar/index.js') & typeof import('../grammar/ordered.js')
  *   & typeof import('../tool-calling/index.js')} Grammars */
 
-/** Bytes that are made text together: a decoder costs more to call than to use; room for a token's. */
+/** Bytes to decode in one call, since each call of a decoder has a fixed cost; typical maximum of a token, in bytes. */
 const DECODED_AT_ONCE = 1 << 14;
 const ROOM = 16;
-/** Characters that are made tokens at once, and bytes of a text that nothing parts: more are refused. */
+/** Characters to encode in one call; maximum of bytes without a word boundary. */
 const ENCODED_AT_ONCE = 1 << 16;
 const MOST_REST = 1 << 24;
-/** Tokens of one text: more than any context holds. */
+/** Maximum of tokens of one text: more than any context holds. */
 const MOST_IDS = 1 << 24;
 
-/** Called between pieces of work; throws if the call was cancelled. @typedef {() => Promise<unknown>} Pause */
+/** Yields between pieces of work. Throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
 const NO_PAUSE = async () => {};
 
-/** A character of two halves stays whole. @param {string} text @param {number} at @param {number} end */
+/** Returns a slice of a text. Does not split a surrogate pair at its end. @param {string} text @param {number} at
+ * @param {number} end */
 function sliceOf(text, at, end) {
   const halved = end < text.length && (text.charCodeAt(end) & 0xfc00) === 0xdc00;
   return text.slice(at, halved ? end - 1 : end);
 }
 
+/** Encodes and decodes with the tokenizer and the chat template of one file. */
 export class PromptEncoder {
   #native;
   #load;
@@ -39,7 +42,7 @@ export class PromptEncoder {
   #nfc;
 
   /** @param {import('./engine.js').Engine} native @param {Platform['load']} load
-   * @param {() => void} alive: reports progress while the thread is busy */
+   * @param {() => void} alive sends a sign of life during synchronous work */
   constructor(native, load, alive) {
     this.#native = native;
     this.#load = load;
@@ -56,14 +59,14 @@ export class PromptEncoder {
     return id >= 0 ? id : null;
   }
 
-  /** exact: not normalised. @param {string} text
+  /** Returns the ids of a text. exact: without normalisation. @param {string} text
    * @param {{ bos?: boolean, special?: boolean, exact?: boolean }} [options] */
   encode(text, { bos = false, special = false, exact = false } = {}) {
     const ids = Array.from(this.#native.encode(exact ? text : this.#normal(text, special), special));
     return bos && this.bos !== null ? [this.bos, ...ids] : ids;
   }
 
-  /** The same of a text of any length, piece by piece. code: of the error if the text has too many tokens.
+  /** Returns the ids of a text of any length. Yields between pieces. Throws `code` if the text has too many tokens.
    * @param {string} given @param {{ bos?: boolean, special?: boolean, exact?: boolean }} options @param {Pause} pause
    * @param {'bad-count' | 'context-exceeded'} [code] */
   async encodeAll(given, { bos = false, special = false, exact = false }, pause, code = 'bad-count') {
@@ -90,8 +93,8 @@ export class PromptEncoder {
     return ids;
   }
 
-  /** Returns a text as the file's tokenizer reads it: Qwen's reads NFC, as the tokenizer.json of these models says.
-   * Added tokens are found before: a U+0338 behind one must not join with its '>'.
+  /** Normalises a text to NFC if the file's tokenizer does, as the tokenizer.json of Qwen's models demands. Added
+   * tokens are matched first: a U+0338 after one must not combine with its '>'.
    * @param {string} text @param {boolean} special */
   #normal(text, special) {
     if (text.normalize() === text || !this.#composes) return text;
@@ -116,15 +119,15 @@ export class PromptEncoder {
     return (this.#nfc ??= pre() === 'qwen2');
   }
 
-  /** Some files' tokenizers read a text as if a blank stood before it: such a blank is left out again, at the
-   * beginning and behind control tokens, so the tokens before must be known.
-   * @param {number[]} ids @param {boolean} [special] name control tokens
-   * @param {number} [before] the token that they stand behind, -1 at the beginning of a text */
+  /** Returns the text of ids. Drops the blank that some tokenizers put in front of a text and after control tokens, so
+   * the previous token must be known.
+   * @param {number[]} ids @param {boolean} [special] return names of control tokens too
+   * @param {number} [before] the previous token, -1 at the beginning of a text */
   decode(ids, special = false, before = -1) {
     return [...this.#texts(ids, special, before)].join('');
   }
 
-  /** The same of any number of ids, piece by piece.
+  /** Returns the text of any number of ids. Yields between pieces.
    * @param {number[]} ids @param {boolean} special @param {Pause} pause */
   async decodeAll(ids, special, pause) {
     const parts = [];
@@ -141,7 +144,7 @@ export class PromptEncoder {
     const bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
     let n = 0;
     for (const [i, id] of ids.entries()) {
-      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice(); // also: no shared memory
+      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice(); // decoders refuse shared memory
       if (n + piece.length > bytes.length) {
         yield decoder.decode(bytes.subarray(0, n), { stream: true });
         n = 0;
@@ -156,7 +159,7 @@ export class PromptEncoder {
     yield decoder.decode(bytes.subarray(0, n), { stream: true }) + decoder.decode();
   }
 
-  /** For messages also the text that a later prompt may continue.
+  /** Returns the ids of a prompt without tools; for messages also the text that a later prompt may continue.
    * @param {Prompt} prompt @param {Pause} [pause] @returns {Promise<{ ids: number[], text?: string, cut?: number }>} */
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
@@ -166,12 +169,12 @@ export class PromptEncoder {
     return (await this.#ready()).apply(this.#heard(prompt.messages), { prefix, begin });
   }
 
-  /** A conversation that another model began has ids that mean something else here. @param {Prefix} [prefix] */
+  /** Returns a prefix of this model; ids of another model would mean other tokens. @param {Prefix} [prefix] */
   #own(prefix) {
     return prefix?.of === this.#native.stateName ? prefix : undefined;
   }
 
-  /** The part that knows of tools and formats. @returns {Promise<Grammars>} */
+  /** Imports the part for formats and tools. @returns {Promise<Grammars>} */
   load() {
     return this.#load('grammar');
   }
@@ -180,7 +183,8 @@ export class PromptEncoder {
     return (this.#template ??= await this.#makeTemplate());
   }
 
-  /** The same, of conversations with tools too. @param {Prompt} prompt @param {Pause} [pause] */
+  /** Returns the ids of a prompt, with or without tools, as ids() does. @param {Prompt} prompt
+   * @param {Pause} [pause] */
   async prompted(prompt, pause) {
     const calling =
       'messages' in prompt &&
@@ -207,13 +211,13 @@ export class PromptEncoder {
     try {
       return apply(preceded(form.messages, opening, true));
     } catch (error) {
-      // Some forms have no system message.
+      // Some templates refuse a system message.
       if (!(error instanceof ModelError && error.code === 'template-error')) throw error;
       return apply(preceded(form.messages, opening, false));
     }
   }
 
-  /** How this model calls tools. */
+  /** Returns the dialect in which the model calls tools. */
   async dialect() {
     if (this.#dialect) return this.#dialect;
     const { dialectOf } = await this.load();
@@ -221,52 +225,55 @@ export class PromptEncoder {
     return (this.#dialect = dialectOf({ probe, has: (name) => this.idOf(name) !== null }));
   }
 
-  /** Reads one answer for calls. */
+  /** Returns a reader of the calls in one answer. */
   async callReader() {
     const { CallReader } = await this.load();
     const { marks, parse } = await this.dialect();
     return new CallReader(marks, (name) => this.idOf(name), parse);
   }
 
-  /** The one token of a name, null if there is none. @param {string} name */
+  /** Returns the token of a name, null if it is not one token. @param {string} name */
   idOf(name) {
     const [id, ...more] = this.encode(name, { special: true });
     return !more.length && id !== undefined && this.decode([id], true) === name ? id : null;
   }
 
-  /** The bytes of a token, none of one that controls. @param {number} id @param {number} before the token before it */
+  /** Returns the bytes of a token, none for a control token. @param {number} id
+   * @param {number} before previous token */
   bytes(id, before) {
     return this.#native.decode(id, false, before);
   }
 
-  /** Whether no text is ever this token. @param {number} id */
+  /** Returns whether an id is a control token. @param {number} id */
   isControl(id) {
     return id >= 0 && this.#native.call('is_control', id) === 1;
   }
 
-  /** A whole text: with its beginning and its end, where the file wants them.
+  /** Returns the ids of a whole text, with BOS and EOS if the file's tokenizer adds them.
    * @param {string} text @param {Pause} [pause] */
   async whole(text, pause) {
     const ids = await this.#begun(text, pause);
     return this.eos === null ? ids : [...ids, this.eos];
   }
 
-  /** A text of nothing needs a beginning even where the file puts none before texts.
+  /** Returns the ids of a text with a BOS if the tokenizer adds one, or if the text is empty: a prompt needs a token.
    * @param {string} text @param {Pause} [pause] */
   #begun(text, pause = NO_PAUSE) {
     return this.encodeAll(text, { bos: this.addsBos || !text }, pause, 'context-exceeded');
   }
 
+  /** Ids that end an answer. */
   get endTokens() {
     return this.#native.where('is_end', this.size);
   }
 
-  /** That messages went through. */
+  /** The chat template in use. Only valid after prompted() or ids() of messages. */
   get template() {
     return /** @type {ChatTemplate} */ (this.#template);
   }
 
-  /** The file's own; '': Gemma's (template.js), for its files that have none; null: there is none. */
+  /** Source of the file's chat template; '' for Gemma files without one, which use Gemma's (template.js); null if
+   * there is none. */
   get templateSource() {
     const architecture = this.#native.text('architecture') ?? '';
     return this.#native.text('chat_template') || (/^gemma[23]?$/.test(architecture) ? '' : null);

@@ -1,11 +1,11 @@
-/* replay: bytes that only the client has are given once; they are kept until the engine has proved its kernels, so that
- * another engine can read them from the beginning. */
+/* replay: keeps the bytes of streams, which the client can send only once, until the engine has proved its kernels. If
+ * it cannot, the next engine reads the bytes again from the beginning. */
 
-/** Asks for the next bytes of a part; null: the end. @typedef {(part: number) => Promise<Uint8Array | null>} Pull */
+/** Gets the next bytes of a file, null at its end. @typedef {(part: number) => Promise<Uint8Array | null>} Pull */
 
 export class Replay {
   #pull;
-  /** By part. @type {(Uint8Array | null)[][]} */
+  /** Bytes by file. @type {(Uint8Array | null)[][]} */
   #kept = [];
   #keeping = true;
 
@@ -14,12 +14,12 @@ export class Replay {
     this.#pull = pull;
   }
 
-  /** Whether all that was given can be read again. */
+  /** Whether all bytes so far can be read again. */
   get possible() {
     return this.#keeping || !this.#kept.length;
   }
 
-  /** Gives a part's bytes, from the beginning. @param {number} part */
+  /** Returns a function that reads a file from its beginning. @param {number} part */
   reader(part) {
     const kept = (this.#kept[part] ??= []);
     let next = 0;
@@ -31,7 +31,7 @@ export class Replay {
     };
   }
 
-  /** Nothing is read again. */
+  /** Frees the bytes: no engine reads them again. */
   forget() {
     this.#keeping = false;
     for (const pieces of this.#kept) pieces.length = 0;

@@ -1,5 +1,5 @@
-/* runner: evaluates in slices so short that the worker hears its messages and can abort. The client's
- * thread does not see the flag: a thread that sees a shared heap keeps it alive after dispose(). */
+/* runner: evaluates in short slices, so that the worker can receive messages and abort between them. The client does
+ * not set the abort flag in the heap itself: a thread that references a shared heap keeps it alive after dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
 import { abortError } from '../errors.js';
 import { RUN } from './engine.js';
@@ -8,6 +8,7 @@ const SLICE_MS = 20;
 const BREATH_MS = 15;
 const MAX_LAYERS = 1 << 20;
 
+/** Runs evaluations and yields to messages between their slices. */
 export class Runner {
   #platform;
   #lastBreath = 0;
@@ -20,12 +21,13 @@ export class Runner {
     this.#platform = platform;
   }
 
-  /** Evaluate until nothing is pending; throws `aborted` when the job is. onRows: of logits.
+  /** Evaluates until no ids are pending. Throws `aborted` if the job was aborted. onSlice: called after each slice;
+   * onRows: when rows of logits are ready; onLook: at each stage of an inspection.
    * @param {{ aborted: boolean }} job
    * @param {{ onSlice?: () => void, onRows?: (rows: number, first: number) => void,
    *   onLook?: () => Promise<void> }} [hooks] */
   async settle(job, { onSlice, onRows, onLook } = {}) {
-    // Batches differ in size: what fitted last time may be too much now.
+    // The next batch can be larger than the last one.
     this.#layers.batch = 1;
     for (;;) {
       if (job.aborted) this.native.setAbort();
@@ -40,7 +42,7 @@ export class Runner {
     }
   }
 
-  /** How long a slice took steers the length of the next. */
+  /** Evaluates one slice, and adjusts the number of layers to its duration. */
   #slice() {
     const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
     const layers = this.#layers[kind];
@@ -51,11 +53,12 @@ export class Runner {
     return state;
   }
 
+  /** Yields to messages if the last yield was more than BREATH_MS ago. */
   async pause() {
     if (performance.now() - this.#lastBreath > BREATH_MS) await this.breathe();
   }
 
-  /** For pieces of a job's work: throws when it is aborted. @param {{ aborted: boolean }} job */
+  /** Returns a function that pauses, and throws `aborted` if the job was aborted. @param {{ aborted: boolean }} job */
   pauses(job) {
     return async () => {
       await this.pause();
@@ -63,6 +66,7 @@ export class Runner {
     };
   }
 
+  /** Yields to messages. */
   async breathe() {
     await this.#platform.breathe();
     this.#lastBreath = performance.now();

@@ -1,16 +1,16 @@
-/* saving: what the session holds of a conversation, as bytes and back (src/run/state.h), in slices, so that the worker
- * hears its messages. Loaded when it is first needed. */
+/* saving: saves and restores the session's state of a chat as bytes (src/run/state.h), in slices, so that the worker
+ * can receive messages between them. Loaded on first use. */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { ChatFiles } from '../download/chat-cache.js';
 import { ModelError, abortError, wrapped } from '../errors.js';
 
-/** `head`, and behind it the state after the ids; they are evaluated first where the session has gone on to others.
- * Without ids there is nothing behind it; nor with those of another model, which mean something else here.
+/** Returns `head` followed by the state after the ids. Evaluates them first if the session has other ids by now.
+ * Returns `head` alone if there are no ids, or if they belong to another model.
  * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
 export async function save({ runner, contextLength }, job, { head, ids: all, of, owner = '' }) {
   const { native } = runner;
-  const ids = all.slice(0, contextLength); // an answer that filled it has one more
+  const ids = all.slice(0, contextLength); // an answer that filled the context has one more
   if (!ids.length || ![undefined, native.stateName].includes(of)) return head;
   const isOthers = native.restoredFor && native.restoredFor !== owner;
   if (isOthers || !native.saves(ids)) {
@@ -22,7 +22,7 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
   return taken(runner, job, head);
 }
 
-/** `head`, and behind it what the engine has begun to save.
+/** Returns `head` followed by the state that the engine has begun to save.
  * @param {Context['runner']} runner @param {EvaluationJob} job @param {Uint8Array} head */
 async function taken(runner, job, head) {
   const { native } = runner;
@@ -38,7 +38,7 @@ async function taken(runner, job, head) {
   return bytes;
 }
 
-/** What the session holds; null if that is nothing, or there is no memory for it.
+/** Returns the session's state, null if it is empty or there is no memory for a copy.
  * @param {Context['runner']} runner @param {EvaluationJob} job */
 async function held(runner, job) {
   try {
@@ -49,7 +49,7 @@ async function held(runner, job) {
   }
 }
 
-/** Runs f, which may evaluate anything, and restores the conversation in the session. @template T
+/** Calls f, which may evaluate anything, and then restores the session's state. @template T
  * @param {Context} context @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
 export async function aside(context, job, f) {
   const bytes = await held(context.runner, job);
@@ -57,12 +57,13 @@ export async function aside(context, job, f) {
   try {
     return await f();
   } finally {
-    // If that fails, the conversation is evaluated again.
+    // If the restore fails, the next turn evaluates the conversation again.
     if (bytes) await restore(context, { aborted: false }, { bytes, owner }).catch(() => {});
   }
 }
 
-/** How many tokens the session has by it: 0, and why, where it does not fit.
+/** Restores a state. Returns the number of tokens in the KV cache: 0, with a reason, if the state does not fit the
+ * model.
  * @param {Context} context @param {{ aborted: boolean }} job @param {Restore['args']} args
  * @returns {Promise<Restore['value']>} */
 export async function restore({ runner }, job, { bytes, owner = '' }) {
@@ -85,7 +86,7 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
   }
 }
 
-/** One of each store: what it does goes one after the other. @type {WeakMap<Store, ChatFiles>} */
+/** One per store, so that its operations run one after the other. @type {WeakMap<Store, ChatFiles>} */
 const known = new WeakMap();
 
 /** @param {Context} context */
@@ -104,7 +105,7 @@ function statesOf({ runner: { native }, store, chatCacheBytes }) {
   return states;
 }
 
-/** Conversations that the store keeps.
+/** Reads or writes the chat cache. Fails with `bad-state` without a store.
  * @param {Context} context @param {Stored['args']} args @param {{ aborted: boolean }} job @returns {Promise<any>} */
 export async function stored(context, { what, name = '', bytes = new Uint8Array() }, job) {
   const states = statesOf(context);

@@ -1,5 +1,4 @@
-/* stream: drives the parts of a model through the engine's loader: window, read, commit; has the memory
- * reserved when the headers are complete; checks the digests. */
+/* stream: sends the files of a model through the engine's loader: window, read, commit. Checks lengths and digests. */
 /** @import { Hash, Engine } from './engine.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Meter } from './meter.js' */
@@ -8,8 +7,9 @@ import { ModelError } from '../errors.js';
 
 const DRAIN_BYTES = 1 << 20;
 
-/** open: of the i-th file; plan: the headers are complete: reserve memory or throw; headerOnly: stop there.
- * @param {Engine} native @param {Source[]} sources filled here, as they are opened
+/** Reads the files into the engine. open: opens the i-th file; plan: called once the headers are complete, to reserve
+ * the memory or throw; headerOnly: stop there. Fails with `truncated` or `sha256-mismatch`, among others.
+ * @param {Engine} native @param {Source[]} sources receives the sources as they are opened
  * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => void,
  *   headerOnly: boolean, meter: Meter }} options */
 export async function loadInto(native, sources, { count, open, digests, plan, headerOnly, meter }) {
@@ -45,7 +45,7 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
   }
 }
 
-/** Refuses sources that are too short before their weights are read.
+/** Throws `truncated` if a file is too short, before any weight is read.
  * @param {Engine} native @param {Source[]} sources @param {Meter} meter */
 function planned(native, sources, meter) {
   meter.total = native.number('file_bytes');
@@ -62,7 +62,7 @@ function planned(native, sources, meter) {
   });
 }
 
-/** The digest is of all bytes, also those behind the last tensor.
+/** Reads the bytes after the last tensor, which the digest covers too, and throws `sha256-mismatch` if it differs.
  * @param {Source} source @param {Hash} hash @param {string} expected */
 async function checkDigest(source, hash, expected) {
   const scratch = new Uint8Array(DRAIN_BYTES);

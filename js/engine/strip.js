@@ -1,9 +1,9 @@
-/* strip: texts without what stands at their ends, as Python's methods do it, which chat templates rely on. A file of
- * its own: every answer needs it, Jinja only those to messages. */
+/* strip: strips texts as Python's methods do, which chat templates rely on. Kept apart from the interpreter, because
+ * every answer needs it but only answers to messages need Jinja. */
 
-/** White space as Python has it: JavaScript's, with U+001C to U+001F and U+0085, and without U+FEFF. */
+/** Python's white space: JavaScript's with U+001C to U+001F and U+0085, and without U+FEFF. */
 const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
-/** A text without white space, or without such characters, at its ends. @param {string} text
+/** Returns a text without white space, or without the given characters, at its ends. @param {string} text
  * @param {'both' | 'left' | 'right'} [ends] @param {string} [characters] */
 export function strip(text, ends = 'both', characters) {
   const some = characters === undefined ? null : new Set(characters);

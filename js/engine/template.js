@@ -1,21 +1,21 @@
-/* template: messages -> ids, through the chat template that the GGUF carries (Jinja).
+/* template: turns messages into ids through the chat template (Jinja) of the GGUF file.
  *
- * Text of messages never becomes a control token: the interpreter knows which characters the template wrote itself
- * (interpreter.js), and control tokens are matched in runs of those only. All else is tokenised as plain text.
- * Text that a template selects by text of messages (a condition, a key) is its own, but no control token may be put
- * together out of such texts. A condition on the name of a control token is refused: with it a template could copy
- * names out of messages. */
+ * Message text never becomes a control token. The interpreter records which characters the template wrote
+ * (interpreter.js), and only runs of these can match control tokens; all other text is encoded as plain text. Text
+ * that a template selects by message text (a condition, a key) still counts as the template's, but no control token
+ * may be assembled from several selected texts. A condition on the name of a control token is refused, because it
+ * would let a template copy such names out of messages. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
 /** @import { Prefix } from '../protocol.js' */
 
-/** Stands where text of the template and other text meet; ESCAPE and a digit stand for the two in texts. */
+/** Separates text of the template from other text. In texts, ESCAPE and a digit replace SENTINEL and ESCAPE. */
 const SENTINEL = '\ufdd0';
 const ESCAPE = '\ufdd1';
-/** Takes the place of the first character of a name. */
+/** Replaces the first character of a control token's name. */
 const OTHER = '\ufdd2';
 
-/** Tokens around calls and results that some files have as pieces of any text: users' texts must not name them. */
+/** Tokens around calls and results. Some tokenizers match them in any text, but messages must not contain them. */
 const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
 
 /** Used for Gemma files without a template. A system message is put before the first question. */
@@ -25,28 +25,30 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
 {{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
 {{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
-/** As templates take them; with more than these where tools are used.
+/** A message in the form of chat templates. Conversations with tools have further members.
  * @typedef {{ role: string, content: any }} Message */
 
+/** A compiled chat template with the tokens of its file. */
 export class ChatTemplate {
   #program;
-  #vocabulary;
+  #tokenizer;
   /** Names of control tokens. */
   #tree;
+  /** Length of the longest of these names. */
   #longest;
-  /** What they begin with. */
+  /** Matches the first character of a name. */
   #starts;
-  /** What templates may call. @type {Record<string, unknown>} */
+  /** Functions and constants for templates. @type {Record<string, unknown>} */
   #builtins = builtins();
 
-  /** control: pieces and ids; marks: those of them that the tokenizer would see in any text; encode: plain text to
-   * ids; variables: bos_token and the like.
+  /** Compiles a template. control: ids of control tokens by name; marks: names that the tokenizer matches in any text;
+   * encode: returns the ids of plain text; variables: bos_token and others. Throws `template-error`.
    * @param {string} source
    * @param {{ control: Map<string, number>, marks?: string[], encode: (text: string) => number[],
-   *   bos: number | null, variables: Record<string, string> }} vocabulary */
-  constructor(source, vocabulary) {
-    this.#vocabulary = vocabulary;
-    const names = [...vocabulary.control.keys()];
+   *   bos: number | null, variables: Record<string, string> }} tokenizer */
+  constructor(source, tokenizer) {
+    this.#tokenizer = tokenizer;
+    const names = [...tokenizer.control.keys()];
     limit('characters of control tokens', names.join('').length);
     this.#tree = tree(names);
     this.#longest = names.reduce((most, { length }) => Math.max(most, length), 0);
@@ -56,8 +58,9 @@ export class ChatTemplate {
     if (!ASKS_FOR_DATE.test(source)) this.#builtins.strftime_now = strftime;
   }
 
-  /** Uses prefix.ids again when the rendered text begins with prefix.text. begin: what the answer begins with. Returns
-   * the text with sentinels before it too, and `cut` of a prefix that ends inside a character.
+  /** Renders messages. Reuses prefix.ids if the rendered text begins with prefix.text. begin: beginning of the answer.
+   * Returns the ids, the text before the answer with sentinels, and `cut` of a prefix that ends inside a character.
+   * Throws `template-error`.
    * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
   apply(messages, { prefix, begin = '', tools } = {}) {
     const said = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
@@ -65,7 +68,7 @@ export class ChatTemplate {
     this.#checkCopies(said, tools, written);
     const text = written.parts.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
     const whole = text + this.protect(begin);
-    // Reuse is safe only at the end, or where a control token begins: nothing merges across it.
+    // Reuse a prefix only at the end or before a control token, since no tokens merge there.
     const rest = prefix && whole.startsWith(prefix.text) ? whole.slice(prefix.text.length) : '';
     if (prefix && (whole === prefix.text || (!prefix.cut && this.#match(rest, 0)))) {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text, cut: prefix.cut };
@@ -73,12 +76,13 @@ export class ChatTemplate {
     return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
 
-  /** Throws if the names of control tokens in messages change which control tokens the template writes.
+  /** Throws `template-error` if names of control tokens in messages change which control tokens the template writes.
+   * Renders the messages once more with changed names, and compares.
    * @param {Message[]} messages @param {object[] | undefined} tools
    * @param {{ parts: string[], compares: boolean }} written */
   #checkCopies(messages, tools, written) {
     let names = 0;
-    /** A value with these names changed. @param {any} value @returns {any} */
+    /** Returns a copy of a value with changed names. @param {any} value @returns {any} */
     const without = (value) => {
       if (typeof value === 'string') {
         let text = '';
@@ -104,7 +108,7 @@ export class ChatTemplate {
           return i % 2 ? [] : [...this.#found(run)].map(({ at, end }) => run.slice(at, end));
         })
         .join(SENTINEL);
-    // Names that only several texts together hold cannot be changed.
+    // A name that is spread over several texts cannot be changed.
     if (names && control(this.#render(others, otherTools).parts) === control(written.parts)) return;
     throw new ModelError(
       'template-error',
@@ -113,7 +117,7 @@ export class ChatTemplate {
     );
   }
 
-  /** What becomes of a tool: '' if the template takes none. */
+  /** Returns the rendered text with a sample tool, '' if the template ignores tools. */
   get probe() {
     const messages = [{ role: 'user', content: 'x' }];
     const parameters = { type: 'object', properties: { y: { type: 'string', description: 'z' } }, required: ['y'] };
@@ -126,12 +130,13 @@ export class ChatTemplate {
     }
   }
 
-  /** Marks text as not the template's. @param {string} text */
+  /** Puts text that the template did not write between sentinels. @param {string} text */
   protect(text) {
     return text && SENTINEL + escaped(text) + SENTINEL;
   }
 
-  /** Length of the longest name of a control token there, 0: none. @param {string} text @param {number} at */
+  /** Returns the length of the longest name of a control token at an offset, 0 if there is none. @param {string} text
+   * @param {number} at */
   #match(text, at) {
     let found = 0;
     /** @type {Tree | undefined} */
@@ -143,7 +148,7 @@ export class ChatTemplate {
     return found;
   }
 
-  /** Control tokens of a text. @param {string} text */
+  /** Yields the ranges of a text that name control tokens. @param {string} text */
   *#found(text) {
     limit('product', (text.length * this.#longest) / 2);
     let done = 0;
@@ -157,9 +162,9 @@ export class ChatTemplate {
 
   /** @param {Message[]} messages @param {object[]} [tools] */
   #render(messages, tools) {
-    const own = { ...this.#vocabulary.variables, ...this.#builtins, add_generation_prompt: true };
+    const own = { ...this.#tokenizer.variables, ...this.#builtins, add_generation_prompt: true };
     const given = { messages, ...(tools && { tools }) };
-    /** The same texts are asked about at many steps. @type {Map<string, boolean>} */
+    /** Results by text, because many steps test the same texts. @type {Map<string, boolean>} */
     const known = new Map();
     const names = (/** @type {string} */ text) => {
       const found = known.get(text) ?? !this.#found(text).next().done;
@@ -186,7 +191,7 @@ export class ChatTemplate {
 
   /** @param {string} text with sentinels */
   #tokens(text) {
-    const { control, encode } = this.#vocabulary;
+    const { control, encode } = this.#tokenizer;
     /** @type {number[]} */
     const ids = [];
     let plain = '';
@@ -209,9 +214,9 @@ export class ChatTemplate {
     return ids;
   }
 
-  /** A text cut inside what the tokenizer would take for a mark. @param {string} text */
+  /** Splits a text inside its marks, so that the tokenizer does not match them. @param {string} text */
   #apart(text) {
-    const marks = (this.#vocabulary.marks ?? []).filter((mark) => text.includes(mark));
+    const marks = (this.#tokenizer.marks ?? []).filter((mark) => text.includes(mark));
     return marks.reduce(
       (parts, mark) =>
         parts.flatMap((part) => {
@@ -222,30 +227,30 @@ export class ChatTemplate {
     );
   }
 
-  /** The template may or may not write a BOS; exactly one remains. @param {number[]} ids */
+  /** Makes the ids begin with exactly one BOS, whether the template wrote it or not. @param {number[]} ids */
   #oneBos(ids) {
-    const { bos } = this.#vocabulary;
+    const { bos } = this.#tokenizer;
     if (bos === null) return ids;
     const first = ids.findIndex((id) => id !== bos);
     return [bos, ...ids.slice(first < 0 ? ids.length : first)];
   }
 }
 
-/** What a template needs of a vocabulary.
+/** The part of the prompt encoder that a template needs.
  * @typedef {{ bos: number | null, addsBos: boolean, decode: (ids: number[], special: boolean) => string,
  *   encode: (text: string) => number[], idOf: (name: string) => number | null }} Tokenizer */
 
-/** Returns the template of a vocabulary. @param {string} source '' for Gemma's
- * @param {Tokenizer} vocabulary
+/** Compiles the chat template of a file. @param {string} source '' for Gemma's
+ * @param {Tokenizer} tokenizer
  * @param {number[]} control ids of control tokens @param {number | null} eos */
-export function templateOf(source, vocabulary, control, eos) {
-  const { bos, addsBos } = vocabulary;
+export function templateOf(source, tokenizer, control, eos) {
+  const { bos, addsBos } = tokenizer;
   /** @param {number | null} id */
-  const name = (id) => (id === null ? '' : vocabulary.decode([id], true));
+  const name = (id) => (id === null ? '' : tokenizer.decode([id], true));
   const ids = new Map(control.map((id) => [name(id), id]));
   const marks = [];
   for (const mark of MARKS) {
-    const id = vocabulary.idOf(mark);
+    const id = tokenizer.idOf(mark);
     if (id === null || control.includes(id)) continue;
     ids.set(mark, id);
     marks.push(mark);
@@ -253,7 +258,7 @@ export function templateOf(source, vocabulary, control, eos) {
   return new ChatTemplate(source || GEMMA, {
     control: ids,
     marks,
-    encode: (text) => vocabulary.encode(text),
+    encode: (text) => tokenizer.encode(text),
     bos: addsBos ? bos : null,
     variables: { bos_token: name(bos), eos_token: name(eos) },
   });
@@ -262,10 +267,10 @@ export function templateOf(source, vocabulary, control, eos) {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[\ufdd0\ufdd1]/g, (c) => ESCAPE + (c === SENTINEL ? 0 : 1));
 
-/** Templates that can do without the date get none: the same messages give the same prompt, whatever the day. */
+/** Matches templates for which the date is optional. They get none, so that the prompt is the same on every day. */
 const ASKS_FOR_DATE = /strftime_now\s+is\s+(not\s+)?defined/;
 
-/** @param {string} format */
+/** Formats the current time as Python's strftime does. @param {string} format */
 function strftime(format) {
   const now = new Date();
   const name = (/** @type {Intl.DateTimeFormatOptions} */ which) => now.toLocaleDateString('en', which);
@@ -316,8 +321,8 @@ function builtins() {
 
 /** Marks the end of a name in a tree. */
 const END = -1;
-/** By UTF-16 code unit. @typedef {Map<number, any>} Tree */
-/** @param {string[]} pieces */
+/** Children by UTF-16 code unit. @typedef {Map<number, any>} Tree */
+/** Returns a trie of names. @param {string[]} pieces */
 function tree(pieces) {
   /** @type {Tree} */
   const root = new Map();
@@ -336,7 +341,7 @@ function tree(pieces) {
 /** @param {unknown} text */
 const short = (text) => String(text).slice(0, 300);
 
-/** @template T @param {() => T} f @returns {T} */
+/** Calls f. Turns its exceptions into `template-error`. @template T @param {() => T} f @returns {T} */
 function guarded(f) {
   try {
     return f();

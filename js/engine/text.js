@@ -1,17 +1,18 @@
-/* text: bytes of tokens -> text that may be shown: whole characters, and nothing that may still turn
- * out to be a stop sequence. */
+/* text: assembles the bytes of tokens into text to show: complete characters only, without a part that may still
+ * become a stop sequence. */
 import { joined, textDecoder } from './heap.js';
 
+/** Assembles the text of one answer. */
 export class TextAssembler {
   #decoder = textDecoder();
   #stops;
   #held = '';
   text = '';
-  /** @type {string | null} the stop sequence that was met */
+  /** The stop sequence that ended the text. @type {string | null} */
   stopped = null;
-  /** Bytes at the end of a character that was cut off. */
+  /** Number of bytes at the end of an incomplete character. */
   cut = 0;
-  /** @type {Uint8Array} the last bytes, of which a cut character can have three */
+  /** The last bytes: an incomplete character has at most three. @type {Uint8Array} */
   #last = new Uint8Array();
 
   /** @param {string[]} stops */
@@ -19,7 +20,7 @@ export class TextAssembler {
     this.#stops = stops;
   }
 
-  /** The text that becomes showable. @param {Uint8Array} bytes */
+  /** Appends bytes. Returns the text that can now be shown. @param {Uint8Array} bytes */
   add(bytes) {
     this.#last = joined(this.#last, bytes).slice(-3);
     const text = this.#held + this.#decoder.decode(bytes, { stream: true });
@@ -28,7 +29,7 @@ export class TextAssembler {
     return this.#show(text.slice(0, cut ?? text.length - this.#held.length));
   }
 
-  /** Returns the held-back text at the end, without a character that was cut off. */
+  /** Ends the text. Returns the rest of it, without an incomplete character. */
   end() {
     const isCut = this.#decoder.decode() !== '';
     const begins = (/** @type {number} */ n) => textDecoder().decode(this.#last.slice(-n), { stream: true }) === '';
@@ -42,7 +43,7 @@ export class TextAssembler {
     return piece;
   }
 
-  /** Where the first stop sequence begins. @param {string} text */
+  /** Returns the offset of the first stop sequence, null if there is none. @param {string} text */
   #earliest(text) {
     let cut = null;
     for (const stop of this.#stops) {
@@ -55,7 +56,7 @@ export class TextAssembler {
   }
 }
 
-/** The longest end of text that begins a stop sequence. @param {string} text @param {string[]} stops */
+/** Returns the longest suffix of a text that begins a stop sequence. @param {string} text @param {string[]} stops */
 function longestHeld(text, stops) {
   for (let from = 0; from < text.length; from++) {
     const end = text.slice(from);
