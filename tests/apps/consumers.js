@@ -1,7 +1,7 @@
 /* consumers: TypeScript and linters of packages. Each row is a command that must exit with status 0. */
 /** @import { App } from './examples.js' */
 
-/** Every type that docs/ names. */
+/** Uses every type that docs/ names. */
 const TYPES = [
   'CacheEntry',
   'Call',

@@ -33,7 +33,7 @@ const LONGEST = 400_000;
 const SHOWN = 60_000;
 /** Test models, by the word that stands for them. */
 const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'generic-tools' };
-/** Headers that let other origins read files. */
+/** Headers that allow other origins to read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
 /** Returns the app's folder, with its tools, the package and its files. @param {App} app @param {Given} given */
@@ -55,7 +55,7 @@ async function prepare(app, { models, cdn, installed }) {
     'engine',
     'node_modules/.vite',
   ]) {
-    // A dev server that was ended a moment ago may still write.
+    // A dev server that has just been killed may still write.
     rmSync(join(folder, old), { recursive: true, force: true, maxRetries: 5, retryDelay: 300 });
   }
   const place = join(folder, 'node_modules', 'gemma-wasm');

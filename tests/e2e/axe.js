@@ -1,6 +1,6 @@
 /**
- * axe: the page in each of its states, looked at by axe (the accessibility rules of Deque), in light and dark, from 320 to
- * 2560 pixels wide; 320 is also what a window of 1280 shows at 400 %, 640 at 200 %. Nothing may stand out sideways either.
+ * axe: checks the page in each of its states with axe (Deque's accessibility rules), in light and dark, from 320 to
+ * 2560 pixels wide; 320 is also a window of 1280 at 400 % zoom, 640 at 200 %. Nothing may overflow sideways either.
  * The test beside it (page-axe.test.js) looks at each state once; the whole, as a table for docs/reports/page.md:
  *
  *   node tests/e2e/axe.js [--browser chromium,firefox] [--write]
@@ -31,11 +31,11 @@ import { keep } from '../lab/tables.js';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const WIDTHS = [320, 640, 1100, 2560];
 const THEMES = ['light', 'dark'];
-/** Everything that an answer can have. */
+/** Every element that an answer can contain. */
 const RICH = `# A heading\n\nA word, **strong**, \`code\`, [a link](https://example.org/) and\n\n> a quotation\n\n1. one\n2. two\n
 \`\`\`js\nconst answer = 42; // a comment\n\`\`\`\n\n| a | b | c |\n|---|---:|---|\n${'| cell | 1 | a longer cell than others |\n'.repeat(3)}\n\n$x^2 + y^2$`;
 
-/** Some conversations as a file of the page; messages have the same ids in both. */
+/** Returns an export file with some conversations; messages have the same ids in both themes. */
 function conversations() {
   const talk = (/** @type {string} */ title, /** @type {string[]} */ ...texts) => ({
     title,
@@ -75,7 +75,7 @@ async function press(page, selector, text) {
   );
 }
 
-/** Escape, from wherever the focus is not in a field. @param {Page} page */
+/** Presses Escape while no field has the focus. @param {Page} page */
 async function leave(page) {
   await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement)?.blur());
   await page.keyboard.press('Escape');
@@ -91,7 +91,7 @@ const unfold = (page, id, on) =>
     on,
   );
 
-/** The states, each from the one before. before: what the server does from then on.
+/** The states, each reached from the previous one. before: changes the server's behaviour from then on.
  * @typedef {{ name: string, go: (page: Page, at: { base: string, hold: (on: boolean) => void }) => Promise<unknown> }} State */
 /** @type {State[]} */
 export const STATES = [
@@ -155,7 +155,7 @@ export const STATES = [
   {
     name: 'stopped',
     async go(page) {
-      // Looking took long: the answer may have ended.
+      // The checks took long: the answer may have ended.
       await page.$eval('#stop', (one) => {
         if (!(/** @type {HTMLElement} */ (one).hidden)) /** @type {HTMLElement} */ (one).click();
       });
@@ -395,11 +395,11 @@ export const STATES = [
   },
 ];
 
-/** What axe finds, and what stands out sideways. @param {Page} page @returns {Promise<string[]>} */
+/** Returns axe's findings, and elements that overflow sideways. @param {Page} page @returns {Promise<string[]>} */
 export async function findings(page) {
   await page.evaluate(AXE);
   return page.evaluate(async () => {
-    // What moves is looked at when it has come to rest.
+    // Animations must end before the check.
     await Promise.all(
       document
         .getAnimations()
@@ -418,7 +418,7 @@ export async function findings(page) {
   });
 }
 
-/** Goes through the states. look: at each, with its number.
+/** Walks through the states and calls `look` at each, with its number.
  * @param {import('puppeteer-core').Browser} browser @param {(page: Page, name: string, n: number) => Promise<unknown>} look */
 export async function walk(browser, look) {
   let held = false;

@@ -34,7 +34,7 @@ import {
 
 const MB = (/** @type {number} */ bytes) => `${Math.round(bytes / 1e6)} MB`;
 
-/** Of the largest process that runs pages: its resident peak, and the most that its PSS can have been.
+/** Returns the peak resident memory of the largest process that runs pages, and an upper bound of its PSS.
  * @param {import('puppeteer-core').Browser} browser */
 function pagePeak(browser) {
   const all = peaksBelow(Number(browser.process()?.pid));
@@ -54,7 +54,7 @@ async function loadAndAnswer(name, profile, url, context, start) {
   assert.ok(kv < 200e6, `KV cache of ${context} tokens: ${MB(kv)}`);
   const browser = await launch(name, { userDataDir: profile, networkEnabled: false });
   try {
-    // ?pick: else the last model would open by itself, and its memory be a part of the peak.
+    // ?pick: otherwise the last model would open automatically and count towards the peak.
     const tab = await openTab(browser, `${url}?pick&context=${context}`, { usual: true });
     await start(tab.page);
     await assertReady(tab.page);
@@ -80,7 +80,7 @@ for (const name of BROWSERS) {
   describe(`1B in ${name}`, { skip: process.platform !== 'linux' ? 'reads /proc' : testedIn(name, 'chromium') }, () => {
     const profile = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-profile-'));
     /** @type {import('../../tools/serve.js').Running} */ let server;
-    /** Ranges of the model that were asked for. @type {(string | undefined)[]} */ let asked = [];
+    /** Ranges of the model that were requested. @type {(string | undefined)[]} */ let asked = [];
     before(async () => {
       server = await servePage({
         intercept: async ({ url, headers }) => {

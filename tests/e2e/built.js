@@ -1,5 +1,5 @@
 /**
- * built: the package as pages load it, with its hidden knobs, in a separate folder, and a server for it.
+ * built: builds the package as pages load it into a separate folder, with adjustable internal limits, and serves it.
  */
 import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,8 @@ export const TUNING = {
   stallMs: 20_000,
 };
 
-/** One module with its workers, and a page whose window has it as `gemma`; `before` is put in front of the workers' code.
+/** Builds one module with its workers, and a page whose window has the module as `gemma`; `before` is prepended to the
+ * workers' code.
  * @param {{ tuning?: object, script?: string, before?: string, more?: string, plugins?: import('esbuild').Plugin[] }} [options]
  *   script: more of the page's own; more: of the module's */
 export async function buildPackage({ tuning = TUNING, script = '', before = '', more = '', plugins = [] } = {}) {
@@ -53,7 +54,8 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '', 
   return out;
 }
 
-/** The same, served. @param {Parameters<typeof buildPackage>[0] & Partial<import('../../tools/serve.js').Options>} [options] */
+/** Builds the same and serves it. @param {Parameters<typeof buildPackage>[0] &
+ * Partial<import('../../tools/serve.js').Options>} [options] */
 export async function serveBuilt({ tuning, script, before, more, plugins, ...options } = {}) {
   const folder = await buildPackage({ tuning, script, before, more, plugins });
   const server = await serve({ root: folder, ...options });

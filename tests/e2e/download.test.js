@@ -1,6 +1,6 @@
 /**
- * Downloads in browsers, through the package's own API: the origin private file system keeps them, a tab that
- * is closed in the middle costs next to nothing, two tabs do no harm, too little room is no failure.
+ * Downloads in browsers, through the public API: files stay in the origin private file system, closing a tab during a
+ * download loses hardly any bytes, two tabs do not disturb each other, and a full storage does not fail a load.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -14,7 +14,8 @@ import { BROWSERS, sharedBrowser } from './helpers.js';
 
 const IDS = [2, 300, 301, 302];
 
-/** Loads in a page, and says what came of it. @param {import('puppeteer-core').Page} page @param {string} url @param {string} [cache] */
+/** Loads a model in a page and returns the result. @param {import('puppeteer-core').Page} page @param {string} url
+ * @param {string} [cache] */
 const load = (page, url, cache = 'usual') =>
   page.evaluate(
     async (url, cache, ids) => {
@@ -72,7 +73,8 @@ const load = (page, url, cache = 'usual') =>
     IDS,
   );
 
-/** A server for other origins. @param {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => void} handler */
+/** Starts a server on another origin. @param {(request: import('node:http').IncomingMessage, response:
+ * import('node:http').ServerResponse) => void} handler */
 async function foreign(handler) {
   const server = createServer(handler);
   await new Promise((resolve) => {
@@ -191,7 +193,7 @@ for (const name of BROWSERS) {
         await new Promise((resolve) => {
           setTimeout(resolve, 20);
         });
-      assert.equal((await list(page)).length, 1); // can be looked at meanwhile
+      assert.equal((await list(page)).length, 1); // can be listed meanwhile
       await doomed.close();
       await new Promise((resolve) => {
         setTimeout(resolve, 300);
@@ -209,7 +211,7 @@ for (const name of BROWSERS) {
 
     test('a store that cannot keep up: requests wait until there is room', async (t) => {
       forget();
-      // So slow that no range has to be longer than the shortest: that takes as many bytes as come within one answer.
+      // So slow that the shortest range suffices: its length covers the bytes that arrive during one response time.
       state.delay = 4;
       const least = 1 << 20;
       const tab = await openPage();
@@ -229,7 +231,7 @@ for (const name of BROWSERS) {
       }
       const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
       t.diagnostic(`${ahead} bytes were sent and not stored`);
-      // The rest of one range, and the next one if it was asked for early.
+      // The rest of one range, and the next one if it was requested early.
       assert.ok(ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
       await tab.evaluate(() => /** @type {any} */ (window).release());
       const { cache, logits } = await loading;
@@ -278,7 +280,7 @@ for (const name of BROWSERS) {
       const waited = both.find(({ cache }) => cache === 'cached')?.seen;
       assert.ok(waited && waited.length >= 3, `saw ${waited}`);
       forget();
-      // A whole copy can be read by both.
+      // Both can read a complete copy.
       const again = await Promise.all([load(page, url), load(other, url)]);
       assert.deepEqual(
         again.map(({ cache }) => cache),
@@ -381,7 +383,7 @@ for (const name of BROWSERS) {
       const [hubSaw, filesSaw] = [[], []];
       for (const exposed of [true, false]) {
         const files = await foreign(({ method, headers }, response) => {
-          // It answers no preflights.
+          // This server answers no preflight requests.
           if (method === 'OPTIONS') return void response.writeHead(403).end();
           filesSaw.push(headers);
           const range = byteRange(headers.range, bytes.length);
@@ -399,7 +401,7 @@ for (const name of BROWSERS) {
           hubSaw.push(headers);
           response.writeHead(302, { Location: `${files.url}blob?signature=1` }).end();
         });
-        // Firefox asks the third host for leave when the request to the second one needed it.
+        // Firefox sends the third host a preflight if the request to the second one needed it.
         const token = name === 'chromium' ? 'hf_SECRET' : undefined;
         const got = await page.evaluate(
           async (url, ids, token) => {

@@ -1,4 +1,4 @@
-/* The package on another origin, as from a CDN: the README's page of one file, word for word; and on hosts that set no
+/* The package from another origin, such as a CDN: the README's one-file page, word for word; and on hosts that set no
  * headers, isolated by gemma-wasm/isolate. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ const tryModel = (page) =>
     }
   });
 
-/** A folder with one page. @param {import('node:test').TestContext} t @param {string} html */
+/** Returns a folder with one page. @param {import('node:test').TestContext} t @param {string} html */
 function pageOf(t, html) {
   const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-elsewhere-'));
   t.after(() => rmSync(folder, { recursive: true }));

@@ -1,9 +1,11 @@
 /**
- * first: how long a visitor waits, from the address to the first paint, to the storyteller, and to its first word, when
- * a suggestion is pressed as soon as it is there; at the first visit and at the next. The site of `npm run build`, from
+ * first: measures a visitor's waiting times, from navigation to the first paint, to the storyteller, and to its first
+ * word after pressing a suggestion as soon as it appears; at the first visit and at the next. The site of `npm run
+ * build`, from
  * this machine.
  *
- * Then whether the look inside costs anything when it is closed again. Two tabs differ from visit to visit by more than
+ * Then measures whether the inspection panel costs anything after it was closed. Two tabs differ from visit to visit by
+ * more than
  * that, so each is compared with itself: the best of some stories before, all views of the look opened and closed, the
  * best of the same stories after; and beside it, in turns, a tab that does the same without the look.
  *
@@ -33,7 +35,7 @@ const { values } = parseArgs({
 const SITE = join(root, 'site');
 if (!existsSync(join(SITE, 'index.html'))) throw new Error('there is no site/: npm run build');
 
-/** Between the two that are nearest to the place. @param {number[]} all @param {number} [share] */
+/** Returns a quantile, interpolated between the two nearest values. @param {number[]} all @param {number} [share] */
 function quantile(all, share = 0.5) {
   const sorted = all.toSorted((a, b) => a - b);
   const at = (all.length - 1) * share;
@@ -83,7 +85,7 @@ async function visits(browser, url) {
   return { first, next };
 }
 
-/** Tokens a second of a story, as the page tells them. @param {Page} page @param {number} seed */
+/** Returns the tokens per second of a story, as the page shows them. @param {Page} page @param {number} seed */
 async function speed(page, seed) {
   await page.bringToFront();
   await page.click('#new-chat');
@@ -94,7 +96,7 @@ async function speed(page, seed) {
   return Number(/([\d.,]+)\stokens\/s/.exec(said)?.[1].replaceAll(',', ''));
 }
 
-/** Every view once, and away with it. @param {Page} page */
+/** Opens every view once, then closes the panel. @param {Page} page */
 async function look(page) {
   await page.click('#look-toggle');
   await page.waitForSelector('#inside-words');
@@ -105,8 +107,8 @@ async function look(page) {
   await page.click('#look-toggle');
 }
 
-/** Stories in a new tab, before and after what is done in between: the speed of the first, and how that of the
- * others compares. @param {import('puppeteer-core').Browser} browser @param {string} url
+/** Measures stories in a new tab, before and after an action. Returns the speed before, and the ratio of the speed
+ * after. @param {import('puppeteer-core').Browser} browser @param {string} url
  * @param {(page: Page) => Promise<unknown>} between */
 async function halves(browser, url, between) {
   const { page, close } = await openTab(browser, url);
@@ -114,9 +116,9 @@ async function halves(browser, url, between) {
   const stories = async () => {
     const all = [];
     for (let seed = 1; seed <= Number(values.stories); seed++) all.push(await speed(page, seed));
-    return Math.max(...all); // what else the machine does only takes away
+    return Math.max(...all); // other load on the machine only lowers the speed
   };
-  for (const seed of [101, 102]) await speed(page, seed); // browsers compile the engine's code anew while it runs
+  for (const seed of [101, 102]) await speed(page, seed); // browsers optimise the engine's code while it runs
   const before = await stories();
   await between(page);
   const after = await stories();

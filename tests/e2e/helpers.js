@@ -1,6 +1,6 @@
 /**
- * helpers: browsers and the served page for end-to-end tests. Every page that is opened here keeps
- * count of what must not happen: console errors, exceptions, violations of the security policy.
+ * helpers: browsers and the served page for end-to-end tests. Every page that is opened here records console errors,
+ * exceptions and violations of the content security policy.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -20,8 +20,9 @@ const pageRoot = path.join(root, 'build', 'page');
 /** @typedef {'chromium' | 'firefox'} BrowserName */
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
-/** The page's own code is the same in every browser, so what tests that alone runs in one of them, and in all by
- * `npm test -- --everywhere`. Gives why it does not run in another one. @param {BrowserName} name @param {BrowserName} one */
+/** The page's own code is the same in every browser, so its tests run in one of them, and in all with `npm test --
+ * --everywhere`. Returns the reason why a test is skipped in another one. @param {BrowserName} name
+ * @param {BrowserName} one */
 export const testedIn = (name, one) =>
   name !== one && !process.env.GW_EVERYWHERE && `in ${one}; in all browsers: npm test -- --everywhere`;
 
@@ -29,7 +30,7 @@ export const testedIn = (name, one) =>
 const SLOW = 3000;
 const FLAGS = [
   ...CHROMIUM_FLAGS,
-  // Chromium prepares two pages for the address bar of each window: half the memory of a tab.
+  // Chromium preloads two pages for the address bar of each window, which take half the memory of a tab.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
 ];
 
@@ -45,10 +46,10 @@ function executable(variable, names) {
 /** @type {Map<BrowserName, Promise<import('puppeteer-core').Browser>>} */
 const running = new Map();
 
-/** The one browser of this kind that the test files of a process share (together.js): starting one costs more than
- * many a test. Each tab has its own private window, so none finds data of another. @param {BrowserName} name */
+/** Returns the browser of this kind that the test files of a process share (together.js): starting one takes longer
+ * than many tests. Each tab has its own private context, so tests do not share data. @param {BrowserName} name */
 export function sharedBrowser(name) {
-  // Both at once: while the first is used, the other one gets ready.
+  // Starts both at once: the second one gets ready while the first is in use.
   if (!running.size) for (const one of BROWSERS) running.set(one, launch(one));
   return /** @type {Promise<import('puppeteer-core').Browser>} */ (running.get(name));
 }
@@ -56,7 +57,7 @@ after(async () => {
   for (const browser of running.values()) await (await browser).close();
 });
 
-/** A headless browser with an empty profile, unless the options name one.
+/** Starts a headless browser with an empty profile, unless the options name one.
  * @param {BrowserName} name @param {import('puppeteer-core').LaunchOptions} [options] */
 export function launch(name, options) {
   if (name === 'firefox') {
@@ -76,8 +77,8 @@ export function launch(name, options) {
 }
 
 /**
- * The built page on a free port, test models under /models/. It comes with the storyteller of that
- * address, or with none.
+ * Serves the built page on a free port, with test models under /models/. `storyteller` is the address of the page's
+ * storyteller; '' serves the page without one.
  * @param {Partial<import('../../tools/serve.js').Options> & { storyteller?: string }} [options]
  */
 export async function servePage({ storyteller = '', intercept, ...options } = {}) {
@@ -99,21 +100,21 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
   });
 }
 
-/** Address of a test model on the served page, relative. @param {string} name */
+/** Returns the relative address of a test model on the served page. @param {string} name */
 export async function modelAddress(name) {
   return `/models/${path.basename(await testModel(name))}`;
 }
 
 /**
- * A tab that remembers what went wrong in it.
+ * A tab that records its errors.
  * @typedef {object} Tab
  * @property {import('puppeteer-core').Page} page
  * @property {string[]} troubles   so far
- * @property {() => Promise<void>} close   fails if there were unexpected troubles
+ * @property {() => Promise<void>} close   fails if there were unexpected errors
  */
 
-/** A page looks every 30 ms whether what a test waits for is there: at every frame, as is usual, it would also be drawn
- * again, which takes a processor from the engine. @param {import('puppeteer-core').Page} page */
+/** Makes the page check a test's condition every 30 ms. The default, every frame, would also redraw the page, which
+ * takes processor time from the engine. @param {import('puppeteer-core').Page} page */
 function waitCalmly(page) {
   const wait = page.waitForFunction.bind(page);
   page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
@@ -123,8 +124,8 @@ function waitCalmly(page) {
  * @param {import('puppeteer-core').Browser} browser
  * @param {string} url
  * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} [options]
- *   expected: troubles that belong to the test; before: runs in the page before its own scripts; usual: in an
- *   ordinary window of the profile, not in one that begins with nothing and keeps nothing
+ *   expected: errors that belong to the test; before: runs in the page before its own scripts; usual: uses the
+ * profile's default context instead of a new private one
  * @returns {Promise<Tab>}
  */
 export async function openTab(browser, url, { expected, width = 1100, height = 800, before, usual } = {}) {
@@ -132,7 +133,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   const page = await context.newPage();
   waitCalmly(page);
   await page.setViewport({ width, height }).catch((/** @type {Error} */ error) => {
-    // Firefox 140 sets the size but knows no screen orientation, which nothing here needs.
+    // Firefox 140 sets the size but does not support screen orientation, which no test needs.
     if (!/setScreenOrientationOverride/.test(error.message)) throw error;
   });
   /** @type {string[]} */
@@ -148,7 +149,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   });
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
-  await page.waitForFunction(() => document.body?.dataset.state !== 'opening'); // it has found out what to show
+  await page.waitForFunction(() => document.body?.dataset.state !== 'opening'); // the page has decided what to show
   const close = async () => {
     await (usual ? page : context).close();
     assert.deepEqual(
@@ -159,7 +160,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   return { page, troubles, close };
 }
 
-/** Wait for a state of the page, and say what it showed if it never comes.
+/** Waits for a state of the page; on a timeout, reports what the page showed.
  * @param {import('puppeteer-core').Page} page @param {string} selector @param {number} [timeout] */
 export async function until(page, selector, timeout = 30000) {
   try {
@@ -177,19 +178,19 @@ export async function until(page, selector, timeout = 30000) {
 }
 
 export const READY = 'body[data-state="ready"]';
-/** The models are there: as all there is, or over a conversation. */
+/** The model chooser is open, alone or over a conversation. */
 export const PICKING = 'body[data-state="picking"], #chooser[open]';
 export const ANSWERED = '.from-model:last-child .retry';
 export const FAILED = '.error';
 
-/** Start a load and wait for its end, READY or FAILED. @param {import('puppeteer-core').Page} page
+/** Starts a load and waits for its end, READY or FAILED. @param {import('puppeteer-core').Page} page
  * @param {() => Promise<unknown>} start @param {number} [timeout] */
 export async function load(page, start, timeout = 60000) {
   await start();
   await until(page, `${READY}, ${FAILED}`, timeout);
 }
 
-/** Load from an address, by the form. @param {import('puppeteer-core').Page} page
+/** Loads a model from an address through the form. @param {import('puppeteer-core').Page} page
  * @param {string} address @param {number} [timeout] */
 export function loadAddress(page, address, timeout) {
   return load(
@@ -208,7 +209,7 @@ export async function assertReady(page) {
   assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
 }
 
-/** Open the page and load a model.
+/** Opens the page and loads a model.
  * @param {import('puppeteer-core').Browser} browser @param {string} base @param {string} address
  * @param {Parameters<typeof openTab>[2] & { query?: string }} [options] */
 export async function openWithModel(browser, base, address, options = {}) {
@@ -218,7 +219,7 @@ export async function openWithModel(browser, base, address, options = {}) {
   return tab;
 }
 
-/** Set fields of the settings form. @param {import('puppeteer-core').Page} page
+/** Sets fields of the settings form. @param {import('puppeteer-core').Page} page
  * @param {Record<string, string | number>} values */
 export async function setOptions(page, values) {
   await page.evaluate((pairs) => {
@@ -230,14 +231,14 @@ export async function setOptions(page, values) {
   }, Object.entries(values));
 }
 
-/** Type a message and send it with Enter. @param {import('puppeteer-core').Page} page @param {string} text */
+/** Types a message and sends it with Enter. @param {import('puppeteer-core').Page} page @param {string} text */
 export async function say(page, text) {
   await page.focus('#input');
   await page.keyboard.type(text);
   await page.keyboard.press('Enter');
 }
 
-/** The same, and wait for the answer. @param {import('puppeteer-core').Page} page @param {string} text */
+/** Sends a message and waits for the answer. @param {import('puppeteer-core').Page} page @param {string} text */
 export async function ask(page, text) {
   const before = (await page.$$('.from-user')).length;
   await say(page, text);
@@ -245,11 +246,11 @@ export async function ask(page, text) {
   await until(page, ANSWERED);
 }
 
-/** The conversation as shown: questions and answers. @param {import('puppeteer-core').Page} page */
+/** Returns the conversation as shown: questions and answers. @param {import('puppeteer-core').Page} page */
 export const shown = (page) =>
   page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
-/** Click a button that has this text. @param {import('puppeteer-core').Page} page @param {string} selector
+/** Clicks the button that has this text. @param {import('puppeteer-core').Page} page @param {string} selector
  * @param {string} text */
 export async function press(page, selector, text) {
   const found = await page.$$(selector);
@@ -260,7 +261,7 @@ export async function press(page, selector, text) {
   throw new Error(`no ${selector} “${text}”`);
 }
 
-/** What Node answers to the same questions. @param {string} name @param {string[]} questions
+/** Returns Node's answers to the same questions. @param {string} name @param {string[]} questions
  * @param {object} options @param {object} [chatOptions] */
 export async function inNode(name, questions, options, chatOptions = {}) {
   const model = await loadModel(await testModel(name), { threads: 1 });
@@ -274,7 +275,7 @@ export async function inNode(name, questions, options, chatOptions = {}) {
   }
 }
 
-/** Runs in the page before its scripts: its engine is the simd128 build, whose numbers are the same everywhere. */
+/** Runs in the page before its scripts: selects the simd128 build, whose numbers are the same everywhere. */
 export function plainBuild() {
   const post = Worker.prototype.postMessage;
   Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
@@ -283,7 +284,7 @@ export function plainBuild() {
   };
 }
 
-/** Runs in the page before its scripts: what is copied lands in window.copied. */
+/** Runs in the page before its scripts: stores copied text in window.copied. */
 export function catchCopies() {
   Object.defineProperty(navigator, 'clipboard', {
     value: {
@@ -294,7 +295,8 @@ export function catchCopies() {
   });
 }
 
-/** The last answer as the model wrote it, by way of its copy button. @param {import('puppeteer-core').Page} page */
+/** Returns the last answer as the model wrote it, through its copy button. @param {import('puppeteer-core').Page} page
+ * */
 export async function answerText(page) {
   return page.evaluate(async () => {
     const buttons = [...document.querySelectorAll('.from-model:last-child .answer-foot button')];
@@ -311,7 +313,8 @@ export function textOf(page, selector) {
   return page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).innerText);
 }
 
-/** A server's answers to addresses of a pattern come slowly while they are to: so many bytes a millisecond.
+/** Returns an interceptor that throttles the responses for matching addresses to SLOW bytes per millisecond while
+ * isSlow().
  * @param {RegExp} pattern @param {() => boolean} isSlow @param {(bytes: number) => void} [sent]
  * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
 export const slowly =
@@ -341,7 +344,8 @@ export const slowly =
     return false;
   };
 
-/** What f reads of processes and threads; nothing of those that ended a moment ago. @template T @param {() => T[]} f */
+/** Returns f(), which reads /proc, or [] if the process or thread has just ended.
+ * @template T @param {() => T[]} f */
 function ofLiving(f) {
   try {
     return f();
@@ -351,7 +355,7 @@ function ofLiving(f) {
   }
 }
 
-/** Peak resident memory of a process and of all below it, in bytes (Linux). @param {number} pid
+/** Returns the peak resident memory of a process and its descendants, in bytes (Linux). @param {number} pid
  * @returns {{ pid: number, command: string, peak: number }[]} */
 export function peaksBelow(pid) {
   const own = ofLiving(() => {
@@ -372,7 +376,7 @@ function childrenOf(pid) {
   );
 }
 
-/** Files that a person chose in a field. @param {import('puppeteer-core').Page} page @param {string} selector
+/** Chooses files in a field, as a user would. @param {import('puppeteer-core').Page} page @param {string} selector
  * @param {...string} files */
 export async function chooseFiles(page, selector, ...files) {
   const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(selector));

@@ -1,5 +1,5 @@
-/* Tabs, and processes of Node, that are killed while they download a model or save conversations: a part of the lab's
- * case `kills`. */
+/* Tabs, and Node processes, that are killed while they download a model or save conversations: a part of the lab's case
+ * `kills`. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Profile, openKills } from '../lab/kills.js';
@@ -7,7 +7,7 @@ import { openPlace } from '../lab/place.js';
 import { randoms } from '../support/random.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
-/** What can be on its way in buffers of three connections, of the system's and the browser's. */
+/** Bytes that three connections can hold in the buffers of the system and the browser. */
 const ON_ITS_WAY = 1 << 20;
 
 /** @type {Awaited<ReturnType<typeof openKills>>} */ let known;

@@ -1,4 +1,4 @@
-/* A few runs of the lab's case `faults` in browsers, and that what it breaks is broken. */
+/* A few runs of the lab's case `faults` in browsers, and checks that the injected faults take effect. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -24,11 +24,11 @@ for (const side of BROWSERS) {
       await faults.open();
       for (const [what, from] of Object.entries(RUNS)) {
         const kind = /** @type {typeof KINDS[number]} */ (KINDS.find(({ name }) => name === what));
-        // A server that is broken once is asked again.
+        // A server that fails once gets a second request.
         const plan = { ...planOf(0, 7), kind, from, moment: 2, lasting: !kind.server, digest: false };
         assert.equal(await faults.run(plan), 'right', what);
       }
-      // A store that fails is one: nothing is kept.
+      // A store whose writes fail keeps nothing.
       const { call } = faults;
       await call('begin', 'empty');
       const full = { method: 'write', way: 'has no room', moment: 0, lasting: true };

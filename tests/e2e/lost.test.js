@@ -1,4 +1,4 @@
-/* Workers and threads that die in browsers, and tabs that slept: a part of the lab's case `deaths`. */
+/* Workers and threads that die in browsers, and suspended tabs: a part of the lab's case `deaths`. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { moment, openDoomed, openModel } from '../lab/deaths.js';
@@ -30,7 +30,7 @@ for (const name of BROWSERS) {
       /** @type {boolean} */ idle,
     ) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
 
-    // Side by side, for most of it is waiting.
+    // Concurrently, since most of the time is spent waiting.
     test('a death during calls or while idle is reported, and the next answer is right', async () => {
       await Promise.all(
         [
@@ -41,7 +41,8 @@ for (const name of BROWSERS) {
           await dies(await page(), String(how), Boolean(idle));
         }),
       );
-      // Calls that had given nothing are repeated: how many are lost is chance. The model of `trap` has none, and tells.
+      // Calls without output are repeated, so the number of lost ones varies. For `trap` the model has no calls, and
+      // reports the loss.
       const run = await page();
       for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
     });

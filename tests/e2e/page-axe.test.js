@@ -1,4 +1,5 @@
-/* The page in each of its states, looked at by axe once: light and dark, wide and narrow in turns. All of them in each:
+/* Checks the page in each of its states once with axe, alternating between light and dark, wide and narrow. All
+ * combinations:
  * node tests/e2e/axe.js. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,7 +1,7 @@
 /**
- * Models that stay on this computer, as the page shows them: kept by a load, listed with their sizes,
- * started again without the network, continued after an interruption, deleted. And what is said before
- * a download: what it needs, what would fit instead, that a token is wanted, that there is no room.
+ * Stored models in the page: stored by a load, listed with their sizes, opened without the network, resumed after an
+ * interruption, deleted. And the messages before a download: memory needed, smaller alternatives, a required token, too
+ * little storage.
  */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -20,9 +20,9 @@ import {
   until,
 } from './helpers.js';
 
-/** What the server does with models: 'serve', 'slow' (for cancelling), 'refuse'. */
+/** How the server responds to requests for models: 'serve', 'slow' (for cancelling), 'refuse'. */
 let manner = 'serve';
-/** Bytes of models that were asked for, as far as the requests tell. @type {{ range: string, method: string }[]} */
+/** Bytes of models that were requested, as far as the requests tell. @type {{ range: string, method: string }[]} */
 let asked = [];
 
 /** @type {import('../../tools/serve.js').Options['intercept']} */
@@ -57,7 +57,7 @@ const intercept = async (request, response) => {
   return response.destroyed;
 };
 
-/** Bytes in the ranges that were asked for. */
+/** Returns the number of bytes in the requested ranges. */
 function bytesAsked() {
   return asked.reduce((sum, { range }) => {
     const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
@@ -65,7 +65,7 @@ function bytesAsked() {
   }, 0);
 }
 
-/** Back to the picker. @param {import('puppeteer-core').Page} page */
+/** Goes back to the model chooser. @param {import('puppeteer-core').Page} page */
 async function unload(page) {
   await page.click('#settings-toggle');
   await page.click('#unload');
@@ -179,7 +179,7 @@ for (const name of BROWSERS) {
       await until(tab.page, `${READY}, ${FAILED}`, 60000);
       await assertReady(tab.page);
       const again = bytesAsked() / 1e6;
-      // The look at the header asks for a segment, and leaves when it has enough.
+      // Reading the header requests a segment, and cancels when it has enough.
       assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
       await unload(tab.page);
       await press(tab.page, 'Delete all');
@@ -205,7 +205,7 @@ for (const name of BROWSERS) {
       });
       await until(tab.page, PICKING);
       if (name === 'chromium') {
-        // the engine's worker asks for itself, and only here it can be told otherwise
+        // the engine's worker asks the browser itself, which only Chromium lets a test override
         const devtools = await tab.page.createCDPSession();
         await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
       }
@@ -226,7 +226,7 @@ for (const name of BROWSERS) {
     test('what does not fit is refused before the download, with what would', async () => {
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
-          Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which 70 MB are for the page
+          Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which the page may use 70 MB
         },
       });
       await until(tab.page, PICKING);
@@ -248,7 +248,7 @@ for (const name of BROWSERS) {
     });
 
     test('Hugging Face wants a token: it is asked for, used once, and not kept', async () => {
-      // The worker's place is taken by one that answers 401, and then 403.
+      // A fake Worker.postMessage() answers with the statuses 401 and then 403.
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           const sent = /** @type {string[]} */ ([]);

@@ -1,6 +1,6 @@
 /**
- * The models lie over the conversation: it stays where it is, with its answer, its address and the focus. Everything that
- * closes them leads back there.
+ * The model chooser covers the conversation, which keeps its answer, its address and the focus. Every way of closing
+ * the chooser returns to it.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -51,7 +51,7 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    /** With one question asked. @param {Parameters<typeof openTab>[2]} [options] */
+    /** Opens the page with one question asked. @param {Parameters<typeof openTab>[2]} [options] */
     async function asked(options) {
       const tab = await openTab(browser, server.url, options);
       await until(tab.page, READY);
@@ -105,7 +105,7 @@ for (const name of BROWSERS) {
       await page.focus('#load-options summary');
       for (let i = 0; i < 3; i++) {
         await page.keyboard.press('Tab');
-        // After the last comes what the browser has around the page.
+        // After the last element, the focus moves to the browser's own controls.
         assert.ok(
           await page.evaluate(
             () =>
@@ -161,7 +161,7 @@ for (const name of BROWSERS) {
       await closed(page);
       await page.waitForSelector('#chat > #loading');
       assert.equal(await textOf(page, '#loading-title'), 'Paused');
-      await until(page, ANSWERED); // whole, or as far as the context goes
+      await until(page, ANSWERED); // complete, or up to the end of the context
       assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
       await page.click('#change-model');
       await page.waitForSelector(OPEN);

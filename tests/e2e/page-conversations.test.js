@@ -1,7 +1,7 @@
 /**
- * Conversations that stay: kept as they come, there again after a reload and after the tab was killed in the middle of
- * an answer, with their drafts; found, renamed, pinned, deleted and brought back; several versions of a message and of
- * an answer; Back and Forward; a model that fails costs nothing.
+ * Saved conversations: saved continuously, restored with their drafts after a reload and after the tab was killed
+ * during an answer; found, renamed, pinned, deleted and undeleted; versions of messages and answers; Back and Forward;
+ * a failing model loses nothing.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -33,10 +33,10 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Texts of the list. @param {Page} page */
+/** Returns the titles in the list. @param {Page} page */
 const listed = (page) => page.$$eval('.talk-title', (all) => all.map((one) => one.textContent));
 
-/** What the archive holds. @param {Page} page */
+/** Returns the contents of the archive. @param {Page} page */
 const kept = (page) =>
   page.evaluate(async () => {
     const database = await new Promise((resolve) => {
@@ -51,7 +51,7 @@ const kept = (page) =>
     return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
   });
 
-/** A turn behind the last answer, as another tab writes it. @param {Page} page */
+/** Adds a turn behind the last answer, as another tab does. @param {Page} page */
 const saidElsewhere = (page) =>
   page.evaluate(async () => {
     /** @type {IDBDatabase} */
@@ -92,7 +92,7 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    /** With the model of the page, which is small. @param {Parameters<typeof openTab>[2]} [options] */
+    /** Opens the page with its own model, which is small. @param {Parameters<typeof openTab>[2]} [options] */
     async function opened(options) {
       const tab = await openTab(browser, server.url, options);
       await until(tab.page, `${READY}, ${FAILED}`);
@@ -147,7 +147,7 @@ for (const name of BROWSERS) {
       const { page } = tab;
       await ask(page, 'One');
       await page.type('#input', 'Two');
-      await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // as in a tab that is put away
+      await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // as in a tab that is suspended
       await page.waitForFunction(() => /Two/.test(sessionStorage.getItem('gemma-wasm.left') ?? ''));
       await page.keyboard.press('Enter');
       await until(page, '.from-user:nth-last-child(3)');
@@ -211,16 +211,16 @@ for (const name of BROWSERS) {
       await other.goto(page.url());
       await until(other, READY); // with the settings of the conversation
       await ask(other, 'Two');
-      await page.bringToFront(); // tabs behind are not drawn
+      await page.bringToFront(); // tabs in the background are not drawn
       await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
       assert.deepEqual(await shown(page), await shown(other));
-      // What another one says at the same time is a version beside.
+      // A message that another tab adds at the same time becomes another version.
       await saidElsewhere(page);
       await ask(page, 'Said here');
       const both = () => page.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
       await both();
       assert.equal((await shown(page))[4], 'Said here');
-      // The continuation of one tab is shown by the other in its place.
+      // The other tab shows the continuation in the right place.
       await other.bringToFront();
       await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
       await setOptions(other, { maxTokens: 12 });
@@ -249,7 +249,7 @@ for (const name of BROWSERS) {
       await ask(page, 'Two');
       const said = await shown(page);
       const address = page.url();
-      await page.goto(address.replace('#', '?context=32#')); // for which this is too long
+      await page.goto(address.replace('#', '?context=32#')); // for which the conversation is too long
       await until(page, READY);
       await page.click('.from-model:last-child .retry');
       await until(page, '.from-model .error');
@@ -294,7 +294,7 @@ for (const name of BROWSERS) {
           /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
         const log = /** @type {Element} */ (document.querySelector('#log'));
         new MutationObserver((_, observer) => {
-          // as soon as its first words are there, which others soon follow
+          // as soon as the first words appear; others follow soon
           if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
             return;
           observer.disconnect();
@@ -587,7 +587,7 @@ for (const name of BROWSERS) {
       await setOptions(page, { maxTokens: 4 });
       await ask(page, 'Remember me');
       await page.evaluate(async () => {
-        // the copy goes, as if the browser had cleared it
+        // deletes the copy, as if the browser had cleared it
         const root = await navigator.storage.getDirectory?.();
         for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
       });

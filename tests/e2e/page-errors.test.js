@@ -27,7 +27,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Answers a range at 1 MB/s until a time, with status 503 afterwards.
+/** Answers ranges at 1 MB/s until a given time, and with status 503 afterwards.
  * @param {import('node:http').IncomingMessage} request @param {import('node:http').ServerResponse} response
  * @param {Uint8Array} bytes @param {number} until */
 async function slowly(request, response, bytes, until) {
@@ -44,7 +44,8 @@ async function slowly(request, response, bytes, until) {
   else response.destroy();
 }
 
-/** A server that misbehaves on purpose. @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
+/** Starts a server that misbehaves on purpose. @returns {Promise<import('../../tools/serve.js').Options['intercept']>}
+ * */
 async function trouble() {
   const whole = readFileSync(await testModel('tiny'));
   const embedding = readFileSync(await testModel('embed-small-q4_0'));
@@ -276,7 +277,7 @@ for (const name of BROWSERS) {
     });
 
     test('an access token goes into a header of the one load and nowhere else', async () => {
-      // The message to the worker is caught before it is sent: no network.
+      // The message to the worker is intercepted before it is sent, so there is no network access.
       const tab = await openTab(browser, server.url, {
         before: () => {
           Worker.prototype.postMessage = function (/** @type {unknown} */ message) {

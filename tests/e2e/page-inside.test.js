@@ -1,5 +1,5 @@
 /**
- * The look inside: what it shows are the engine's own numbers, those that the package gives in Node for the same ids.
+ * The inspection panel: it shows the engine's own numbers, equal to those of the package in Node for the same ids.
  * Both run the simd128 build: relaxed arithmetic differs between machines, plain arithmetic does not. Attention weights
  * are equal bit for bit; probabilities to the last digits, for each JavaScript engine has its own exp.
  * And: nothing of it is fetched before it is opened, nothing of it is there when it is closed, another word branches,
@@ -42,7 +42,7 @@ async function inNode(name, use) {
   }
 }
 
-/** The view is there, whole. @param {Page} page @param {string} selector */
+/** Waits until the view is shown completely. @param {Page} page @param {string} selector */
 async function seen(page, selector) {
   await until(page, `#inside-panel:not([aria-busy]) ${selector}`);
 }
@@ -53,7 +53,8 @@ async function turnTo(page, view, selector) {
   await seen(page, selector);
 }
 
-/** What elements carry, as numbers. @param {Page} page @param {string} selector @returns {Promise<Record<string, number>[]>} */
+/** Returns the data attributes of elements as numbers. @param {Page} page @param {string} selector
+ * @returns {Promise<Record<string, number>[]>} */
 const numbers = (page, selector) =>
   page.$$eval(selector, (all) =>
     all.map((one) =>
@@ -68,7 +69,7 @@ function near(found, wanted, what, share = 1e-12) {
   assert.ok(Math.abs(found - wanted) <= share * Math.abs(wanted), `${what}: ${found}, not ${wanted}`);
 }
 
-/** Runs in the page before its scripts: what the engine is asked, and who listens and watches. */
+/** Runs in the page before its scripts: records calls to the engine, listeners and observers. */
 function counting() {
   /** @type {{ asked: any[], listening: [WeakRef<any>, string][], watching: number, changes: number }} */
   const seen = Object.assign(window, { seen: { asked: [], listening: [], watching: 0, changes: 0 } }).seen;
@@ -100,7 +101,7 @@ function counting() {
   }
 }
 
-/** What costs something while the page answers, besides the answer. @param {Page} page */
+/** Returns the work that the page does during an answer, besides the answer. @param {Page} page */
 const burden = (page) =>
   page.evaluate(() => {
     /** @type {{ listening: [WeakRef<any>, string][], watching: unknown }} */
@@ -249,7 +250,7 @@ for (const name of BROWSERS) {
           words.map(({ id }) => id),
           made.tokens,
         );
-        // The draw reckons with fewer digits.
+        // The sampler computes with fewer digits.
         words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
         await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
         const bars = await numbers(page, BAR);

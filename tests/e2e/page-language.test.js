@@ -1,6 +1,6 @@
 /**
- * The page in other languages: chosen from the browser's, switched in the settings and remembered; written from right to
- * left in Arabic, and nothing stands out sideways.
+ * The page in other languages: chosen from the browser's languages, switched in the settings and remembered;
+ * right-to-left in Arabic, without sideways overflow.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -25,7 +25,7 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Visible elements that stand out sideways. @param {Page} page */
+/** Returns visible elements that overflow sideways. @param {Page} page */
 const wide = (page) =>
   page.evaluate(() =>
     [...document.querySelectorAll('body *')]
@@ -37,7 +37,7 @@ const wide = (page) =>
       .map((one) => one.outerHTML.slice(0, 120)),
   );
 
-/** Texts of the document that are still English. @param {Page} page @param {Record<string, any>} words */
+/** Returns texts of the document that are still English. @param {Page} page @param {Record<string, any>} words */
 const untold = (page, words) =>
   page.evaluate((table) => {
     /** @type {string[]} */

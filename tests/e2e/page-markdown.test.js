@@ -1,6 +1,6 @@
 /**
- * Answers as Markdown: growing piece by piece ends in the same elements as all at once, and nothing
- * that a model writes becomes script, style or a request.
+ * Answers as Markdown: rendering piece by piece gives the same elements as rendering the whole, and no model output
+ * becomes a script, a style or a request.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -19,7 +19,7 @@ const TEXTS = {
   breaks: 'a  \nb\\\nc\r\n\r\nd\n\n\n\n\n\ne\n\t- tab',
 };
 
-/** More that grows: what follows decides on what came before. */
+/** Growing texts in which later characters change the meaning of earlier ones. */
 const GROWING = [
   'You need:\n\n- 3 eggs\n- 200 g flour\n  - sifted\n    1. twice\n- milk\n\nThen:\n\n1. Mix.\n2. Wait.\n\n   An hour.\n3. Bake.\n',
   '* a\n* b\n\n\n* c\n+ d\n',
@@ -31,7 +31,7 @@ const GROWING = [
   'a\r\n- b\r\n- c\r\n\r\nd\r\n',
 ];
 
-/** What stops parsers of Markdown. */
+/** Texts that hang Markdown parsers. */
 const WILD = [
   '>'.repeat(4000),
   '> '.repeat(4000),
@@ -83,7 +83,7 @@ const HOSTILE = [
   '<div style="position:fixed">x</div>',
 ];
 
-/** What the libraries for TeX and code are given. */
+/** Inputs of the libraries for TeX and code. */
 const HOSTILE_PARTS = [
   '$\\href{javascript:window.hit=1}{x}$',
   '$$\\includegraphics{https://example.com/a.png}$$',
@@ -134,7 +134,7 @@ async function bundle() {
   return result.outputFiles[0].contents;
 }
 
-/** Runs in the page: the elements after adding the pieces, one rendering per piece.
+/** Runs in the page: returns the elements after adding the pieces, with one rendering per piece.
  * @param {string[]} pieces */
 async function render(pieces) {
   const address = '/markdown-under-test.js';
@@ -184,7 +184,7 @@ for (const name of BROWSERS) {
 
     test('every beginning of an answer looks as if it came at once', async () => {
       const tab = await openTab(browser, server.url);
-      const { references, ...texts } = TEXTS; // links whose address comes later are mended at the end
+      const { references, ...texts } = TEXTS; // links whose address comes later are fixed at the end
       const wrong = await tab.page.evaluate(
         async (all) => {
           const address = '/markdown-under-test.js';
@@ -243,7 +243,7 @@ for (const name of BROWSERS) {
         });
       }, WILD);
       for (const [i, { begins, ms, first, last, letters }] of took.entries()) {
-        assert.ok(ms < 5000, `${begins}: ${ms} ms`); // a watchdog: they took minutes, or broke the stack
+        assert.ok(ms < 5000, `${begins}: ${ms} ms`); // without a limit these took minutes, or overflowed the stack
         assert.equal(first, 'Before.', begins);
         assert.equal(last, 'After.', begins);
         assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);

@@ -1,7 +1,7 @@
 /**
- * Getting a model, as the page shows it: files of a repository with their sizes, a link of another host, a pause, the
- * storyteller to talk to meanwhile; and what was found broken once: what a private window offers and does not give, what a
- * begun download counts as, a model that another tab has, old errors, unseen reasons.
+ * Getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, and the
+ * storyteller as a stopgap. Also regressions: storage of private windows, partial downloads, a model that another tab
+ * is loading, stale errors, hidden reasons.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -31,7 +31,7 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Models come slowly; bytes that were sent of them. */
+/** Whether models are sent slowly, and the number of bytes sent. */
 let slow = false;
 let sent = 0;
 
@@ -43,14 +43,14 @@ const intercept = slowly(
   },
 );
 
-/** By the form, without waiting for its end. @param {Page} page @param {string} address */
+/** Starts a load through the form, without waiting for its end. @param {Page} page @param {string} address */
 const start = (page, address) =>
   page.evaluate((value) => {
     /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
     /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
   }, address);
 
-/** So much of the file is here. @param {Page} page @param {number} share */
+/** Waits until this share of the file has arrived. @param {Page} page @param {number} share */
 const come = (page, share) =>
   page.waitForFunction(
     (least) => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least,
@@ -76,7 +76,7 @@ for (const name of BROWSERS) {
       [slow, sent] = [false, 0];
     });
 
-    /** With the storyteller, while another model comes slowly. */
+    /** Opens the page with the storyteller while another model loads slowly. */
     async function beside() {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
@@ -185,7 +185,7 @@ for (const name of BROWSERS) {
     });
 
     test('a window that offers room and does not give it is not believed twice', async () => {
-      if (name !== 'chromium') return; // only here can a worker get less memory than the page sees
+      if (name !== 'chromium') return; // only in Chromium can a worker get less memory than the page sees
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });

@@ -39,7 +39,7 @@ import {
   until,
 } from './helpers.js';
 
-/** What tools/serve.js sends, left out: files and their types alone. */
+/** Omits the headers that tools/serve.js sends: only files and their types remain. */
 const NO_HEADERS = {
   isolation: false,
   headers: {
@@ -50,7 +50,7 @@ const NO_HEADERS = {
     'Cache-Control': '',
   },
 };
-/** What browsers say of requests that no network answers. */
+/** Browsers' messages for requests without a network. */
 const UNREACHED = /Failed to load|NetworkError|ERR_|reach|refused/i;
 const SIGN_IN = '<!doctype html><title>Sign in to the network</title>';
 const UPDATE = '#update:not([hidden])';
@@ -83,7 +83,8 @@ before(async () => {
 });
 after(() => rmSync(folder, { recursive: true }));
 
-/** A host that has the page under /demo/, until it takes another version or stops; what it was asked for.
+/** Starts a host that serves the page under /demo/ until it switches to another version or stops, and records the
+ * requests.
  * @param {import('node:test').TestContext} t @param {Partial<import('../../tools/serve.js').Options>} [options] */
 async function host(t, options) {
   const place = mkdtempSync(path.join(folder, 'host-'));
@@ -109,8 +110,8 @@ async function host(t, options) {
   return { ...server, url: `${server.url}demo/`, take, count };
 }
 
-/** Runs in the page before its scripts: what workers say waits while window.held is a list, but
- * that they live. */
+/** Runs in the page before its scripts: holds back workers' messages, except heartbeats, while window.held is a list.
+ * */
 function holdable() {
   const all = /** @type {any} */ (window);
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
@@ -125,7 +126,7 @@ function holdable() {
   });
 }
 
-/** A message and its answer. @param {import('puppeteer-core').Page} page @param {string} text */
+/** Sends a message and returns the answer. @param {import('puppeteer-core').Page} page @param {string} text */
 async function talk(page, text) {
   await setOptions(page, { maxTokens: 8 });
   await say(page, text);
@@ -138,10 +139,10 @@ async function talk(page, text) {
   assert.match(await textOf(page, '.from-model:last-child .stats'), /tokens/);
 }
 
-/** Paste a text into the search, and find it. @param {import('puppeteer-core').Page} page @param {string} text */
+/** Pastes a text into the search and finds it. @param {import('puppeteer-core').Page} page @param {string} text */
 async function searchFor(page, text) {
   await page.click('#search-toggle');
-  await page.waitForSelector('#search .link'); // it has found out who reads
+  await page.waitForSelector('#search .link'); // the panel knows which model embeds texts
   await page.click('#search summary');
   await page.type('#search details textarea', text);
   await page.click('#search details button');
@@ -160,7 +161,7 @@ for (const name of BROWSERS) {
       browser = await sharedBrowser(name);
     });
 
-    /** Opens the page, which may load itself again, until the model is loaded.
+    /** Opens the page, which may reload itself, and waits until the model is loaded.
      * @param {import('puppeteer-core').Page} page @param {string} url */
     async function open(page, url) {
       await page.goto(url).catch((error) => {
@@ -169,7 +170,8 @@ for (const name of BROWSERS) {
       await until(page, READY);
     }
 
-    /** A visit that ends with the model loaded. @param {string} url @param {Parameters<typeof openTab>[2]} [options] */
+    /** Visits the page until the model is loaded. @param {string} url @param {Parameters<typeof openTab>[2]} [options]
+     * */
     async function visit(url, options) {
       const tab = await openTab(browser, 'about:blank', options);
       await open(tab.page, url);
@@ -195,7 +197,7 @@ for (const name of BROWSERS) {
       await loadAddress(page, await modelAddress('tiny'));
       await assertReady(page);
       await page.waitForFunction(async () => {
-        // what could wait until the page was open
+        // files that are stored after the page is open
         const [name] = await caches.keys();
         const kept = await (await caches.open(name)).keys();
         return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
@@ -248,7 +250,7 @@ for (const name of BROWSERS) {
       const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
       const tab = await visit(site.url, {
         before: () => {
-          const { setTimeout: usual } = window; // its patience of seconds
+          const { setTimeout: usual } = window; // shortens its timeout of some seconds
           Object.assign(window, {
             setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms),
           });
@@ -277,7 +279,7 @@ for (const name of BROWSERS) {
       const other = await page.browserContext().newPage();
       await other.goto(site.url);
       await until(other, READY);
-      await page.bringToFront(); // Chromium draws no tab that is hidden
+      await page.bringToFront(); // Chromium does not draw hidden tabs
       await talk(page, 'Before');
 
       await page.evaluate(() => {
@@ -431,7 +433,7 @@ for (const name of BROWSERS) {
       await talk(page, 'The old version');
 
       await page.evaluate(async (text) => {
-        // what earlier versions kept
+        // as earlier versions could store it
         for (const name of await caches.keys()) {
           const cache = await caches.open(name);
           for (const { url } of await cache.keys()) await cache.put(url, new Response(text));

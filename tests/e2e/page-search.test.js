@@ -1,7 +1,7 @@
 /**
- * The search of the page: what it finds is what the package finds in Node with the same model (both run the simd128
- * build); nothing of it is fetched before it is opened; texts stay, and go; a model that was made for it reads them anew;
- * The message shows the passages that it asks about. With “Don’t save conversations” nothing is kept.
+ * The page's search: its results equal those of the package in Node with the same model (both run the simd128 build).
+ * Nothing of it is fetched before it is opened. Texts are kept until they are deleted; an embedding model indexes them
+ * again. The message shows the passages that it asks about. With “Don’t save conversations” nothing is kept.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -56,7 +56,7 @@ function file(name, text) {
   return path.join(folder, name);
 }
 
-/** The passages that Node finds, the nearest first. @param {string} name */
+/** Returns the passages that Node finds, the nearest first. @param {string} name */
 async function inNode(name) {
   const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
   const by = vectorsBy(model);

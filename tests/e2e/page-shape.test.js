@@ -1,6 +1,6 @@
 /**
- * Answers in a shape, on the page: what it draws is the value that came, what cannot be held is said by name and place,
- * and nothing of it is fetched before it is opened.
+ * Constrained answers on the page: it renders the value of the answer, names the keyword and path of an unsupported
+ * schema, and fetches nothing of this feature before it is opened.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -137,7 +137,7 @@ for (const name of BROWSERS) {
         },
       });
       await page.waitForFunction(() => {
-        // in one turn: the answer may end, and is scrolled to then
+        // in one task: the answer may end, and the page scrolls to it then
         const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
         if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
         return drawn;

@@ -1,6 +1,6 @@
 /**
- * The model that comes with the page: it is loaded at opening, says what it is, tells a story at a
- * click, and leads on to others.
+ * The model that comes with the page: it loads when the page opens, introduces itself, tells a story at a click, and
+ * points to other models.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -43,7 +43,8 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    /** A new tab in which the page has opened by itself. @param {Parameters<typeof openTab>[2]} [options] */
+    /** Opens the page in a new tab and waits until it has loaded its model. @param {Parameters<typeof openTab>[2]}
+     * [options] */
     async function opened(options) {
       const tab = await openTab(browser, 'about:blank', options);
       await load(tab.page, () => tab.page.goto(server.url));
@@ -110,7 +111,7 @@ for (const name of BROWSERS) {
       await until(tab.page, READY);
       assert.match(await textOf(tab.page, '.from-user'), /Once/);
       await tab.page.click('#change-model');
-      await loadAddress(tab.page, await modelAddress('medium')); // it can be talked to meanwhile
+      await loadAddress(tab.page, await modelAddress('medium')); // the storyteller can answer meanwhile
       await tab.page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
       await assertReady(tab.page);
       assert.match(await textOf(tab.page, '.empty'), /Ask anything/);
@@ -146,7 +147,7 @@ for (const name of BROWSERS) {
       const file = readFileSync(await testModel('tiny'));
       let lies = true;
       const spoilt = Buffer.from(file);
-      spoilt[spoilt.length - 1] ^= 1; // a weight: nothing but the digest can tell
+      spoilt[spoilt.length - 1] ^= 1; // a weight: only the digest detects it
       const index = readFileSync(path.join(root, 'build', 'page', 'index.html'), 'utf8')
         .replace(/<meta name="storyteller".*>/, '')
         .replace(

@@ -1,6 +1,6 @@
 /**
- * A conversation continues: after a reload without re-evaluation, behind a cut answer, when the context is
- * full; with texts that go with a message; and with a model that knows no chat.
+ * A conversation continues after a reload without re-evaluation, after an answer that was cut off, and when the context
+ * is full; with texts attached to a message; and with a model without a chat template.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -30,7 +30,7 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Tokens of the last answer's prompt: of all, and new ones. @param {Page} page */
+/** Returns the number of tokens in the last answer's prompt: all, and new ones. @param {Page} page */
 async function prompted(page) {
   const title = await page.$eval('.from-model:last-child .stats', (one) => /** @type {HTMLElement} */ (one).title);
   const [, all, fresh] = /^prompt: ([\d,]+)\stokens? \(([\d,]+) new\)/.exec(title) ?? [];
@@ -38,7 +38,7 @@ async function prompted(page) {
   return { all: Number(all), fresh: Number(fresh) };
 }
 
-/** Files of kept state in the store. @param {Page} page */
+/** Returns the files of saved state in the store. @param {Page} page */
 const states = (page) =>
   page.evaluate(async () => {
     /** @type {string[]} */
@@ -53,7 +53,7 @@ const states = (page) =>
     return found;
   });
 
-/** Until what the engine has of the open conversation is kept. @param {Page} page */
+/** Waits until the state of the open conversation is saved. @param {Page} page */
 const untilKept = (page) =>
   page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
 
@@ -118,7 +118,7 @@ for (const name of BROWSERS) {
         Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
         dispatchEvent(new Event('visibilitychange'));
       });
-      await ask(page, 'Another one'); // behind what would be kept
+      await ask(page, 'Another one'); // beyond the state that would be saved
       assert.deepEqual(await states(page), [], 'keep nothing');
       await tab.close();
     });

@@ -1,5 +1,6 @@
 /* A visitor goes through the page in 45 steps, with reloads and kills at random moments; nothing is lost. With more of
- * them, and in Firefox: node tests/lab/run.js visitor. In WebKit, where it is, without those steps that need a store. */
+ * them, and in Firefox: node tests/lab/run.js visitor. In WebKit, if it is installed, without the steps that need a
+ * store. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';
 import { inWindow, visit, visitInWebKit } from '../lab/visitor.js';

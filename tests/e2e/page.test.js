@@ -1,7 +1,6 @@
 /**
- * The page, in Chromium and in Firefox, as it is served: from a GGUF to text, with everything that a
- * person can do on the way. Every tab fails its test if the console, an exception or the content
- * security policy had something to say.
+ * The page in Chromium and Firefox as it is served: from a GGUF file to text, with everything that a user can do on the
+ * way. A test fails if its tab had console errors, exceptions or violations of the content security policy.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -31,7 +30,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Slowly: a twentieth of the file every 100 ms, for as long as someone listens.
+/** Sends a twentieth of the file every 100 ms until the client disconnects.
  * @param {string} file @returns {import('../../tools/serve.js').Options['intercept']} */
 function slowly(file) {
   return (request, response) => {
@@ -258,7 +257,7 @@ for (const name of BROWSERS) {
     test('progress tells bytes, rate and time; cancel leads back', async () => {
       const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
       assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
-      // Not through load(): this server is slow on purpose. The first byte may still need a second try.
+      // Does not use load(), because this server is slow on purpose. The first byte may still need a second attempt.
       await load(tab.page, () => tab.page.click('#web-form button'), 1).catch(() => {});
       await tab.page.waitForFunction(
         () => {

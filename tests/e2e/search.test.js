@@ -1,6 +1,6 @@
-/* The example of gemma-wasm/search as it lies in examples/, on the package as it is published: files are taken in, the
- * nearest passages are those that Node finds, the index in the origin private file system outlives a reload; two that
- * change one index at once. */
+/* The example of gemma-wasm/search in examples/, with the published package: it indexes files, finds the same nearest
+ * passages as Node, and its index in the origin private file system survives a reload; two pages change one index at
+ * once. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -60,7 +60,7 @@ before(async () => {
 const says = (page, text) =>
   page.waitForFunction((part) => document.querySelector('main')?.textContent.includes(part), {}, text);
 
-/** What the page shows for the question. @param {import('puppeteer-core').Page} page */
+/** Returns the passages that the page shows for the question. @param {import('puppeteer-core').Page} page */
 async function ask(page) {
   await page.$eval(
     '#query',

@@ -1,6 +1,6 @@
 /**
- * Tabs that share a model (js/shared/): one download, one engine, right answers, and no call that is lost when the owner
- * goes. A part of the lab's case `tabs`.
+ * Tabs that share a model (js/shared/): one download, one engine, right answers, and no lost calls when the owner
+ * leaves. A part of the lab's case `tabs`.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -1,5 +1,5 @@
-/* `npm start` as a newcomer sees it, with its time to the first word. It makes dist/ and the page anew: no test that reads
- * them may run beside it. */
+/* `npm start` as a newcomer sees it, with its time to the first word. It rebuilds dist/ and the page, so no test that
+ * reads them may run at the same time. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { test } from 'node:test';
@@ -26,7 +26,7 @@ function start() {
 
 for (const name of BROWSERS) {
   test(`${name}, npm start, to the first word`, async (t) => {
-    (await start()).stop(); // this one may have to build
+    (await start()).stop(); // this start may have to build
     const { url, stop, begun } = await start();
     try {
       const address = performance.now() - begun;

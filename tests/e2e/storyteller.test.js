@@ -23,7 +23,7 @@ import {
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
 
-/** The text of llama.cpp's ids. */
+/** Returns the text of llama.cpp's ids. */
 async function told() {
   const model = await loadModel(SHIPPED, { threads: 1 });
   try {

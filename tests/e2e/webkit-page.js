@@ -1,6 +1,6 @@
 /**
- * webkit-page: a window of WebKit with the calls of a page of puppeteer that the scripted visitor makes, so that it goes
- * through the same steps.
+ * webkit-page: a WebKit window with those methods of a puppeteer page that the scripted visitor uses, so that it takes
+ * the same steps.
  */
 import { WebKit } from './webkit.js';
 
@@ -8,7 +8,7 @@ import { WebKit } from './webkit.js';
 const KEYS = { Enter: '\uE007', Escape: '\uE00C', ArrowUp: '\uE013', Alt: '\uE00A', Shift: '\uE008' };
 const LONGEST = 30_000;
 
-/** An element, as long as it is there. */
+/** An element, as long as it is in the document. */
 class Handle {
   #page;
   #where;
@@ -57,7 +57,7 @@ export class WebKitPage {
     return this.#browser.run(f, ...args);
   }
 
-  /** Of all elements of a selector. @param {string} selector @param {any} f @param {any[]} args */
+  /** Evaluates f with all elements of a selector. @param {string} selector @param {any} f @param {any[]} args */
   each(selector, f, ...args) {
     return this.evaluate(
       `(selector, ...rest) => (${f})([...document.querySelectorAll(selector)], ...rest)`,

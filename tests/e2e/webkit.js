@@ -1,6 +1,7 @@
 /**
  * webkit: WebKit for end-to-end tests, by the WebDriver of WebKitGTK (the W3C's protocol, spoken with fetch). One
- * session a driver, always with an empty profile. The Linux port hides SharedArrayBuffer but for a variable.
+ * session a driver, always with an empty profile. The Linux port hides SharedArrayBuffer unless an environment variable
+ * is set.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -11,7 +12,7 @@ const BROWSER = FOLDERS.map((folder) => `${folder}/webkit2gtk-4.1/MiniBrowser`).
 const LONGEST = 60_000;
 const ELEMENT = 'element-6066-11e4-a52e-4f735466cecf';
 
-/** Why WebKit cannot be tested here, '' if it can. */
+/** Returns why WebKit cannot be tested here, '' if it can. */
 export function noWebKit() {
   const has = (/** @type {string} */ name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
   return BROWSER && has('WebKitWebDriver') && has('Xvfb')
@@ -41,7 +42,7 @@ async function end(child) {
   await ended;
 }
 
-/** A window of its browser. */
+/** A browser window that is driven through WebDriver. */
 export class WebKit {
   #base = '';
   #children;
@@ -112,7 +113,7 @@ export class WebKit {
     return this.#ask('POST', '/url', { url });
   }
 
-  /** What a function gives in the page, awaited; its failure too.
+  /** Runs a function in the page. Returns its awaited result, or throws its error.
    * @template {any[]} A, R @param {(...args: A) => R} f @param {A} args @returns {Promise<Awaited<R>>} */
   async run(f, ...args) {
     const script = `const done = arguments[arguments.length - 1], given = [...arguments].slice(0, -1);
@@ -122,7 +123,7 @@ export class WebKit {
     return value;
   }
 
-  /** @template {any[]} A @param {(...args: A) => unknown} f until it is true, in the page @param {A} args */
+  /** @template {any[]} A @param {(...args: A) => unknown} f waits until it is true in the page @param {A} args */
   async until(f, ...args) {
     for (const start = Date.now(); !(await this.run(f, ...args)); ) {
       if (Date.now() - start > LONGEST) throw new Error(`never true: ${f} ${args}`);
@@ -147,7 +148,7 @@ export class WebKit {
     await this.#ask('POST', `/element/${await this.#element(selector)}/click`, {});
   }
 
-  /** To whatever has the focus. @param {string[]} keys @param {string[]} [types] of what is done with each */
+  /** Sends keys to the focused element. @param {string[]} keys @param {string[]} [types] of what is done with each */
   async keys(keys, types = ['keyDown', 'keyUp']) {
     const actions = keys.flatMap((value) => types.map((type) => ({ type, value })));
     await this.#ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
@@ -157,7 +158,7 @@ export class WebKit {
     await this.#ask('POST', '/refresh', {});
   }
 
-  /** Peak memory of the process that runs the page, in bytes. */
+  /** Returns the peak memory of the process that runs the page, in bytes. */
   get peak() {
     const below = peaksBelow(Number(this.#driver.pid));
     return Math.max(0, ...below.filter(({ command }) => /WebKitWebProcess/.test(command)).map(({ peak }) => peak));

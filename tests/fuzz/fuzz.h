@@ -1,5 +1,5 @@
-/* fuzz: shared by all harnesses: a requirement that ends the process, a stream of small choices out of
- * the input, and memory that may not be read. Knows nothing of the engine but its error struct. */
+/* fuzz: shared by all harnesses: a requirement that aborts the process, a stream of small choices from the input, and
+   memory that must not be read. Knows nothing of the engine except its error struct. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Not assert: that is gone with NDEBUG. */
+/* Unlike assert(), it stays active with NDEBUG. */
 #define REQUIRE(condition)                                                  \
     do {                                                                    \
         if (!(condition)) {                                                 \
@@ -20,13 +20,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                   \
     } while (0)
 
-/* Requires a coded error with a sentence. */
+/* Requires a coded error with a message. */
 static inline void fuzz_check_error(const gw_error *e, int code) {
     REQUIRE(code < 0 && strcmp(gw_error_name(code), "unknown"));
     REQUIRE(e->code == code && strchr(e->what, '.'));
 }
 
-/* Bytes of the input, one after another; zeros behind its end. */
+/* Reads bytes of the input in order, then zeros. */
 typedef struct {
     const uint8_t *at;
     size_t left;
@@ -43,7 +43,7 @@ static inline uint32_t fuzz_random(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-/* Under AddressSanitizer reading there is an error until it is allowed again. */
+/* With AddressSanitizer, reading there is an error until it is allowed again. */
 #if defined(__SANITIZE_ADDRESS__)
 #define FUZZ_ASAN 1
 #elif defined(__has_feature)

@@ -21,14 +21,14 @@ typedef struct {
 static piece pieces[MOST_PIECES];
 static merge merges[MOST_MERGES];
 static int n_pieces, n_merges;
-static bool typed; /* else all pieces are normal */
+static bool typed; /* if false, all pieces are normal */
 static gw_tokenizer *t;
 
 /* --- the vocabulary -------------------------------------------------------------------------------- */
 
 enum { LACKS_TYPES = 1, SCORES = 2, MARKS = 4, SPECIAL = 8, UNKNOWN_PARTS = 16, ODD_PRE = 32 };
 
-/* The printable form of bytes: those of Latin-1 that can be seen stand for themselves, the others count up from 256. */
+/* The printable form of bytes: visible Latin-1 characters stand for themselves, the others are numbered from 256. */
 static size_t printable(const uint8_t *bytes, size_t len, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
@@ -81,7 +81,7 @@ static void add_merge(fuzz_input *in, int flags) {
     merges[n_merges++] = (merge){ left, right, find(text, len) };
 }
 
-/* 0 or an error; then the tokenizer can only be freed. */
+/* Returns 0 or an error, after which the tokenizer can only be freed. */
 static int build(fuzz_input *in, int flags, const char *pre) {
     static const char *const names[] = { "<|x|>", "<|u" };
     gw_error e = { 0 };
@@ -128,7 +128,7 @@ static void read_codes(const uint8_t *text, size_t len) {
     for (int i = 0; i < 4; i++) codes[n_codes + i] = classes[n_codes + i] = -1;
 }
 
-/* A character of the stretch [.., end). */
+/* Returns the class of character i, -1 from `end` on. */
 static int class_of(int i, int end) { return i < end ? classes[i] : -1; }
 
 static int more(int i, int end, int class) {
@@ -196,7 +196,7 @@ static int word_end(const char *pre, int i) {
 
 /* --- the slow merge --------------------------------------------------------------------------------- */
 
-/* The key of the file may have made it a control token: that is made by nothing. */
+/* The file may have declared it a control token, which no text produces. */
 static bool may_make(int id) { return gw_tokenizer_type(t, id) != GW_TOKEN_CONTROL; }
 
 /* Merges the pair whose merge is listed first, the leftmost on ties, until none is left. */
@@ -220,7 +220,7 @@ static int slow_word(const char *pre, const uint8_t *text, size_t len, int32_t *
     }
 }
 
-/* Longest of the pieces that are found as they are, of one text the lowest id. */
+/* Longest added token at the front; of equal ones the lowest id. */
 static int match(const uint8_t *text, size_t left, bool special) {
     int best = -1;
     for (int id = CONTROL; id < n_pieces; id++) {
@@ -291,7 +291,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t len = gw_min(in.left, MOST_TEXT);
         check_text(pre, in.at, len, 0);
         if (flags & SPECIAL) check_text(pre, in.at, len, GW_TOKENIZE_SPECIAL);
-        check_text(pre, data, gw_min(size, 48), 0); /* the merges' own bytes: more matches */
+        check_text(pre, data, gw_min(size, 48), 0); /* the merges' own bytes, which match more often */
     }
     gw_tokenizer_free(t);
     return 0;

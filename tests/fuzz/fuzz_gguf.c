@@ -8,11 +8,11 @@
 
 enum { MOST = 1 << 16 }; /* of an input, in bytes */
 
-/* --- a listener that trusts nothing --------------------------------------------------------------- */
+/* --- a listener that checks everything --------------------------------------------------------------- */
 
 typedef struct {
     gw_gguf *g;
-    const uint8_t *view; /* the bytes that the parser got last */
+    const uint8_t *view; /* the bytes that the parser last received */
     size_t view_size;
     uint64_t hash; /* of all events */
     uint64_t values, arrays, tensors, elements;
@@ -97,8 +97,8 @@ static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
 
 /* --- parsing -------------------------------------------------------------------------------------- */
 
-/* Feeds data[0..size) in pieces of at most `step` bytes (random sizes; 0: all at once). What has not come
- * yet must not be read, nor what was consumed. */
+/* Feeds data[0..size) in pieces of at most `step` bytes (random sizes; 0: all at once). Bytes that have not arrived
+   yet, or were consumed, must not be read. */
 static int feed(gw_gguf *g, watcher *w, const uint8_t *data, size_t size, size_t step, uint64_t state) {
     static uint8_t copy[MOST + 8];
     fuzz_allow(copy, size + 8);
@@ -166,7 +166,7 @@ static void put(writer *w, uint64_t v, int bytes) {
     for (int i = 0; i < bytes && w->used < sizeof w->out; i++) w->out[w->used++] = (uint8_t)(v >> 8 * i);
 }
 
-/* A number below `limit`, rarely a rogue one. */
+/* Returns a number below `limit`, rarely one outside. */
 static uint64_t number(writer *w, uint32_t limit) {
     uint32_t v = take(w);
     return v == 251 ? (uint64_t)1 << take(w) % 64 : v == 252 ? UINT64_MAX - take(w) : v % limit;

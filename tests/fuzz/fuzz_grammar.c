@@ -15,7 +15,7 @@ static void add(const char *text, size_t n, int type) {
     REQUIRE(gw_tokenizer_add_type(tokenizer, type) == 0);
 }
 
-/* Bytes, and pieces of the letters in these grammars. */
+/* Makes the vocabulary: single bytes, and tokens of the letters that these grammars use. */
 static void make_words(void) {
     gw_error e = { 0 };
     tokenizer = gw_tokenizer_new();

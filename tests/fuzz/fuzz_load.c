@@ -14,7 +14,7 @@ enum { MOST_BYTES = 4 << 20, MOST_CONTEXT = 12, MOST_FILE = 1 << 20, SOUND_FILES
 
 /* --- files ------------------------------------------------------------------------------------- */
 
-/* What the quantisers here cannot write gets any bytes as weights. */
+/* Types that these quantisers cannot write get random bytes as weights. */
 static void fill(tiny_file *f, uint64_t seed) {
     for (uint32_t i = 0; i < f->n_tensors; i++) {
         const tiny_tensor *t = &f->tensors[i];
@@ -25,7 +25,7 @@ static void fill(tiny_file *f, uint64_t seed) {
     }
 }
 
-/* Made once each; types, shapes and the number of parts vary with the index. */
+/* Returns a valid file, made once; types, shapes and the number of parts vary with the index. */
 static const tiny_file *sound_file(unsigned i, unsigned part) {
     static const int types[] = { GW_F32,    GW_F16,  GW_BF16, GW_Q8_0, GW_Q4_0, GW_Q4_1, GW_Q5_0,  GW_Q5_1,
                                  GW_IQ4_NL, GW_Q2_K, GW_Q3_K, GW_Q4_K, GW_Q5_K, GW_Q6_K, GW_IQ4_XS };
@@ -61,7 +61,7 @@ static const tiny_file *sound_file(unsigned i, unsigned part) {
     return f;
 }
 
-/* Files of the model, 1 if it is not split. */
+/* Returns the number of files of the model, 1 if it is not split. */
 static unsigned parts_of(unsigned i) { return i % 8 == 5 ? 1 + i / 8 % MOST_PARTS : 1; }
 
 typedef struct {
@@ -73,7 +73,7 @@ static void put(bytes *f, size_t at, uint64_t value, size_t n) {
     for (size_t i = 0; i < n && at + i < f->size; i++) f->data[at + i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Where an edit goes: nearly always into the header. */
+/* Returns the offset of an edit, nearly always in the header. */
 static size_t place(fuzz_input *in, const bytes *f, size_t header) {
     size_t at = (size_t)fuzz_byte(in) << 8;
     at |= fuzz_byte(in);
@@ -115,7 +115,7 @@ static void edit(fuzz_input *in, bytes *f, size_t header) {
 /* --- requirements of a loaded model --------------------------------------------------------------- */
 
 typedef struct {
-    int state;       /* GW_LOAD_*, what gw_load_end gave, or an error */
+    int state;       /* GW_LOAD_*, the result of gw_load_end(), or an error */
     char text[512];  /* the error */
     uint64_t logits; /* hash of the logits of a fixed prompt */
 } outcome;
@@ -143,7 +143,7 @@ static uint64_t evaluate(gw_model *m) {
     return h;
 }
 
-/* Everything that can be asked once the header is complete. */
+/* Calls everything that is allowed once the header is complete. */
 static void ask(gw_model *m) {
     char text[16];
     int32_t ids[8];
@@ -164,7 +164,7 @@ static void ask(gw_model *m) {
     REQUIRE(gw_model_number(m, "parameters") > 0);
 }
 
-/* Reserves at PLAN, unless it is too much for a harness. Returns the state. */
+/* Reserves memory at PLAN, unless the plan is too large for a harness. Returns the state. */
 static int reserve(gw_model *m) {
     static const char *const floats[] = { "auto", "keep", "q8_0" };
     ask(m);
@@ -176,7 +176,7 @@ static int reserve(gw_model *m) {
     return bad ? bad : gw_load_commit(m, 0);
 }
 
-/* Files as streams: each is read on from where it was left, which is where the loader must want it. */
+/* Feeds files as streams: each continues where it stopped, which must be the offset that the loader requests. */
 static int feed(gw_model *m, const bytes *files, unsigned n_files, const uint8_t *steps) {
     size_t read[MOST_PARTS] = { 0 };
     int state = n_files > 1 ? gw_load_parts(m, (int)n_files) : GW_LOAD_HEADER;
@@ -218,7 +218,7 @@ static void check(gw_pool *pool, const bytes *files, unsigned n_files, const uin
     REQUIRE(whole.state == pieces.state && whole.logits == pieces.logits && !strcmp(whole.text, pieces.text));
 }
 
-/* The engine is as it was: a sound file gives the logits that it gave the first time. */
+/* Checks that the engine is unchanged: a valid file gives the same logits as the first time. */
 static void check_sound(gw_pool *pool) {
     static uint64_t logits;
     const tiny_file *f = sound_file(1, 0);
@@ -227,7 +227,7 @@ static void check_sound(gw_pool *pool) {
     logits = o.logits;
 }
 
-/* Sound files, then the edits; one file in eight ends early, and parts may be missing or in disorder. */
+/* Makes valid files, then edits them; one file in eight ends early, and parts may be missing or out of order. */
 static unsigned make_files(fuzz_input *in, bytes *files, uint8_t *steps) {
     unsigned which = fuzz_byte(in) % SOUND_FILES, cut = fuzz_byte(in), n = parts_of(which), turn = 0;
     for (int i = 0; i < STEPS; i++) steps[i] = fuzz_byte(in);

@@ -1,6 +1,7 @@
 /* Fuzz harness of the sampler: the input holds options by name with any numbers, biases, a history and
  * logits (also infinite ones and NaN). The result must be a coded error with a sentence, or a
- * token; the draw is one of the distribution, that sums to 1, best first; the same again gives the same. */
+ * token; the token is in the distribution, which sums to 1 and is sorted, best first; a repetition gives the same
+ * token. */
 #include "fuzz.h"
 #include "run/sampler.h"
 
@@ -82,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gw_sampler **s = &samplers[n];
     if (!*s) *s = gw_sampler_new(n);
     REQUIRE(*s != NULL);
-    float *logits = malloc(n * sizeof *logits); /* of its exact size: reading behind it is seen */
+    float *logits = malloc(n * sizeof *logits); /* of the exact size, so that a read past the end is detected */
     REQUIRE(logits != NULL);
     for (uint32_t i = 0; i < n; i++) logits[i] = logit(&in);
     int32_t ids[2][3];

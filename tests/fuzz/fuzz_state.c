@@ -34,7 +34,7 @@ static size_t save(gw_model *m, const int32_t *of, uint32_t n, uint8_t *out) {
     return at;
 }
 
-/* Window, types and heads vary with the index. */
+/* Returns a model; window, types and heads vary with the index. */
 static rig *rig_of(unsigned i) {
     static rig made[MODELS];
     static const char *const kv_types[] = { "auto", "f32", "i16", "q8_0" };
@@ -96,7 +96,7 @@ static int restore(gw_model *m, const uint8_t *bytes, size_t n, size_t chunk) {
     return how;
 }
 
-/* 0, or refused in words. */
+/* Returns 0, or an error with a message. */
 static int offer(rig *r, uint8_t *bytes, size_t n, size_t chunk) {
     int how = restore(r->m, bytes, n, chunk);
     if (how == 0) return 0;
@@ -109,7 +109,7 @@ static int offer(rig *r, uint8_t *bytes, size_t n, size_t chunk) {
     return restore(r->m, bytes, n, chunk);
 }
 
-/* A context that came from bytes: it is saved as it came, evaluates and draws. */
+/* Uses a restored context: it saves to the same bytes, evaluates and samples. */
 static void use(rig *r, const uint8_t *bytes, size_t n) {
     static uint8_t again[MOST_STATE];
     uint32_t pos = gw_position(r->m);
@@ -127,7 +127,7 @@ static void use(rig *r, const uint8_t *bytes, size_t n) {
     REQUIRE(gw_run(r->m, 0) == GW_RUN_DONE);
 }
 
-/* A rejected state leaves nothing behind, and the model is as before. */
+/* Checks that a rejected state left no trace in the model. */
 static void check_sound(rig *r) {
     gw_clear(r->m);
     eval(r->m, 100);

@@ -11,12 +11,12 @@
 
 enum { MOST_PIECES = 64, MOST_LENGTH = 24, MOST_TEXT = 160, MOST_IDS = MOST_PIECES + 260 };
 
-/* The added pieces; U+2581 as a space, since that is how pieces meet the text. */
+/* The vocabulary's pieces, with U+2581 as a space, the form in which they are matched with the text. */
 typedef struct {
     uint8_t text[MOST_LENGTH];
     size_t len;
     float score;
-    int type; /* as the tokenizer says when it is finished */
+    int type; /* as reported by the finished tokenizer */
 } piece;
 
 static piece pieces[MOST_IDS];
@@ -49,7 +49,7 @@ static float score_of(uint8_t b) {
     return b == 255 ? (float)NAN : b >= 240 ? special[b % 8] : (float)(b / 8) - 20;
 }
 
-/* The type is normal half of the time. */
+/* Adds a piece from the input; half of them have the normal type. */
 static int add_from(fuzz_input *in, int flags) {
     uint8_t head = fuzz_byte(in), score = fuzz_byte(in), text[MOST_LENGTH];
     size_t len = head % 32 < MOST_LENGTH ? head % 8 : head % MOST_LENGTH;
@@ -78,7 +78,7 @@ static void note_types(void) {
     }
 }
 
-/* 0 or an error; then the tokenizer can only be freed. */
+/* Returns 0 or an error, after which the tokenizer can only be freed. */
 static int build(fuzz_input *in, int flags) {
     gw_error e = { 0 };
     int bad = flags & HAS_BYTES || fuzz_byte(in) % 16 ? add_bytes(flags & ~(LACKS_SCORE | LACKS_TYPE)) : 0;
@@ -94,7 +94,7 @@ static int build(fuzz_input *in, int flags) {
 
 /* --- the slow tokenizer ------------------------------------------------------------------------------ */
 
-/* No memcmp: the fuzzer looks into each one's arguments, and there are many here. */
+/* Avoids memcmp(), whose arguments the fuzzer traces, which is slow with so many calls. */
 static bool is_text(int id, const uint8_t *text, size_t len) {
     size_t same = 0;
     while (pieces[id].len == len && same < len && pieces[id].text[same] == text[same]) same++;
@@ -107,7 +107,7 @@ static int find(const uint8_t *text, size_t len, bool normal_only) {
     return -1;
 }
 
-/* Longest added token at the text's front: of the same text a user-defined one, then the lowest id. */
+/* Longest added token at the front; of equal ones a user-defined one, then the lowest id. */
 static int match(const uint8_t *text, size_t left, bool special) {
     int best = -1;
     for (int id = 0; id < n_pieces; id++) {
@@ -129,18 +129,18 @@ static size_t char_len(const uint8_t *p, size_t left) {
     return n;
 }
 
-/* Ids of one character that is no part of a longer piece. */
+/* Ids of one character that no longer piece covers. */
 static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     int32_t bytes[4];
     ids[0] = find(p, len, true);
     if (ids[0] >= 0) return 1;
     for (size_t i = 0; i < len; i++)
-        if ((bytes[i] = byte_ids[p[i]]) < 0) return -1; /* the unknown piece, whichever that is */
+        if ((bytes[i] = byte_ids[p[i]]) < 0) return -1; /* the unknown piece */
     memcpy(ids, bytes, len * sizeof *ids);
     return (int)len;
 }
 
-/* Between two added tokens: joins the best pair, the leftmost of equals, until none is left.
+/* Tokenizes the text between two added tokens: merges the best pair, the leftmost of equals, until none is left.
  * `ends` are the ends of the n characters. Ids of -1 stand for the unknown piece. */
 static int slow_merge(const uint8_t *text, uint8_t *ends, int n, int32_t *ids) {
     for (;;) {
@@ -200,7 +200,7 @@ static int slow_encode(const uint8_t *given, size_t len, bool special, bool pref
 
 /* --- requirements -------------------------------------------------------------------------------------- */
 
-/* What decoding the ids gives, up to `known`, the first one that stands for something unknown. */
+/* Decodes the ids up to `known`, the index of the first unknown piece. */
 static size_t decode(const int32_t *ids, int known, int flags, char *out, size_t cap) {
     size_t at = 0;
     for (int i = 0; i < known; i++) {
@@ -227,7 +227,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
         known += known == i && slow[i] >= 0;
     }
     size_t at = decode(ids, known, flags, back, sizeof back);
-    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* then only the caller knows the text before it */
+    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* with this flag only the caller knows the text before it */
     REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
@@ -258,7 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(in.at, len, 0);
         if (flags & SPECIAL) check_text(in.at, len, GW_TOKENIZE_SPECIAL);
         if (flags & PREFIX) check_text(in.at, len, GW_TOKENIZE_CONTINUES);
-        check_text(data, gw_min(size, 48), 0); /* the vocabulary's own bytes: more matches */
+        check_text(data, gw_min(size, 48), 0); /* the vocabulary's own bytes, which match more often */
     }
     gw_tokenizer_free(t);
     return 0;

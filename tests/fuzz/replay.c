@@ -1,6 +1,6 @@
-/* Main of a fuzz harness where libFuzzer is not: `fuzz_x FILE…` replays files, `fuzz_x [-runs=N]`
- * makes N inputs from a fixed seed (bytes at random, small numbers, runs and repeats: random
- * bytes alone rarely get past a magic number). Prints the number of inputs; a finding aborts. */
+/* main() of a fuzz harness without libFuzzer: `fuzz_x FILE…` replays files, `fuzz_x [-runs=N]`
+ * makes N inputs from a fixed seed (random bytes, small numbers, runs and repeats, because random bytes alone rarely
+ * get past a magic number). Prints the number of inputs; a finding aborts. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static uint32_t next_random(void) {
     return (uint32_t)(state >> 33);
 }
 
-/* A block of its exact size, so that a sanitizer sees a read behind the end. */
+/* Copies the input to a block of the exact size, so that a sanitizer detects reads past the end. */
 static void run(const uint8_t *data, size_t size) {
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) abort();

@@ -1,6 +1,7 @@
 /**
- * answers: answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5: each is whole,
- * parses, and is valid by ajv, or was cut at the maximum of tokens. answers.test.js takes a part; the whole:
+ * answers: answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5: each is
+ * complete, parses, and is valid according to ajv, or was cut off at `maxTokens`. answers.test.js runs a part; all of
+ * them:
  *
  *   node tests/lab/run.js schemas answers
  */
@@ -43,7 +44,8 @@ async function answer(model, schema, valid, asked, counts) {
   }
 }
 
-/** How many ended how. @param {number} first @param {number} end schemas @param {string[]} models paths
+/** Returns the number of answers by how they ended. @param {number} first @param {number} end schemas
+ * @param {string[]} models paths
  * @param {number[][]} [asked] temperatures and seeds */
 export async function answers(first, end, models, asked = ASKED) {
   /** @type {Record<string, number>} */
@@ -64,7 +66,7 @@ export async function answers(first, end, models, asked = ASKED) {
   return counts;
 }
 
-/** Schemas that leave their values unbounded; `number`: they must end by themselves. */
+/** Schemas that leave their values unbounded. `number`: the answers must end by themselves. */
 const UNBOUNDED = [
   { schema: { type: 'number' }, number: true },
   { schema: { type: 'integer' }, number: true },
@@ -79,7 +81,7 @@ const UNBOUNDED = [
   { schema: { type: 'string', pattern: '^[a-z]+' } },
 ];
 
-/** Whether every number in a value is finite. @param {any} value @returns {boolean} */
+/** Returns whether every number in a value is finite. @param {any} value @returns {boolean} */
 const isFinite = (value) =>
   typeof value === 'number'
     ? Number.isFinite(value)
@@ -107,7 +109,7 @@ export async function unbounded(count, models, first = 0) {
     const { text, value, finishReason } = await model.generate(`Number ${seed}: `, options).result();
     const where = `${JSON.stringify(schema)}, seed ${seed}, ${finishReason}: ${text.slice(0, 300)}`;
     counts[finishReason] = (counts[finishReason] ?? 0) + 1;
-    if (finishReason === 'length' && !number) continue; // an array may nest without end
+    if (finishReason === 'length' && !number) continue; // an array can nest without limit
     assert.ok(finishReason === 'stop' && isFinite(value) && validatorOf(schema)(value), where);
   }
   await Promise.all(opened.map((model) => model.dispose()));

@@ -1,6 +1,6 @@
 /**
- * An engine without a worker around it, for tests and tools that look at its parts: its header read, and no weights, unless
- * they are asked for.
+ * An engine without a worker, for tests and tools that inspect its parts. It has read a header, and the weights only on
+ * request.
  */
 import { readFile } from 'node:fs/promises';
 import { closeSync, openSync, readSync } from 'node:fs';
@@ -33,7 +33,7 @@ export async function bareEngine(path, variant = 'simd128') {
   return engine;
 }
 
-/** With its weights. @param {string} path */
+/** Returns an engine with its weights loaded. @param {string} path */
 export async function loadedEngine(path) {
   const engine = await bareEngine(path);
   const file = await readFile(path);

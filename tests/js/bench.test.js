@@ -1,5 +1,5 @@
-/* The benchmark's own arithmetic: what it asks of a side, what it makes of the answers, and the module
- * that measures reads. No timings are asserted. */
+/* The benchmark's arithmetic: the calls it makes to a runtime, the figures it computes from the results, and the module
+ * that measures memory reads. No timings are asserted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TURN, makePrompt, measure } from '../../tools/bench/measure.js';
@@ -22,7 +22,7 @@ const JOB = {
 
 /** @typedef {{ prompt: { ids: number[] }, tokens: number }} Call */
 
-/** A side that needs 2 ms for a prompt's token and 10 ms for one drawn. @param {Call[]} calls */
+/** A fake runtime that takes 2 ms for each prompt token and 10 ms for each sampled token. @param {Call[]} calls */
 function fake(calls, { drawn = (/** @type {number} */ n) => n, keepsPrefix = true } = {}) {
   const run = async (/** @type {{ ids: number[] }} */ prompt, /** @type {number} */ tokens) => {
     calls.push({ prompt, tokens });

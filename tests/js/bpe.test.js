@@ -1,7 +1,7 @@
 /**
  * Token ids of byte-level BPE with each pre-tokenizer, against @huggingface/tokenizers: 20,000 texts and more, and each
  * decoded back. The vocabularies are trained here, on the TypeScript compiler's messages, which npm installs in thirteen
- * languages. Also Llama 2's kind, which reads a text with a blank before it.
+ * languages. Also Llama 2's kind, which adds a space in front of a text.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -26,7 +26,8 @@ const CONTROL = 3;
 const USER = 4;
 const BUILD = fileURLToPath(new URL('../../build/', import.meta.url));
 const TINY = { ...MODELS.tiny, architecture: /** @type {const} */ ('gemma3'), chatTemplate: null };
-/** Ends of runs, breaks in blanks, both cases, what only some call blanks, numbers of all kinds, marks. */
+/** Ends of runs, line breaks among spaces, both cases, characters that only some call white space, numbers of all
+ * kinds, marks. */
 const ODD = [
   "'s",
   "'S",
@@ -81,7 +82,7 @@ function readMessages() {
   return languages.map(({ name }) => readFileSync(join(lib, name, 'diagnosticMessages.generated.json'), 'utf8'));
 }
 
-/** Kept in build/oracle, under a name that changes with the trainer and the texts.
+/** Returns trained merges, cached in build/oracle under a name that changes with the trainer and the texts.
  * @param {import('../../tools/models/train-bpe.js').PreTokenizer} name @param {string[]} books @returns {[string, string][]} */
 function mergesOf(name, books) {
   const short = books.map((book) => book.slice(0, TRAINED_ON));
@@ -141,7 +142,7 @@ for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2
     /** @type {Oracle} */ let special;
     /** @type {import('../../tools/models/vocab.js').Vocabulary} */ let vocab;
     const books = readMessages();
-    /** What comes back of a text: Qwen's tokenizer reads it in NFC. @param {string} text */
+    /** Returns the text that decoding gives back: Qwen's tokenizer normalises to NFC. @param {string} text */
     const read = (text) => (name === 'qwen2' ? text.normalize() : text);
 
     before(async () => {
@@ -161,7 +162,8 @@ for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2
 
     it(`gives the oracle's ids on ${COUNT} texts, and the texts back`, async (t) => {
       const list = [...texts({ count: COUNT, seed: 20261122, books, pieces: ODD })];
-      // A Node that knows another Unicode may call other characters letters: those that are unassigned in one of them.
+      // With another Unicode version, Node may classify characters differently that are unassigned in one of the
+      // versions.
       const known = list.filter((text) => process.versions.unicode === '17.0' || !/\p{Cn}/u.test(text));
       let ids = 0;
       let bytes = 0;

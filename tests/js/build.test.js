@@ -1,6 +1,6 @@
 /**
- * What the build makes, and the server that tests and `npm start` use: exports and imports of the four
- * modules, the page's folder, headers, ranges, and no way out of a served folder.
+ * The output of the build, and the server that tests and `npm start` use: exports and imports of the four modules, the
+ * page's folder, headers, ranges, and no path that escapes the served folder.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -16,8 +16,8 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const VARIANTS = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'];
 
 /**
- * Names in a wasm module's import and export sections. Read by hand, because this Node may not know all
- * of the module's instructions.
+ * Returns the names in a wasm module's import and export sections. Parses them itself, because this Node may not know
+ * all of the module's instructions.
  * @param {Uint8Array} bytes
  */
 function interfaceOf(bytes) {
@@ -139,7 +139,7 @@ after(async () => {
 });
 
 /**
- * A request whose path is sent as it is (fetch would tidy it).
+ * Sends a request with the path unchanged (fetch would normalise it).
  * @param {string} where @param {http.RequestOptions} [options]
  * @returns {Promise<{ status: number | undefined, headers: http.IncomingHttpHeaders, body: string }>}
  */

@@ -1,5 +1,5 @@
-/* The cache of models: what was fetched is not fetched again, not even by a process that was killed in the
- * middle; it works without the network; partial, corrupt, outdated and too large copies do no harm. */
+/* The model cache: no bytes are fetched twice, even after the process was killed during a download; stored models load
+ * without a network; partial, corrupt, outdated and oversized copies do no harm. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -32,10 +32,10 @@ const TUNING = {
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Longer ranges, the next one asked for while one comes. */
+/** Longer ranges; the next one is requested while one arrives. */
 const LONG = { ...TUNING, alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 };
 
-/** Until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
+/** Changes the tuning until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
 function tune(t, tuning) {
   environment.tuning = { ...tuning };
   t.after(() => {
@@ -43,7 +43,7 @@ function tune(t, tuning) {
   });
 }
 
-/** Logits, and what loading said. @param {ModelSource} source */
+/** Returns logits, and what loading reported. @param {ModelSource} source */
 async function load(source, options = {}) {
   /** @type {Progress[]} */ const events = [];
   const model = await loadModel(source, { threads: 1, ...options, onProgress: (event) => events.push(event) });
@@ -60,7 +60,7 @@ async function load(source, options = {}) {
   }
 }
 
-/** A cache in an empty folder. @param {TestContext} t */
+/** Returns a cache in an empty folder. @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-cache-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
@@ -97,7 +97,7 @@ test('the second load asks whether there is a newer file, and fetches nothing; t
   assert.deepEqual([third.info.cache, third.codes], ['cached', ['offline']]);
   for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
   assert.equal((await inspectModel(server.url, { cache })).info.cache, 'cached');
-  // The file is the model itself, and a journal behind it.
+  // The file is the model itself, followed by a journal.
   const [name] = await readdir(folder);
   assert.equal(Buffer.compare((await readFile(join(folder, name))).subarray(0, bytes.length), bytes), 0);
 });
@@ -187,7 +187,7 @@ async function killed(/** @type {TestContext} */ t, /** @type {Partial<Tuning>} 
   assert.ok(server.sent <= bytes.length - stored, `${server.sent} bytes sent, ${stored} were stored`);
 }
 
-/** A store with the first part of the file. @param {any} t */
+/** Returns a store with the first part of the file. @param {any} t */
 async function begun(t) {
   const store = memoryStore();
   const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
@@ -286,7 +286,7 @@ test('a wrong digest leaves nothing of what it was found in, and tells both; a r
   assert.deepEqual(await readdir(folder), []);
   assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'stored');
   assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'cached');
-  // One that was stored without a digest is checked once.
+  // A copy that was stored without a digest is checked once.
   await cache.clear();
   await load(server.url, { cache });
   for (const phase of ['load', 'load'])
@@ -335,7 +335,7 @@ test('a custom store', async (t) => {
   assert.equal((await cache.list())[0].complete, true);
   await cache.clear();
   assert.equal(store.files.size, 0);
-  // One that fails in every way.
+  // A store that fails in every method.
   const fails = async () => {
     throw new Error('out of order');
   };

@@ -1,5 +1,5 @@
-/* Tools in conversations: calls that models make are held to the tools' schemas, done, and answered; random weights call
- * when they must. */
+/* Tools in conversations: the model's calls are constrained by the tools' schemas, executed and answered; random
+ * weights call when a call is required. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
@@ -97,7 +97,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     });
     const out = chat.send('Add', { toolChoice: { name: 'add', everyRound: true }, maxRounds: 2 });
     const { toolCalls = [], finishReason } = await out.result();
-    // It must call each time, so the third answer's call is not done any more.
+    // The model must call each time, so the third answer's call is not executed.
     assert.deepEqual([finishReason, toolCalls.length, done.length], ['tool-calls', 3, 2]);
     toolCalls.forEach((call, i) => {
       assertFits(call);
@@ -125,7 +125,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       .send('Hi', { seed: 1, logitBias: { [opening]: 1000 } })
       .result();
     firsts.forEach(assertFits);
-    // Nothing but the calls' first token is liked: it is met at the beginning, and what it begins is held.
+    // The bias favours only the first token of a call, so the answer begins with it, and the rest is constrained.
     if (dialect !== 'generic') assert.ok(firsts.length > 0 && begun === '', begun);
     for (let seed = 1; seed <= 4; seed++) {
       const toolChoice = seed % 2 ? 'auto' : 'required';

@@ -1,5 +1,5 @@
-/* Conversations with models of every family: each through its own form, with its own control tokens and ends; what has
- * no form says so, and takes strings and ids. */
+/* Conversations with models of every family, each with its own chat template, control tokens and end tokens. A model
+ * without a template reports that, and accepts strings and ids. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -39,14 +39,15 @@ async function open(t, name, spec) {
   return model;
 }
 
-/** The ids of a prompt, as text with names. @param {any} model @param {any} prompt */
+/** Returns the ids of a prompt as text, with the names of control tokens. @param {any} model @param {any} prompt */
 async function prompted(model, prompt) {
   const { usage } = await model.generate(prompt, { maxTokens: 0 }).result();
   assert.equal(usage.promptTokens, await model.countTokens(prompt));
   return usage.promptTokens;
 }
 
-/** A model of each family, and how its form begins. @type {Record<string, [Partial<ModelSpec>, string]>} */
+/** A model of each family, and the beginning of its rendered prompt. @type {Record<string, [Partial<ModelSpec>,
+ * string]>} */
 const FAMILIES = {
   'Gemma 1': [{ architecture: 'gemma' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
   'Gemma 3': [{ architecture: 'gemma3' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
@@ -71,7 +72,7 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
       await model.detokenize(ids, { special: true }),
       `${{ G: '<bos>', L: '<|begin_of_text|>' }[name[0]] ?? ''}${text}`,
     );
-    // What a control token is called is longer than what it is.
+    // The name of a control token has more tokens than the control token itself.
     const [control] = text.match(/<\|?\w+\|?>/) ?? [];
     const spelt = (await model.tokenize(`Hello ${control}`)).length;
     const said = (await model.tokenize('Hello')).length;

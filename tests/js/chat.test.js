@@ -1,4 +1,5 @@
-/* Conversations: turns that build on the cache, clones, retries, aborted answers, and users' text as text. */
+/* Conversations: turns that reuse the KV cache, clones, retries, aborted answers, and user text that never becomes
+ * control tokens. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { open, refuses, wrong } from './helpers.js';
@@ -231,7 +232,7 @@ test('an answer starts with a given prefix, replacing the last answer or adding 
   const again = await chat.continue({ prefix: 'Once <end_of_turn> upon' }).result();
   assert.equal(again.text, text);
   assert.equal(chat.messages.length, 2);
-  // As the rendered words say: the template's, and the beginning as a text of users.
+  // The ids of the rendered template, where the beginning of the answer is ordinary text.
   const head = await model.tokenize('<bos><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n', {
     special: true,
   });

@@ -1,4 +1,4 @@
-/* The command line as a program: output of every command, --json, exit statuses. */
+/* The command line as a separate process: output of every command, --json, exit statuses. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { copyFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ before(async () => {
   model = await testModel('tiny');
 });
 
-/** Run the command line; stdout and stderr are not terminals. @param {string[]} args */
+/** Runs the command line; stdout and stderr are not terminals. @param {string[]} args */
 function run(args, input = '', program = CLI) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [program, ...args]);
@@ -32,12 +32,12 @@ function run(args, input = '', program = CLI) {
   });
 }
 
-/** A shell line; $0 is Node, $1 the command line, $2 a model. @param {string} line */
+/** Runs a shell command; $0 is Node, $1 the command line, $2 a model. @param {string} line */
 function shell(line) {
   return promisify(execFile)('sh', ['-c', line, process.execPath, CLI, model], { timeout: 60_000 });
 }
 
-/** One JSON object on stdout, nothing on stderr, status 0. @param {...string} args */
+/** Returns the JSON object on stdout; asserts an empty stderr and status 0. @param {...string} args */
 async function json(...args) {
   const { status, stdout, stderr } = await run([...args, '--json']);
   assert.equal(status, 0, stderr);

@@ -102,8 +102,8 @@ test('schemas.md and inside.md', async (t) => {
   assert.equal(first.norms.length, tokens * 3);
 });
 
-/** Runs a program and returns the lines that it prints. The package's own name leads to dist/, which this stage does not
- * build. @param {string} code @param {string[]} args */
+/** Runs a program and returns the lines that it prints. The package's own name resolves to dist/, which is not built at
+ * this stage. @param {string} code @param {string[]} args */
 function printed(code, ...args) {
   const program = fileURLToPath(new URL('../../build/document.mjs', import.meta.url));
   writeFileSync(program, code.replace("'gemma-wasm';", "'../js/index.node.js';"));
@@ -133,7 +133,7 @@ test('example.mjs', () => {
 test('the site has every document and a search, and nothing inline that the policy of the page forbids', async (t) => {
   const out = mkdtempSync(join(tmpdir(), 'gw-docs-'));
   t.after(() => rmSync(out, { recursive: true }));
-  await buildDocs(out); // refuses dead links, and documents that the index does not list
+  await buildDocs(out); // rejects dead links, and documents that the index does not list
   const made = readdirSync(out, { recursive: true }).map(String);
   const pages = made.filter((name) => name.endsWith('.html'));
   const sources = readdirSync(new URL('../../docs', import.meta.url), { recursive: true }).map(String);

@@ -1,5 +1,5 @@
-/* Downloads against a server that fails on purpose: every run ends with the right model or with a coded
- * error, hardly a byte is fetched twice, and nothing of two versions is ever mixed. */
+/* Downloads from a server that fails on purpose: every run ends with the right model or a coded error, hardly any byte
+ * is fetched twice, and bytes of two versions are never mixed. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import { testModel } from './models.js';
 const IDS = someIds(6, 320);
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** How ranges are asked for, by what brings it about. Of a faster server longer ones would be asked for. */
+/** How ranges are requested, and the tuning for it. A faster server would get longer requests. */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
 const LONG = {
   how: 'in long ranges',
@@ -32,10 +32,10 @@ const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 /** @type {Float32Array} */ let expected;
 /** @type {Float32Array} */ let expectedOther;
 
-/** What each test begins with. */
+/** The tuning that each test begins with. */
 const USUAL = { segment: SEGMENT, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
 
-/** Until the end of the test, on top of what it has tuned. @param {import('node:test').TestContext} t
+/** Changes the tuning until the end of the test, on top of earlier changes. @param {import('node:test').TestContext} t
  * @param {object} tuning */
 function tune(t, tuning) {
   environment.tuning = { ...environment.tuning, ...tuning };
@@ -80,7 +80,7 @@ async function cutConnections(t, runs) {
   /** @type {number[]} */
   let cuts = [];
   let made = 0;
-  // Large enough: a connection that breaks loses up to 64 KB of bytes that arrived and were not read yet.
+  // Large enough: a connection that breaks loses up to 64 KB that arrived but were not read yet.
   const large = await readFile(await testModel('medium'));
   const right = await logitsOf(new Uint8Array(large));
   const server = await faultyServer(t, large, (_, { headers }) => {
@@ -167,8 +167,8 @@ test('a silent server is reported before the request is retried', async (t) => {
 test('a server that sends a little each time and falls silent is not asked for ever', async (t) => {
   tune(t, { stallMs: 60, segment: 1 << 17 });
   const server = await faultyServer(t, bytes, (n) => (n < 2 ? {} : { stallAt: 40_000 }));
-  // With attempts for each range, of which every connection brings a third, the model would come, a hundred silences later.
-  // On a busy machine an answer may not begin in time either.
+  // Each connection delivers a third of a range, so with attempts counted per range the model would arrive after a
+  // hundred stalls. On a busy machine a response may also begin too late.
   await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
 
@@ -186,7 +186,7 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
     const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault), usual);
     if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
     assert.deepEqual(await logitsOf(server.url), expected, JSON.stringify(fault));
-    // One that is answered with the whole file is the last.
+    // A request that is answered with the whole file is the last one.
     const whole = server.seen.filter(({ range }) => !range).length;
     assert.equal(whole, fault.noRanges ? 0 : 1, `${whole} requests for the whole file, ${JSON.stringify(fault)}`);
   }
@@ -195,7 +195,7 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
 test('no two ranges read the answer for the whole file at once', async (t) => {
   tune(t, PIECES.tuning);
   const server = await faultyServer(t, bytes);
-  // Three side by side: of the first and the last the server has others, the one between comes quickly.
+  // Three concurrent ranges: the server has other bytes for the first and the last, and the middle one arrives quickly.
   server.state.faults = (_, { headers: { range } }) => {
     const segment = Math.floor(Number(range?.match(/=(\d+)/)?.[1]) / SEGMENT);
     return !range ? { slow: 5 } : segment === 2 || segment > 3 ? { shift: 100 } : {};
@@ -243,7 +243,7 @@ test('without an ETag or a date nothing is put together from two answers', async
   server.forget();
   const error = await refuses(loadModel(server.url, OPTIONS), 'truncated');
   assert.match(error.message, /version/);
-  // With a digest it can be checked.
+  // With a digest the file can be checked.
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   server.forget();
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
@@ -252,7 +252,7 @@ test('without an ETag or a date nothing is put together from two answers', async
 async function refusals(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
   const soon = new Date(Date.now() - 1000).toUTCString();
   const later = { status: 429, headers: { 'Retry-After': '0' } };
-  // Of the last two one may be an early request, which is asked again at once.
+  // One of the last two may be an early request, which is retried immediately.
   const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, later, later];
   const server = await faultyServer(t, bytes, (n) => faults[n] ?? {}, usual);
   /** @type {string[]} */ const notices = [];
@@ -311,7 +311,7 @@ async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /
   assert.ok(ends['a model'] > runs / 8);
 }
 
-/** Downloads a file without an engine, to its end. @param {string} url @param {object} tuning @param {object} [around] */
+/** Downloads a complete file without an engine. @param {string} url @param {object} tuning @param {object} [around] */
 async function readAll(url, tuning, around = {}) {
   /** @type {string[]} */ const notices = [];
   const hash = (/** @type {import('crypto').BinaryLike} */ text) => createHash('sha256').update(text).digest('hex');
@@ -334,7 +334,7 @@ async function readAll(url, tuning, around = {}) {
   return notices;
 }
 
-/** Ranges that take 240 ms, and answers that take 100: an early request comes well before the end of the last one. */
+/** Ranges take 240 ms and responses 100 ms, so an early request arrives well before the previous range ends. */
 const FEW = { ...LONG.tuning, least: 1 << 19, most: 1 << 19 };
 const PACED = { wait: 100, slow: 30 };
 
@@ -444,7 +444,7 @@ test('a token goes to the host of the URL only, in a header', async (t) => {
   assert.ok(
     files.seen.every((one) => !one.headers.authorization && !one.headers['x-secret'] && !one.url.includes('SECRET')),
   );
-  // Where the redirect led is asked without the detour, until that is refused.
+  // Later requests go directly to the redirect's target, until it refuses one.
   assert.equal(asked.length, 1);
   files.forget();
   files.state.faults = (n) => (n === 5 ? { status: 403 } : {});

@@ -16,14 +16,14 @@ const vectors = new URL('../vectors/', import.meta.url);
 const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
 const BYTES = fs.readFileSync(new URL('embed.bin', vectors));
 
-/** 1 - cosine that a vector may be from the truth. @type {[RegExp, number][]} */
+/** Largest 1 - cosine between a vector and its reference. @type {[RegExp, number][]} */
 const LARGEST = [
   [/f32|f16|outliers/, 1e-5],
   [/q8_0|300m/, 1e-3],
   [/q4_0/, 1e-2],
 ];
 
-/** Which kinds read the longest text too. */
+/** Models that also embed the longest text. */
 const WHOLE = /-(f32|q8_0|300m)$/;
 
 /** @param {string} name */
@@ -35,7 +35,8 @@ function truthOf(name) {
   );
 }
 
-/** 1 - cosine, of vectors that are near each other. @param {Float32Array} a @param {Float32Array} b */
+/** Returns 1 - cosine, accurate for vectors that are close to each other. @param {Float32Array} a
+ * @param {Float32Array} b */
 function apart(a, b) {
   const length = (/** @type {Float32Array} */ v) => Math.sqrt(v.reduce((sum, x) => sum + x * x, 0));
   const x = length(a);
@@ -43,7 +44,7 @@ function apart(a, b) {
   return a.reduce((sum, v, i) => sum + (v / x - b[i] / y) ** 2, 0) / 2;
 }
 
-/** 1 - cosine of each text's vector. @param {Model} model @param {string[]} texts
+/** Returns 1 - cosine between each text's vector and its reference. @param {Model} model @param {string[]} texts
  * @param {Float32Array[]} truth */
 async function distances(model, texts, truth) {
   const vectors = /** @type {Float32Array[]} */ (await model.embed(texts));
@@ -264,7 +265,7 @@ test('texts go together through models that see earlier tokens only, and give th
         assert.equal(bitsOf([await model.embed(text, { pooling })])[0], together[i], `${name} ${pooling} ${i}`);
       }
     }
-    // Nothing of it is taken for a context.
+    // Later prompts do not reuse any of it as a prefix.
     const prompt = texts.slice(0, 3).join('');
     const fresh = await open(t, name, options);
     assert.deepEqual(

@@ -1,5 +1,5 @@
-/* A relaxed build whose kernels turn out to be wrong while a model loads gives way to simd128 by itself. The fault is
- * flipped instructions, in an engine that runs on this thread: host and client are what they are anywhere. */
+/* If a model finds the relaxed build's kernels to be wrong while it loads, the simd128 build replaces it automatically.
+ * The fault is a replaced instruction in an engine on this thread; host and client are the real ones. */
 import assert from 'node:assert/strict';
 import { closeSync, createReadStream, openSync, readFileSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -18,8 +18,8 @@ const JS = new URL('../../js/', import.meta.url);
 const THREAD = new URL('thread.node.js', JS);
 const { relaxed } = features();
 
-/** Instructions of kernels, by their order, which the start does not prove: all of them, for one kernel that is wrong may
- * have another one that takes its place. @param {Uint8Array} file */
+/** Returns the indices of kernel instructions that the checks at start do not cover. All of them are replaced, because
+ * another kernel could substitute for a single wrong one. @param {Uint8Array} file */
 async function faultySites(file) {
   const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS)));
   const sites = sitesOf(module);

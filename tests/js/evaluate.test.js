@@ -1,4 +1,4 @@
-/* Logits, perplexity, tokenize and detokenize, and what model.info tells. */
+/* Logits, perplexity, tokenize, detokenize, and model.info. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
@@ -7,7 +7,7 @@ import { logits } from '../../js/engine/logits.js';
 import { open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
-/** -ln p of id by a row of logits, in double. @param {Float32Array} row @param {number} id */
+/** Returns -ln p of an id from a row of logits, in double precision. @param {Float32Array} row @param {number} id */
 function loss(row, id) {
   const most = Math.max(...row);
   const sum = row.reduce((total, x) => total + Math.exp(x - most), 0);
@@ -22,7 +22,7 @@ test('logits of all positions are those of each prefix, to the bit: its end alon
   for (const n of [1, 2, 17, 64, 75]) {
     const row = all.subarray((n - 1) * 1024, n * 1024);
     assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}`);
-    await model.debug.logits([9]); // and with nothing kept
+    await model.debug.logits([9]); // and with an empty KV cache
     assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}, from the first`);
   }
 });

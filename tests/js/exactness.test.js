@@ -1,7 +1,7 @@
 /**
- * The same ids give the same bytes, whatever the way there: any number of threads, one batch or token by
- * token, a cache that was used before or a fresh one, alone or beside another model, after an abort.
- * Every comparison is bit for bit, but for the two wasm variants, which must agree on greedy tokens.
+ * The same ids give the same logits bit for bit: with any number of threads, in one batch or token by token, with a
+ * reused or a fresh cache, alone or beside another model, after an abort. Only the two wasm variants are compared by
+ * their greedy tokens.
  */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -12,9 +12,10 @@ import { testModel } from './models.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
 
-/** Types and shapes that take different ways through the kernels. The windows are 16, 32 and 24. */
+/** Types and shapes that use different kernels. The windows are 16, 32 and 24. */
 const TYPES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0'];
-/** Architectures take different ways through the recipe, which is the same in every build: each is tried with one. */
+/** Architectures take different paths through the forward pass, which is the same in every build, so each is tested
+ * with one build. */
 const FAMILY = {
   simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32', 'gemma4-values-f32'],
   relaxed: ['llama-q4_0', 'qwen3-q4_k_m', 'gemma4-q4_0'],
@@ -25,7 +26,7 @@ const OWN = {
   relaxed: [...TYPES.filter((name) => !/-f\d+$/.test(name)), ...FAMILY.relaxed],
 };
 
-/** n ids of the model's vocabulary. */
+/** Returns n ids of the model's vocabulary. */
 function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {
   const draw = randoms(seed);
   return Array.from({ length: n }, () => Math.floor(draw() * model.info.vocabSize));
@@ -63,14 +64,14 @@ function sameBits(a, b, what) {
   assert.ok(at < 0, `${what}: logit ${at} is ${a[at]} and ${b[at]}`);
 }
 
-/** Logits after the last id, from an empty cache: asking for all rows keeps nothing of it.
+/** Returns the logits after the last id, from an empty cache: a request for all rows does not use it.
  * @param {Model} model @param {number[]} ids */
 async function fresh(model, ids) {
   const rows = await model.debug.logits(ids, { all: true });
   return rows.subarray(rows.length - model.info.vocabSize);
 }
 
-/** Tokens drawn after ids; greedy unless options say otherwise.
+/** Returns tokens sampled after ids; greedy unless options say otherwise.
  * @param {Model} model @param {number[]} ids @param {number} n
  * @param {import('../../js/options.js').GenerateOptions} [options] */
 async function draw(model, ids, n, options = { temperature: 0 }) {
@@ -201,7 +202,7 @@ test('calls on one model at the same time answer as one after the other', async 
 
 for (const threads of [1, 2]) {
   test(`after an abort while decoding the model is as before (${threads} threads)`, async (t) => {
-    // this model never draws an end of turn, so it runs until it is stopped
+    // this model never samples an end of turn, so it runs until it is stopped
     const model = await open(t, 'medium', { threads });
     const ids = idsOf(model, 30, 9);
     const whole = await draw(model, ids, 30);

@@ -1,7 +1,7 @@
 /**
- * Every architecture, from a file's bytes to an answer: what inspecting says is what loading takes, split files are the
- * whole one, a window is the model's own, keys that no rule knows or of a wrong type are refused. Logits against others
- * are in parity.test.js, bits over threads and builds in exactness.test.js.
+ * Every architecture, from a file's bytes to an answer: inspection predicts the memory of loading, a split model equals
+ * the whole file, windows have the model's size, unknown keys and keys of a wrong type are rejected. parity.test.js
+ * compares logits with other implementations, exactness.test.js compares threads and builds.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -82,7 +82,7 @@ test('a text gets its BOS where the file wants one', async (t) => {
   }
 });
 
-/** Opens a model with a header that was changed. @param {string} name @param {ModelSpec['edit']} edit */
+/** Opens a model with a changed header. @param {string} name @param {ModelSpec['edit']} edit */
 async function edited(name, edit) {
   const path = `${await testModel(name)}.${process.pid}.edited`;
   try {

@@ -1,6 +1,6 @@
 /**
- * faulty-server: an HTTP server for one file that fails on purpose: cut connections, stalls, lies about length
- * and ranges, refusals, other files under the same name. It counts what it sent, so that a test can say how
+ * faulty-server: an HTTP server for one file that fails on purpose: cut connections, stalls, wrong lengths and ranges,
+ * error statuses, other files under the same name. It counts what it sent, so that a test can say how
  * much was fetched twice.
  */
 import { createServer } from 'node:http';

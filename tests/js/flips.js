@@ -101,8 +101,8 @@ function evaluate(engine) {
   return rows.join();
 }
 
-/** 'refused' (at the start), 'engine-fault' (at load), or the bits, as 'right' or 'wrong' where they are known;
- * anything that stops the module is no wrong text either.
+/** Returns 'refused' (at the start), 'engine-fault' (at load), or the bits, judged 'right' or 'wrong' where they are
+ * known. Any error that stops the module counts as a refusal, because it cannot produce wrong text.
  * @param {Uint8Array} bytes @param {Uint8Array} file @param {string} [expected] */
 export async function outcome(bytes, file, expected) {
   const parts = await instantiate(await WebAssembly.compile(/** @type {BufferSource} */ (bytes)));

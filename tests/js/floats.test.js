@@ -1,5 +1,5 @@
 /**
- * quantizeFloats: what becomes of F32, F16 and BF16 matrices. `mqa-q4_0` is made like Google's QAT files (layers
+ * quantizeFloats: how F32, F16 and BF16 matrices are stored. `mqa-q4_0` is made like Google's QAT files (layers
  * Q4_0, embedding F16, 160 wide), `parity-f16` is all floats. tests/c/test_floats.c has the bits.
  */
 import assert from 'node:assert/strict';
@@ -8,7 +8,7 @@ import { inspectModel, loadModel } from '../../js/index.node.js';
 import { refuses } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Bytes that a row of `width` F16 weights loses as Q8_0. */
+/** Bytes saved by storing a row of `width` F16 weights as Q8_0. */
 const saved = (/** @type {number} */ width) => 2 * width - (width / 32) * 34;
 
 /** @param {import('node:test').TestContext} t @param {string} name

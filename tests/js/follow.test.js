@@ -1,9 +1,10 @@
-/* The page's way of keeping the newest text in view, on a box that has no browser: the order of events is the test's. */
+/* Keeping the newest text of the page in view, on a fake scrolling box without a browser: the test decides the order of
+ * events. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Follow } from '../../web/chat/follow.js';
 
-/** A box of 100 pixels that clamps as a browser does; scrolled() is the event, which comes later. */
+/** Returns a box of 100 pixels that clamps as a browser does. scrolled() fires the event, which comes later. */
 function makeBox() {
   let top = 0;
   let height = 500;

@@ -167,7 +167,7 @@ const VALUES = [
 /** @param {Random} random @param {string[]} pieces */
 const glued = (random, pieces) => Array.from({ length: 1 + random(12) }, () => pieces[random(pieces.length)]).join('');
 
-/** A schema of which some keywords are not as they should be. @param {Random} random @param {number} depth @returns {any} */
+/** Returns a schema with some malformed keywords. @param {Random} random @param {number} depth @returns {any} */
 function schemaOf(random, depth) {
   if (random(3) === 0) return randomSchema(random, 2);
   /** @type {Record<string, any>} */
@@ -193,8 +193,9 @@ function formatOf(random) {
   return { schema: schemaOf(random, 3), whitespace: ['compact', 'pretty', 'any'][random(3)] };
 }
 
-/** Takes the first token of each mask, and its bytes must be what the mask said. @param {import('../../js/engine/grammar.js').Matcher}
- * matcher @param {Random} random */
+/** Appends the first token of each mask; the matcher must accept its bytes.
+ *
+ * @param {import('../../js/engine/grammar.js').Matcher} matcher @param {Random} random */
 function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {
     const mask = matcher.mask();
@@ -240,7 +241,8 @@ function tryOne(engine, seed) {
   return 'taken';
 }
 
-/** How many were taken and refused. @param {number} first seed @param {(n: number) => boolean} more */
+/** Returns how many formats were accepted and rejected. @param {number} first seed @param {(n: number) => boolean} more
+ * */
 export async function fuzzFormats(first, more) {
   const engine = await bareEngine(await testModel('tiny'));
   const counts = { taken: 0, refused: 0 };

@@ -1,5 +1,5 @@
-/* Formats: answers are held to them whatever the model would rather say; values, partial values, refusals; with seeds,
- * log probabilities, stop sequences and every sampler. */
+/* Formats: answers follow them whatever the model prefers; values, partial values, rejected formats; with seeds, log
+ * probabilities, stop sequences and every sampler. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
@@ -132,7 +132,7 @@ test('rejects unsupported formats before the first token, by name and place, and
 
 test('the same seed gives the same answer, with log probabilities too; a bias and a ban are heeded', async (t) => {
   const model = await open(t);
-  // Log probabilities are of tokens that were drawn, so nothing is forced beside them.
+  // Log probabilities describe sampled tokens, so they disable jump-forward.
   const options = { format: { schema: CARD }, ...WILD, seed: 11, jumpForward: false };
   const plain = await model.generate('A card:', options).result();
   const { logprobs = [], ...told } = await model.generate('A card:', { ...options, logprobs: 3 }).result();

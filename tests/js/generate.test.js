@@ -35,7 +35,7 @@ test('steps are the tokens as they come: their text, ids and log probabilities a
   let seen = '';
   for await (const step of out.steps()) {
     seen += step.text;
-    // What has come may be more than what was taken, never less.
+    // The partial value may be ahead of the pieces read so far, never behind.
     assert.ok(String(out.partial()).startsWith(seen));
     steps.push(step);
   }
@@ -236,7 +236,7 @@ test('prefill progress goes from nothing to everything', async (t) => {
 
 test('an answer begins by itself, needs no reader to end, and is no promise; it is iterated once', async (t) => {
   const model = await open(t);
-  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // more than may be unread in a loop
+  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // more than back-pressure allows to be unread
   const next = await model.generate('x', { maxTokens: 1 }).result();
   assert.equal(next.finishReason, 'length');
   let text = '';
@@ -331,7 +331,7 @@ for (const threads of [1, 2]) {
     const text = (await iterator.next()).value;
     await sleep(300);
     const controller = new AbortController();
-    // Its consumer is asleep, so the engine must have stopped at the credit: far from 450.
+    // Its consumer is not reading, so the engine must have stopped when its credit ran out: far below 450.
     await iterator.return();
     const result = await out.result();
     assert.equal(result.finishReason, 'aborted');

@@ -19,7 +19,7 @@ const random = randoms(7);
 const FILE = Uint8Array.from({ length: TOTAL }, (_, i) => (i < 4 ? 'GGUF'.charCodeAt(i) : random() * 256));
 const hash = (/** @type {string} */ text) => createHash('sha256').update(text).digest('hex');
 
-/** A promise, and how it is kept. */
+/** Returns a promise and the function that resolves it. */
 function gate() {
   let open = () => {};
   return {
@@ -49,7 +49,7 @@ const around = (store, notices) =>
  * @param {number} [stallMs] time limit of the server and the store, far above what either takes on a busy machine */
 async function begun(t, server, store, stallMs = 1000) {
   const notices = /** @type {string[]} */ ([]);
-  // On a busy machine answers come in small parts: each of them is noted in the journal.
+  // On a busy machine responses come in small parts, each of which is recorded in the journal.
   const tuning = { ...TUNING, segment: LANE, alone: Infinity, journal: 1, backoffMs: 1, stallMs };
   const download = new Download(/** @type {any} */ ({ url: server.url, tuning }), around(store, notices));
   let { state } = download;
@@ -89,7 +89,7 @@ test('a write that comes late has the bytes that it was given, and nothing wrong
   }
   // On a busy machine requests time out as well, and are retried.
   assert.deepEqual([at, notices.filter((code) => code !== 'retry'), held], [TOTAL, ['not-cached'], true]);
-  late.open(); // every lane has other bytes by now
+  late.open(); // every lane holds other bytes by now
   await done.closed;
   await download.close();
   for (const name of await memory.list()) {
@@ -184,7 +184,7 @@ test('pieces that come while another lane mends one are written', async () => {
   const [damaged] = await Entry.find({ ...memory, write }, 'a', means);
   await damaged.read(0, new Uint8Array(piece));
   const others = damaged.put(lane(5, 4), 5 * piece, 9 * piece, how);
-  await new Promise(setImmediate); // its first piece is on its way
+  await new Promise(setImmediate); // its first piece is in transit
   await damaged.put(lane(0), 0, piece, how);
   slow.open();
   await others;

@@ -1,5 +1,5 @@
-/* Answers under a grammar in the engine: every sampler ends in a text of the grammar; jump-forward changes no greedy
- * answer's text; the job as the worker gets it. */
+/* Answers under a grammar in the engine: every sampler ends with a text of the grammar; jump-forward does not change
+ * the text of greedy answers; the job that the worker receives. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
@@ -119,7 +119,7 @@ test('every sampler ends in a text of the grammar, with and without jump-forward
   }
 });
 
-/** Constraints with many forced tokens between those that the model chooses. */
+/** Constraints with many jump-forward tokens between those that the model chooses. */
 const SHAPES = [
   SCHEMA,
   { const: { who: 'a "b" \\u00e9', list: [1, 22, 333] } },
@@ -136,7 +136,8 @@ const SHAPES = [
   },
 ];
 
-/** The ids of a greedy answer, and which of them were forced. @param {any} schema @param {boolean} forced
+/** Returns the ids of a greedy answer, and which of them are jump-forward tokens. @param {any} schema
+ * @param {boolean} forced
  * @param {[number, number][]} [bias] */
 async function greedy(schema, forced, bias = []) {
   const grammar = lower(compile({ schema }), { spelling: 'shortest' });
@@ -169,7 +170,7 @@ test('a greedy answer is the same with jump-forward and without until the model 
       whole++;
       continue;
     }
-    // Where they part the text was forced: it is the same text in other pieces, of which the tokenizer makes none.
+    // They differ only in jump-forward text: the same text, split into tokens that the tokenizer would not choose.
     apart++;
     assert.ok(on.forced[at], `token ${at} of ${on.ids} and ${off.ids}`);
   }
@@ -179,7 +180,7 @@ test('a greedy answer is the same with jump-forward and without until the model 
 test("a greedy answer is the same with jump-forward and without where the model prefers the tokenizer's pieces", async () => {
   for (const schema of SHAPES) {
     const first = await greedy(schema, true);
-    // As a model that has learned the tokenizer's cut: its pieces are likelier than others, long ones than short ones.
+    // Imitates a model that has learned the tokenizer's segmentation: longer tokens are likelier than shorter ones.
     let bias = /** @type {[number, number][]} */ ([]);
     for (let round = 0; round < 4; round++) {
       const { ids, forced, lengths } = round ? await greedy(schema, true, bias) : first;
@@ -229,12 +230,12 @@ test('log probabilities are of the masked distribution', async () => {
   assert.ok(none, 'nowhere were fewer than four tokens allowed');
 });
 
-/* While a format is compiled no message is heard: a slow machine's worker would pass for a dead one. */
+/* The worker receives no message while it compiles a format, so on a slow machine it would be taken for dead. */
 test('a worker that compiles a format says unasked that it lives', async (t) => {
   const schema = { type: 'array', items: { enum: Array.from({ length: 300 }, (_, i) => `item ${i}`) } };
   const now = performance.now.bind(performance);
   let hours = 0;
-  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours); // signs have some time between them
+  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours); // heartbeats have some time between them
   for (const [method, args] of /** @type {[string, any][]} */ ([
     ['match', { format: { schema }, texts: ['[]'] }],
     ['generate', { ...postable({ maxTokens: 1 }), prompt: { text: 'Hello' }, format: { schema } }],

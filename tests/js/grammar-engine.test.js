@@ -1,5 +1,5 @@
-/* The engine's grammars: masks against each token tried alone, and against an acceptor that works in another way; memory
- * that runs full; forced bytes; answers of a model under them. */
+/* The engine's grammars: masks compared with each token tried alone and with an independent acceptor; a full DFA cache;
+ * jump-forward bytes; a model's answers under them. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
@@ -28,7 +28,7 @@ const matcherOf = (grammar, options) => new Grammar(engine, lower(grammar, optio
 /** @param {...any} nodes */
 const sequence = (...nodes) => ({ sequence: nodes });
 
-/** @param {any} grammar null: it was refused */
+/** @param {any} grammar null: it was rejected */
 function tried(grammar) {
   try {
     return matcherOf(grammar);
@@ -38,7 +38,7 @@ function tried(grammar) {
   }
 }
 
-/** Bytes as text; null where they are none. @param {number[]} bytes */
+/** Returns bytes as text; null if they are not UTF-8. @param {number[]} bytes */
 function textOf(bytes) {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(bytes));
@@ -47,7 +47,8 @@ function textOf(bytes) {
   }
 }
 
-/** Tokens that the mask allows, all of which were tried. @param {any} matcher @param {string} where */
+/** Returns the tokens that the mask allows, after trying each token alone. @param {any} matcher @param {string} where
+ * */
 function allowed(matcher, where) {
   const mask = matcher.mask();
   const ids = [];
@@ -156,7 +157,7 @@ test('texts are taken and refused as the other acceptor does', () => {
     const grammar = randomGrammar(random);
     const matcher = tried(grammar);
     for (let i = 0; matcher && i < 20; i++) {
-      // Texts that the masks allow, and the same with a letter changed, inserted or removed.
+      // Texts that the masks allow, and variants with a letter changed, inserted or removed.
       matcher.reset();
       /** @type {number[]} */
       const bytes = [];
@@ -185,7 +186,7 @@ test('texts are taken and refused as the other acceptor does', () => {
 });
 
 test('memory that runs full is emptied, and nothing is lost', () => {
-  // Each depth has its own register, with far more states than there is room for.
+  // Each depth has its own register, with far more states than fit in the DFA cache.
   const list = {
     start: 'list',
     rules: {

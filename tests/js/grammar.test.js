@@ -1,4 +1,5 @@
-/* grammar: the front ends of js/grammar, by the slow acceptor of tests/js/support and the platform's own judgement. */
+/* grammar: the front ends of js/grammar, compared with the slow acceptor of tests/support and with the platform's own
+ * RegExp and JSON. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';

@@ -1,4 +1,4 @@
-/* helpers: what several package tests need. */
+/* helpers: functions that several package tests share. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { ModelError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
 
-// The cache of models of these tests.
+// These tests have their own model cache.
 process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
 process.on('exit', () => rmSync(/** @type {string} */ (process.env.XDG_CACHE_HOME), { recursive: true, force: true }));
 
-/** A loaded test model that is disposed of when the test ends. @param {TestContext} t @param {string} [name]
+/** Returns a loaded test model that is disposed of when the test ends. @param {TestContext} t @param {string} [name]
  * @param {LoadOptions} [options] */
 export async function open(t, name = 'tiny', options = {}) {
   const model = await loadModel(await testModel(name), { threads: 1, ...options });
@@ -50,7 +50,7 @@ export async function serveWith(t, handler) {
   return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
 }
 
-/** A prompt of n plain ids. @param {number} n */
+/** Returns a prompt of n ordinary ids. @param {number} n */
 export const someIds = (n, vocabSize = 1024) => [
   2,
   ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 37) % (vocabSize - 300))),
@@ -58,10 +58,11 @@ export const someIds = (n, vocabSize = 1024) => [
 
 export { setTimeout as sleep } from 'node:timers/promises';
 
-/** A value of a type that an API refuses. @param {unknown} value @returns {any} */
+/** Returns a value with a type that lets it be passed where the API rejects it. @param {unknown} value @returns {any}
+ * */
 export const wrong = (value) => value;
 
-/** Returns the fields that repeat when a generation is repeated. @param {GenerateResult} result */
+/** Returns the fields that are equal when a generation is repeated. @param {GenerateResult} result */
 export function essence({ text, tokens, finishReason, seed }) {
   return { text, tokens, finishReason, seed };
 }

@@ -1,6 +1,6 @@
-/* Hostile formats over Gemma's own vocabulary: very large, deeply nested, ambiguous beyond counting. Each is compiled, and its
- * first masks are found, or it is refused by name, by the steps that are counted, not by the clock; memory stays bounded, and
- * the same engine matches a sound format afterwards. */
+/* Hostile formats over Gemma's own vocabulary: very large, deeply nested, extremely ambiguous. Each one compiles and
+ * gives its first masks, or is rejected with a code, because of counted steps and not because of the clock. Memory
+ * stays bounded, and the same engine matches a valid format afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
@@ -180,7 +180,7 @@ const HOSTILE = {
   'ambiguous GBNF': () => ({ grammar: 'root ::= root0\nroot0 ::= "a" root0 root0 | "a" root0 | "a"' }),
 };
 
-/** Bytes, or a refusal. @param {any} format */
+/** Returns the compiled bytes, or the error. @param {any} format */
 function compiled(format) {
   try {
     const budget = new Budget({ milliseconds: Infinity });
@@ -193,7 +193,7 @@ function compiled(format) {
   }
 }
 
-/** An answer's first masks and tokens: as many as there are, or a coded error.
+/** Returns an answer's first masks and tokens, or a coded error.
  * @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes */
 function tried(engine, bytes) {
   let matcher;

@@ -1,5 +1,5 @@
-/* Chat templates of strangers: whatever one does, a coded error comes in bounded time and memory, it
- * reaches nothing outside, an abort is answered at once, and the model can be used afterwards. */
+/* Untrusted chat templates: a hostile one fails with a coded error in bounded time and memory, accesses nothing outside
+ * the interpreter, can be aborted immediately, and leaves the model usable. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Template } from '@huggingface/jinja';
@@ -31,11 +31,11 @@ const render = (/** @type {string} */ source, content = 'hi') =>
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 
-/** A variable `s` of about 2^n characters. @param {number} n */
+/** Returns a template that sets `s` to about 2^n characters. @param {number} n */
 const long = (n, unit = 'a') =>
   `{% set ns = namespace(s='${unit}', l=['a']) %}` +
   `{% for i in range(${n}) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`;
-/** A list of 2^n times the same. @param {number} n @param {string} item */
+/** Returns a template that makes a list of 2^n equal items. @param {number} n @param {string} item */
 const many = (n, item) =>
   `{% set ns.l = [${item}] %}{% for i in range(${n}) %}{% set ns.l = ns.l + ns.l %}{% endfor %}`;
 const spaces = (/** @type {number} */ n) => ' '.repeat(n);
@@ -87,7 +87,7 @@ const RUNAWAYS = {
 
 for (const [name, source] of Object.entries(RUNAWAYS)) {
   test(`stopped: ${name}`, (t) => {
-    // For all but one the two seconds are over ten times as soon.
+    // For all but one template the clock runs faster, so that the two seconds pass ten times as soon.
     if (name !== 'nested loops') t.mock.method(performance, 'now', () => clock() * 10);
     const before = clock();
     assert.throws(
@@ -166,7 +166,8 @@ test('nothing outside the template can be reached', () => {
 
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
 const FOUR = new Map(NAMES.map((name, i) => [name, i]));
-/** What a template writes, as text, and its control tokens in order. @param {string} source @param {Message[]} messages */
+/** Returns the text that a template writes, and its control tokens in order. @param {string} source
+ * @param {Message[]} messages */
 function written(source, messages) {
   const template = new ChatTemplate(source, { control: FOUR, encode, bos: null, variables: { bos_token: '<bos>' } });
   const { ids } = template.apply(messages);
@@ -174,7 +175,7 @@ function written(source, messages) {
   return { text, control: ids.filter((id) => id < BASE).map((id) => NAMES[id]) };
 }
 
-/** Expressions of a text `c` from a message that take it apart, change it, or put it together with others. */
+/** Expressions that split, change or concatenate a message's text `c`. */
 const TAKEN_APART = [
   'c',
   'c | trim',
@@ -272,7 +273,8 @@ const AROUND =
   '{% set block %}<{{ c }}{% if c %}{{ c[1:] }}{% endif %}{% endset %}{% set filtered %}{% filter replace("x", "") %}{{ c }}{% endfilter %}{% endset %}' +
   '<eos>[E]<end_of_turn>{{ bos_token }}';
 
-/** Names of control tokens in one piece, in parts, turned around, and with more in them. @param {() => number} random */
+/** Yields names of control tokens: whole, in parts, reversed, and with other characters inserted.
+ * @param {() => number} random */
 function* attacks(random) {
   for (const name of NAMES) {
     yield name;
@@ -299,13 +301,14 @@ test('no text of a message becomes a control token, whatever a template makes of
       const messages = [{ role: 'user', content }];
       const { text, control } = written(source, messages);
       assert.deepEqual(control, ['<eos>', '<end_of_turn>', '<bos>'], `${expression} of ${content}`);
-      if (/strip\("/.test(expression)) continue; // the library takes no characters for it
+      if (/strip\("/.test(expression)) continue; // the library's strip() accepts no characters
       assert.equal(text, library.render({ messages, bos_token: '<bos>' }), `${expression} of ${content}`);
     }
   }
 });
 
-/** A random expression of texts `c` and `d` of messages and texts of the template. @returns {string} @param {() => number} random @param {number} depth */
+/** Returns a random expression of the messages' texts `c` and `d` and of the template's own texts. @returns {string}
+ * @param {() => number} random @param {number} depth */
 function expression(random, depth) {
   /** @template T @param {T[]} list */
   const pick = (list) => list[Math.floor(random() * list.length)];
@@ -349,7 +352,8 @@ test('a random template has the control tokens that it has where texts of messag
   let decided = 0;
   let refused = 0;
   const random = randoms(11);
-  // Private characters that no operation tells from each other; the library sees the same template with them.
+  // Replaces ASCII by private-use characters, which no operation treats differently; the library renders the same
+  // template with them.
   const twins = (/** @type {string} */ text) =>
     text.replace(/[!-~]/g, (/** @type {string} */ c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
   const back = (/** @type {string} */ text) =>
@@ -370,7 +374,7 @@ test('a random template has the control tokens that it has where texts of messag
     try {
       [text, twin] = [real, other].map((messages) => library.render({ messages }));
     } catch {
-      continue; // replaced or split by an empty text
+      continue; // replace or split with an empty text
     }
     try {
       const { control, text: ours } = written(source, real);
@@ -471,7 +475,8 @@ test('a template that copies the names of control tokens out of messages by its 
   }
 });
 
-/** Templates that spell by texts of messages: each writes `<eos>` or `<bos>` for one of ATTACKS. */
+/** Templates that spell control tokens with the texts of messages: each writes `<eos>` or `<bos>` for one of ATTACKS.
+ * */
 const SPELLS = [
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e[w] }}{% endfor %}",
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e.get(w) }}{% endfor %}",
@@ -512,7 +517,7 @@ test('no text of a message spells a control token by what it selects', () => {
       try {
         text = new Template(source).render({ messages });
       } catch {
-        continue; // The library refuses an empty separator.
+        continue; // The library rejects an empty separator.
       }
       const isFormed = text.includes('<eos>');
       forms += Number(isFormed);
@@ -593,7 +598,7 @@ test('hostile control tokens: too many are refused, many are matched in time', (
   assert.ok(performance.now() - before < LONGEST_MS);
 });
 
-/** A model that is loaded, with this chat template. @param {TestContext} t @param {string} chatTemplate */
+/** Returns a loaded model with this chat template. @param {TestContext} t @param {string} chatTemplate */
 async function withTemplate(t, chatTemplate) {
   const folder = mkdtempSync(join(tmpdir(), 'hostile-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -616,7 +621,7 @@ for (const [kind, template] of [
     const error = await refuses(model.generate(messages, { maxTokens: 2 }).text(), 'template-error');
     assert.ok(error.expected && error.got);
     if (template !== BUSY) {
-      // each would take its two seconds
+      // each would run for the full two seconds
       await refuses(model.countTokens(messages), 'template-error');
       await refuses(model.chat().send('hi').text(), 'template-error');
     }

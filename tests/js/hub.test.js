@@ -1,5 +1,5 @@
-/* Sources by name: files of a hub by their quantisation, on a mirror, without a network; entries of the cache's list; and
- * what would run here, before anything is loaded. */
+/* Sources by name: files of a hub by their quantisation, from a mirror, and without a network; entries of the cache's
+ * list; and probe(), which predicts the build before anything is loaded. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -19,7 +19,8 @@ const FILES = [
   'tiny-F16-00002-of-00002.gguf',
 ];
 
-/** A hub with one repository, whose files are all the same model. Remembers what was asked. @param {TestContext} t */
+/** Starts a hub with one repository, whose files are all the same model. Records the requests. @param {TestContext} t
+ * */
 async function hub(t) {
   const bytes = await readFile(await testModel('tiny'));
   /** @type {string[]} */

@@ -22,14 +22,14 @@ const KEPT = join(ROOT, 'build', 'installed');
 /** @type {import('node:child_process').ExecFileSyncOptionsWithStringEncoding} */
 const QUIET = { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] };
 
-/** dist/ made anew, as `npm pack` does before it packs; the wasm files are there. */
+/** Rebuilds dist/, as `npm pack` does before it packs; the wasm files must exist. */
 export function buildPackage() {
   execFileSync(process.execPath, ['tools/build/package.js'], { ...QUIET, cwd: ROOT });
   execFileSync(process.execPath, ['tools/build/types.js'], { ...QUIET, cwd: ROOT });
 }
 
-/** Returns a new folder with the package in its node_modules; the caller removes it. It is a copy: npm packs and installs
- * once for each content, which is kept. */
+/** Returns a new folder with the package in its node_modules; the caller removes it. It is a copy: npm packs and
+ * installs once per content, and the result is kept. */
 export function installPackage() {
   const kept = join(KEPT, digest());
   if (!existsSync(kept)) {
@@ -44,7 +44,7 @@ export function installPackage() {
   return folder;
 }
 
-/** Of all that npm reads: no figures, which are not packed. */
+/** Returns a digest of all files that npm reads, except the figures, which are not packed. */
 function digest() {
   const hash = createHash('sha256');
   const add = (/** @type {string} */ path) => {
@@ -60,7 +60,7 @@ function digest() {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** What npm makes of it. */
+/** Packs and installs the package with npm. */
 function install() {
   const folder = mkdtempSync(join(tmpdir(), 'gw-installed-'));
   try {

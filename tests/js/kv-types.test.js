@@ -1,6 +1,7 @@
 /**
- * kvType: how the cache holds keys and values. For each type: close to the truth, and the same bits whatever the way
- * there (threads, steps or one go, going back, rings that wrap, a cloned chat). tests/vectors/kv-types.md has figures.
+ * kvType: how the cache holds keys and values. For each type, results are close to the reference and have the same bits
+ * with any threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
+ * tests/vectors/kv-types.md has figures.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,9 +11,9 @@ import { KV_TYPES, errorsOf, mean, perplexityOf } from '../../tools/vectors/kv-t
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Largest NMSE with float weights. Types below f32 lose what they lose; the models make attention sharp. */
+/** Largest NMSE with float weights. Types below f32 are lossy, and these models have sharp attention. */
 const LARGEST = { auto: 1e-6, f32: 1e-9, i16: 1e-6, q8_0: 2e-2 };
-/** How much perplexity of a trained model may move. */
+/** Largest change of a trained model's perplexity. */
 const APART = 2e-3;
 
 const idsOf = (/** @type {number} */ n, seed = 7) => Array.from({ length: n }, (_, i) => (i * i + seed) % 320);

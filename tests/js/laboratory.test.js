@@ -1,5 +1,5 @@
-/* A part of the lab's case `faults` (tests/lab/): every third kind, without those that take long. A run that broke a rule
- * says how it is made again. */
+/* A part of the lab's case `faults` (tests/lab/): every third kind, without those that take long. A run that broke a
+ * rule prints the command that repeats it. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ test('there are at least 105 kinds of fault, each with its own name', () => {
 
 test('each run ends with a right model or a coded error, no complete copy is lost, the next load is right', async () => {
   const faults = new Faults(await readFile(await testModel('parity-q4_0')), { side: 'node' });
-  // After the first cycle of kinds, in which all are with an engine.
+  // Skips the first cycle of kinds, in which every run has an engine.
   const numbers = KINDS.flatMap(({ name }, i) => (i % 3 || SLOW.test(name) ? [] : [KINDS.length + i]));
   const rows = await tryFaults(faults, 7, numbers);
   assert.deepEqual(

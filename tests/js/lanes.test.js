@@ -1,4 +1,5 @@
-/* The rooms of a download, each alone: which file it is, the cached file that never throws, the window over ranges. */
+/* The parts of a download, each alone: the file's identity, the cached file that never throws, the window over ranges.
+ * */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
@@ -58,7 +59,7 @@ test('what a URL names: its address and its query without what signs it', () => 
   assert.equal(whole('#there'), whole(''));
 });
 
-/** A window over `total` bytes, each its place's number. @param {number} total
+/** Returns a window over `total` bytes, each of which has the value of its offset. @param {number} total
  * @param {(range: import('../../js/download/lanes.js').Range) => Promise<unknown>} [pause] @param {number} [size] */
 function lanesOf(total, pause = async () => {}, size = 100) {
   const seen = { now: 0, most: 0, rooms: 0, starts: /** @type {number[]} */ ([]) };
@@ -102,7 +103,7 @@ test('ranges are filled side by side and given in order, however long each takes
     seen.starts,
     Array.from({ length: 10 }, (_, i) => i * 100),
   );
-  // The rooms of ranges that were given are used again.
+  // Buffers of delivered ranges are reused.
   assert.equal(seen.rooms, 3);
 });
 
@@ -129,7 +130,7 @@ test('a range that fails is reported in its turn, after the bytes that came', as
   assert.equal(given, 156);
 });
 
-/** An entry of 10 bytes, of which there are the first 4: 0 to 3. @param {object} broken */
+/** Returns an entry of 10 bytes, of which the first four, 0 to 3, are stored. @param {object} broken */
 async function fileWith(broken) {
   /** @type {string[]} */
   const told = [];
@@ -147,7 +148,7 @@ async function fileWith(broken) {
   return { file, told, removed, memory, entry: new Entry(store, 'a', /** @type {any} */ (journal), means) };
 }
 
-/** Bytes of the whole file, each its place's number, as what holds them. */
+/** Bytes of the whole file, each with the value of its offset, as a lane holds them. */
 const LANE = /** @type {any} */ ({ start: 0, bytes: Uint8Array.from({ length: 10 }, (_, i) => i) });
 const HOW = { journalEvery: 100, same: true };
 
@@ -181,7 +182,7 @@ for (const method of ['read', 'write', 'list', 'remove']) {
     assert.equal(await file.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
     await file.put(LANE, 4, 10, { ...HOW, journalEvery: 1 });
     if (method === 'read' || method === 'write') assert.deepEqual([file.held(0), file.total], [0, undefined]);
-    // What proves to be no model is removed.
+    // A file that turns out not to be a model is removed.
     await file.finish('', /** @type {any} */ (method === 'remove' ? { code: 'bad-magic' } : undefined));
     assert.deepEqual([told, removed], [['not-cached'], []]);
   });
@@ -207,8 +208,8 @@ test('a connection that falls silent again and again gets its attempts back only
   }
 });
 
-/** Counts stalls of `lanes` connections, each after so many bytes, until the budget is exceeded or the file is complete:
- * how long they were together, and whether it is whole. No clock is asked.
+/** Counts stalls of `lanes` connections, each after `bytes` bytes, until the budget is exceeded or the file is
+ * complete. Returns the total length of the stalls, and whether the file is complete. Uses no real clock.
  * @param {{ attempts: number, stallMs: number, segment: number }} tuning @param {number} bytes
  * @param {{ lanes: number, total: number }} file */
 function endured(tuning, bytes, { lanes, total }) {
@@ -217,7 +218,7 @@ function endured(tuning, bytes, { lanes, total }) {
     for (let lane = 0; lane < lanes; lane++) {
       stallBudget.came(bytes);
       came += bytes;
-      // They do not begin at the same moment.
+      // The stalls do not begin at the same moment.
       if (came >= total || stallBudget.over(now + lane / lanes))
         return { ms: now + tuning.stallMs, whole: came >= total };
     }

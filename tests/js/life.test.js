@@ -1,4 +1,4 @@
-/* Life of models: several at once, dispose at any time, a worker that dies, a heap that does not grow. */
+/* The life cycle of models: several at once, dispose() at any time, a worker that dies, a heap that does not grow. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
@@ -170,7 +170,7 @@ test('dispose gives the heap back at once, shared or not', async () => {
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script, threads]);
     const peaks = JSON.parse(stdout);
     const grown = peaks[7][0] - peaks[1][0];
-    // Kept heaps would be six by now; half of them is far from noise.
+    // A leak would have kept six heaps by now; half of that is well above the noise.
     assert.ok(grown < 3 * peaks[0][1], `${threads} threads: grew by ${grown} bytes, a heap is ${peaks[0][1]}`);
   }
 });

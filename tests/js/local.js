@@ -1,5 +1,5 @@
-/* local: the engine worker's host and its client on one thread, in Node and in browsers: what a model computes without
- * what a worker costs. The builds with threads run, without a helper. */
+/* local: the engine worker's host and its client on one thread, in Node and in browsers, so that tests avoid the cost
+ * of a worker. The builds with threads work, without helper threads. */
 import { answersOf } from '../../js/rpc/answers.js';
 import { Connection } from '../../js/rpc/connection.js';
 import { Feeders } from '../../js/download/feeder.js';
@@ -9,7 +9,8 @@ import { ModelError } from '../../js/errors.js';
 
 /** @typedef {import('../../js/engine/engine.js').Platform} Platform */
 
-/** Nothing but modules, of which each is compiled once: code that is optimised stays so for the next model.
+/** Returns a platform that has only modules. Each is compiled once, so the next model uses code that is already
+ * optimised.
  * @param {(name: string) => Promise<WebAssembly.Module>} compile @returns {Platform} */
 export function barePlatform(compile) {
   /** @type {Map<string, Promise<WebAssembly.Module>>} */
@@ -68,7 +69,7 @@ export async function openLocal(source, platform, options = {}) {
   }
 }
 
-/** Ids that all test models have. @param {number} n */
+/** Returns ids that all test models have. @param {number} n */
 export const idsOf = (n) => Array.from({ length: n }, (_, i) => (i ? 3 + ((i * 37) % 250) : 2));
 
 /** @param {Float32Array} rows */
@@ -77,7 +78,7 @@ async function digest(rows) {
   return Array.from(new Uint8Array(hash, 0, 8), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Of logits: of a prompt in one go, then token by token.
+/** Returns digests of the logits of a prompt in one batch, then token by token.
  * @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
 export async function digestsOf(logits) {
   const ids = idsOf(37);
@@ -86,7 +87,7 @@ export async function digestsOf(logits) {
   return rows.join(' ');
 }
 
-/** Digests of a model's logits, and what computed them.
+/** Returns digests of a model's logits, and the build that computed them.
  * @param {Uint8Array} file @param {Platform} platform @param {'auto' | 'relaxed' | 'simd128'} variant */
 export async function bitsOf(file, platform, variant) {
   const { info, logits, close } = await openLocal(file, platform, { contextLength: 64, variant });

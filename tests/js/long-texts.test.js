@@ -1,5 +1,5 @@
-/* Texts and lists of ids of any length: they go through in pieces, which are those of the whole, may be aborted in the
- * middle, leave the heap as large as it was, and leave the worker able to hear. */
+/* Texts and lists of ids of any length: processing them in parts gives the same result as processing the whole, can be
+ * aborted in the middle, does not grow the heap, and does not block the worker's messages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bareEngine } from './bare-engine.js';
@@ -9,7 +9,8 @@ import { texts } from './texts.js';
 
 const encoder = new TextEncoder();
 
-/** Ids of a text in windows of some bytes. @param {import('../../js/engine/engine.js').Engine} engine
+/** Returns the ids of a text that is tokenized in windows of `window` bytes.
+ * @param {import('../../js/engine/engine.js').Engine} engine
  * @param {Uint8Array} bytes @param {number} window @param {boolean} special */
 function inPieces(engine, bytes, window, special) {
   const ids = [];
@@ -27,7 +28,7 @@ function inPieces(engine, bytes, window, special) {
   return { ids, most };
 }
 
-/** What makes cutting hard: runs of blanks and line ends, pieces that are found as they are, beginnings of words. */
+/** Texts that are hard to split: runs of spaces and line breaks, added tokens, beginnings of words. */
 const HARD = [
   '\n\n\n\n\n\n',
   '   \t  \n \n  x',
@@ -113,7 +114,7 @@ for (const [what, call] of Object.entries({
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
-    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // automata have memory that stays
+    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // automata keep their memory
     const before = await model.debug.heapBytes();
     const control = new AbortController();
     const ended = refuses(call(model, { text, ids }, control.signal), 'aborted');

@@ -1,5 +1,5 @@
-/* Lost workers: whatever becomes of the worker or a thread, and whenever, each call ends within 5 s, the model says that
- * it is lost, and a restart brings it back. GW_MOMENTS: how many moments are tried (100 for the record). */
+/* Lost workers: however and whenever the worker or a thread dies, each call ends within 5 s, the model reports the
+ * loss, and a restart restores it. GW_MOMENTS: number of moments to test (100 for the record). */
 import assert from 'node:assert/strict';
 import { createReadStream, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
@@ -15,11 +15,11 @@ const WITHIN_MS = 5000;
 const LONG = { maxTokens: 100_000, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
 const SHORT = { ...LONG, maxTokens: 20 };
 
-// What waits for an idle worker to die holds no process open.
+// Waiting for an idle worker's death does not keep the process alive.
 const alive = setInterval(() => {}, 1000);
 after(() => clearInterval(alive));
 
-/** The newest worker, and the way to harm it. @type {{ worker: Worker, harm: (how: string) => void }} */
+/** The newest worker, and the port that breaks it. @type {{ worker: Worker, harm: (how: string) => void }} */
 let doomed;
 environment.createWorker = () => {
   const { port1, port2 } = new MessageChannel();
@@ -39,7 +39,7 @@ async function open(t, options = {}, name = 'tiny') {
   return model;
 }
 
-/** Enough before a call that it waits when harm is done, however slow that is. @param {any} model */
+/** Starts enough work that a later call is still waiting when the worker is broken. @param {any} model */
 function busy(model) {
   for (let i = 0; i < 30; i++)
     model
@@ -48,7 +48,7 @@ function busy(model) {
       .catch(() => {});
 }
 
-/** How long a call takes to fail as lost ones do. @param {Promise<unknown>} call */
+/** Returns the time until a call fails because the worker is lost. @param {Promise<unknown>} call */
 async function lostAfter(call) {
   const before = performance.now();
   const error = await refuses(call, 'worker-failed');
@@ -129,7 +129,7 @@ test('with restart, what had given nothing is repeated, once', async (t) => {
     model.debug.logits([2, 300]),
   ]);
   doomed.harm('terminate');
-  await lostAfter(broken); // it had given something
+  await lostAfter(broken); // it had delivered something
   const [again, tokens, more] = await waiting;
   assert.deepEqual([essence(again), tokens, more], [expected, ids, logits]);
   const chat = model.chat(SHORT);
@@ -197,7 +197,7 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
     await sleep(Math.random() * 150);
     harm(how);
     const before = performance.now();
-    // A thread that dies while it has nothing to do is not missed.
+    // The death of an idle thread is not noticed.
     const ended = await Promise.all(
       calls.map((call) =>
         call.then(

@@ -1,4 +1,5 @@
-/* matches: model.debug.matches() and the command match, on the storyteller's vocabulary, and what docs/schemas.md promises. */
+/* matches: model.debug.matches() and the `match` command with the storyteller's vocabulary, and the promises of
+ * docs/schemas.md. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -43,13 +44,14 @@ test('a text is accepted, or refused where it goes wrong', async () => {
 });
 
 test('a format that answers can be held to can also be judged', async () => {
-  // Addresses by their whole RFC, of a length: an intersection of too many states; as answers have them it is not.
+  // Email addresses as the whole RFC allows them, with a maximum length, are an intersection with too many states; the
+  // subset that answers use is not.
   const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
   const fine = await model.debug.matches(format, ' "lily@example.org"');
   assert.deepEqual([fine.compiled, fine.accepted], [true, true]);
   assert.equal((await model.debug.matches(format, '"lily"')).accepted, false);
   assert.equal((await model.debug.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
-  // As answers have them, four addresses take more than half of the work that a compilation may.
+  // Even in the subset that answers use, four addresses take more than half of the allowed work of a compilation.
   const several = { schema: { prefixItems: [40, 41, 42, 43].map((maxLength) => ({ format: 'email', maxLength })) } };
   assert.equal((await model.debug.matches(several, '["lily@example.org"]')).accepted, true);
   assert.equal(
@@ -59,7 +61,8 @@ test('a format that answers can be held to can also be judged', async () => {
   );
 });
 
-/* Members in any order, and objects told apart by what they lack: there are more ways back out of one than 512. */
+/* Members in any order, and objects that differ in missing members: an object can end in more than 512 different
+ * states. */
 test('a text is judged where very many ways lead on', async () => {
   const whole = { type: 'integer', minimum: 0 };
   const some = { type: 'string', minLength: 1 };

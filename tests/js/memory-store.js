@@ -1,6 +1,6 @@
 /** memory-store: a store of the package in memory, for tests. @module */
 
-/** An empty one. @template [Extra={}] @param {Extra} [extra] other methods */
+/** Returns an empty store. @template [Extra={}] @param {Extra} [extra] other methods */
 export function memoryStore(extra) {
   /** @type {Map<string, Uint8Array>} */
   const files = new Map();

@@ -1,4 +1,4 @@
-/* Memory of the engine's process with a 1B-shaped file of 720 MB: the plan, and what the system saw. */
+/* Memory of the engine's process with a 1B-shaped file of 720 MB: the memory plan, and the system's measurement. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';

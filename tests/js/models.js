@@ -1,7 +1,7 @@
 /**
- * The models that tests run on: made by tools/models/make-model.js when first asked for, kept in
- * build/models/ under a name that changes with the spec and with the tool, so that none is ever stale.
- * Two processes may ask at once: each writes its own file and renames it into place.
+ * The test models: made by tools/models/make-model.js on first use and kept in build/models/ under a name that changes
+ * with the spec and the tool, so that none is ever stale. Two processes may make the same model at once: each writes
+ * its own file and renames it into place.
  * Also files that must be refused, each with the error codes that may be given.
  */
 import { createHash } from 'node:crypto';
@@ -18,7 +18,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIRECTORY = path.join(ROOT, 'build', 'models');
 
 /** Two global layers (5 and 11), a window that prompts outgrow, head_dim that is not d_model / heads.
- * The same floats under every type. No row is quiet: the vocabulary has no say in the weights.
+ * The same floats under every type. The weights do not depend on the vocabulary: rows of unused tokens are not smaller.
  * @type {ModelSpec} */
 const PARITY = {
   seed: 20250312,
@@ -34,7 +34,7 @@ const PARITY = {
   quiet: [],
 };
 
-/** One kv head of the real width, and all that a newer converter may say about layers and positions.
+/** One KV head of the real width, and all keys about layers and positions that newer converters write.
  * @type {ModelSpec} */
 const MQA = {
   seed: 77,
@@ -53,8 +53,8 @@ const MQA = {
   quiet: [],
 };
 
-/** Rows that are whole super-blocks where a 1B's are (attn_output, ffn_down), and not elsewhere: files then hold
- * the types that llama.cpp's quantiser puts there.
+/** Rows are whole super-blocks only where a 1B's are (attn_output, ffn_down), so that llama.cpp's quantiser would
+ * choose the same types.
  * @type {ModelSpec} */
 const MIX = {
   seed: 4242,
@@ -129,8 +129,8 @@ const FAMILIES = {
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
 
-/** Models that make vectors of texts: grouped queries and windows that texts outgrow; one kv head of the real width, and no
- * dense layers; heads that fill the width, and a file that names its pattern.
+/** Embedding models: one with grouped queries and windows that texts outgrow; one with a single KV head of the real
+ * width and no dense layers; one with heads that fill the width and a layer pattern in the file.
  * @type {Record<string, ModelSpec>} */
 const EMBEDDERS = {
   embed: { ...FAMILY, architecture: 'gemma-embedding', layers: 7, window: 24, dense: 1024, context: 2048 },
@@ -166,7 +166,8 @@ const EMBEDDERS = {
   },
 };
 
-/** What each architecture is made in: single types, outliers, and what llama.cpp's quantiser calls Q4_K_M.
+/** The weight types of each architecture's files: single types, outliers, and the mix that llama.cpp's quantiser calls
+ * Q4_K_M.
  * @type {Record<string, ModelSpec>} */
 const KINDS = {
   f32: { type: 'F32' },
@@ -178,7 +179,7 @@ const KINDS = {
   q4_k_m: { type: 'Q4_K', embeddingType: 'Q6_K', types: { attn_v: 'Q6_K', attn_qkv: 'Q5_K', ffn_down: 'Q6_K' } },
 };
 
-/** Names that FunctionGemma gives to tokens which Gemma 3 has no use for. @type {Record<number, string>} */
+/** FunctionGemma's names for tokens that Gemma 3 does not use. @type {Record<number, string>} */
 export const FUNCTION_TOKENS = {
   46: '<start_function_declaration>',
   47: '<end_function_declaration>',
@@ -189,7 +190,7 @@ export const FUNCTION_TOKENS = {
   52: '<escape>',
 };
 
-/** Small models whose templates take tools. @type {Record<string, ModelSpec>} */
+/** Small models whose chat templates accept tools. @type {Record<string, ModelSpec>} */
 const TOOLS = {
   functiongemma: {
     ...TINY,
@@ -243,7 +244,7 @@ export const MODELS = {
   ...families,
   ...TOOLS,
   ...embedders,
-  // Its logits are larger, and all of them at the cap would be all alike.
+  // Its logits are larger: with the usual cap they would all be equal.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
   'gemma4-outliers': { ...families['gemma4-outliers'], finalCap: 100 },
   'gemma3-outliers': {
@@ -256,7 +257,7 @@ export const MODELS = {
     pattern: 3,
     window: 24,
   },
-  // Shaped like the larger ones: global layers have one kv head, whose keys are the values too.
+  // Shaped like the larger Gemma 4 models: global layers have one KV head, and its keys serve as values too.
   'gemma4-values-f32': {
     ...FAMILY,
     architecture: 'gemma4',
@@ -371,7 +372,7 @@ export const MODELS = {
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
 };
 
-/** Changes with the spec and with everything that makes files of it. */
+/** Returns a key that changes with the spec and with every tool that makes files from it. */
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));
   for (const file of [
@@ -389,7 +390,8 @@ function keyOf(/** @type {ModelSpec} */ spec) {
   return hash.digest('hex').slice(0, 12);
 }
 
-/** Path of a named model, made if it is not there. @param {string} name @returns {Promise<string>} */
+/** Returns the path of a named model, and makes the model if it does not exist. @param {string} name
+ * @returns {Promise<string>} */
 export async function testModel(name) {
   const spec = MODELS[name];
   if (!spec) throw new Error(`no test model is called ${name}: expected ${Object.keys(MODELS).join(', ')}`);
@@ -410,8 +412,8 @@ export async function testModel(name) {
   return file;
 }
 
-/** Where the tensor data of a file begins, and its tensors as the header describes them, with the place of
- * each description: enough to damage a file on purpose.
+/** Returns the offset of a file's tensor data, and its tensors as the header describes them, with the offset of each
+ * description: enough to damage a file on purpose.
  * @param {Buffer} bytes
  * @returns {{ dataOffset: number, tensors: { name: string, at: number, shape: number[], type: number, offset: number }[] }} */
 export function readHeader(bytes) {
@@ -453,7 +455,8 @@ export function readHeader(bytes) {
   return { dataOffset: Math.ceil(at / alignment) * alignment, tensors: list };
 }
 
-/** Hash of all tensors' bytes, sorted by name, as tools/vectors/parity.py makes it. @param {Buffer} bytes of a file */
+/** Returns the hash of all tensors' bytes, sorted by name, as tools/vectors/parity.py computes it.
+ * @param {Buffer} bytes of a file */
 export function weightsSha256(bytes) {
   const { dataOffset, tensors } = readHeader(bytes);
   const hash = createHash('sha256');
@@ -464,7 +467,7 @@ export function weightsSha256(bytes) {
   return hash.digest('hex');
 }
 
-/** Change a tensor's description in place.
+/** Changes a tensor's description in place.
  * @param {Buffer} bytes @param {string} name @param {{ shape?: number[], type?: number, offset?: number }} change */
 function patchTensor(bytes, name, { shape, type, offset }) {
   const t = readHeader(bytes).tensors.find((x) => x.name === name);
@@ -486,13 +489,13 @@ const withValue = (key, value) => (file) => {
   file.metadata = file.metadata.map((e) => (e[0] === key ? [e[0], /** @type {any} */ (e[1]), value] : e));
 };
 
-/** Bytes n counted from the start of the tensor data. */
+/** Cuts off a file n bytes after the start of its tensor data. */
 const cut = (/** @type {Buffer} */ b, /** @type {number} */ n) => b.subarray(0, readHeader(b).dataOffset + n);
 
 /** @typedef {{ codes: string[], edit?: ModelSpec['edit'], patch?: (bytes: Buffer) => Buffer }} BadModel */
 
-/** Damaged versions of 'tiny': the codes that may be answered, and the damage: before the file is
- * written (edit) or to its bytes (patch).
+/** Damaged versions of 'tiny': the expected codes, and the damage, either before the file is written (edit) or to its
+ * bytes (patch).
  * @type {Record<string, BadModel>} */
 export const BAD_MODELS = {
   empty: { codes: ['truncated'], patch: (b) => b.subarray(0, 0) },
@@ -580,7 +583,7 @@ export const BAD_MODELS = {
 
 let made = 0;
 
-/** Bytes of a file that must be refused. @param {string} name
+/** Returns the bytes of a file that must be rejected. @param {string} name
  * @returns {Promise<{ bytes: Uint8Array, codes: string[] }>} */
 export async function badModel(name) {
   const { codes, edit, patch } = BAD_MODELS[name];

@@ -1,4 +1,4 @@
-/* Options: ranges of each, unknown names, and that the engine takes whatever JavaScript lets through. */
+/* Options: the range of each, unknown names, and that the engine accepts every value that JavaScript accepts. */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ import { MODELS, testModel } from './models.js';
 const sampling = (values) =>
   Object.fromEntries(Object.entries(SAMPLING).map(([name, option]) => [name, values(option)]));
 
-/** A regular expression with flags that the type check's target lacks. @param {string} flags */
+/** Returns a regular expression with flags that the type check's target does not know. @param {string} flags */
 const flagged = (flags) => new RegExp('a', flags);
 
 /** @type {Record<string, unknown[]>} */
@@ -268,7 +268,7 @@ function revoked() {
   return proxy;
 }
 
-/** A Standard Schema of no library, as valibot 1 has them. */
+/** A Standard Schema without a library, in the form of Valibot 1. */
 const bare = {
   '~standard': { version: 1, vendor: 'valibot', validate: (/** @type {unknown} */ value) => ({ value }) },
 };

@@ -1,7 +1,7 @@
 /**
- * oracle: token ids by @huggingface/tokenizers, with Gemma 3's vocabulary or another. What it gave for a text is kept in
- * build/oracle/, under a name that changes with all that it is made of (the package, the vocabulary, this file);
- * so it computes each text once on a machine, and is not even built where it knows them all.
+ * oracle: reference token ids by @huggingface/tokenizers, with Gemma 3's vocabulary or another. Results are kept in
+ * build/oracle/ under a name that changes with their inputs (the package, the vocabulary, this file). Each text is
+ * computed once per machine, and the tokenizer is not even built if all texts are known.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const FOLDER = fileURLToPath(new URL('../../build/oracle/', import.meta.url));
 const VOCABULARY = gemma3TokenizerPath();
 const PARTS = [VOCABULARY, VOCABULARY.replace('tokenizer.json', 'tokenizer_config.json')];
 
-/** Of a text, halves of surrogate pairs told apart. @param {string} text */
+/** Returns a digest of a text that distinguishes lone surrogates. @param {string} text */
 const digest = (text) => createHash('sha256').update(text, 'utf16le').digest('base64');
 
 /** @param {Source} source */
@@ -27,7 +27,7 @@ function keyOf(source) {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** What an oracle is made of: a name, and its vocabulary's two files as objects.
+/** The source of an oracle: a name, and its vocabulary's two files as objects.
  * @typedef {{ name: string, parts: () => [object, object] }} Source */
 const GEMMA3 = /** @type {Source} */ ({
   name: 'gemma3',
@@ -55,7 +55,7 @@ export class Oracle {
     this.#known = existsSync(this.#file) ? JSON.parse(readFileSync(this.#file, 'utf8')) : {};
   }
 
-  /** Its ids for a text. @param {string} text @returns {Promise<number[]>} */
+  /** Returns the ids of a text. @param {string} text @returns {Promise<number[]>} */
   async ids(text) {
     const key = digest(text);
     return (this.#asked[key] ??= this.#known[key] ?? (await this.#compute(text)));
@@ -68,11 +68,11 @@ export class Oracle {
     return tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
-  /** Keeps the answers, in the place of all that was kept before. */
+  /** Saves the results and replaces the earlier file. */
   save() {
     if (!this.computed) return;
     mkdirSync(FOLDER, { recursive: true });
-    // What has another ending is being written, by another process perhaps.
+    // Files with another ending are still being written, perhaps by another process.
     const old = readdirSync(FOLDER)
       .filter((name) => name.startsWith(`${this.#source.name}-`) && name.endsWith('.json'))
       .map((name) => join(FOLDER, name))

@@ -1,5 +1,5 @@
-/* The package as `npm pack` makes it: a few files that need no other package; installed elsewhere it runs, its
- * command line too, and its types are there for TypeScript. */
+/* The package as `npm pack` makes it: a few files without dependencies. Installed elsewhere, the package, its command
+ * line and its TypeScript types work. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -159,10 +159,11 @@ test('the command line runs by its name', async () => {
   assert.match(npx('tokenize', copy, 'Hello'), /^\d+(,\d+)*\n$/);
 });
 
-/** Types of other specifications, and conditional types, whose members are patterns. */
+/** Types of other specifications, and conditional types, which have no members of their own to describe. */
 const UNDESCRIBED = ['StandardSchema', 'Validated', 'ValueOf', 'CODES'];
 
-/** Names of exports and of members without a description, at any depth. @param {string} name of a file in dist/ */
+/** Returns the names of exports and members without a description, at any depth. @param {string} name of a file in
+ * dist/ */
 function bare(name) {
   const source = ts.createSourceFile(
     name,

@@ -119,19 +119,19 @@ test('of what two tabs have, the one counts where it changed', () => {
   const one = /** @type {import('../../web/history/tree.js').Said} */ (a.get(said.id));
   Object.assign(one, { text: 'half of it', state: 'whole' });
   a.touch(one);
-  // Kept by the one that has not changed it: the other's stays; and by the one that has.
+  // If the tab that did not change a message saves, the other tab's change stays; then the tab that changed it saves.
   assert.equal(merged(a.kept(), b.kept(), b.news).said[1].text, 'half of it');
   assert.equal(merged(b.kept(), a.kept(), a.news).said[1].text, 'half of it');
   assert.equal(a.join(b.kept().said), false);
   assert.equal(b.join(a.kept().said), true);
   assert.deepEqual(texts(b), ['one', 'half of it']);
-  // What another tab has said behind what is shown here is shown.
+  // Messages that another tab adds behind the ones shown here appear.
   const c = new Tree(b.kept());
   turn(a, said.id, 'two', 'second');
   assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);
   for (const { id } of a.path().slice(2).reverse())
     a.remove(/** @type {import('../../web/history/tree.js').Said} */ (a.get(id)));
-  // Taken back it does not come again, unless another tab has gone on from there.
+  // A message that was taken back does not reappear, unless another tab has continued from it.
   a.remove(one);
   assert.deepEqual(
     merged(b.kept(), a.kept(), a.news).said.map(({ id }) => id),
@@ -140,7 +140,7 @@ test('of what two tabs have, the one counts where it changed', () => {
   assert.equal(a.join(b.kept().said), false);
   turn(b, said.id, 'two', 'second');
   assert.equal(merged(b.kept(), a.kept(), a.news).said.length, 4);
-  // What changes while it is being kept is still news.
+  // Changes during a save are still unsaved afterwards.
   const { news } = b;
   b.touch(/** @type {import('../../web/history/tree.js').Said} */ (b.get(said.id)));
   b.settle(news);

@@ -1,6 +1,6 @@
 /**
- * What the look inside reckons by itself, without a page: from scores to the draw, which must be what the engine draws
- * from; how numbers and tokens are written.
+ * The computations of the inspection panel, without a page: the distribution from logits to the draw, which must equal
+ * the engine's; the formatting of numbers and tokens.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/* The page's texts: every language has the same ones with the same placeholders, and no text stands elsewhere. */
+/* The page's texts: every language has the same keys with the same placeholders, and no text is written elsewhere. */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ const sources = readdirSync(web, { recursive: true })
 /** @param {string} code @returns {Promise<Words>} */
 const wordsOf = async (code) => (code === 'en' ? all : (await import(`../../web/words/${code}.js`)).default);
 
-/** The forms of a text. @param {Words[string]} text */
+/** Returns the plural forms of a text. @param {Words[string]} text */
 const forms = (text) => (typeof text === 'string' ? [text] : Object.values(text));
 /** @param {string} text */
 const placeholders = (text) => [...new Set(text.match(/\{\w+\}/g))].sort();
@@ -44,7 +44,7 @@ for (const code of Object.keys(LANGUAGES)) {
       const wanted = placeholders(forms(all[key]).join());
       for (const form of forms(text)) {
         const given = placeholders(form);
-        // “One layer” may do without its number.
+        // The singular form may omit the number, as in “One layer”.
         assert.deepEqual(typeof text === 'object' ? [...new Set([...given, '{n}'])].sort() : given, wanted, key);
         assert.ok(form.trim(), key);
       }
@@ -77,7 +77,7 @@ test('no text stands in the document', () => {
       name,
     );
     const said = [...html.matchAll(/\b(?:aria-label|title|alt|placeholder)="([^"]*)"/g)].map(([, text]) => text);
-    // Examples of what is typed, the same in every language.
+    // Examples of input, the same in every language.
     assert.deepEqual(
       said.filter((text) => !/^(hf_…|model\.gguf|main|https:\/\/…)$/.test(text)),
       [],
@@ -87,11 +87,12 @@ test('no text stands in the document', () => {
   }
 });
 
-/** Calls that show their arguments, from the given one on. @type {Record<string, number>} */
+/** Functions that show their arguments, with the index of the first one shown. @type {Record<string, number>} */
 const SHOWN_BY = { action: 0, announce: 0, hint: 0, paragraph: 0, el: 1, fail: 1, append: 0, replaceChildren: 0 };
 const SHOWN_AS = /^(textContent|title|ariaLabel|placeholder|innerText)$/;
 
-/** Whether a string goes straight to the screen or to a screen reader. @param {ts.Node} node @returns {boolean} */
+/** Returns whether a string is shown on the screen or read by a screen reader. @param {ts.Node} node @returns {boolean}
+ * */
 function isShown(node) {
   const { parent } = node;
   if (ts.isCallExpression(parent)) {
@@ -107,7 +108,7 @@ function isShown(node) {
 }
 
 test('no text stands in the code', () => {
-  /** Names that are the same in every language, classes of buttons, and what only developers see. */
+  /** Names that are the same in every language, classes of buttons, and texts that only developers see. */
   const fine =
     /^(Gemma 3 |EmbeddingGemma$|Alt$|Shift$|\s?(quiet|small|primary|link|danger)\b|page: |English$|Deutsch$|Español$)/;
   /** Names of keys and of the platform. */

@@ -9,7 +9,7 @@ import { loadModel } from '../../js/index.node.js';
 import { GGML_TYPES } from '../../tools/models/gguf-write.js';
 import { MODELS as SPECS, testModel, weightsSha256 } from './models.js';
 
-/** NMSE that float weights may have at any position. */
+/** Largest NMSE of float weights at any position. */
 const LARGEST = 1e-6;
 /** A greedy choice is clear when the runner-up is this many standard deviations of the logits behind:
  * several times what the quantisation of activations moves a logit. */
@@ -22,7 +22,7 @@ const MODELS = json('parity.json').models;
 /** @type {Record<string, { default: number[], f32CacheNoFlashAttention: number[], greedy: { prompt: number, ids: number[], margins: number[] } }>} */
 const LLAMA = json('parity-llama.json').models;
 
-/** sum (a - b)^2 / sum b^2, in double. */
+/** Returns sum (a - b)^2 / sum b^2, in double precision. */
 function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   assert.equal(a.length, b.length);
   let error = 0;
@@ -34,7 +34,7 @@ function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   return error / size;
 }
 
-/** The truth, one row per position, prompt after prompt. */
+/** Returns the reference logits, one row per position, prompt after prompt. */
 function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
   const bytes = fs.readFileSync(new URL(`${name}.bin`, vectors));
   const all = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
@@ -46,7 +46,7 @@ function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
 
-/** NMSE of every position of every prompt, each prompt in one go.
+/** Returns the NMSE of every position of every prompt, each prompt in one batch.
  * @param {Model} model @param {string} name */
 async function prefillErrors(model, name) {
   const vocab = model.info.vocabSize;
@@ -59,7 +59,7 @@ async function prefillErrors(model, name) {
   return errors;
 }
 
-/** The same, one token after another: each call finds all but its last id in the cache.
+/** The same token by token: each call finds all but its last id in the cache.
  * @param {Model} model @param {string} name */
 async function stepErrors(model, name) {
   const truth = truthOf(name, model.info.vocabSize);
@@ -76,15 +76,15 @@ const worst = (/** @type {number[]} */ list) => {
   return `largest NMSE ${list[at].toExponential(2)} at row ${at}, mean ${mean(list).toExponential(2)}`;
 };
 
-/** The same, or less where llama.cpp errs little: five times its error at its worst position. Its choices in models with
- * outliers were made with an f32 cache. @param {string} name */
+/** Returns CLEAR, or five times llama.cpp's error at its worst position if that is smaller. For models with outliers,
+ * llama.cpp's choices were made with an f32 cache. @param {string} name */
 function clearOf(name) {
   const { default: usual, f32CacheNoFlashAttention } = LLAMA[name];
   const error = Math.sqrt(Math.max(...(name.endsWith('outliers') ? f32CacheNoFlashAttention : usual)));
   return Math.min(CLEAR, Math.max(0.01, 5 * error));
 }
 
-/** The one that was opened last, for all tests of it. @type {{ name: string, model: Model } | undefined} */
+/** The model that was opened last; all tests of a model share it. @type {{ name: string, model: Model } | undefined} */
 let opened;
 after(() => opened?.model.dispose());
 

@@ -1,4 +1,5 @@
-/* Values of JSON texts that are still coming: at every place of a text a value, and never more than the whole says. */
+/* Partial values of incomplete JSON texts: each prefix of a text has a value, which never contradicts the complete one.
+ * */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { partialJson } from '../../js/tool-calling/partial.js';
@@ -18,7 +19,7 @@ const WHOLE = [
   { '\\': '\\\\"' },
 ];
 
-/** What may stand at a place of the whole value while it comes.
+/** Returns whether a partial value may precede the whole one.
  * @param {any} part @param {any} whole @returns {boolean} */
 function within(part, whole) {
   if (typeof part === 'string') return typeof whole === 'string' && whole.startsWith(part);
@@ -33,7 +34,7 @@ function within(part, whole) {
 /** @param {string} c */
 const escaped = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-/** All values, from the first character to the last. @param {string} text */
+/** Returns the partial values after each character. @param {string} text */
 function grow(text) {
   return Array.from({ length: text.length + 1 }, (_, n) => partialJson(text.slice(0, n)));
 }

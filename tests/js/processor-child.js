@@ -15,7 +15,7 @@ import { testModel } from './models.js';
 
 const JS = new URL('../../js/', import.meta.url);
 
-/** Copies of the module with one instruction flipped, or all of one kind.
+/** Yields copies of the module with one instruction replaced, or all of one kind.
  * @param {Uint8Array} module @param {number} step @param {number} first */
 function* faulty(module, step, first) {
   const sites = sitesOf(module);

@@ -1,6 +1,6 @@
 /**
- * Weaker processors, as flags of V8 imitate them, and faulty ones, as an engine with one instruction flipped is: the
- * bits of simd128 come out, or an error. Each runs in its own process: processor-child.js.
+ * Weaker processors, imitated by flags of V8, and faulty ones, imitated by replacing one instruction: the result has
+ * the bits of simd128, or is an error. Each runs in its own process: processor-child.js.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -13,12 +13,12 @@ import { MODELS } from './models.js';
 const run = promisify(execFile);
 const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
-/** All but the large ones, which have the same types, and those that make vectors of texts, not texts (embed.test.js). */
+/** All models except large ones, which have the same types, and embedding models (embed.test.js). */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
 /** Every format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
-/** What the child prints; null if this V8 does not know a flag. @param {string[]} flags @param {string[]} args */
+/** Returns the child's output; null if this V8 does not know a flag. @param {string[]} flags @param {string[]} args */
 async function child(flags, args) {
   try {
     const { stdout } = await run(process.execPath, [...flags, CHILD, ...args], { maxBuffer: 2 ** 26 });
@@ -30,11 +30,12 @@ async function child(flags, args) {
   }
 }
 
-/** Bits of the simd128 build, once. @type {Promise<Record<string, { bits: string, variant: string }>> | undefined} */
+/** Bits of the simd128 build, computed once. @type {Promise<Record<string, { bits: string, variant: string }>> |
+ * undefined} */
 let expected;
 const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...NAMES]));
 
-/** Without relaxed SIMD and without flags it would be one build beside itself. */
+/** Without relaxed SIMD and without flags, the build would be compared with itself. */
 const PROCESSORS = [
   ...(relaxed ? [[]] : []),
   ['--no-enable-avx'],
@@ -55,7 +56,7 @@ for (const flags of PROCESSORS) {
   });
 }
 
-/** Without AVX-VNNI other kernels are used than with it. */
+/** AVX-VNNI changes which kernels are used. */
 for (const flags of [[], ['--no-enable-avx-vnni']]) {
   const processor = flags.join() || 'no flags';
 

@@ -34,7 +34,7 @@ async function make() {
   for (const name of named('.wasm')) copyFileSync(source(name), join(FOLDER, name));
 }
 
-/** Those that this Node knows. @type {Promise<WebAssembly.Module | null>[]} */
+/** The modules that this Node supports. @type {Promise<WebAssembly.Module | null>[]} */
 let held = [];
 const hold = () => named('.wasm').map((name) => WebAssembly.compile(readFileSync(source(name))).catch(() => null));
 

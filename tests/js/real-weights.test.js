@@ -9,8 +9,8 @@ const PUBLISHED = JSON.parse(readFileSync(new URL('../vectors/published.json', i
 const PATH = process.env.GEMMA_GGUF;
 const skip = PATH ? false : 'GEMMA_GGUF does not name a file with the real weights';
 const EXACT_TYPES = ['F32', 'F16', 'BF16'];
-/* How far a logit may be from the published one, which is float32 arithmetic on the BF16 weights. They become F32 as they
- * are; those below 6e-5 lose bits as F16; the effect has not been measured. */
+/* Largest difference from a published logit, which is float32 arithmetic on the BF16 weights. BF16 converts to F32
+ * exactly; as F16, weights below 6e-5 lose bits, whose effect has not been measured. */
 const LOGIT_BOUNDS = { F32: 0.02, BF16: 0.02, F16: 0.5 };
 /* Greedy words that a quantised model must share with the published text. */
 const SHARED_CHARACTERS = 8;

@@ -13,14 +13,14 @@ import { refuses } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
 const DISPOSED = new ModelError('disposed', 'over');
-/** A call and its options, as a model makes it. */
+/** A call with options, as a model makes it. */
 const CALL = /** @type {const} */ (['tokenize', { text: 'x' }]);
 const never = () => new Promise(() => {});
 
 /** A call of Rpc's. */
 const MESSAGE = /** @type {any} */ ({ kind: 'call', method: 'tokenize', args: { text: 'x' } });
 
-/** Calls whose messages and beats are recorded. */
+/** Returns an Rpc whose messages and beats are recorded. */
 function fakeRpc() {
   const sent = /** @type {any[]} */ ([]);
   const beats = /** @type {number[]} */ ([]);
@@ -88,7 +88,7 @@ test('buffers are transferred; a callback that throws aborts its call; after the
   assert.equal(sent.length, 3);
 });
 
-/** A heartbeat, its timer and its clock. @param {any} t @param {boolean} loading */
+/** Returns a heartbeat with a fake timer and clock. @param {any} t @param {boolean} loading */
 function beating(t, loading) {
   t.mock.timers.enable({ apis: ['setInterval'] });
   t.after(() => t.mock.timers.reset());
@@ -176,7 +176,7 @@ test('a thread that was busy itself does not take its worker for dead: the sign 
   assert.equal(busy(), true);
 });
 
-/** A worker that the test plays. @param {any} [value] that calls are answered with */
+/** Returns a fake worker's port. @param {any} [value] that calls are answered with */
 function fakePort(value) {
   const port = {
     sent: /** @type {any[]} */ ([]),
@@ -330,7 +330,7 @@ test('with automatic restarts `lost` reports each loss once', async () => {
   await model.close(DISPOSED);
 });
 
-/** A connection that the test plays. @param {object} [more] */
+/** Returns a fake connection. @param {object} [more] */
 function fakeConnection(more) {
   const connection = { broken: false, lost: never(), kill() {}, close: async () => {}, ...more };
   return /** @type {any} */ (connection);
@@ -351,7 +351,7 @@ test('an abort ends the wait for a new worker', async () => {
   const model = new ReconnectingConnection(connection, /** @type {any} */ (never), true);
   const control = new AbortController();
   const asked = model.call(...CALL, { signal: control.signal }).answer;
-  control.abort(); // a frozen worker does not hear it
+  control.abort(); // a frozen worker does not receive it
   connection.broken = true;
   fail(new ModelError('worker-failed', 'frozen'));
   await assert.rejects(asked, { code: 'aborted' });
@@ -384,7 +384,7 @@ test('steps that the caller has are not given again by the next worker', async (
   const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {
     let lose = (/** @type {Error} */ _) => {};
     const answer = async (/** @type {any} */ onEvent) => {
-      // Without text: a part of a character.
+      // A step without text is a part of a character.
       for (const id of ids) onEvent({ kind: 'steps', id: 1, steps: [{ text: '', ids: [id], forced: false }] });
       await new Promise(setImmediate);
       if (!dies) return { text: '', tokens: ids, finishReason: 'stop' };

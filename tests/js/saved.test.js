@@ -9,7 +9,7 @@ import { testModel } from './models.js';
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 const QUESTIONS = ['Hello', 'And now, a longer question about nothing at all?', 'Why?'];
 
-/** A conversation of some turns. @param {Model} model */
+/** Runs a conversation of some turns. @param {Model} model */
 async function talk(model, options = SHORT) {
   const chat = model.chat({ system: 'Be brief.', ...options });
   for (const question of QUESTIONS) await chat.send(question).text();
@@ -92,7 +92,7 @@ test('a retry continues from the saved prefix', async (t) => {
 const KV_TYPES = ['auto', 'f32', 'i16', 'q8_0'];
 for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4_0', 'qwen3-bf16', 'gemma4-q8_0']) {
   test(`bit for bit: ${name}`, async (t) => {
-    await testModel(name); // two may not make it at once
+    await testModel(name); // two tests must not create it at the same time
     for (const kvType of name === 'tiny' || name === 'gemma2-q4_k_m' ? KV_TYPES : KV_TYPES.slice(0, 1)) {
       const options = { kvType, threads: 2, contextLength: 256 };
       const [first, second] = await Promise.all([open(t, name, options), open(t, name, options)]);
@@ -194,7 +194,7 @@ test("saved by another model whose template writes the same: its ids are not tak
   const alone = await model.generate(said, { temperature: 0, maxTokens: 6 }).result();
   const { tokens, usage } = await again.send('And then?').result();
   assert.deepEqual([tokens, usage.promptTokens], [alone.tokens, alone.usage.promptTokens]);
-  // Nor kept as this one's state.
+  // It is not stored as this chat's state either.
   const third = model.chat({ saved: await chat.save() });
   assert.equal((await model.chat({ saved: await third.save() }).restored).tokens, 0);
 });

@@ -1,5 +1,5 @@
-/* schema-suite: every instance of the JSON-Schema-Test-Suite is judged rightly, as compact and as indented text, or its
- * schema is refused by name and place (tests/vectors/schema-suite.md). */
+/* schema-suite: every instance of the JSON-Schema-Test-Suite is judged correctly, as compact and as indented text, or
+ * its schema is rejected with the keyword and its path (tests/vectors/schema-suite.md). */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -12,10 +12,10 @@ const packed = readFileSync(new URL('../vectors/schema-suite.json.gz', import.me
 /** @type {{ suite: Part[] }} */
 const { suite } = JSON.parse(gunzipSync(packed).toString());
 
-/** What no acceptor that reads forward can know: items compared with each other, other documents, and what a dynamic
- * reference means on the way that led to it. */
+/** Keywords that no acceptor can check while it reads forward: comparisons between items, other documents, and dynamic
+ * references whose target depends on the path. */
 const BEYOND = /uniqueItems|leads out of the schema|depends on the way|no dialect that is known|nothing can fit/;
-/** Verdicts that the tables of internationalised names and leap seconds of other time zones would be needed for. */
+/** Verdicts that need the tables of internationalised domain names, or leap seconds in other time zones. */
 const KNOWN_WRONG = /A-label|leap second/;
 
 /** @param {Part} part */

@@ -1,4 +1,4 @@
-/** gemma-wasm/search: the results equal those of comparing all vectors; files; rejected arguments. */
+/** gemma-wasm/search: results equal to an exhaustive comparison; files; rejected arguments. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { randoms } from '../support/random.js';
 import { flipIndex } from '../lab/flipping.js';
 import { refuses } from './helpers.js';
 
-/** n vectors of length 1, some of them near each other. @param {number} n @param {number} dimensions */
+/** Returns n unit vectors, some of them close to each other. @param {number} n @param {number} dimensions */
 function vectorsOf(n, dimensions, seed = 1) {
   const next = randoms(seed);
   const some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
@@ -28,7 +28,8 @@ function vectorsOf(n, dimensions, seed = 1) {
 /** @param {Float32Array} a @param {Float32Array} b */
 const product = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
-/** Ids of the nearest, by comparing all. @param {Map<string, Float32Array>} all @param {Float32Array} query */
+/** Returns the ids of the nearest vectors by comparing all. @param {Map<string, Float32Array>} all
+ * @param {Float32Array} query */
 function nearest(all, query, count = 10) {
   return [...all]
     .map(([id, vector]) => ({ id, score: product(vector, query) }))
@@ -151,7 +152,7 @@ test('changes at the same time come one after the other', async (t) => {
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 50);
 });
 
-/** Every file of a folder, to be there again as after a crash. @param {string} folder */
+/** Returns a function that restores a folder's files, as after a crash. @param {string} folder */
 function copyOf(folder) {
   const all = readdirSync(folder).map((name) => ({
     path: join(folder, name),
@@ -168,7 +169,7 @@ async function idsIn(folder) {
     .sort();
 }
 
-/** Adds and deletes until files are put together. @param {import('../../js/search/index.js').SearchIndex} index */
+/** Adds and deletes until files are merged. @param {import('../../js/search/index.js').SearchIndex} index */
 async function busy(index, turns = 20) {
   for (let i = 0; i < turns; i++) {
     await index.add({ id: 'busy', vector: [0, i] });
@@ -249,7 +250,7 @@ test('a deletion takes what its index had seen, a newer one of that id stays', a
 /** @type {Promise<WebAssembly.Module>} */ let engine;
 const compile = () =>
   (engine ??= WebAssembly.compile(readFileSync(new URL('../../js/gemma-simd128.wasm', import.meta.url))));
-/** An index on files that a test has made. @param {import('../../js/search/segments.js').Folder} files */
+/** Opens an index on files that a test has made. @param {import('../../js/search/segments.js').Folder} files */
 const openOn = (files) =>
   openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
 
@@ -258,7 +259,7 @@ test('several indexes on one folder, at random: all that was added and not delet
   const pick = (/** @type {number} */ n) => Math.floor(next() * n);
   /** @type {Map<string, any>} */
   const files = new Map();
-  /** What should be there, by id: the last number that its owner added. @type {Map<string, number>} */
+  /** The expected items by id, each with the last number that was added. @type {Map<string, number>} */
   const there = new Map();
   const open = () =>
     openOn({
@@ -286,7 +287,7 @@ test('several indexes on one folder, at random: all that was added and not delet
       const before = new Map(files);
       await index.add({ id, vector: [turn, 1], data: turn });
       there.set(id, turn);
-      // What a crash leaves that came before files were removed.
+      // Simulates a crash before files were removed.
       if (next() < 0.1) for (const [name, bytes] of before) files.set(name, bytes);
     }
   }
@@ -323,7 +324,7 @@ test('an index that is opened while another one puts files together has all', as
   ]);
   const files = await openFolder(folder);
   let lists = 0;
-  /** The files are others as soon as they are listed, for some times. */
+  /** For a few calls, the files change as soon as they are listed. */
   const list = async () => {
     const names = await files.list();
     if (lists++ === 0) await other.delete('gone');
@@ -458,7 +459,8 @@ test('the example cuts texts into passages that hold all of them', () => {
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
 });
 
-/** Makes vectors of lengths and first letters, under a model's name. @param {string} name */
+/** Returns a fake embedding model that makes vectors from the lengths and first letters of texts. @param {string} name
+ * */
 function maker(name, onRead = () => {}) {
   /** @param {{ text: string }[]} list */
   const vectors = (list) => list.map(({ text }) => Float32Array.of(text.length, text.charCodeAt(0), 1, 0));

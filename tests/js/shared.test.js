@@ -1,5 +1,5 @@
-/* Tabs that share a model, in one process: what becomes of calls when the owner goes, hangs or is started again. Workers,
- * locks and channels are played; browsers' own are those of tests/e2e/shared.test.js. */
+/* Tabs that share a model, in one process: calls while the owner leaves, hangs or restarts. Workers, locks and channels
+ * are fakes; tests/e2e/shared.test.js uses the real ones of browsers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '../../js/errors.js';
@@ -30,7 +30,7 @@ function grant(name) {
     });
 }
 
-/** As navigator.locks has it. @param {string} name @param {any[]} rest */
+/** A fake of navigator.locks.request(). @param {string} name @param {any[]} rest */
 const request = (name, ...rest) =>
   new Promise((resolve, reject) => {
     const f = rest.pop();
@@ -55,7 +55,7 @@ Object.defineProperty(globalThis, 'navigator', { value: { locks: { request } }, 
 /** @type {Set<Channel>} */
 const channels = new Set();
 
-/** As browsers have it: what is posted first is heard first, on whatever channel. */
+/** A fake BroadcastChannel. As in browsers, messages arrive in the order of posting across all channels. */
 class Channel {
   /** @type {((event: { data: any }) => void) | null} */
   onmessage = null;
@@ -79,7 +79,7 @@ class Channel {
 }
 globalThis.BroadcastChannel = /** @type {any} */ (Channel);
 
-/** An engine that answers on command. */
+/** Returns a fake engine that answers on command. */
 function playedEngine() {
   const asked = /** @type {number[]} */ ([]);
   let hear = (/** @type {any} */ _) => {};
@@ -108,7 +108,7 @@ function playedEngine() {
   return { connection, asked, answer, die };
 }
 
-/** Until something is so. @param {() => boolean} f */
+/** Waits until a condition holds. @param {() => boolean} f */
 async function until(f) {
   for (let i = 0; !f(); i++) {
     assert.ok(i < 10_000, `never: ${f}`);
@@ -120,7 +120,8 @@ async function until(f) {
 
 const left = new ModelError('disposed', 'left');
 let keys = 0;
-/** Tabs, of which the first one is the owner, and the engines that they start. @param {any} t @param {number} count */
+/** Opens tabs, of which the first is the owner; returns them and the engines that they start. @param {any} t
+ * @param {number} count */
 async function opened(t, count) {
   const key = `test ${++keys}`;
   const engines = /** @type {ReturnType<typeof playedEngine>[]} */ ([]);

@@ -49,7 +49,7 @@ before(async () => {
 });
 after(() => fs.rmSync(folder, { recursive: true }));
 
-/** A browser's storage and a host, as far as the worker knows them. */
+/** Fakes of the parts of a browser's storage and of a host that the worker uses. */
 class World {
   live = 'first';
   /** @type {Lie} */
@@ -92,7 +92,7 @@ class World {
       status,
       headers: { 'Content-Type': type },
     });
-    if (name) this.http.set(name, answer.clone()); // assets are immutable, whatever the answer was
+    if (name) this.http.set(name, answer.clone()); // assets are cached as immutable, whatever the response was
     return answer;
   }
 
@@ -129,7 +129,7 @@ class World {
     };
   }
 
-  /** A service worker with the script of a version. @param {string} version */
+  /** Starts a service worker with the script of a version. @param {string} version */
   worker(version) {
     /** @type {Map<string, (event: any) => void>} */
     const listeners = new Map();
@@ -181,7 +181,7 @@ class World {
     };
   }
 
-  /** Every stored file is exactly as it was built. */
+  /** Asserts that every stored file is exactly as it was built. */
   assertClean() {
     for (const [cacheName, files] of this.stored) {
       const version = cacheName.endsWith(versionOf('first')) ? 'first' : 'second';
@@ -195,13 +195,13 @@ class World {
 
 /** @param {string} version */
 const versionOf = (version) => /data-version="(\w+)"/.exec(String(World.honest(version, '')))?.[1] ?? '';
-/** The built name of a file. @param {string} version @param {string} name */
+/** Returns the built name of a file. @param {string} version @param {string} name */
 function built(version, name) {
   const { name: stem, ext } = path.parse(name);
   const all = fs.readdirSync(path.join(folder, version, 'assets'));
   return `assets/${all.find((one) => new RegExp(`^${stem}-[0-9a-f]{10}\\${ext}$`).test(one))}`;
 }
-/** The engine that the worker chooses here. @param {World} world */
+/** Returns the engine that the worker chooses here. @param {World} world */
 const engineOf = (world) =>
   [...[...world.stored.values()][0].keys()].find((url) => url.endsWith('.wasm'))?.slice(HOME.length) ?? '';
 
@@ -257,7 +257,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
     world.lie = (name, honest) => (name.startsWith('assets/') ? answer(honest) : undefined);
     const wrong = await worker.get(script);
     assert.deepEqual([wrong.response.status, wrong.body], [502, '']);
-    await worker.get(model); // passed on as it comes: the page has its digest
+    await worker.get(model); // passed on unchecked: the page knows its digest
     await worker.open().catch(() => {});
     world.assertClean();
     world.lie = () => undefined;

@@ -17,7 +17,7 @@ import { BAD_MODELS, badModel, testModel } from './models.js';
 /** @type {object} */ let expected;
 const OPTIONS = { maxTokens: 8, seed: 3 };
 
-/** What a model answers. @param {ModelSource} source @param {LoadOptions} [options] */
+/** Returns a model's answer. @param {ModelSource} source @param {LoadOptions} [options] */
 async function answer(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
@@ -218,7 +218,7 @@ test('sha256: accepts the right digest, rejects a wrong one', async () => {
   assert.deepEqual(await answer(new Blob([bytes]).stream(), { sha256 }), expected);
   const error = await refuses(loadModel(path, { sha256: '0'.repeat(64) }), 'sha256-mismatch');
   assert.equal(error.got, sha256);
-  // Bytes behind the last tensor count too.
+  // Bytes after the last tensor are hashed too.
   await refuses(loadModel(new Blob([bytes, 'x']), { sha256 }), 'sha256-mismatch');
   assert.deepEqual(await answer(new Blob([bytes, 'behind'])), expected);
 });

@@ -1,5 +1,5 @@
 /**
- * split: a GGUF as several files, as llama.cpp's gguf-split makes them: the first has all the metadata, each
+ * split: splits a GGUF file into several, as llama.cpp's gguf-split makes them: the first has all the metadata, each
  * has `split.no`, `split.count` and `split.tensors.count`, and its share of the tensors.
  */
 import { readHeader } from './models.js';

@@ -1,5 +1,5 @@
-/* The browser's store over a file system that is made up, with its rule: one handle that writes a file, or several that
- * read it. How browsers keep it is seen in tests/e2e/download.test.js. */
+/* The browser's store on a fake file system, which allows either one writing handle of a file or several reading ones.
+ * tests/e2e/download.test.js tests the real rule in browsers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openStore } from '../../js/download/store-browser.js';
@@ -10,7 +10,7 @@ const BIG = 1 << 17;
 
 /** @extends {Map<string, StoredFile>} */
 class Files extends Map {
-  /** The file of this name, which is there. @param {string} name */
+  /** Returns the existing file of this name. @param {string} name */
   at(name) {
     return /** @type {StoredFile} */ (this.get(name));
   }
@@ -18,12 +18,12 @@ class Files extends Map {
 
 /** @typedef {{ bytes: Uint8Array<ArrayBuffer>, writers: number, readers: number, kind?: string }} StoredFile */
 
-/** An origin's files; each handle takes a while to open. @param {TestContext} t */
+/** Returns a fake origin's files; each handle takes a while to open. @param {TestContext} t */
 function origin(t) {
   /** @type {Files} */
   const files = new Files();
   const seen = { opened: 0, most: 0, folders: 0, handles: 0, changed: 0 };
-  /** Goes with the site's data, and what was in it. */
+  /** Changes when the site's data is deleted, with all files in it. */
   let life = 0;
   const none = () => new DOMException('none', 'NotFoundError');
   const locked = () => new DOMException('locked', 'NoModificationAllowedError');

@@ -1,5 +1,5 @@
-/* Checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is found when it is read, and its
- * piece alone is fetched again; offline the load is refused, and the piece named. The whole of it, 10,000 bits:
+/* Checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is detected when it is read, and
+ * only its piece is fetched again; offline the load fails with an error that names the piece. All 10,000 bits:
  * node tests/lab/run.js bits. */
 import assert from 'node:assert/strict';
 import { readFile, readdir, writeFile } from 'node:fs/promises';
@@ -44,7 +44,7 @@ async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
   return logits;
 }
 
-/** Loads it, with what was said. @param {ModelSource} url @param {LoadOptions} options */
+/** Loads a model; returns it with the notices. @param {ModelSource} url @param {LoadOptions} options */
 async function load(url, options) {
   const model = await loadModel(url, { threads: 1, ...options });
   const { cache, notices } = model.info;
@@ -140,7 +140,7 @@ test('damaged, and the server has another file, no version, or a portal: refused
     );
     assert.equal(Buffer.compare((await readFile(path)).subarray(0, bytes.length), broken.subarray(0, bytes.length)), 0);
   }
-  // What the server says of the version does not matter where the bytes prove to be the same.
+  // The server's version headers do not matter if the checksums prove the bytes equal.
   for (const answer of [{ headers: { ETag: '', 'Last-Modified': '' } }, { etag: 'W/"one"' }, {}]) {
     await writeFile(path, broken);
     server.state.faults = () => answer;

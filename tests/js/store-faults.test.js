@@ -24,7 +24,7 @@ const TUNING = { ...USUAL, longestMs: 2000 };
 const PORTAL = Buffer.from('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const PAGE = { bytes: PORTAL, etag: '"portal"', noRanges: true };
 const NO_VERSION = { headers: { ETag: '', 'Last-Modified': '' } };
-/** How a load of which the server breaks off fails. */
+/** Codes of a load whose connection the server breaks. */
 const BROKEN_OFF = ['truncated', 'network-error'];
 
 /** @type {Buffer} */ let bytes;
@@ -33,7 +33,7 @@ const BROKEN_OFF = ['truncated', 'network-error'];
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Logits, and what loading said. @param {ModelSource} source @param {LoadOptions} [options] */
+/** Returns logits, and what loading reported. @param {ModelSource} source @param {LoadOptions} [options] */
 async function load(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
@@ -49,7 +49,8 @@ async function load(source, options) {
 
 /** @typedef {Awaited<ReturnType<typeof stored>>} Place */
 
-/** Loads from a server and a cache, which must give the right logits; returns where from, and the notices' codes.
+/** Loads from a server and a cache and asserts the right logits; returns the origin of the bytes and the notices'
+ * codes.
  * @param {{ server?: { url: string }, cache: ModelCache, url?: string }} from @param {LoadOptions} [options]
  * @returns {Promise<[string, string[]]>} */
 async function loads({ server, cache, url = server?.url ?? '' }, options, wanted = expected) {
@@ -70,17 +71,17 @@ function tuned(t, changes) {
   });
 }
 
-/** Whether each copy is complete. @param {ModelCache} cache */
+/** Returns for each copy whether it is complete. @param {ModelCache} cache */
 const complete = async (cache) => (await cache.list()).map((copy) => copy.complete);
 
-/** A folder, its cache, and its store as a custom one, which runs on this thread. @param {TestContext} t */
+/** Returns a folder, its cache, and its store as a custom store, which runs on this thread. @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-faults-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return { folder, cache: openCache(folder), store: openStore(folder) };
 }
 
-/** A server, and a cache that has its file. @param {TestContext} t */
+/** Starts a server, and stores its file in a cache. @param {TestContext} t */
 async function stored(t, options = {}) {
   const place = await emptyCache(t);
   const server = await faultyServer(t, bytes);
@@ -89,7 +90,7 @@ async function stored(t, options = {}) {
   return { ...place, server, name };
 }
 
-/** The complete copy, as it was. @param {Pick<Place, 'folder' | 'cache' | 'name'>} place */
+/** Asserts that the complete copy is unchanged. @param {Pick<Place, 'folder' | 'cache' | 'name'>} place */
 async function holds({ folder, cache, name }) {
   const entry = (await cache.list()).find(({ key }) => key === name);
   assert.ok(entry?.complete, JSON.stringify(entry));
@@ -106,7 +107,7 @@ before(async () => {
   expectedOther = (await load(new Uint8Array(other))).logits;
 });
 
-/** What a server may say instead, and whether the stored copy is known to be the latest. */
+/** Responses that a server may send instead. same: the stored copy is known to be current. */
 /** @type {Record<string, Fault & { same?: boolean }>} */
 const ANSWERS = {
   'the page of a portal': { ...PAGE, headers: { 'Last-Modified': '' } },
@@ -147,7 +148,7 @@ test('another model on the server: the copy goes when the new one is complete, a
   server.forget();
   await fails(place, BROKEN_OFF);
   await holds(place);
-  // Broken off: the portal again, then the new model, which continues where it ended.
+  // The download breaks off: the portal answers again, then the new model's download resumes.
   server.state.faults = () => PAGE;
   await loads(place);
   const { stored: kept = 0 } = (await cache.list()).find(({ complete }) => !complete) ?? {};
@@ -199,7 +200,7 @@ test('one bad answer for a part of a split model: no part goes', async (t) => {
   assert.deepEqual(await complete(cache), [true, true, true]);
 });
 
-/** A folder's store with other methods, which fail. @param {Store} store
+/** Returns a folder's store with some methods replaced by failing ones. @param {Store} store
  * @param {{ [name in keyof Store]?: (...args: any) => unknown }} methods */
 function faulty(store, methods) {
   return openCache(Object.assign(Object.create(null), store, methods));
@@ -481,14 +482,15 @@ test('a list holds no file open', { skip: process.platform !== 'linux' }, async 
   assert.deepEqual(await held(), []);
 });
 
-/** One bit of a stored copy, behind the header. @param {string} folder @param {string} name */
+/** Flips one bit of a stored copy, behind the header. @param {string} folder @param {string} name */
 async function flip(folder, name) {
   const copy = await readFile(join(folder, name));
   copy[Math.round(bytes.length * 0.7)] ^= 4;
   await writeFile(join(folder, name), copy);
 }
 
-/** As earlier versions wrote it: no checksums, and a journal of equal halves. @param {Place} place */
+/** Rewrites a copy as earlier versions did: without checksums, and with a journal of equal halves. @param {Place} place
+ * */
 async function asBefore({ folder, name, store }) {
   const { piece: _, ...journal } = /** @type {any} */ (await readJournal(store, name));
   const half = JSON.stringify(journal).padEnd(4096);
@@ -519,7 +521,7 @@ for (const known of [true, false]) {
     assert.equal(error.expected, digest);
     assert.match(error.got, /^[0-9a-f]{64}$/);
     assert.deepEqual([await complete(cache), (await cache.list())[0].key], [[false], next]);
-    // The same bit again: it is whole, which only the digest tells.
+    // The same bit flipped back makes the file intact again, which only the digest can show.
     await flip(folder, next);
     await loads(place, { sha256: digest });
     await holds({ folder, cache, name: next });
@@ -531,7 +533,7 @@ test('a digest that names another model: the stored copy stays complete', async 
   const { server } = place;
   await fails(place, 'sha256-mismatch', { sha256: '0'.repeat(64) });
   await holds(place);
-  // The right one, though the server has another file by now.
+  // The load gives the right model, although the server has another file by now.
   Object.assign(server.state, { bytes: other, etag: '"two"' });
   await loads(place, { sha256: digest });
   await holds(place);
@@ -608,7 +610,7 @@ test('a custom store that rejects with nothing, or never answers: the load conti
       const began = performance.now();
       const [, said] = await loads({ server, cache: faulty(one, { [method]: way }) });
       assert.ok(performance.now() - began < 5000, method);
-      // A busy machine may let a connection stall for so long as well.
+      // On a busy machine a connection may stall for as long.
       const codes = said.filter((code) => code !== 'retry');
       if (['list', 'read', 'size'].includes(method)) assert.deepEqual(codes, ['not-cached'], method);
       await holds(place);

@@ -1,4 +1,5 @@
-/* Two loads of one file are one download: in one process, in two, and when the one that fetches is aborted or killed. */
+/* Two loads of one file are one download: in one process, in two, and when the load that downloads is aborted or
+ * killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
@@ -65,13 +66,14 @@ function child(url, folder) {
   return { process: process_, ended };
 }
 
-/** Until something is so. @param {() => unknown} f */
+/** Waits until a condition holds. @param {() => unknown} f */
 async function until(f) {
   while (!(await f())) await sleep(20);
 }
 
 test('two loads of one file at once are one download, and both see how far it is', async (t) => {
-  const { folder, cache, server } = await place(t, { slow: 40 }); // long enough for the second one to look often
+  // long enough for the second load to check several times
+  const { folder, cache, server } = await place(t, { slow: 40 });
   const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
   assert.deepEqual(both.map(({ kept }) => kept).sort(), ['cached', 'stored']);
   for (const { logits, codes } of both) assert.deepEqual([logits, codes], [expected, []]);
@@ -115,7 +117,7 @@ for (const how of ['aborted', 'killed with its process']) {
     const { logits, kept } = await second;
     assert.deepEqual([logits, kept], [expected, 'stored']);
     assert.ok(performance.now() - began < 10_000);
-    // Pieces that were on the way, one for each of three requests, and what the sockets held.
+    // Bytes in transit: one piece for each of three requests, and the contents of the sockets' buffers.
     assert.ok(server.sent < bytes.length + 6 * (1 << 18), `${server.sent} of ${bytes.length} bytes were sent`);
     assert.deepEqual(await locksIn(folder), []);
   });
@@ -195,7 +197,7 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
     await utimes(path, 1, 1);
     const lock = lockFile(path, () => {});
     assert.ok(lock, host);
-    // Taken by another one: the owner learns of it.
+    // Another load takes the lock; the owner detects that.
     await writeFile(path, 'another');
     await until(() => lock.lost);
     lock?.free();

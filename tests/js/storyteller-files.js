@@ -70,7 +70,7 @@ function weightsOf(file) {
   );
 }
 
-/** Multiplies one column of a matrix (the weights of one of its inputs), or one row.
+/** Scales one column of a matrix (the weights of one of its inputs), or one row.
  * @param {Weight} weight @param {number} index @param {number} factor */
 function scaleColumn({ shape: [width], values }, index, factor) {
   for (let at = index; at < values.length; at += width) values[at] *= factor;
@@ -81,8 +81,8 @@ function scaleRow({ shape: [width], values }, index, factor) {
   for (let at = index * width; at < (index + 1) * width; at++) values[at] *= factor;
 }
 
-/** What each kind does to a layer (`output`: to the head): one channel x 100, and x 1/100 where it is read. Which one it is
- * differs from layer to layer. Both channels that a position turns together go along in the heads.
+/** How each kind changes a layer (`output`: the head): multiplies one channel by 100, and by 1/100 where it is read.
+ * The channel differs between layers. In heads, both channels of a RoPE pair are scaled.
  * @type {Record<Outliers, (of: (name: string) => Weight, layer: number) => void>} */
 const PUT = {
   norms(of, layer) {
@@ -130,7 +130,7 @@ function putOutliers(weights, kind) {
   }
 }
 
-/** Type of a matrix in the file; as in public files, Q4_0 leaves the embedding alone.
+/** Returns a matrix's type in the file; as in public files, the embedding is not Q4_0.
  * @param {string} name @param {FileType} type */
 function typeOf(name, type) {
   const outer = name === EMBEDDING || name === OUTPUT;
@@ -149,7 +149,8 @@ function description(name, shape, type, offset) {
   return out;
 }
 
-/** The file with its matrices in another type. @param {Buffer} file @param {FileType} type @param {Options} [options] */
+/** Returns the file with its matrices in another type. @param {Buffer} file @param {FileType} type @param {Options}
+ * [options] */
 export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
   const weights = weightsOf(file);
   const first = readHeader(file).tensors[0];
@@ -174,7 +175,7 @@ export function converted(file, type, { outliers = [], head = false, rounded } =
   return Buffer.concat([front, Buffer.alloc((ALIGNMENT - (front.length % ALIGNMENT)) % ALIGNMENT), ...data]);
 }
 
-/** Path of the storyteller in a type. @param {FileType} type @param {Options} [options] */
+/** Returns the path of the storyteller in a type. @param {FileType} type @param {Options} [options] */
 export function storyteller(type, options = {}) {
   if (type === 'Q8_0' && !Object.keys(options).length) return SHIPPED;
   const hash = createHash('sha256')

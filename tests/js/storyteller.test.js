@@ -1,7 +1,7 @@
 /**
  * The shipped storyteller: a small trained model, so that quality can be measured. Against
- * transformers and llama.cpp on the same weights (tests/vectors/storyteller.md), and what needs weights that
- * mean something: the cost of quantisation, sampling, the format of chats, long conversations.
+ * transformers and llama.cpp on the same weights (tests/vectors/storyteller.md), and the tests that need meaningful
+ * weights: the cost of quantisation, sampling, the format of chats, long conversations.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -32,7 +32,7 @@ async function open(t, type = 'Q8_0', options = {}) {
   return model;
 }
 
-/** Mean -ln p a token over all texts, and perplexity. @param {number[]} nlls */
+/** Returns the mean -ln p per token over all texts, and the perplexity. @param {number[]} nlls */
 function perplexity(nlls) {
   const counts = REFERENCE.texts.map(({ ids }) => ids.length - 1);
   const sum = nlls.reduce((total, nll, i) => total + nll * counts[i], 0);
@@ -138,7 +138,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   const IDS = REFERENCE.texts[0].ids.slice(0, 200);
   const KINDS = /** @type {const} */ (['norms', 'heads', 'hidden']);
 
-  /** Mean -ln p a token of the text, by the logits.
+  /** Returns the mean -ln p per token of the text, from the logits.
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function nllOf(type, options, load = {}) {
     const model = await loadModel(storyteller(type, options), { threads: 2, ...load });
@@ -153,7 +153,8 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     return losses.reduce((a, b) => a + b) / losses.length;
   }
 
-  /** What the engine adds to what rounding made of the weights: F32 arithmetic on the very same ones is the truth.
+  /** Returns the engine's error on top of that of rounding the weights: the reference is F32 arithmetic on the same
+   * rounded weights.
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function added(type, options, load) {
     return (await nllOf(type, options, load)) - (await nllOf('F32', { ...options, rounded: type }));
@@ -198,7 +199,8 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
 describe('sampling', () => {
   const DRAWS = 600;
 
-  /** Softmax of logits / temperature, likeliest first. @param {Float32Array} logits @param {number} temperature */
+  /** Returns softmax(logits / temperature), likeliest first. @param {Float32Array} logits @param {number} temperature
+   * */
   function distribution(logits, temperature) {
     const most = logits.reduce((a, b) => Math.max(a, b), -Infinity);
     const weights = Array.from(logits, (x) => Math.exp((x - most) / temperature));
@@ -206,7 +208,7 @@ describe('sampling', () => {
     return weights.map((w, id) => ({ id, p: w / sum })).sort((a, b) => b.p - a.p);
   }
 
-  /** How often each id is the next one, over seeds. */
+  /** Returns how often each id is sampled, over many seeds. */
   async function draw(/** @type {any} */ model, /** @type {number[]} */ ids, /** @type {object} */ options) {
     const counts = new Map();
     for (let seed = 1; seed <= DRAWS; seed++) {

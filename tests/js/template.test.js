@@ -1,4 +1,4 @@
-/* Chat templates: Gemma's own, one BOS, no control tokens out of users' text, hostile templates. */
+/* Chat templates: Gemma's own, exactly one BOS, no control tokens from users' text, hostile templates. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '../../js/errors.js';
@@ -13,9 +13,9 @@ const CONTROL = new Map([
 ]);
 const BASE = 1000;
 
-/** A vocabulary of one token per UTF-16 unit. @param {string} text */
+/** Encodes with a vocabulary of one token per UTF-16 unit. @param {string} text */
 const encode = (text) => Array.from({ length: text.length }, (_, i) => BASE + text.charCodeAt(i));
-/** Ids as text, control tokens in braces. @param {number[]} ids */
+/** Returns ids as text, with control tokens in braces. @param {number[]} ids */
 function show(ids) {
   const names = new Map([...CONTROL].map(([piece, id]) => [id, piece]));
   return ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${names.get(id)}}`)).join('');
@@ -178,7 +178,7 @@ test('a long honest conversation is not stopped', () => {
   assert.ok(make(GEMMA).apply(messages).ids.length > 200000);
 });
 
-// The forms of other families, with their control tokens. The conversation and the expected prompts come from
+// The templates of other families, with their control tokens. The conversation and the expected prompts come from
 // llama.cpp's tests/test-chat-template.cpp (its cases "chatml", "llama3" and "gemma").
 
 const CONVERSATION = [
@@ -190,7 +190,7 @@ const CONVERSATION = [
   user('Another question'),
 ];
 
-/** A file's template with its control tokens: applied, as text with the names of control tokens in braces.
+/** Returns a function that applies a file's template and gives text, with the names of control tokens in braces.
  * @param {string} source @param {string[]} names @param {{ bos?: string, eos: string }} tokens */
 function family(source, names, { bos, eos }) {
   const control = new Map(names.map((name, i) => [name, i]));
@@ -205,7 +205,7 @@ function family(source, names, { bos, eos }) {
   return (/** @type {Message[]} */ messages) => shown(template.apply(messages).ids);
 }
 
-/** Every control token of an expected text in braces. @param {string} text */
+/** Returns an expected text with every control token in braces. @param {string} text */
 const marked = (text) => text.replace(/<\|\w+\|>|<(start|end)_of_turn>|<bos>/g, '{$&}');
 
 const LLAMA3_NAMES = [
@@ -217,7 +217,7 @@ const LLAMA3_NAMES = [
   '<|eom_id|>',
   ...Array.from({ length: 240 }, (_, i) => `<|reserved_special_token_${i}|>`),
 ];
-/** In the form of Llama 3.2's: the date if there is one to be had, tools if there are any. */
+/** A template like Llama 3.2's: with the date if it is available, and tools if there are any. */
 const LLAMA3 = `{{- bos_token }}
 {%- if not date_string is defined %}
     {%- if strftime_now is defined %}{%- set date_string = strftime_now("%d %b %Y") %}
@@ -252,12 +252,12 @@ test('Llama 3', () => {
 });
 
 const CHATML_NAMES = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|vision_start|>'];
-/** In the form of SmolLM2's: it adds a default system message. */
+/** A template like SmolLM2's, which adds a default system message. */
 const CHATML = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}
 {{- '<|im_start|>system\\nYou are a helpful AI assistant<|im_end|>\\n' }}{% endif %}
 {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}`;
-/** In the form of Qwen3's: thoughts of answers before the last question are left out. */
+/** A template like Qwen3's, which omits the thoughts of answers before the last question. */
 const QWEN3 = `{%- if tools %}{{- '<|im_start|>system\\n' + (tools[0] | tojson) }}
 {%- elif messages[0].role == 'system' %}
     {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
@@ -383,7 +383,7 @@ test('filters and methods strip the white space that Python strips', () => {
     failure(() => render('{{ messages.strip() }}', [user('a')])),
     /strip\(\) of ArrayValue/,
   );
-  // In one pass, however long the blanks within.
+  // Takes linear time, however long the runs of white space are.
   assert.equal(
     make('{{ messages[0].content | trim }}').apply([user(`a${' '.repeat(1 << 20)}b`)]).ids.length,
     (1 << 20) + 3,

@@ -1,5 +1,5 @@
-/* text-formats: texts of each format as answers are held to it, at random: a validator in use (ajv-formats) takes every one of
- * them; and they are among those that are judged valid. */
+/* text-formats: random texts of each JSON Schema format as answers use it: ajv-formats accepts all of them, and so does
+ * the check of complete values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import ajvFormats from 'ajv-formats/dist/formats.js';
@@ -18,7 +18,7 @@ function isValid(format, text) {
   return judge instanceof RegExp ? judge.test(text) : judge(text);
 }
 
-/** A walk through an automaton, that ends sooner or later; null: it has become too long.
+/** Returns a random text of an automaton; null if it has become too long.
  * @param {import('../../js/grammar/regular.js').Dfa} dfa @param {(n: number) => number} random */
 function walk({ start, edges, accept }, random) {
   let state = start;

@@ -1,9 +1,9 @@
-/* Text as it is put together from tokens: whole characters, stop sequences; SHA-256. */
+/* Assembling text from tokens: whole characters, stop sequences; SHA-256. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TextAssembler } from '../../js/engine/text.js';
 
-/** Feeds bytes in groups and gives the pieces. @param {number[][]} groups @param {string[]} [stops] */
+/** Feeds bytes in groups and returns the pieces. @param {number[][]} groups @param {string[]} [stops] */
 function assemble(groups, stops = []) {
   const assembler = new TextAssembler(stops);
   const pieces = [];

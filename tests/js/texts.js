@@ -142,7 +142,7 @@ const BLOCKS = [
 ];
 
 /**
- * A text without U+2581, names of control tokens, and halves of surrogate pairs.
+ * Returns a text without U+2581, names of control tokens, and lone surrogates.
  * @param {string} text
  */
 export function comparable(text) {

@@ -4,7 +4,7 @@
  * message, results of role ipython) and Qwen3's (JSON between tags, as NousResearch's Hermes has it).
  */
 
-/** Arguments, responses and lists of choices. A result stands behind its call in the model's own turn, which goes on. */
+/** Arguments, responses and lists of choices. A result follows its call in the model's own turn, which continues. */
 export const FUNCTION_GEMMA = `{%- macro bare(value) -%}
 {%- if value is string -%}{{ '<escape>' + value + '<escape>' }}
 {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
@@ -57,7 +57,7 @@ parameters:{{ shape(tool.function.parameters) }}{{ '}<end_function_declaration>'
 {%- if add_generation_prompt and not ns.open -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
 `;
 
-/** Tools stand in the first question, as JSON. */
+/** Tools are listed in the first question, as JSON. */
 export const LLAMA3 = `{{- bos_token }}
 {%- set ns = namespace(told=false) %}
 {%- for turn in messages %}
@@ -82,7 +82,7 @@ export const LLAMA3 = `{{- bos_token }}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}
 `;
 
-/** Tools stand in the system message; results are what a user says, those of one turn together. */
+/** Tools are listed in the system message. The results of one turn form one user message. */
 export const QWEN3 = `{%- set rest = messages %}
 {%- if tools %}
   {{- '<|im_start|>system\n' }}

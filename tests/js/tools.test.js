@@ -1,5 +1,5 @@
-/* Tools: prompts through templates that take them and through those that do not, and calls read on ids: what was written
- * comes back as it was, whatever it says. */
+/* Tools: prompts with templates that support tools and with those that do not, and parsing calls from ids: every call
+ * that is written parses to the same values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compile } from '../../js/grammar/index.js';
@@ -18,7 +18,7 @@ const WEATHER = {
     required: ['location'],
   },
 };
-/** What llama.cpp makes of FunctionGemma's prompt. */
+/** llama.cpp's ids of FunctionGemma's prompt. */
 const FUNCTION_GEMMA_IDS = [
   2, 105, 55060, 107, 3048, 659, 496, 2028, 600, 740, 776, 1292, 11687, 607, 506, 2269, 5151, 46, 163688, 236787, 828,
   236779, 19323, 236782, 7777, 236787, 52, 3407, 1873, 7606, 573, 496, 4563, 52, 236764, 19031, 29616, 15921, 29616,
@@ -123,7 +123,7 @@ function randomly(seed) {
   return { next, text, some, number };
 }
 
-/** Arguments of take-note, those of a place in the list always the same. @param {number} seed */
+/** Returns arguments of take-note; each seed always gives the same ones. @param {number} seed */
 function argumentsOf(seed) {
   const { next, text, some, number } = randomly(seed);
   const all = {
@@ -144,13 +144,14 @@ function argumentsOf(seed) {
 /** @typedef {{ mark?: string, text?: string }} Item */
 const mark = (/** @type {string} */ name) => ({ mark: name });
 const said = (/** @type {string} */ text) => ({ text });
-/** As Python's json.dumps spaces it. @param {unknown} value */
+/** Returns JSON with the spacing of Python's json.dumps(). @param {unknown} value */
 const spaced = (value) =>
   JSON.stringify(value, null, 1)
     .replace(/\n */g, '\u0000')
     .replace(/,\u0000/g, ', ')
     .replaceAll('\u0000', '');
-/** What stands between <escape> and what is bare. @param {any} value @returns {Item[]} */
+/** Returns a value in FunctionGemma's syntax: strings between <escape>, other values bare. @param {any} value
+ * @returns {Item[]} */
 function bare(value) {
   if (typeof value === 'string') return [mark('<escape>'), said(value), mark('<escape>')];
   if (typeof value !== 'object' || value === null) return [said(JSON.stringify(value))];
@@ -166,7 +167,7 @@ function bare(value) {
 }
 const key = (/** @type {string} */ name) => (name === 'odd key' ? bare(name) : [said(name)]);
 
-/** How each dialect's model writes calls: items of text and of tokens.
+/** Calls as each dialect's model writes them: items of text and of tokens.
  * @type {Record<string, (calls: { name: string, arguments: object }[]) => Item[]>} */
 const WRITERS = {
   functiongemma: (calls) =>
@@ -194,7 +195,7 @@ const WRITERS = {
 /** @type {Record<string, string>} */
 const NAMES = { functiongemma: 'functiongemma', 'qwen3-tools': 'hermes', 'llama3-tools': 'llama3', tiny: 'generic' };
 
-/** The tokens of such an answer. @param {any} vocabulary @param {any[]} items */
+/** Returns the tokens of such an answer. @param {any} vocabulary @param {any[]} items */
 function tokensOf(vocabulary, items) {
   return items.flatMap((item) => ('mark' in item ? [vocabulary.idOf(item.mark)] : vocabulary.encode(item.text)));
 }
@@ -242,7 +243,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
       .map((item) => item.mark ?? item.text)
       .join('');
     const answer = name === 'tiny' ? JSON.stringify({ response: like }) : `So: ${like}`;
-    // A tokenizer may take the name of a mark for the mark: a model that spells it is what is meant here.
+    // Tokenizes character by character, because the tokenizer could read a mark's name as the mark: here the model
+    // spells it.
     const ids = [...answer].flatMap((c) => vocabulary.encode(c));
     const { text, calls } = read(vocabulary, dialect, ids);
     assert.deepEqual(calls, []);
@@ -251,7 +253,7 @@ for (const [name, write] of Object.entries(WRITERS)) {
 }
 
 const SIGN = 0x100000;
-/** Tokens as characters that no text has, for an acceptor of texts. @param {any} node @returns {any} */
+/** Replaces tokens by characters that no text contains, for an acceptor of texts. @param {any} node @returns {any} */
 function asText(node) {
   if ('chars' in node)
     return { chars: node.chars.map((/** @type {number[]} */ [lo, hi]) => [lo, Math.min(hi, SIGN - 1)]) };

@@ -1,4 +1,5 @@
-/* vocabularies: a test model's vocabulary on this thread, as the worker has it: of a file's header, without weights. */
+/* vocabularies: loads a test model's vocabulary on this thread from a file's header, without weights, as the worker
+ * does. */
 import { PromptEncoder } from '../../js/engine/prompt-encoder.js';
 import { bareEngine } from './bare-engine.js';
 import { testModel } from './models.js';

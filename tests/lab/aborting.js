@@ -1,5 +1,5 @@
-/* aborting: embed() aborted at random moments, in Node and in pages: how long until its caller gets the error, and until the
- * engine takes the next call. */
+/* aborting: aborts embed() at random moments, in Node and in pages, and measures the time until the caller gets the
+ * error, and until the engine accepts the next call. */
 import { randoms } from '../support/random.js';
 import { sleep } from './inject.js';
 
@@ -9,7 +9,7 @@ export const WORK = {
   '1,000 short texts': Array.from({ length: 1000 }, (_, i) => `text ${i} of some words, ${'more '.repeat(i % 7)}`),
 };
 const LONGEST_MS = 2500;
-/** Refused as soon as its turn comes. */
+/** Rejected as soon as the engine reaches it. */
 const TOO_LONG = Array.from({ length: 2100 }, (_, i) => i).join(' ');
 
 /** Fails unless a call ends with this code. @param {Promise<unknown>} call @param {string} code */

@@ -1,4 +1,5 @@
-/* aborts: how long an aborted embed() takes, with EmbeddingGemma's true shape (random weights), at random moments. */
+/* aborts: measures how long an aborted embed() takes, with EmbeddingGemma's true shape (random weights), at random
+ * moments. */
 import { readFile } from 'node:fs/promises';
 import { testModel } from '../js/models.js';
 import { WORK } from './aborting.js';
@@ -6,7 +7,7 @@ import { openLab, openPlace } from './place.js';
 
 const THREADS = 2;
 
-/** The 50th, 90th and 99th percentile, and the longest, in ms. @param {number[]} times */
+/** Returns the 50th, 90th and 99th percentile, and the longest, in ms. @param {number[]} times */
 function percentiles(times) {
   const sorted = times.toSorted((a, b) => a - b);
   return [0.5, 0.9, 0.99, 1].map((share) => sorted[Math.ceil(share * sorted.length) - 1].toFixed(1));

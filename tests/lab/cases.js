@@ -25,7 +25,7 @@ export const CASES = {
     rules: 'time coded copy next',
     count: 2000,
   },
-  // With the package's own tuning: how long callers wait, and how long they are told nothing.
+  // With the package's own tuning: how long callers wait, and how long they get no notice.
   waits: {
     module: 'faults',
     sides: ['node'],
@@ -42,7 +42,7 @@ export const CASES = {
     count: 100,
     table: ['reports/lost.md', 'kills', 2],
   },
-  // Downloads of 720 MB, of which little is to be fetched twice.
+  // Downloads of 720 MB, of which only little may be fetched twice.
   'kills-large': {
     module: 'kills',
     sides: HERE,

@@ -1,5 +1,5 @@
 /* copies: two or four tabs of a browser, or processes of Node, inspect, load, abort, list and delete one file at the same
- * time. Whatever overlaps: each load gives the right model, the file is downloaded once, nothing but a deletion removes the
+ * time. However they overlap, each load gives the right model, the file is downloaded once, only a deletion removes the
  * copy, the list can always be read, and a failure has a code that its call allows. */
 import { readFile } from 'node:fs/promises';
 import { testModel } from '../js/models.js';
@@ -12,13 +12,13 @@ import { inTime, isWhole } from './rules.js';
 /** @typedef {import('./member.js').Step} Step */
 /** @typedef {'load' | 'abort' | 'inspect' | 'list' | 'delete'} What */
 
-/** Ranges are small, so that what an abort may fetch twice is little beside the file. */
+/** Ranges are small, so that the bytes that an abort may fetch twice are few compared with the file. */
 const SEGMENT = 1 << 17;
 const TUNING = { ...USUAL, segment: SEGMENT, journal: 1 << 16, backoffMs: 20, longestMs: 2000, stallMs: 20_000 };
-/** Ranges on their way at once: fetched again after an abort (js/download/lanes.js). */
+/** Concurrent ranges, which are fetched again after an abort (js/download/lanes.js). */
 const LANES = 4;
 const HANGS_MS = 60_000;
-/** Bytes that the server may send before a request for the version is ended. */
+/** Bytes that the server may send before a request for the version is cancelled. */
 const GLANCE = 65_536;
 /** Codes that a call may fail with here. @type {Record<What, string[]>} */
 const ALLOWED = { load: [], abort: ['aborted'], inspect: [], list: [], delete: ['cache-failed'] };
@@ -58,7 +58,7 @@ async function runAll(members, { source, size }, runs, seed) {
     downloadedTwice: 0,
     mostSent: 0,
   };
-  /** A call that nothing overlaps. @param {What} what */
+  /** Makes a call that no other overlaps. @param {What} what */
   const alone = async (what) => {
     source.forget();
     return members[0].call('work', { what });
@@ -88,7 +88,7 @@ async function runAll(members, { source, size }, runs, seed) {
       await alone('load'); // the next run may need a copy
       continue;
     }
-    // Each call may ask for the version; an inspection may read the header; an abort leaves ranges on their way.
+    // Each call may ask for the version; an inspection may read the header; an abort wastes ranges in transit.
     const allowed =
       (fresh ? size : 0) + members.length * GLANCE + of('inspect') * header + of('abort') * LANES * SEGMENT;
     counts.mostSent = Math.max(counts.mostSent, sent);

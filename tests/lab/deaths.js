@@ -14,7 +14,7 @@ const WITHIN_MS = 5000;
 const PROMPT = 'a prompt of some length';
 const SHORT = { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } };
 
-/** In the page: a model, and one moment of its life. */
+/** The page's script: loads a model and runs one trial. */
 const SCRIPT = `
   const lab = window.lab = { workers: [] };
   const Usual = window.Worker;
@@ -60,7 +60,7 @@ const SCRIPT = `
 const IDLE_WAYS = ['terminate', 'exit', 'freeze', 'throw', 'trap'];
 const WAYS = [...IDLE_WAYS, 'thread', 'threads'];
 
-/** Pages whose workers can be harmed, and what a lone engine answers. */
+/** Serves pages whose workers can be broken; returns them and the answers of an undisturbed engine. */
 export async function openDoomed() {
   const file = await testModel('tiny');
   const model = await loadModel(file, { threads: 1 });
@@ -79,7 +79,7 @@ export async function openModel(place, options = { restart: true }) {
   return run;
 }
 
-/** One death at a moment (0 to 1); returns how many calls there were, and of the lost ones how many and how long they took.
+/** Causes one death at a moment (0 to 1); returns the number of calls, the number of lost ones and how long they took.
  * @param {Member['run']} run @param {{ expected: any, how: string, idle: boolean, chance: number,
  *   within?: number }} death within: milliseconds */
 export async function moment(run, { expected, how, idle, chance, within = WITHIN_MS }) {
@@ -89,7 +89,7 @@ export async function moment(run, { expected, how, idle, chance, within = WITHIN
   assert.ok(!idle || lost.length === 1, 'an idle model tells');
   const again = await run((...args) => /** @type {any} */ (window).lab.answer(...args), PROMPT, SHORT);
   assert.deepEqual(again, expected, how);
-  // A thread that died with nothing to do is not missed until it is its turn.
+  // The death of an idle thread is not noticed until the thread has work.
   if (how.startsWith('thread')) await run(() => /** @type {any} */ (window).lab.model.restart());
   return { calls: ended.length, lost: lost.length, longest: Math.max(0, ...lost) };
 }

@@ -12,25 +12,26 @@ import { inTime, isCoded } from './rules.js';
 
 /** @import { Lab, Member, Place, Side } from './place.js' */
 
-/** engine: or the bytes alone are read, which is much faster and all that the store and the network do.
+/** engine: loads with an engine. Without one only the bytes are read, which is much faster and exercises the store and
+ * the network equally.
  * @typedef {{ kind: import('./inject.js').Kind, from: typeof SITUATIONS[number], moment: number, lasting: boolean,
  *   digest: boolean, engine: boolean, seed: number }} Plan */
-/** waited: the longest call, and the longest time that its caller was told nothing, in ms.
+/** waited: the longest call, and the longest time without a notice to its caller, in ms.
  * @typedef {{ tried: number, right: number, coded: number, broken: string[], waited: { all: number, untold: number } }} Row */
 
 const SITUATIONS = /** @type {const} */ (['empty', 'part', 'whole']);
 const TUNING = { ...RANGES, stallMs: 400 };
-/** Where nothing is broken, a busy machine is no fault. */
+/** Loads without a fault tolerate a busy machine. */
 const PATIENT = { ...TUNING, stallMs: 8000 };
 const LONGEST_MS = 10_000;
-/** With the package's own tuning, where a silence lasts 20 seconds and the caller gets notices meanwhile. */
+/** With the package's own tuning, where a stall lasts 20 seconds and the caller gets notices meanwhile. */
 const USUAL_LONGEST_MS = 240_000;
 /** Requests, or calls of a method, before the fault; with the package's own tuning there are few requests. */
 const MOMENTS = 12;
 const FEWER = 4;
 const STORE_WORKER = fileURLToPath(new URL('store-worker.js', import.meta.url));
 
-/** Workers take the store that fails on command. @type {import('esbuild').Plugin} */
+/** Workers use the store that fails on command. @type {import('esbuild').Plugin} */
 const FAULTY = {
   name: 'faulty store',
   setup: (build) =>
@@ -39,7 +40,7 @@ const FAULTY = {
     ),
 };
 
-/** How the n-th run goes: kinds in turn, the rest by chance. @param {number} n @param {number} seed
+/** Returns the plan of the n-th run: kinds in turn, the rest at random. @param {number} n @param {number} seed
  * @param {boolean} [storing] @returns {Plan} */
 export function planOf(n, seed, storing = true, all = KINDS) {
   const random = randoms(seed * 1_000_003 + n * 7919);
@@ -69,7 +70,7 @@ export class Faults {
   /** @type {Member['call']} */
   // @ts-ignore it is there once it is open
   call;
-  /** Of the last load with a fault. */
+  /** The waiting times of the last load with a fault. */
   waited = { all: 0, untold: 0 };
 
   /** usual: with the package's own tuning. @param {Buffer} bytes of a model @param {{ side: Side,
@@ -97,8 +98,8 @@ export class Faults {
     if (this.place.storing) for (const name of ['whole', 'part']) await this.#copy(name);
   }
 
-  /** Keeps a copy that runs begin with. On a busy machine no piece of a part may have come before the server is gone:
-   * then more of it is served. @param {string} name */
+  /** Makes a copy that runs begin with. On a busy machine a partial copy may have no piece yet when the server stops;
+   * then more of the file is served. @param {string} name */
   async #copy(name) {
     for (let tries = 0; tries < 6; tries++) {
       await this.call('begin', 'empty');

@@ -23,10 +23,11 @@ import { isCoded } from './rules.js';
 export { flipped };
 
 /** @typedef {Awaited<ReturnType<typeof storedCopy>>} Copy */
-/** A test, or what else calls functions when it ends. @typedef {{ after: (f: () => unknown) => void }} Ending */
+/** A test, or another object that calls functions when it ends. @typedef {{ after: (f: () => unknown) => void }} Ending
+ * */
 
 const DIMENSIONS = 24;
-/** Of the bits of a copy, one in so many is read by an engine, the others without. */
+/** One in so many flipped bits of a copy is read by an engine, the others without one. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */
@@ -36,7 +37,7 @@ function folderOf(t) {
   return folder;
 }
 
-/** A server, and a folder that has a copy of its file, or what came with so many requests.
+/** Starts a server and makes a folder with a copy of its file, or with the part that `killAfter` requests bring.
  * @param {Ending} t @param {Buffer} bytes @param {{ killAfter?: number, sha256?: string }} [options] */
 export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } = {}) {
   const folder = folderOf(t);
@@ -119,7 +120,8 @@ async function flipEach(folder, { chosen = () => true, from = () => 0, count, ra
   return counts;
 }
 
-/** An index with several files: items, changed ones, deleted ones, files put together. An error without the file's name
+/** Flips bits of an index with several files: added, changed and deleted items, merged files. An error without the
+ * file's name
  * counts as silent. @param {Ending} t @param {number} count @param {number} seed */
 export async function flipIndex(t, count, seed) {
   const folder = folderOf(t);
@@ -142,7 +144,8 @@ export async function flipIndex(t, count, seed) {
   });
 }
 
-/** A saved chat: one that still opens has the messages and the next answer of the one that was saved. A chat that reads
+/** Flips bits of a saved chat: if it still opens, it has the messages and the next answer of the original. A chat that
+ * reads
  * as if it had never been saved counts as silent.
  * @param {Ending} t @param {number} count @param {number} seed */
 async function flipChats(t, count, seed) {
@@ -169,7 +172,7 @@ async function flipChats(t, count, seed) {
   });
 }
 
-/** The journal of a stored model: the list and, without the network, the bytes are as before.
+/** Flips bits of a stored model's journal: the list and, without the network, the bytes stay the same.
  * @param {Ending} t @param {number} count @param {number} seed */
 async function flipJournals(t, count, seed) {
   const place = await storedCopy(t, readFileSync(await testModel('tiny')));
@@ -187,7 +190,8 @@ async function flipJournals(t, count, seed) {
   });
 }
 
-/** Bits of a stored copy, a few of them with an engine. @param {Ending} t @param {number} count @param {number} seed */
+/** Flips bits of a stored copy, a few of them with an engine. @param {Ending} t @param {number} count
+ * @param {number} seed */
 async function flipCopy(t, count, seed) {
   const bytes = readFileSync(await testModel('parity-q4_0'));
   const place = await storedCopy(t, bytes);

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { launch, peaksBelow } from '../e2e/helpers.js';
 
 const BUFFER = 1 << 16;
-/** The page's functions, by their names in the table. */
+/** The page's functions by their names in the table. */
 const CALLS = {
   'the folder, from its root': 'dir()',
   'a file, of a folder that is kept': 'kept.getFileHandle("f")',
@@ -29,7 +29,8 @@ const calls = [${Object.values(CALLS)
 window.go = async (which, count) => { for (let i = 0; i < count; i++) await calls[which](); };
 </script>`;
 
-/** Buffers of 64 KB that a process and all below it share, each once. @param {number} pid */
+/** Returns the number of 64 KB buffers that a process and its descendants share, each counted once. @param {number} pid
+ * */
 function buffers(pid) {
   const seen = new Set();
   for (const one of peaksBelow(pid)) {
@@ -58,7 +59,7 @@ export async function run({ count }) {
   await page.waitForFunction('window.go');
   const go = (/** @type {number} */ which, /** @type {number} */ n) =>
     page.evaluate((i, times) => /** @type {any} */ (window).go(i, times), which, n);
-  // By then the memory that a fresh browser holds besides is released.
+  // Afterwards a fresh browser has released its other temporary memory.
   for (const which of Object.keys(CALLS).keys()) await go(which, 500);
   const rows = [];
   for (const [which, name] of Object.keys(CALLS).entries()) {

@@ -56,7 +56,7 @@ export const PROPERTIES = SCRIPTS.split(' ').flatMap((name) => [
   `Script_Extensions=${name}`,
 ]);
 
-/** Expressions that take `n` of something. @type {((random: Random, n: number) => string)[]} */
+/** Regular expressions of size `n`. @type {((random: Random, n: number) => string)[]} */
 const REGEX = [
   (random, n) => glued(random, 4).repeat(n),
   (random, n) =>
@@ -98,7 +98,7 @@ const part = (random) =>
     ? PARTS[random(PARTS.length)]()
     : { [['anyOf', 'allOf', 'oneOf'][random(3)]]: [part(random), part(random)] };
 
-/** Schemas that take `n` of something. @type {((random: Random, n: number) => any)[]} */
+/** Schemas of size `n`. @type {((random: Random, n: number) => any)[]} */
 const SCHEMA = [
   (random, n) => ({ type: 'object', required: times(n, (i) => `r${i}`) }),
   (random, n) => ({
@@ -193,7 +193,7 @@ const SCHEMA = [
   }),
 ];
 
-/** Grammars that take `n` of something. @type {((random: Random, n: number) => string)[]} */
+/** Grammars of size `n`. @type {((random: Random, n: number) => string)[]} */
 const GBNF = [
   (random, n) =>
     `root ::= r0\n${times(n, (i) => `r${i} ::= r${i + 1} ${random(2) ? `r${i + 1}` : '"b"'}`).join('\n')}\nr${n} ::= "a"?`,
@@ -215,7 +215,7 @@ const CHOICES = [
   (random, n) => times(1 + random(9), () => String.fromCharCode(97 + random(26)).repeat(n * 8)),
   (random, n) =>
     times(n, () =>
-      // Half a character cannot be a choice.
+      // Choices must not contain lone surrogates.
       /** @type {any} */ (times(1 + random(12), () => 'aé中😀"\\\n'[random(7)]).join('')).toWellFormed(),
     ),
 ];

@@ -21,7 +21,7 @@ export const sleep = (/** @type {number} */ ms) =>
 const PORTAL = textBytes('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const NO_VERSION = { ETag: '', 'Last-Modified': '' };
 const STATUSES = [400, 401, 402, 403, 404, 407, 408, 410, 416, 418, 425, 429, 451, 500, 502, 503, 504, 511, 204, 304];
-/** Bytes of a stored copy's journal, its last ones. */
+/** Size of a stored copy's journal, in bytes, at the end of the file. */
 export const JOURNAL_BYTES = 16384;
 const somewhere = (/** @type {Facts} */ { bytes, random }) => random(bytes.length);
 const joined = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) => Uint8Array.from([...a, ...b]);
@@ -72,7 +72,7 @@ const GARBAGE = {
 };
 
 const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
-/** How methods of the store fail, and which ones.
+/** Ways in which methods of the store fail, and the methods.
  * @type {Record<string, [methods: string[], (call: Function, args: any[]) => unknown]>} */
 const WAYS = {
   throws: [
@@ -196,7 +196,8 @@ export async function disturbed({ load, inspect, cache }, what, moment) {
   return first;
 }
 
-/** In front of a worker's script: what a worker does to itself when a message says so. The bytes are a wasm module whose
+/** Prepended to a worker's script: ways in which a worker breaks itself when a message requests it. The bytes are a
+ * wasm module whose
  * only function is `unreachable`. */
 export const HARM = `addEventListener('message', ({ data }) => ({
   exit: () => close(),

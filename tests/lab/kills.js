@@ -30,7 +30,7 @@ async function talksOf(file) {
   return talks;
 }
 
-/** A model that comes slowly; or the large one, fast. @param {boolean} [large] */
+/** Serves a small model slowly, or the large one fast. @param {boolean} [large] */
 export async function openKills(large = false) {
   const file = await testModel(large ? 'oneb-q4_0' : 'parity-q4_0');
   const model = await loadModel(file, { threads: 1, contextLength: 64 });
@@ -43,7 +43,7 @@ export async function openKills(large = false) {
 export class Profile {
   #place;
   #known;
-  /** About how many ms each takes if nothing kills it. @type {Record<What, number>} */
+  /** Approximate duration of each step without a kill, in ms. @type {Record<What, number>} */
   #longest = { download: 1000, load: 400, save: 1500, delete: 30 };
 
   /** @param {import('./place.js').Place} place @param {Awaited<ReturnType<typeof openKills>>} known */
@@ -79,7 +79,8 @@ export class Profile {
     this.#longest.delete = (await this.#work({ what: 'delete' })).ms;
   }
 
-  /** Kills a member at a moment (0 to 1) of its work; returns the bytes that it got, null if it had ended.
+  /** Kills a member at a moment (0 to 1) of its work; returns the bytes that it received, null if it had already
+   * finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async #kill(what, hard, moment) {
     const { source } = this.#known.lab;
@@ -98,7 +99,8 @@ export class Profile {
     return early ? null : source.sent;
   }
 
-  /** Kills, and looks at what comes next; returns the bytes that came twice, null if there was nothing to kill.
+  /** Kills a member and checks the next one; returns the bytes that were fetched twice, null if the work had already
+   * finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async trial(what, hard, moment) {
     const { lab, talks } = this.#known;

@@ -58,7 +58,7 @@ async function takeIn(page, count) {
 const searches = (page, words) =>
   page.evaluate(async (all) => {
     const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-search'));
-    // Replaced with the list each time, also where both lists are empty.
+    // This element is replaced whenever the list is rendered, even if both lists are empty.
     const none = /** @type {HTMLElement} */ (document.querySelector('#library-none'));
     const times = [];
     for (const word of all) {

@@ -4,7 +4,7 @@ import { environment } from '../../js/platform/env.js';
 import { sleep } from './inject.js';
 import { memberOf } from './member.js';
 
-/** Of the store of workers that are started now. @type {object | undefined} */
+/** The store's fault in workers that start from now on. @type {object | undefined} */
 let fault;
 const Usual = window.Worker;
 window.Worker = class extends Usual {

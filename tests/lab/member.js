@@ -1,4 +1,4 @@
-/* member: what a tab or a process does when the lab asks: the same code in both. member-page.js and member-node.js say
+/* member: the lab's commands for a tab or a process: the same code in both. member-page.js and member-node.js say
  * where files lie and how the store is made to fail. Arguments and results are JSON. */
 import { randoms } from '../support/random.js';
 import { abortions } from './aborting.js';
@@ -55,7 +55,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
 
   return {
     tune: async (/** @type {object} */ tuning) => void (environment.tuning = tuning),
-    /** Remembers the model that the server has now. */
+    /** Remembers the model that the server has now as the expected one. */
     async know() {
       const bytes = new Uint8Array(await (await fetch(address, { cache: 'no-store' })).arrayBuffer());
       known.push({ bytes, ...(await load(bytes.slice())) });
@@ -74,7 +74,8 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
       await files.end?.(true);
       await files.put(broken);
     },
-    /** engine: or the bytes alone are read, where that can be done. @param {{ sha256?: string, engine?: boolean,
+    /** engine: loads with an engine; without one only the bytes are read, where that is possible. @param {{ sha256?:
+     * string, engine?: boolean,
      *   fault?: StoreFault, told?: () => void }} [options] */
     async load({ sha256, fault, engine = true, told } = {}) {
       const options = { cache: cacheOf(fault), ...(sha256 && { sha256 }) };
@@ -113,7 +114,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
   };
 }
 
-/** One call of those that may overlap with others' calls, or be killed. @param {any} member @param {Step} step
+/** Makes a call that may overlap with other members' calls, or be killed. @param {any} member @param {Step} step
  * @returns {Promise<Done>} */
 async function worked({ api, address, cache, load }, { what, wait = 0, after = 0, rounds = ROUNDS }) {
   await sleep(wait);

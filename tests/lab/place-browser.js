@@ -1,11 +1,12 @@
-/* place-browser: the lab's places in browsers (place.js): pages whose server is the one that fails. */
+/* place-browser: the lab's places in browsers (place.js): pages that come from the faulty server. */
 import { fileURLToPath } from 'node:url';
 import { serveBuilt } from '../e2e/built.js';
 import { launch, peaksBelow } from '../e2e/helpers.js';
 import { WebKit } from '../e2e/webkit.js';
 import { sleep } from './inject.js';
 
-/** call: asks for one of its methods; run: calls a function in the page; kill: hard ends the process of a tab, too.
+/** call: calls one of the member's methods; run: calls a function in the page; kill: closes the tab, and with `hard`
+ * kills its process.
  * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
  *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
  *   kill: (hard?: boolean) => Promise<unknown> }} Member */
@@ -35,11 +36,11 @@ export async function killPages(page) {
   page.on('error', () => {});
   for (const { pid, command } of peaksBelow(Number(page.browser().process()?.pid)))
     if (/--type=renderer|-contentproc.* tab$/.test(command.trim())) process.kill(pid, 'SIGKILL');
-  // They may be gone, or may not know it yet.
+  // They may be closed already, or not know it yet.
   for (const one of [other, page]) await Promise.race([one.close(), sleep(2000)]).catch(() => {});
 }
 
-/** How a page is asked. @param {Member['run']} run @returns {Member['call']} */
+/** Returns a function that calls a member's methods in a page. @param {Member['run']} run @returns {Member['call']} */
 const callIn =
   (run) =>
   (method, ...args) =>

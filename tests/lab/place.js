@@ -1,5 +1,5 @@
 /* place: where the lab's members (member.js) are: processes of Node, or tabs of one profile of a browser
- * (place-browser.js). They are asked, and killed. */
+ * (place-browser.js). The lab calls them and kills them. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -27,7 +27,7 @@ export const TUNING = {
 /** For small files that come in several ranges at once. */
 export const RANGES = { ...TUNING, alone: 20_000, least: 1 << 16, longestMs: 1500 };
 
-/** A server that fails on command, and pages beside its file, built when a browser first needs them.
+/** Starts a server that fails on command and serves pages beside its file, built when a browser first needs them.
  * @param {Uint8Array} bytes @param {LabOptions} [options] @returns {Promise<Lab>} */
 export async function openLab(bytes, { usual, tuning = {}, ...options } = {}) {
   /** @type {(() => unknown)[]} */

@@ -10,10 +10,11 @@ export const RULES = {
   memory: 'memory stays within its bound',
 };
 
-/** Whether an error has a code of the package; a worker that failed on its own does not count. @param {any} error */
+/** Returns whether an error has a code of the package; a worker that failed on its own does not count.
+ * @param {any} error */
 export const isCoded = (error) => Object.hasOwn(CODES, error?.code) && error.code !== 'worker-failed';
 
-/** Returns what the work gives, or 'late'. @template T @param {Promise<T>} work @param {number} ms
+/** Returns the work's result, or 'late'. @template T @param {Promise<T>} work @param {number} ms
  * @returns {Promise<T | 'late'>} */
 export async function inTime(work, ms) {
   /** @type {any} */
@@ -28,6 +29,6 @@ export async function inTime(work, ms) {
   }
 }
 
-/** Whether a load came from a whole copy: nothing but its version was asked for.
+/** Returns whether a load came from a complete copy: only its version was requested.
  * @param {{ kept?: string }} load @param {number} sent bytes of the server @param {number} [most] */
 export const isWhole = ({ kept }, sent, most = 2) => kept === 'cached' && sent <= most;

@@ -1,6 +1,6 @@
-/* soak: a model works for hours: conversations, aborted answers, saved states, and loads from the store (in browsers in the
- * page loaded anew). Every answer is that of an engine that did nothing before, and memory stays where it was: what the
- * processes hold (VmRSS), its median over the second and over the last tenth of the time. */
+/* soak: a model works for hours: conversations, aborted answers, saved states, and loads from the store (in browsers,
+ * after reloading the page). Every answer equals that of a fresh engine, and memory does not grow: the resident memory
+ * of the processes (VmRSS) is compared by its medians over the second and the last tenth of the time. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadModel } from '../../js/index.node.js';
@@ -13,7 +13,7 @@ const RELOAD_EVERY = 25;
 /** Allowed memory late in the run, as a multiple of the early one: the measured growth and the system's noise. */
 const GROWTH = 1.25;
 
-/** Bytes that a process and all below it hold now (Linux). @param {number} pid */
+/** Returns the resident bytes of a process and its descendants (Linux). @param {number} pid */
 const held = (pid) =>
   peaksBelow(pid).reduce((sum, one) => {
     try {

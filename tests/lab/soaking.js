@@ -11,7 +11,7 @@ export async function expectations(model) {
   const talks = [];
   for (let kind = 0; kind < ROUNDS; kind++) {
     const chat = await conversation(model, kind);
-    // Of an answer that ends within a character the messages alone are kept.
+    // If an answer ends within a character, only the messages are saved.
     const { restored } = model.chat({ saved: await chat.save() });
     talks.push({
       restored: await restored,
@@ -22,7 +22,8 @@ export async function expectations(model) {
   return talks;
 }
 
-/** A conversation, its saved state, an aborted answer and a whole one; throws at the first unexpected result.
+/** Runs a conversation, restores its saved state, aborts an answer and completes another; throws at the first
+ * unexpected result.
  * @param {Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
  * @param {number} n */
 export async function round(model, talks, n) {

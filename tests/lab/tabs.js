@@ -1,5 +1,5 @@
-/* tabs: several tabs of a browser share a model (js/shared/), and its owner goes in one of several ways: no call is lost,
- * and every answer is that of a lone engine. */
+/* tabs: several tabs of a browser share a model (js/shared/), and its owner leaves in one of several ways: no call is
+ * lost, and every answer equals that of a single engine. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
@@ -14,11 +14,11 @@ import { openLab } from './place.js';
 /** @import { BrowserContext, Page } from 'puppeteer-core' */
 
 const ENDLESS = { 1: -1e30, 8: -1e30 };
-/** How an owner goes. freeze: its page hangs for so long that others take the model over, and then wakes up. */
+/** Ways in which an owner leaves. freeze: its page hangs until another tab takes over, and then resumes. */
 const WAYS = ['close', 'dispose', 'close', 'crash', 'close', 'kill engine', 'restart', 'freeze'];
 const FREEZE_MS = 9000;
 
-/** In the page: a shared model, and calls whose answers are looked at later. */
+/** The page's script: opens a shared model, and makes calls whose answers are checked later. */
 const SCRIPT = `
   const lab = window.lab = { progress: 0, calls: [], workers: [] };
   const Usual = window.Worker;
@@ -49,7 +49,8 @@ const SCRIPT = `
 
 /** @typedef {{ prompt: string, options: any, expected?: any }} Ask */
 
-/** Some prompts and what a lone engine answers. @param {string} file @param {number} count @param {number} maxTokens
+/** Returns some prompts and a single engine's answers. @param {string} file @param {number} count
+ * @param {number} maxTokens
  * @returns {Promise<Ask[]>} */
 export async function asksOf(file, count, maxTokens) {
   const model = await loadModel(file, { threads: 1, contextLength: 512 });
@@ -64,7 +65,7 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** A server that counts the bytes of a model, and pages that share it. @param {string} file */
+/** Starts a server that counts the bytes sent of a model, with pages that share the model. @param {string} file */
 export async function serveModel(file) {
   const lab = await openLab(readFileSync(file), { tuning: TUNING, script: SCRIPT });
   const { url } = await lab.pages();
@@ -93,14 +94,14 @@ export class Tabs {
     this.#options = options;
   }
 
-  /** So many more, at once. @param {number} count */
+  /** Opens `count` more tabs at once. @param {number} count */
   async open(count) {
     const pages = await this.empty(count);
     this.pages.push(...pages);
     return Promise.all(pages.map((page) => inPage(page, 'open', this.#server.model, this.#options)));
   }
 
-  /** Pages without a model. @param {number} count */
+  /** Opens pages without a model. @param {number} count */
   async empty(count) {
     return Promise.all(
       Array.from({ length: count }, async () => {
@@ -117,14 +118,14 @@ export class Tabs {
     return Promise.all(this.pages.map((page) => page.evaluate(`(${f})(window.lab)`)));
   }
 
-  /** Which one runs the engine. */
+  /** Returns the index of the tab that runs the engine. */
   async owner() {
     const owns = await this.each((lab) => lab.model.owner);
     assert.equal(owns.filter(Boolean).length, 1, `owners: ${owns}`);
     return this.pages[owns.indexOf(true)];
   }
 
-  /** Each tab asks all, beginning with another one. @param {Ask[]} asks */
+  /** Each tab sends all prompts, each beginning with a different one. @param {Ask[]} asks */
   ask(asks) {
     return Promise.all(
       this.pages.map((page, n) => {
@@ -135,14 +136,14 @@ export class Tabs {
     );
   }
 
-  /** A tab asks, and takes no more than three pieces until `lab.go()`. @param {Page} page @param {Ask} ask */
+  /** Makes a tab send a prompt and read at most three pieces until `lab.go()`. @param {Page} page @param {Ask} ask */
   async hold(page, ask) {
     this.#asked.set(page, [ask]);
     await inPage(page, 'start', ask.prompt, ask.options, 3);
     await page.waitForFunction('lab.under().begun && lab.calls[0].given === 3', { polling: 5 });
   }
 
-  /** How many calls wait, and how many of them have given something. */
+  /** Returns the number of pending calls, and how many of them have delivered something. */
   async under() {
     const sum = { waiting: 0, begun: 0 };
     for (const { waiting, begun } of await this.each((lab) => lab.under())) {
@@ -152,7 +153,7 @@ export class Tabs {
     return sum;
   }
 
-  /** Answers of the tabs that are there, and those that are not what a lone engine says. */
+  /** Returns the answers of the open tabs, and those that differ from a single engine's. */
   async answers() {
     const lists = await Promise.all(
       this.pages.map(async (page) => {
@@ -166,7 +167,7 @@ export class Tabs {
     return { count: all.length, wrong: all.filter(({ expected, got }) => !isDeepStrictEqual(got, expected)) };
   }
 
-  /** The owner goes. @param {string} how */
+  /** Makes the owner leave. @param {string} how */
   async end(how) {
     const owner = await this.owner();
     if (!['kill engine', 'restart', 'freeze'].includes(how)) this.pages.splice(this.pages.indexOf(owner), 1);
@@ -183,7 +184,7 @@ export class Tabs {
   }
 }
 
-/** The page's process ends by itself, where that can be had; else it is closed. @param {Page} page */
+/** Crashes the page's process where the browser supports it; otherwise closes the page. @param {Page} page */
 async function crash(page) {
   if (page.browser().process()?.spawnfile.includes('chrom')) {
     page.on('error', () => {});
@@ -193,7 +194,7 @@ async function crash(page) {
   await page.close();
 }
 
-/** Memory of a browser, pages that processes share counted once, in bytes (Linux). @param {number} pid */
+/** Returns a browser's memory in bytes, with memory shared by processes counted once (Linux). @param {number} pid */
 function memoryOf(pid) {
   return peaksBelow(pid).reduce((sum, { pid: one }) => {
     const text = readFileSync(`/proc/${one}/smaps_rollup`, 'utf8');
@@ -201,7 +202,7 @@ function memoryOf(pid) {
   }, 0);
 }
 
-/** So many tabs, whose owner goes so many times. @param {import('../e2e/helpers.js').BrowserName} name
+/** Opens `count` tabs, whose owner leaves `handovers` times. @param {import('../e2e/helpers.js').BrowserName} name
  * @param {{ tabs: number, handovers: number, asks: Ask[], random: () => number }} how
  * @param {Awaited<ReturnType<typeof serveModel>>} server */
 async function trial(name, { tabs: count, handovers, asks, random }, server) {

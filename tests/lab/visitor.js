@@ -1,5 +1,5 @@
-/* visitor: goes through the page in named steps, while it is loaded anew at random moments and its process is killed: no
- * message, draft or model may be lost. WebKit, where it is, is without kills: its driver ends with the page. */
+/* visitor: walks through the page in named steps, while the page is reloaded and its process killed at random moments:
+ * no message, draft or model may be lost. In WebKit there are no kills, because its driver ends with the page. */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { randoms } from '../support/random.js';
@@ -13,15 +13,16 @@ import { killPages } from './place-browser.js';
 /** An action in a page, or a wait. at: the context of the steps.
  * @typedef {(page: Page, at: { medium: string, slow: (on: boolean) => void }) => unknown} Action */
 /** A function that runs in the page. @typedef {(...given: any[]) => any} InPage */
-/** running: it ends during an answer or a download, and then only the messages are compared; stored: it needs a model in
- * the browser's own storage, after the reload or at all.
+/** running: the step ends during an answer or a download, so only the messages are compared; stored: the step needs a
+ * model in the browser's storage, only after a reload or always.
  * @typedef {{ running?: boolean, stored?: 'after' | 'only' }} How */
 
 const { ANSWERED, FAILED, PICKING, READY } = tabs;
 const LINES = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
 const RICH = 'Text\n\n```js\nconst answer = 42;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$x^2$';
 
-/** An action of a function of a page. @template {any[]} A @param {(page: Page, ...args: A) => unknown} f
+/** Returns an action that calls a function with the page. @template {any[]} A @param {(page: Page, ...args: A) =>
+ * unknown} f
  * @returns {(...args: A) => Action} */
 const action =
   (f) =>
@@ -71,7 +72,7 @@ async function library(page) {
   if (await page.$('#library[hidden]')) await page.click('#library-toggle');
   await page.waitForSelector('#library:not([hidden]) .talk');
 }
-/** How many conversations there are, once the list has the one that is open. @param {Page} page */
+/** Returns the number of conversations, once the list contains the open one. @param {Page} page */
 async function counted(page) {
   await library(page);
   if (await page.evaluate(() => location.hash.startsWith('#/c/'))) await page.waitForSelector('.talk[aria-current]');
@@ -91,7 +92,7 @@ const menu = (what, which = 0) =>
     see('.talk-menu:not([hidden])'),
     press('.talk-menu:not([hidden]) button', what),
   );
-/** Waits for so many conversations. @param {number} count */
+/** Waits until there are `n` conversations. @param {number} count */
 const talks = (count) => holds((n) => document.querySelectorAll('.talk').length === n, count);
 /** @param {string} versions such as 2/3 @param {string} [where] */
 const version = (versions, where = '') =>
@@ -122,7 +123,7 @@ const look = all(
   async (page, at) => (await page.$('#inside:not([hidden])')) || shortcut('i')(page, at),
   see('#inside-panel:not([aria-busy]) [role="option"]'),
 );
-/** Files to read in. @param {string} text */
+/** Chooses files to index. @param {string} text */
 const takeIn = (text) =>
   change(
     '#library-file',
@@ -437,13 +438,13 @@ const held = (page) =>
     chips: document.querySelectorAll('.chips li').length,
   }));
 
-/** Whether the open conversation has come into the list, which is written after the answer. Runs in the page. */
+/** Returns whether the open conversation is in the list, which is written after the answer. Runs in the page. */
 const isListed = () => {
   const [, id] = /^#\/c\/([\w-]+)/.exec(location.hash) ?? [];
   return !id || document.querySelector(`li[data-id="${id}"]`) !== null;
 };
 
-/** The page as it is after it was loaded anew, or after its process was killed and it was opened again.
+/** Reloads the page, or kills its process and opens it again.
  * @param {Page} page @param {'reload' | 'kill'} how */
 async function interrupted(page, how) {
   if (how === 'reload') {
@@ -502,7 +503,7 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
     return !/download|paused|meanwhile/.test(name) && (stores || !howOf(steps[i]).stored);
   });
   chances.sort(() => draw() - 0.5);
-  // A tab that is opened again has no Forward.
+  // A reopened tab has no Forward history.
   const killed = chances.filter((i) => steps[i][0] !== 'Back').slice(0, kills);
   const others = chances.filter((i) => !killed.includes(i)).slice(0, reloads);
   const kindOf = (/** @type {number} */ i) => (killed.includes(i) ? 'kill' : others.includes(i) ? 'reload' : null);
@@ -516,7 +517,7 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
     }
     const kind = kindOf(i);
     if (!kind) continue;
-    // A key is kept 400 ms later; what leaves by itself is kept at once.
+    // Keystrokes are saved after 400 ms; a page that unloads normally saves at once.
     if (kind === 'kill') await sleep(1500);
     await page.waitForFunction(isListed);
     const before = await held(page);
@@ -541,11 +542,11 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
   return { steps: steps.length, reloads, kills };
 }
 
-/** In a window of a browser. @param {Browser} browser */
+/** Returns a function that opens the page in a window of a browser. @param {Browser} browser */
 export const inWindow = (browser) => (/** @type {string} */ url) =>
   tabs.openTab(browser, url, { expected: /none\.gguf|404/ });
 
-/** WebKit keeps no models here, and dies with its pages. */
+/** WebKitGTK stores no models, and dies with its pages. */
 const IN_WEBKIT = { kills: 0, stores: false };
 
 /** Runs all steps in a new WebKit. @param {Parameters<typeof visit>[1]} options */

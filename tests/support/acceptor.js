@@ -1,6 +1,6 @@
 /*
- * acceptor: whether a grammar of js/grammar matches a text, slowly and by another way than the engine's automaton: the
- * set of places where a node that begins at one place can end, found for each node and place once. It shares no code
+ * acceptor: decides whether a grammar of js/grammar matches a text, slowly and independently of the engine's automaton:
+ * it computes, once for each node and start position, the set of positions where the node can end. It shares no code
  * with the compilers and the lowering that it judges; strings are decoded by JSON.parse.
  */
 
@@ -16,7 +16,8 @@ class Acceptor {
     this.known = new Map();
   }
 
-  /** Places where a node that begins at `from` can end. @param {Node} node @param {number} from @returns {Set<number>} */
+  /** Returns the positions where a node that begins at `from` can end. @param {Node} node @param {number} from
+   * @returns {Set<number>} */
   ends(node, from) {
     let places = this.known.get(node);
     if (!places) this.known.set(node, (places = new Map()));
@@ -140,7 +141,7 @@ function holds(node, rules, text) {
   return /** @type {boolean} */ (known.get(text));
 }
 
-/** Whether the whole text is matched. @param {Grammar} grammar @param {string} text */
+/** Returns whether the whole text is matched. @param {Grammar} grammar @param {string} text */
 export function accepts({ rules, start }, text) {
   const acceptor = new Acceptor(rules, text);
   return acceptor.ends({ rule: start }, 0).has(acceptor.letters.length);

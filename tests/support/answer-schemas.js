@@ -1,5 +1,5 @@
-/* random-schemas: JSON schemas from seeds, of every kind that answers are held to, with values small enough that random
- * weights come to an end. */
+/* answer-schemas: JSON schemas from seeds, of every kind that can constrain answers, with values small enough that
+ * answers of random weights end. */
 
 import { randoms } from './random.js';
 
@@ -60,7 +60,7 @@ function objectOf(next, depth) {
   };
 }
 
-/** A tree and a list, which schemas of every seed cannot be. */
+/** A tree and a list: random schemas cannot be recursive. */
 const RECURSIVE = [
   {
     $ref: '#/$defs/tree',

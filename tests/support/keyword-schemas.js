@@ -1,10 +1,10 @@
-/* random-schemas: small schemas of every keyword that is held, and all small instances, for comparisons with other
+/* keyword-schemas: small schemas of every supported keyword, and all small instances, for comparisons with other
  * validators. */
 
 const SCALARS = [null, true, false, 0, 1, 2, 2.5, -1, '', 'a', 'b', 'ab'];
 const NAMES = ['a', 'b', 'c'];
 
-/** Instances: every scalar, and arrays and objects of some. */
+/** Instances: scalars, and arrays and objects of some of them. */
 export const INSTANCES = [
   ...SCALARS,
   [],

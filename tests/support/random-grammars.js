@@ -1,6 +1,6 @@
 /**
- * Random small grammars for the tests of grammars: without left recursion (a rule calls only behind something that was
- * read, or later rules), over a few characters of one to four bytes, so that a small vocabulary meets all of them.
+ * random-grammars: random small grammars for tests, without left recursion (a rule calls others only after a character,
+ * or calls later rules), over a few characters of one to four bytes, so that a small vocabulary covers all of them.
  */
 
 export const LETTERS = [...'abc"\\,{}[]: 01\n', 'é', '中', '😀'];
