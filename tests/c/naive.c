@@ -55,7 +55,7 @@ static bool is_global(const pass *p) {
     return p->layer % pattern == pattern - 1;
 }
 
-/* Norm and rotation of each head. */
+/* Applies the norm and RoPE to each head. */
 static void position(const pass *p, const char *norm_name, double *x, uint32_t heads, uint32_t pos) {
     uint32_t d = p->c->head_dim, half = d / 2;
     for (uint32_t h = 0; h < heads; h++, x += d) {

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     for (int i = 1; i < argc; i++) printf("%s%s%s", i == 1 ? "only " : ", ", argv[i], i == argc - 1 ? "\n" : "");
-    static int passed, failed, skipped; /* static: they live across longjmp */
+    static int passed, failed, skipped; /* static, so that they keep their values across longjmp() */
     static gw_test *t;
     for (t = first; t; t = t->next) {
         if (!wanted(t, argc, argv)) continue;

@@ -1,5 +1,5 @@
-/* The C test runner. A test file holds TEST(name) { … } blocks and nothing else; they register
- * themselves. One program runs them all: `gw_tests [--list] [substring …]`. The same files build
+/* The C test runner. A test file contains TEST(name) { … } blocks, which register themselves. One program runs them
+   all: `gw_tests [--list] [substring …]`. The same files build
  * natively (under sanitizers) and to wasm. Assertions show both sides and end the test. */
 #ifndef GW_TEST_H
 #define GW_TEST_H
@@ -26,7 +26,7 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
     __attribute__((constructor)) static void add_##id(void) { gw_test_register(&entry_##id); } \
     static void test_##id(void)
 
-/* TSan only looks for races, so under it loops over many numbers run one in four; other builds run all. */
+/* TSan only looks for races, so with it loops over many numbers run one in four; other builds run all. */
 #if defined(__SANITIZE_THREAD__)
 #define TSAN_LEAVES_OUT(i) ((i) % 4 != 0)
 #else

@@ -1,5 +1,5 @@
-/* The output matrix in two planes: packing, the product against the one-plane one's bits, the bound for every row,
- * and the arg max over matrices made to mislead an approximation, with and without a soft cap. */
+/* The output matrix in two planes: packing, the product bit for bit against the one-plane product, the bound of every
+   row, and the argmax over matrices made to mislead an approximation, with and without a soft cap. */
 #include "model/argmax.h"
 #include "kernels/pack.h"
 #include "api.h"
@@ -23,7 +23,7 @@ static float random_float(void) {
 
 enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 6, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
 
-/* A matrix as a file has it, packed in one plane and in two, and the ops for products with it. */
+/* A matrix as in a file, packed in one plane and in two, and the ops for products with it. */
 static struct {
     uint8_t file[MOST_BYTES], one[MOST_BYTES], high[MOST_BYTES], low[MOST_BYTES];
     float norms[2 * (MOST_ROWS + 4)];
@@ -90,7 +90,7 @@ static void random_x(float size) {
 
 static void product(const gw_matrix *m, int n, float *y) { gw_matmul(&rig.ops, rig.x, MOST_K, n, &m, &y, 1, true); }
 
-/* What the sampler makes of logits. */
+/* Returns the sampler's choice for logits. */
 static int32_t arg_max(const float *y) {
     gw_sampler *s = gw_sampler_new(rig.plain.rows);
     gw_error e;
@@ -160,8 +160,8 @@ TEST(top_product_has_the_bits_of_one_plane) {
             random_rows(1);
             random_x(1);
             for (uint32_t r = 0; r < sizes[i].rows; r += 5) {
-                block_of(r, 0)[2] = 128;                             /* -128, which no quantiser writes */
-                set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff); /* the smallest, and the greatest */
+                block_of(r, 0)[2] = 128;                             /* -128, a value that no quantiser writes */
+                set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff); /* the smallest and the greatest scale */
             }
             pack();
             product(&rig.plain, n, whole);
@@ -184,7 +184,7 @@ static gw_int8 q8[2][MOST_BLOCKS * 32];
 static int16_t q16[2][MOST_BLOCKS * 32];
 static int32_t sums[2][4][MOST_BLOCKS];
 
-/* Each side has its own order of activations. */
+/* Each kernel has its own order of activations. */
 static gw_acts acts_of(int side, int n, uint32_t k) {
     int32_t (*sum)[MOST_BLOCKS] = sums[side];
     gw_acts a = { .n = n,
@@ -248,7 +248,7 @@ TEST(top_kernels_agree_with_the_specification) {
 
 /* --- the bound --- */
 
-/* |E - A| <= bound for all rows; adds up bound and error as shares of what the bound may be. */
+/* Checks |E - A| <= bound for all rows; adds up bound and error as shares of the largest allowed bound. */
 static void check_bound(const char *what) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);
@@ -262,7 +262,8 @@ static void check_bound(const char *what) {
     }
 }
 
-/* Codes that are all as far from the middle of their nibble as can be, with the signs of x: the bound is nearly met. */
+/* Makes quants whose low nibbles are all as far from the middle as possible, with the signs of x, so that the error
+   nearly reaches the bound. */
 static void worst_rows(void) {
     for (uint32_t r = 0; r < rig.plain.rows; r++)
         for (uint32_t i = 0; i < rig.plain.k; i++) {
@@ -285,7 +286,7 @@ TEST(top_bound_holds_for_every_row) {
     }
     for (int round = 0; round < 10; round++) {
         random_x(1);
-        for (int i = 0; i < MOST_K; i++) /* magnitudes that are close, then some that stand out */
+        for (int i = 0; i < MOST_K; i++) /* similar magnitudes, then some outliers */
             rig.x[i] = (rig.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float() : i % 40 ? 0.02f : 3.0f);
         worst_rows();
         pack();
@@ -298,7 +299,7 @@ TEST(top_bound_holds_for_every_row) {
 
 static void copy_row(uint32_t to, uint32_t from) { memcpy(block_of(to, 0), block_of(from, 0), rig.plain.k / 32 * 34); }
 
-/* The row that x fits best, scaled. */
+/* Makes row r parallel to x, scaled. */
 static void aim_row(uint32_t r, float size) {
     float row[MOST_K];
     for (uint32_t i = 0; i < rig.plain.k; i++) row[i] = rig.x[i] * size;
@@ -354,8 +355,8 @@ TEST(top_gives_the_lowest_id_of_equals) {
     close_rig();
 }
 
-/* Rows whose high planes are the same and whose low planes decide; and the other way round: a high plane that
- * promises much and a low plane that takes it back. */
+/* Rows with equal high planes, so that the low planes decide; and the reverse: a large value in the high plane that the
+   low plane cancels. */
 TEST(top_is_not_misled_by_the_high_plane) {
     open_rig(MOST_ROWS, MOST_K, 2);
     for (int round = 0; round < 20; round++) {
@@ -399,7 +400,7 @@ TEST(top_with_odd_rows) {
     close_rig();
 }
 
-/* Rows that are wanted anyway are there, and do not hide the greatest of the others. */
+/* Required rows are computed, and do not hide the greatest of the others. */
 TEST(top_computes_the_rows_that_are_asked_for) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
@@ -418,7 +419,7 @@ TEST(top_computes_the_rows_that_are_asked_for) {
     close_rig();
 }
 
-/* Bits of about one row in `of`; behind MOST_ROWS - 40 none. */
+/* Returns a set of about one row in `of`; none beyond MOST_ROWS - 40. */
 static gw_rows random_rows_of(uint32_t of) {
     static uint32_t bits[MOST_ROWS / 32 + 1];
     memset(bits, 0, sizeof bits);
@@ -437,7 +438,7 @@ static uint32_t best_of(const gw_rows *rows, const float *y) {
     return best;
 }
 
-/* Candidates alone are looked at: the greatest of them is there though others are greater. */
+/* Only candidates count: the greatest of them is computed even if other rows are greater. */
 TEST(top_looks_for_the_greatest_among_candidates) {
     for (int cap = 0; cap <= 30; cap += 30) {
         open_rig(MOST_ROWS, MOST_K, 2);
@@ -459,7 +460,8 @@ TEST(top_looks_for_the_greatest_among_candidates) {
     }
 }
 
-/* Few rows: their panels equal those of the full product, and no others are computed, with planes and without. */
+/* With few wanted rows, their panels equal those of the full product, and no others are computed, with one plane and
+   with two. */
 TEST(few_rows_are_those_of_the_whole_product) {
     for (int cap = 0; cap <= 30; cap += 30) {
         open_rig(MOST_ROWS, MOST_K, 2);
@@ -484,7 +486,7 @@ TEST(few_rows_are_those_of_the_whole_product) {
     }
 }
 
-/* Values that are not finite, and an unbounded x, give the result of the full product. */
+/* Non-finite values, and an x without a bound, give the result of the full product. */
 TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     open_rig(1001, MOST_K, 2);
@@ -512,7 +514,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
 
 /* --- soft caps --- */
 
-/* How many of the rows that the cap makes equal to the greatest are less without it. */
+/* Returns how many of the rows that equal the greatest with the cap are less without it. */
 static int ties(float cap) {
     int n = 0;
     product(&rig.plain, 1, whole);
@@ -523,7 +525,8 @@ static int ties(float cap) {
     return n;
 }
 
-/* Rows that are the 700th but for the lowest bit of some codes: their logits lie close, below and above. */
+/* Makes rows that differ from row 700 only in the lowest bit of some quants: their logits are slightly less or greater.
+   */
 static void close_rows(uint32_t first, uint32_t last) {
     for (uint32_t r = first; r < last; r++) {
         copy_row(r, 700);
@@ -532,7 +535,8 @@ static void close_rows(uint32_t first, uint32_t last) {
 }
 
 TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
-    static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 }; /* from where a cap changes little to its very top */
+    /* from sizes that the cap hardly changes up to its limit */
+    static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };
     int equal = 0;
     open_rig(MOST_ROWS, MOST_K, 3);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -553,7 +557,7 @@ TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     close_rig();
 }
 
-/* All above the cap: then the first row that is, not the greatest. */
+/* If all rows exceed the cap, the first such row wins, not the greatest. */
 TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(0.001f);
@@ -649,7 +653,7 @@ static engine start(int head, int threads) {
     engine e = { gw_pool_new(threads), NULL };
     e.m = gw_model_new(e.pool);
     CHECK(e.m);
-    CHECK_INT(gw_load_option(e.m, "output", "planes"), 0); /* by default only large ones are */
+    CHECK_INT(gw_load_option(e.m, "output", "planes"), 0); /* by default only large matrices have two planes */
     CHECK_INT(tiny_feed(e.m, f.data, f.size, 1 << 30, 0), 3);
     tiny_free(&f);
     return e;
@@ -660,14 +664,14 @@ static void stop(engine *e) {
     gw_pool_free(e->pool);
 }
 
-/* Logits that are not there. */
+/* Returns the number of logits that were not computed. */
 static int missing(gw_model *m) {
     int n = 0;
     for (int i = 0; i < VOCAB; i++) n += gw_logits(m)[i] == -INFINITY;
     return n;
 }
 
-/* A prompt and STEPS ids behind it; how many logits were not there in all. */
+/* Evaluates a prompt and generates STEPS ids; returns the total number of logits that were not computed. */
 static int greedy(gw_model *m, int top, int32_t *out) {
     static const int32_t prompt[] = { 2, 17, 300, 5, 44 };
     int left_out = 0;
@@ -713,7 +717,7 @@ TEST(top_greedy_ids_are_the_same_with_and_without) {
         }
 }
 
-/* All logits are computed unless they are requested this way and the draw is greedy. */
+/* All logits are computed unless gw_want_top() was called and the draw is greedy. */
 TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
     int32_t ids[STEPS];
     engine e = start(-1, 2);
@@ -733,7 +737,7 @@ TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
     CHECK(missing(e.m) > 0);
     CHECK(gw_sync(e.m, ids, 5) >= 0);
     gw_want_top(e.m, 1);
-    gw_want_all(e.m, 1); /* all rows: none is cut down */
+    gw_want_all(e.m, 1); /* all rows: no logits are omitted */
     for (int how; (how = gw_run(e.m, 0)) != 0;) CHECK_INT(missing(e.m), 0);
     stop(&e);
 }

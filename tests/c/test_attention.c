@@ -1,11 +1,11 @@
-/* Attention: the SIMD kernels against the scalar specification, bit for bit; the whole against a softmax in double,
- * for every type of cache; and that neither batch nor threads change a bit. */
+/* Attention: the SIMD kernels against the scalar specification, bit for bit; the complete operation against a softmax
+   in double precision, for every type of cache; and independence of batches and threads, bit for bit. */
 #include "model/attention.h"
 #include "test.h"
 
 static uint64_t seed;
 
-static float draw(void) { /* -1 .. 1, now and then a large one */
+static float draw(void) { /* -1 .. 1, occasionally a large value */
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     float f = (float)(int32_t)(seed >> 32) / 2147483648.0f;
     return seed >> 26 & 63 ? f : f * 8;
@@ -38,7 +38,7 @@ static void random_rows(uint8_t *keys, uint8_t *values, int type) {
     }
 }
 
-/* Queries as the type wants them, in `room` or as they are. */
+/* Returns queries in the form that the type needs, in `room` or unchanged. */
 static void queries_of(int type, const float *in, uint8_t *room, const void **q) {
     for (int h = 0; h < GW_HEADS; h++) {
         q[h] = type == GW_KV_I16 ? room + h * GW_I16_BYTES(D) : (const void *)(in + (GW_HEADS - 1 - h) * D);
@@ -108,7 +108,7 @@ TEST(attention_caps_have_the_bits_of_the_specification) {
 #define TESTED(name) gw_ref_##name
 #endif
 
-/* What GW_CAP_ERROR promises, which the exact greedy output relies on; and an odd function that no sign is lost in. */
+/* The bound GW_CAP_ERROR, on which exact greedy decoding relies; and the cap is an odd function. */
 TEST(attention_caps_are_near_tanh) {
     static const float caps[] = { 1, 30, 50 };
     double worst = 0;
@@ -157,8 +157,8 @@ static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
     }
 }
 
-/* Sums fit their lanes. Behind them stand a conversion for each lane and five operations, each off by 2^-24 of what
- * it gives; rows are off by half a step from what was stored. */
+/* Sums fit their lanes. A conversion of each lane and five operations follow, each with a relative error of 2^-24;
+   stored rows are off by half a step. */
 static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn *query) {
     float scores[2][GW_SPAN];
     const void *q = r->q;
@@ -185,7 +185,7 @@ static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn 
     }
 }
 
-/* Weights are off by half a step; conversions, products and sums by 2^-24 of what they work on. */
+/* Weights are off by half a step; conversions, products and sums have a relative error of 2^-24. */
 static void check_mix(const i16_rows *r, int d, int n, const float *p) {
     float out[2][MOST], *at[] = { out[0], out[1] };
     double w[GW_KEYS], largest = 0, all = 0;
@@ -240,7 +240,7 @@ TEST(attention_by_integers_is_near_double_at_every_limit) {
     }
 }
 
-/* Sums come as near to 2^31 as they may: were norms or weights a thousandth larger, lanes would overflow. */
+/* Sums come close to 2^31: if norms or weights were a thousandth larger, lanes would overflow. */
 TEST(attention_by_integers_uses_all_of_a_lane) {
     static i16_rows r;
     float p[GW_SPAN];
@@ -248,7 +248,7 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
     double lane = (double)int_at(r.k, 0) * int_at(r.q, 0) * MOST / GW_I16_LANES;
     CHECK(lane <= INT32_MAX && lane > INT32_MAX * 0.999);
     check_scores(&r, MOST, GW_KEYS, ones, ones);
-    for (int above = 0; above < 400; above++) { /* now and then nearly all are rounded up */
+    for (int above = 0; above < 400; above++) { /* sometimes nearly all are rounded up */
         for (int j = 0; j < GW_KEYS; j++) p[j] = j ? 1 : 1 + (float)above * 1e-5f;
         check_mix(&r, MOST, GW_KEYS, p);
     }
@@ -259,7 +259,7 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
 
 enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = GW_MAX_HEAD_DIM, WINDOW = 150, BATCH = 64 };
 
-/* length: 0: causal; else of a text that sees itself in both directions. */
+/* length: 0 for causal attention, else the length of a bidirectional text. */
 typedef struct {
     int n_head, n_head_kv, head_dim;
     uint32_t window, length;
@@ -284,7 +284,7 @@ typedef struct {
 } rig;
 
 static void take(rig *r, int type, gw_pool *pool, gw_arena *a) {
-    /* A bidirectional text is all in the cache. */
+    /* The cache holds the whole bidirectional text. */
     gw_layer_shape layer = { .n_head_kv = (uint32_t)r->shape.n_head_kv,
                              .head_dim = (uint32_t)r->shape.head_dim,
                              .window = r->shape.length ? 0 : r->shape.window };
@@ -303,7 +303,7 @@ static void rig_init(rig *r, shape h, int type, int threads, uint32_t length) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     CHECK(a.base);
     r->block = a.base;
-    memset(a.base, 0xff, a.size); /* NaN: positions that are not visible must not be read */
+    memset(a.base, 0xff, a.size); /* NaN, to detect reads of invisible positions */
     take(r, type, pool, &a);
     seed = 7;
     for (size_t i = 0; i < length * r->ldq; i++) r->q[i] = draw();
@@ -320,8 +320,7 @@ static void store(rig *r, uint32_t pos, uint32_t n) {
     for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(r->kv.layers, p, r->k + p * r->ldk, r->v + p * r->ldk);
 }
 
-/* The positions before `from` are stored in whole batches, and their results are not needed; from there on `batch` at
- * once. */
+/* Stores the positions before `from` in whole batches, without their results; from there on `batch` at once. */
 static void run(rig *r, uint32_t n, uint32_t from, uint32_t batch) {
     if (r->shape.length) store(r, 0, r->shape.length);
     for (uint32_t pos = 0, rows; pos < n; pos += rows) {
@@ -340,7 +339,7 @@ static bool is_visible(const shape *h, uint32_t from, uint32_t pos) {
     return before >= 0 && (!h->window || before < h->window);
 }
 
-/* What attention gives for one head at one position, from keys and values as they were, in double. */
+/* Computes attention for one head at one position from the original keys and values, in double precision. */
 static void truth(const rig *r, uint32_t pos, int head, double *out) {
     int d = r->heads.head_dim;
     size_t of_kv = (size_t)(head / (r->heads.n_head / r->heads.n_head_kv)) * d;
@@ -359,7 +358,7 @@ static void truth(const rig *r, uint32_t pos, int head, double *out) {
     for (int i = 0; i < d; i++) out[i] /= total;
 }
 
-/* Largest error of any item, at some positions. */
+/* Returns the largest error of any item at some positions. */
 static double error_of(const rig *r, uint32_t n) {
     double out[MAX_WIDTH], worst = 0;
     for (uint32_t pos = n - 1; pos < n; pos -= 17)
@@ -440,7 +439,7 @@ TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_threads) {
         }
 }
 
-/* So many spans that threads share their merging. */
+/* Enough spans that several threads merge them. */
 TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     rig r;
     rig_init(&r, shapes[0], GW_KV_AUTO, 2, MAX_POS);
@@ -450,13 +449,14 @@ TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     rig_free(&r);
 }
 
-/* As many and as large queries as an item holds. */
+/* As many and as large queries as one work item can hold. */
 TEST(attention_of_the_largest_heads) {
     enum { FEW = 20 };
     for (int type = 0; type < GW_KV_TYPES; type++) {
         rig r;
         rig_init(&r, (shape){ 16, 1, GW_MAX_HEAD_DIM, WINDOW, 0, 0 }, type, 2, FEW);
-        for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f; /* scores as those of smaller heads */
+        /* keeps the scores as small as those of smaller heads */
+        for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f;
         run(&r, FEW, 0, BATCH);
         double error = error_of(&r, FEW);
         if (!(error <= tolerance[type])) gw_test_fail(__FILE__, __LINE__, "type %d: error %g", type, error);
@@ -464,7 +464,7 @@ TEST(attention_of_the_largest_heads) {
     }
 }
 
-/* A damaged file's NaN must not look like a number. */
+/* A damaged file's NaN must not become a number. */
 TEST(attention_by_integers_keeps_nan) {
     enum { AT = LENGTH - 20 };
     for (int side = 0; side < 3; side++)

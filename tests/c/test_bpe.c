@@ -1,5 +1,5 @@
-/* Byte-level BPE: words and ids that others give (tests/vectors/bpe.md), each rule by a literal case, files that are
- * wrong, texts made to be slow or large. Ids on 20,000 texts are compared in tests/js/bpe.test.js. */
+/* Byte-level BPE: words and ids of other implementations (tests/vectors/bpe.md), a literal case for each rule,
+   malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000 texts. */
 #include "test.h"
 #include "text/classes.h"
 #include "text/split.h"
@@ -55,7 +55,7 @@ TEST(bpe_words_of_bytes_that_are_not_utf8) {
                         "\xE0\x80\xA0"
                         "a",
                         4),
-               "4"); /* three bytes for a blank: no blank */
+               "4"); /* an overlong encoding of a space is not a space */
     CHECK_TEXT(words_of(0,
                         "\xE0\x80\xA0"
                         "a",
@@ -66,7 +66,7 @@ TEST(bpe_words_of_bytes_that_are_not_utf8) {
                         "a",
                         5),
                "4 1");                                       /* above the last code point */
-    CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5"); /* half a surrogate pair, a cut character */
+    CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5"); /* a lone surrogate, a truncated character */
 }
 
 TEST(classes_of_characters) {
@@ -95,7 +95,7 @@ static void add_merge(gw_tokenizer *t, const char *pair) {
     CHECK_INT(gw_tokenizer_add_merge(t, pair, strlen(pair)), 0);
 }
 
-/* The printable form of a byte. */
+/* Returns the printable form of a byte. */
 static const char *letter(int byte) {
     static char out[3];
     int hidden = 256, c = byte;
@@ -117,7 +117,7 @@ static int finish(gw_tokenizer *t, const char *pre, gw_error *e) {
     return gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gpt2", .pre = pre }, e);
 }
 
-/* A vocabulary of the kept merges; their ids here are 256 and on. */
+/* Returns a vocabulary of the kept merges, whose ids begin at 256. */
 static gw_tokenizer *kept(const struct bpe_merge *merges, size_t n, const char *pre) {
     gw_tokenizer *t = gw_tokenizer_new();
     gw_error e = { 0 };
@@ -187,7 +187,7 @@ static gw_tokenizer *ready(gw_tokenizer *t, const char *pre) {
     return t;
 }
 
-/* Ids as text; checks that decoding gives the text back. */
+/* Returns ids as text; checks that decoding restores the text. */
 static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
     static char out[1024];
     int32_t ids[256];
@@ -218,10 +218,10 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
     CHECK_TEXT(ids_of(t, "abc", 0), "259");
     CHECK_TEXT(ids_of(t, "bc", 0), "260");
     gw_tokenizer_free(t);
-    t = ready(BEGIN("b c", "a b", "ab c"), "gpt-2"); /* bc goes first, and nothing joins a and bc */
+    t = ready(BEGIN("b c", "a b", "ab c"), "gpt-2"); /* "b c" merges first, and no merge joins a and bc */
     CHECK_TEXT(ids_of(t, "abc", 0), "97 258");
     gw_tokenizer_free(t);
-    t = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe"); /* but a word that is a piece is that piece */
+    t = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe"); /* but a word that is itself a piece becomes that piece */
     CHECK_TEXT(ids_of(t, "abc", 0), "260");
     CHECK_TEXT(ids_of(t, "abcc", 0), "97 258 99");
     gw_tokenizer_free(t);
@@ -230,7 +230,7 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
 TEST(bpe_bytes_of_every_kind_come_back) {
     gw_tokenizer *t = ready(BEGIN("Ġ a", "Ã ©", "Ċ Ċ"), "qwen2");
     CHECK_TEXT(ids_of(t, " a\xC3\xA9\n\n", 0), "258 259 260");
-    CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129"); /* U+2581 is three bytes like any other */
+    CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129"); /* U+2581 is three ordinary bytes here */
     for (int c = 0; c < 256; c++) {
         int32_t id;
         char byte = (char)c, back;
@@ -266,7 +266,7 @@ TEST(bpe_no_merge_makes_a_control_token) {
         CHECK_TEXT(ids_of(t, "abcd", GW_TOKENIZE_SPECIAL), "260");
         gw_tokenizer_free(t);
     }
-    gw_tokenizer *t = BEGIN("a b"); /* a file that pads with the piece "!" can still say "!" */
+    gw_tokenizer *t = BEGIN("a b"); /* a file that uses the piece "!" for padding can still encode "!" */
     gw_tokenizer_mark_control(t, '!');
     ready(t, "gpt-2");
     CHECK_TEXT(ids_of(t, "!", 0), "33");
@@ -277,7 +277,7 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     gw_tokenizer *t = BEGIN("a b");
     add(t, "<|im_end|>", GW_TOKEN_USER);
     add(t, "<|eot_id|>", GW_TOKEN_NORMAL);
-    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* not written in the alphabet: made by no merge */
+    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* not written in the alphabet, so no merge makes it */
     ready(t, "qwen2");
     CHECK_INT(gw_tokenizer_type(t, MADE + 1), GW_TOKEN_CONTROL);
     CHECK_INT(gw_tokenizer_type(t, MADE + 2), GW_TOKEN_CONTROL);
@@ -287,7 +287,7 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     gw_tokenizer_free(t);
 }
 
-/* --- files that are wrong -------------------------------------------------------------------------- */
+/* --- malformed files -------------------------------------------------------------------------- */
 
 static void refused(gw_tokenizer *t, const char *pre, const char *what, const char *got) {
     gw_error e = { 0 };
@@ -332,8 +332,8 @@ TEST(unknown_tokenizers_are_refused) {
     }
 }
 
-/* Gemma 4's kind: U+2581 is a blank, merges go over characters, of two pieces with one text the later one counts, and a
- * character without a piece becomes its bytes. */
+/* Gemma 4's kind: U+2581 is a space, merges join characters, the later of two pieces with the same text counts, and a
+   character without a piece becomes its bytes. */
 TEST(merges_over_characters) {
     static const char *const pieces[] = { "\xE2\x96\x81",
                                           "a",
@@ -371,7 +371,7 @@ TEST(bpe_merges_said_twice_and_state) {
     gw_tokenizer_free(t);
 }
 
-/* A piece for a byte is missing: both oracles leave that byte out. */
+/* If a byte has no piece, it is omitted, as in both reference implementations. */
 TEST(bpe_byte_without_a_piece) {
     gw_tokenizer *t = gw_tokenizer_new();
     add(t, "a", GW_TOKEN_NORMAL);
@@ -405,7 +405,7 @@ static double seconds_of(gw_tokenizer *t, const char *unit, size_t len, int32_t 
     return seconds;
 }
 
-/* Sixteen times the text takes sixteen times as long, or a little more; were it quadratic, 256 times. */
+/* Sixteen times the text takes about sixteen times as long; quadratic code would take 256 times. */
 TEST(bpe_hostile_texts_take_linear_time) {
     static const char *const units[] = {
         "a",  " ",   "\n", " \n", "1",         "\xCC\x81", "\xFF", "\xE6", "'", "'s", "\xE6\x97\xA5",
@@ -427,14 +427,15 @@ TEST(bpe_hostile_texts_take_linear_time) {
                 gw_test_fail(__FILE__, __LINE__, "%s, unit %zu: %.3f s, and %.3f s for a 16th", kinds[kind], i, large,
                              small);
         }
-        CHECK(gw_tokenizer_bytes(t) < 2 << 20); /* scratch has been given back */
+        CHECK(gw_tokenizer_bytes(t) < 2 << 20); /* the scratch memory was freed */
         gw_tokenizer_free(t);
     }
     free(ids);
     free(text);
 }
 
-/* What nothing parts has a bound, for both kinds, and the refusal says it; the tokenizer works on. */
+/* A stretch of text without a word boundary has a maximum length, in both kinds; the error names it, and the tokenizer
+   stays usable. */
 TEST(stretches_beyond_the_bound_are_refused) {
     const size_t most = 1 << 22;
     char *text = malloc(most + 2);

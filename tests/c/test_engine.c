@@ -1,6 +1,6 @@
-/* Evaluation through the API: right against a naive forward pass, and the same bits by every way:
- * threads, prefill or steps, one row of logits or all, from a reused prefix or afresh, after an
- * abort, beside another model. */
+/* Evaluation through the API: compared with a naive forward pass, and bit for bit the same with any number of threads,
+   in batches or token by token, with one row of logits or all, with a reused prefix or without, after an abort, beside
+   another model. */
 #include "api.h"
 #include "model/load.h"
 #include "naive.h"
@@ -14,7 +14,7 @@
 #include <pthread.h>
 #endif
 
-/* The window (24) is less than a batch (64); the rings have 96 rows; context is far beyond. */
+/* The window (24) is smaller than a batch (64); the rings have 96 rows; the context is far longer. */
 static const tiny_config base = {
     .n_embd = 32,
     .n_layer = 3,
@@ -89,7 +89,7 @@ static void step(gw_model *m, int32_t id) {
     run(m);
 }
 
-/* Logits of every position, [n][n_vocab], one token after another. */
+/* Computes the logits of every position, [n][n_vocab], token by token. */
 static void by_steps(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_vocab, float *out) {
     gw_clear(m);
     for (uint32_t i = 0; i < n; i++) {
@@ -99,7 +99,7 @@ static void by_steps(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_voc
     }
 }
 
-/* The same, all rows of batches. */
+/* Computes the same in batches. */
 static void by_rows(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_vocab, float *out) {
     uint32_t seen = 0;
     CHECK(gw_sync(m, ids, n) >= 0);
@@ -191,7 +191,7 @@ TEST(engine_agrees_with_a_naive_forward_pass) {
         if (!TSAN_LEAVES_OUT(i)) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
 }
 
-/* --- the same bits by every way --- */
+/* --- the same bits in every way --- */
 
 static void prefill_and_steps(int threads, float *out) {
     rig r = rig_new(&base, threads, 0);
@@ -255,7 +255,7 @@ TEST(engine_runs_in_portions_of_layers) {
     rig_free(&r);
 }
 
-/* --- a prefix of the past --- */
+/* --- reusing a prefix --- */
 
 static void check_fresh(gw_model *m, gw_model *reference, const int32_t *ids, uint32_t n, const char *what) {
     gw_clear(reference);
@@ -291,7 +291,7 @@ TEST(engine_reuses_what_the_cache_still_holds) {
     make_ids(other, 40, VOCAB, 6);
     CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]); /* unrelated */
     check_fresh(a.m, b.m, other, 320, "unrelated");
-    CHECK_INT(sync_run(a.m, other, 150), 0); /* behind the rings: nothing is left */
+    CHECK_INT(sync_run(a.m, other, 150), 0); /* before the rings' first rows: nothing is reused */
     check_fresh(a.m, b.m, other, 150, "far back");
     rig_free(&a);
     rig_free(&b);
@@ -317,7 +317,7 @@ TEST(engine_retries_a_long_answer_from_the_saved_rings) {
     rig_free(&b);
 }
 
-/* Anything in any order, each time against a fresh evaluation. */
+/* Random operations, each compared with a fresh evaluation. */
 TEST(engine_random_walk) {
     tiny_config c = base;
     c.n_layer = 2, c.pattern = 2, c.window = 16, c.seed = 8;
@@ -337,8 +337,8 @@ TEST(engine_random_walk) {
             n = (uint32_t)gw_min(300, common + 1 + random[2] % 70);
             make_ids(ids + common, n - common, VOCAB, i);
             CHECK(gw_sync(a.m, ids, n) >= 0);
-            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* and asked once more */
-            if (random[0] % 4 == 2) {                                              /* given up in the middle */
+            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* and repeated */
+            if (random[0] % 4 == 2) {                                              /* abandoned in the middle */
                 CHECK(gw_run(a.m, 1 + (int)(random[1] % 3)) >= 0);
                 __atomic_store_n(gw_abort_flag(a.m), 1, __ATOMIC_SEQ_CST);
                 int how = gw_run(a.m, 0);
@@ -355,9 +355,9 @@ TEST(engine_random_walk) {
 
 /* --- edges --- */
 
-/* --- vectors of texts that go together --- */
+/* --- vectors of texts in one batch --- */
 
-/* Each text's vector alone, and among others; first with those behind it of every total that fits. */
+/* Checks each text's vector alone and among others, first with following texts of every total length that fits. */
 static void check_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
     uint32_t n = base.n_embd;
     float alone[8][32];
@@ -528,7 +528,7 @@ TEST(engine_aborts_from_another_thread) {
     nuisance n = { gw_abort_flag(a.m), 0 };
     pthread_t thread;
     CHECK_INT(pthread_create(&thread, NULL, set_flag, &n), 0);
-    for (int aborted = 0; aborted < 5;) { /* it comes at some time */
+    for (int aborted = 0; aborted < 5;) { /* the abort comes at some time */
         CHECK(gw_sync(a.m, ids, 200) >= 0);
         int how = gw_run(a.m, 0);
         CHECK(how == GW_RUN_DONE || how == GW_E_ABORTED);
@@ -565,7 +565,7 @@ TEST(engine_two_models_at_once) {
     for (int k = 0; k < 2; k++) check_bits(gw_logits(r[k].m), alone[k], VOCAB, "model", (uint32_t)k);
     rig_free(&r[1]);
     CHECK_INT(gw_append(r[0].m, 1), 0);
-    run(r[0].m); /* the first lives on */
+    run(r[0].m); /* the first model stays usable */
     rig_free(&r[0]);
 }
 
@@ -608,7 +608,7 @@ TEST(engine_a_draw_that_fails_says_why) {
     rig r = rig_new(&base, 1, 64);
     float *logits = malloc(VOCAB * sizeof *logits);
     for (uint32_t i = 0; i < VOCAB; i++) logits[i] = i == 7 ? NAN : 0;
-    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* an older error, of something else */
+    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* an older error from another call */
     CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
     CHECK_TEXT(gw_error_text(r.m, "code"), "not-finite");
     CHECK_SAYS(gw_error_text(r.m, "what"), "The logit of token 7 after");

@@ -1,5 +1,5 @@
-/* Float matrices packed as Q8_0: rounded as ggml does it in every build, within the bound that api.h names; and the
- * load option: a float file packed as Q8_0 is, bit for bit, the Q8_0 file with the same weights. */
+/* Float matrices packed as Q8_0: rounded as in ggml in every build, within the bound in api.h; and the load option: a
+   float file packed as Q8_0 is, bit for bit, the Q8_0 file with the same weights. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "../vectors/quant-ggml.inc"
@@ -35,7 +35,7 @@ TEST(floats_f32_to_q8_is_ggmls) {
 
 static uint8_t row[4 * MOST + 1], want[4 * MOST + 1], got[4 * MOST + 1];
 
-/* Both kernels on k floats at row + 1 (no alignment), the fast one also in place. */
+/* Compares both kernels on k floats at row + 1 (unaligned), the fast one also in place. */
 static void same_blocks(int i, size_t k) {
     size_t bytes = k / 32 * 34;
     reference[i](row + 1, k, want);
@@ -75,7 +75,7 @@ TEST(floats_any_bits_are_rounded_alike) {
     }
 }
 
-/* Where halves are: x times the inverse of the scale is exactly n + 1/2, or a bit beside it. */
+/* Ties: x times the inverse of the scale is exactly n + 1/2, or one bit off. */
 TEST(floats_halves_are_rounded_alike) {
     for (int power = -20; power <= 20; power++) {
         float unit = ldexpf(1.0f, power);
@@ -108,10 +108,10 @@ TEST(floats_lose_no_more_than_the_bound) {
             closest = fmax(closest, fabs((double)back[j] - x[j]) / bound);
         }
     }
-    CHECK(closest > 0.8); /* it is no idle bound */
+    CHECK(closest > 0.8); /* the bound is tight */
 }
 
-/* Of one row of activations f16 weights take another way when one of them is large, and with several rows. */
+/* Products of f16 weights use another kernel if an activation of a single row is large, or with several rows. */
 TEST(floats_f16_products_are_alike_whatever_the_size) {
 #ifdef GW_HAVE_SIMD
     enum { PANELS = 13, K = 37 };
@@ -189,7 +189,7 @@ static bool same(const outcome *a, const outcome *b) {
 
 static int q8_instead(int type) { return type == GW_F32 || type == GW_F16 || type == GW_BF16 ? GW_Q8_0 : type; }
 
-/* The file whose float matrices are Q8_0, made by the table's quantiser from the very floats of `f`. */
+/* Returns the file with Q8_0 matrices that the table's quantiser makes from the floats of `f`. */
 static tiny_file rounded_file(tiny_config c, const tiny_file *f) {
     c.embd = q8_instead(c.embd), c.attn = q8_instead(c.attn), c.ffn = q8_instead(c.ffn);
     tiny_file made = tiny_make(&c);
@@ -273,7 +273,7 @@ TEST(floats_untied_head_is_packed_too) {
     gw_pool_free(pool);
 }
 
-/* Rows that are not whole blocks are kept: here all but those of attn_output and ffn_down. */
+/* Matrices whose rows are not whole blocks are kept: here all except attn_output and ffn_down. */
 TEST(floats_rows_of_broken_blocks_stay) {
     gw_pool *pool = gw_pool_new(1);
     tiny_config c = small;

@@ -1,10 +1,10 @@
-/* gguf: the events of a good file in any chunking, and a coded error for every bad one. */
+/* gguf: the events of a valid file in any chunking, and a coded error for every malformed one. */
 #include <stdarg.h>
 
 #include "file/gguf.h"
 #include "test.h"
 
-/* --- a file being written, and the events of one being read ------------------------------------- */
+/* --- writing a file, and recording the events of reading one ------------------------------------- */
 
 static uint8_t file[1 << 16];
 static size_t file_size;
@@ -106,8 +106,8 @@ static void begin(void) {
     gw_gguf_init(&parser, listener, &error);
 }
 
-/* Push file[0..size) in steps: `step` more bytes become visible each time. Each view is a block of
- * its own, exactly as long as what is visible, so that a sanitizer sees a read behind it. */
+/* Pushes file[0..size) in steps: `step` more bytes become visible each time. Each view is a separate block of exactly
+   the visible length, so that a sanitizer detects reads past it. */
 static int read_in_steps(size_t size, size_t first, size_t step) {
     begin();
     size_t at = 0, seen = gw_min(first, size);
@@ -220,7 +220,7 @@ TEST(gguf_every_truncation_asks_for_more) {
     put_good(3);
     for (size_t size = 0; size < file_size; size++) {
         CHECK_INT(read_in_steps(size, size, 1), 0);
-        CHECK(!strncmp(events, good_events, events_size)); /* and said nothing wrong so far */
+        CHECK(!strncmp(events, good_events, events_size)); /* and all events so far were right */
     }
 }
 
@@ -254,7 +254,7 @@ TEST(gguf_listener_stops_the_parser) {
     CHECK_SAYS(error.what, "tensor v ");
 }
 
-/* The longest items there may be fit in GW_GGUF_ITEM bytes. */
+/* The longest possible items fit in GW_GGUF_ITEM bytes. */
 TEST(gguf_longest_items_fit_the_window) {
     static uint8_t big[GW_GGUF_ITEM];
     memset(big, 'k', sizeof big);
@@ -283,7 +283,7 @@ TEST(gguf_longest_items_fit_the_window) {
     CHECK_INT(used, 8 + GW_MAX_STRING);
 }
 
-/* --- bad files: each is refused with its code, in one piece and byte by byte ---------------------- */
+/* --- malformed files: each is rejected with its code, in one piece and byte by byte ---------------------- */
 
 static void check_bad(int line, int code, const char *sentence) {
     for (size_t step = 1; step <= file_size; step += file_size - 1) {

@@ -6,7 +6,7 @@
 
 enum { BYTES = 256 };
 
-/* One to thirty letters, some of two bytes, some that a JSON string must escape. */
+/* Pieces of one to thirty letters, some of two bytes, some that a JSON string must escape. */
 static const char *const pieces[] = {
     "a",
     "b",
@@ -112,7 +112,7 @@ TEST(trie_plain_pieces_by_their_characters) {
 
 enum { STRING_WORDS = 12 + 10 + 2 * 19 + 4 + 4 + 3 * 5 + 1 + 3 * 2 };
 
-/* A grammar of a quote, at most `most` plain characters, and a quote. */
+/* Writes a grammar of a quote, at most `most` plain characters, and a quote. */
 static void string_of(uint32_t *w, uint32_t most) {
     const uint32_t words[STRING_WORDS] = {
         0x31475747,
@@ -190,7 +190,7 @@ static void string_of(uint32_t *w, uint32_t most) {
     memcpy(w, words, sizeof words);
 }
 
-/* After each character of the text, the mask has exactly the tokens that are allowed when tried alone. */
+/* Checks after each character of the text that the mask has exactly the tokens that are allowed when tried alone. */
 static void check_masks(gw_matcher *m, const char *text) {
     for (size_t at = 0; at <= strlen(text); at++) {
         uint32_t mask[WORDS];
@@ -240,7 +240,7 @@ TEST(masks_of_known_states_are_not_looked_for_again) {
     free_words();
 }
 
-/* A DFA cache in a block of so many words, and what masks need. */
+/* A DFA cache in a small block, and the other data that masks need. */
 typedef struct {
     gw_grammar g;
     gw_dfa d;
@@ -267,7 +267,7 @@ static void close_small(small *z) {
     gw_grammar_free(&z->g);
 }
 
-/* The mask after a text. Returns 0 or GW_FULL. */
+/* Computes the mask after a text. Returns 0 or GW_FULL. */
 static int mask_in(small *z, const char *text, uint32_t *mask) {
     int bad = gw_set_begin(&z->d);
     for (size_t i = 0; i <= strlen(text) && !bad; i++) {

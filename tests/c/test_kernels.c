@@ -1,5 +1,5 @@
-/* Compares the SIMD kernels with the scalar specification, bit for bit; the specification with doubles; packing with the
- * dequantisers. */
+/* Compares the SIMD kernels with the scalar specification, bit for bit; the specification with double precision;
+   packing with the dequantisers. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "test.h"
@@ -26,14 +26,15 @@ static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS], want[MAX_N * MAX_ROW
 static float matrix[MAX_ROWS * MAX_K];
 static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
 static gw_int8 q8[MAX_N * MAX_K];
-static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K]; /* in the layout of the specification, of the build */
+/* int15 activations in the specification's layout, and in the build's */
+static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K];
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
 static int32_t half8[MAX_N * MAX_K / 32], half16[MAX_N * MAX_K / 32];
 
 static bool extreme; /* weights and activations are as large as possible */
 
-/* Blocks of ones under sensible f16 scales. */
+/* Makes blocks with all bits set and realistic f16 scales. */
 static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
     const gw_format *f = gw_format_of(type->id);
     memset(out, 0xff, gw_row_bytes(type, k));
@@ -44,7 +45,7 @@ static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
         }
 }
 
-/* Blocks of random bytes under sensible f16 scales, a few of them zero. */
+/* Makes blocks of random bytes with realistic f16 scales, a few of them zero. */
 static void random_blocks(const gw_format *f, uint8_t *out, size_t k) {
     for (size_t i = 0; i < k; i += f->items, out += f->bytes) {
         for (uint32_t b = 0; b < f->bytes; b++) out[b] = (uint8_t)random_bits();
@@ -68,8 +69,8 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
         gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
 }
 
-/* The largest activations, with one sign, or with alternating signs of pairs: pairs of products are added in lanes of 16
- * bits. */
+/* Returns the largest activations, with equal or alternating signs, because pairs of products are added in 16-bit
+   lanes. */
 static float extreme_at(int t, size_t i) { return (t % 2) != (t / 2 % 2 && i / 2 % 2) ? -1.0f : 1.0f; }
 
 static gw_acts random_acts(int n, size_t k, size_t ldx) {
@@ -93,11 +94,11 @@ static const struct {
 } cases[] = {
     { 4, 1, 32 },    { 16, 1, 64 },    { 18, 1, 96 },   { 40, 1, 1280 }, { 4, 2, 32 },   { 10, 4, 64 },
     { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 },  { 18, 1, 256 },  { 16, 6, 512 }, { 12, 9, 1280 },
-    { 20, 2, 256 },  { 12, 3, 512 },   { 12, 10, 256 }, { 8, 67, 256 }, /* more rows than are joined at once */
+    { 20, 2, 256 },  { 12, 3, 512 },   { 12, 10, 256 }, { 8, 67, 256 }, /* more rows than one pass processes */
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* How a kernel sees activation i of row t: as it is, or quantised. */
+/* The form in which a kernel receives activations: floats or quantised. */
 typedef enum { AS_FLOAT, AS_INT8, AS_INT15 } precision;
 
 static double activation(const gw_acts *a, int t, size_t i, precision as) {
@@ -107,7 +108,7 @@ static double activation(const gw_acts *a, int t, size_t i, precision as) {
     return (double)a->q8[block * 32 + (sizeof(gw_int8) == 1 ? c : GW_INT16_ORDER(c))] * a->s8[block];
 }
 
-/* Sum of the magnitudes of scale * quant * activation and of min * activation. */
+/* Returns the sum of the magnitudes of scale * quant * activation and of min * activation. */
 static double terms_of(const gw_format *f, const gw_acts *a, int t, int r, precision as) {
     uint8_t quant[GW_MAX_ITEMS];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
@@ -121,7 +122,7 @@ static double terms_of(const gw_format *f, const gw_acts *a, int t, int r, preci
     return size;
 }
 
-/* The reference against doubles, then `fast` (where the build has it) against the reference. */
+/* Compares the reference with double precision, then `fast` (if the build has it) with the reference. */
 static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw_matmul_kernel *fast) {
     const gw_type *type = gw_type_of(type_id);
     const gw_format *format = gw_format_of(type_id);
@@ -190,7 +191,7 @@ TEST(kernels_without_swizzle) {
 #endif
 
 #ifdef GW_HAVE_RELAXED
-/* Bytes of 8 bits by products that are only defined for 7. */
+/* Products of 8-bit values through an instruction that is only defined for 7 bits. */
 TEST(kernels_of_8_bits_in_7) {
     gw_relaxed_only_7_bits = true;
     same_bits(GW_Q8_0, AS_INT15, gw_ref_matmul_q8_int15, gw_relaxed_matmul_q8_int15);
@@ -203,7 +204,7 @@ TEST(kernels_of_8_bits_in_7) {
     same_bits(GW_##NAME, AS_INT8, gw_ref_matmul_##name, gw_relaxed_matmul_##name); \
     same_bits(GW_##NAME, AS_INT15, gw_ref_matmul_##name##_int15, gw_relaxed_matmul_##name##_int15);
 
-/* Products added by pairs in 16 bits and without: both on every engine. */
+/* Products with and without 16-bit pair sums, both on every engine. */
 TEST(kernels_by_pairs_and_not) {
     for (int round = 0; round < 4; round++) {
         gw_relaxed_pairs = round % 2;
@@ -240,7 +241,8 @@ TEST(kernels_chosen_by_the_build) {
 }
 
 #ifdef GW_HAVE_SIMD
-static int wide_at(const gw_acts *a, size_t block, int c) { /* one activation that the build's kernel made */
+/* returns one activation that the build's kernel quantised */
+static int wide_at(const gw_acts *a, size_t block, int c) {
 #ifdef GW_HAVE_RELAXED
     const int8_t *planes = (const int8_t *)(a->q16 + block * 32);
     return 128 * planes[c] + planes[32 + c];
@@ -293,7 +295,7 @@ TEST(quantised_activations_are_close) {
         }
 }
 
-/* NaN reaches every product that it is part of, and no other one. */
+/* Checks that NaN reaches every product that it is part of, and no other. */
 static void nan_goes_through(gw_quantise_kernel *int8, gw_quantise_kernel *int15, gw_matmul_kernel *product,
                              gw_matmul_kernel *wide_product) {
     enum { ROWS = 8, K = 128, N = 6, BAD = 2 };

@@ -1,12 +1,12 @@
-/* The key/value cache against a naive model: a list of what was last stored at each position. Every
- * item of a row holds the number of its storing, so a row that was lost or mixed up shows. */
+/* The key/value cache against a naive model: a list of what was last stored at each position. Every item of a row holds
+   a sequence number of its write, which reveals lost and misplaced rows. */
 #include "kernels/kernels.h"
 #include "model/kv.h"
 #include "file/types.h"
 #include "test.h"
 
 enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* 10 + 16 -> whole blocks of 16 */
-/* Rows of other heads, a shorter window, and a layer without rows. */
+/* Layers with other heads, with a shorter window, and without rows. */
 static const gw_layer_shape shapes[LAYERS] = {
     { .n_head_kv = 2, .head_dim = 8, .window = WINDOW, .kv_owner = 0 },
     { .n_head_kv = 1, .head_dim = 16, .kv_owner = 1 },
@@ -17,7 +17,7 @@ static const gw_layer_shape shapes[LAYERS] = {
 typedef struct {
     gw_kv kv;
     void *block;
-    float stored[CONTEXT]; /* per position: number of the storing that ought to be there */
+    float stored[CONTEXT]; /* per position: the expected sequence number */
     float count;
 } rig;
 
@@ -42,7 +42,7 @@ static void store(rig *r, uint32_t layer, uint32_t pos, float mark) {
     if (r->kv.layers[layer].rows) gw_kv_store(&r->kv.layers[layer], pos, k, v);
 }
 
-/* n rows through `layers` layers; through all of them they count. */
+/* Writes n rows in `layers` layers; they count only if written in all. */
 static void write(rig *r, uint32_t n, uint32_t layers) {
     while (n > 0) {
         uint32_t rows = (uint32_t)gw_min(n, BATCH), pos = r->kv.pos;
@@ -105,7 +105,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     gw_free(r.block);
     rig_init(&r, 20);
     CHECK_INT(r.kv.layers[0].rows, 32);
-    CHECK_INT(r.kv.saved[0].rows, 0); /* a ring that never wraps needs nothing aside */
+    CHECK_INT(r.kv.saved[0].rows, 0); /* a ring that never wraps saves no rows aside */
     gw_free(r.block);
 }
 
@@ -144,16 +144,16 @@ TEST(kv_goes_back_to_what_was_saved) {
         check_visible(&r);
     }
     write(&r, 10, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105); /* within reach: no need of the saved rows */
+    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105); /* within reach, without the saved rows */
     check_visible(&r);
     write(&r, 150, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* before them: all is gone, they are too */
+    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* before them: everything is dropped, the saved rows too */
     CHECK_INT(r.kv.saved_pos, 0);
     write(&r, 250, LAYERS);
-    gw_kv_save(&r.kv, 200); /* out of reach: refused */
+    gw_kv_save(&r.kv, 200); /* out of reach: rejected */
     CHECK_INT(r.kv.saved_pos, 0);
     gw_kv_save(&r.kv, 249);
-    gw_kv_rewind(&r.kv, 248); /* a past that is overwritten cannot come back */
+    gw_kv_rewind(&r.kv, 248); /* overwritten rows cannot be restored */
     write(&r, 40, LAYERS);
     CHECK_INT(gw_kv_rewind(&r.kv, 249), 0);
     gw_free(r.block);
@@ -197,7 +197,7 @@ static void random_walk(int type) {
         }
         check_visible(&r);
     }
-    CHECK(restored > 10 && emptied > 10); /* the walk went everywhere */
+    CHECK(restored > 10 && emptied > 10); /* the walk covered all cases */
     gw_free(r.block);
 }
 
@@ -240,7 +240,7 @@ TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
     for (size_t less = 0; less < 65536; less += 13) CHECK(!gw_alloc(SIZE_MAX - less));
 }
 
-/* Rows of D items of i16, dequantised. */
+/* Rows of D i16 items, dequantised. */
 enum { D_I16 = 72 };
 static void floats_of(const uint8_t *row, float *out) {
     float scale;
@@ -265,8 +265,8 @@ static double norm_of_lane(const float *x, int lane) {
     return sqrt(sum);
 }
 
-/* Of every size and shape: values keep half a step of the largest / 32767, keys half a step of that or of the largest
- * norm of a lane / GW_I16_NORM, which no lane of integers exceeds. */
+/* Rows of every size: values are accurate to half a step of the largest / 32767, keys to half a step of that or of a
+   lane's largest norm / GW_I16_NORM, which no integer lane exceeds. */
 TEST(kv_i16_rows_keep_half_a_step) {
     uint8_t plane[2][2 * D_I16 + 16];
     float in[D_I16], out[2][D_I16];
@@ -314,7 +314,7 @@ TEST(kv_i16_rows_saturate_and_keep_nan) {
         for (int i = 0; i < D_I16; i++) CHECK(out[side][i] == 0);
 }
 
-/* A row of one type: blocks of 32 and a shorter last one, each with its scale; no value moves far. */
+/* Rows have blocks of 32 and a shorter last one, each with a scale; no value changes by more than half a step. */
 TEST(kv_q8_rows_keep_half_a_step) {
     enum { D = 72 };
     uint8_t plane[2][GW_KEYS * (D + 6)];
@@ -334,9 +334,9 @@ TEST(kv_q8_rows_keep_half_a_step) {
     for (int i = 0; i < D; i++) in[i] = i == 40 ? INFINITY : 1;
     gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
-    CHECK(isfinite(out[40]) && out[40] > 1e38f); /* as large as can be */
+    CHECK(isfinite(out[40]) && out[40] > 1e38f); /* the largest possible value */
     CHECK_NEAR(out[0], 1, 1.0 / 252);
-    in[40] = NAN; /* does not vanish, but spoils no other block */
+    in[40] = NAN; /* NaN stays NaN, and affects no other block */
     gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
     CHECK(isnan(out[40]) && isnan(out[32]));

@@ -116,7 +116,7 @@ TEST(load_truncated_anywhere) {
     gw_pool_free(pool);
 }
 
-/* --- a file that is wrong --- */
+/* --- a malformed file --- */
 
 typedef struct {
     tiny_damage damage;
@@ -326,7 +326,7 @@ TEST(load_calls_out_of_order_are_refused) {
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_PLAN);
     CHECK_INT(gw_sync(m, ids, 1), GW_E_BAD_STATE);
     CHECK(isnan(gw_model_number(m, "n_ctx")));
-    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* and may be asked again */
+    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* and may be called again */
     CHECK_SAYS(gw_error_text(m, "what"), "`contextLength` must be 1 to 128, ");
     CHECK_INT(gw_load_reserve(m, UINT32_MAX), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_reserve(m, 128), 0);
@@ -457,7 +457,7 @@ TEST(load_one_b_shape_with_its_whole_context) {
     gw_pool_free(pool);
 }
 
-/* Sizes that a 32-bit address space cannot hold must not come out small: they would be taken. */
+/* Checks that sizes beyond a 32-bit address space do not wrap to small ones, which would be accepted. */
 static void check_too_large(tiny_config c, const char *part, double least) {
     gw_pool *pool = gw_pool_new(1);
     c.header_only = true;
@@ -500,12 +500,12 @@ TEST(load_limit_says_what_would_fit) {
     gw_pool *pool = gw_pool_new(1);
     tiny_file f = tiny_make(&c);
     gw_model *m = fresh(pool);
-    CHECK_INT(gw_largest_context(m, 1e12), 0); /* nothing is known yet */
+    CHECK_INT(gw_largest_context(m, 1e12), 0); /* the header is not complete yet */
     memcpy(gw_load_window(m), f.data, f.size);
     CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
     for (uint32_t n = 1; n < 32768; n += 1 + n / 3) {
         double bytes = gw_plan_bytes(m, n, "heap");
-        uint32_t fits = gw_largest_context(m, bytes); /* a few contexts may have one size */
+        uint32_t fits = gw_largest_context(m, bytes); /* neighbouring contexts may have equal sizes */
         CHECK(fits >= n && gw_plan_bytes(m, fits, "heap") <= bytes);
         CHECK(fits == 32768 || gw_plan_bytes(m, fits + 1, "heap") > bytes);
     }
@@ -542,7 +542,7 @@ TEST(load_plan_of_an_impossible_context_is_no_number) {
     gw_pool_free(pool);
 }
 
-/* A number that is none, in the middle of each kind of tensor: refused by its tensor's name and row. */
+/* NaN or infinity in the middle of each kind of tensor: the error names the tensor and its row. */
 TEST(load_refuses_what_is_not_finite) {
     static const struct {
         int type;

@@ -1,5 +1,5 @@
-/* Malformed files (tests/vectors/malformed.md): each is refused with its own error, in a sentence,
- * however its bytes are chunked; a sound file loads right after it. */
+/* Malformed files (tests/vectors/malformed.md): each is rejected with its own error message, however its bytes are
+   chunked; afterwards a valid file loads. */
 #include "api.h"
 #include "model/load.h"
 #include "file/types.h"

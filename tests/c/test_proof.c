@@ -1,4 +1,4 @@
-/* Proofs of the kernels: they hold here, and fail if an instruction is wrong. */
+/* The kernels' self-tests (proof.h): they pass in this build, and fail if an instruction is wrong. */
 #include "kernels/kernels.h"
 #include "kernels/proof.h"
 #include "test.h"
@@ -41,7 +41,7 @@ TEST(proof_does_without_wrong_pairs) {
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "i16x8.relaxed_dot_i8x16_i7x16_s"));
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     as_at_first();
-    gw_relaxed_fault = GW_FAULT_PAIRS; /* as if only these knew */
+    gw_relaxed_fault = GW_FAULT_PAIRS; /* as if only these detected the fault */
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "pairs"));
     as_at_first();
@@ -58,7 +58,7 @@ TEST(proof_refuses_wrong_dots_and_swizzles) {
     }
 }
 
-/* Only a byte above 127 is taken wrongly: products of 8 bits are done without. */
+/* If only bytes above 127 are multiplied wrongly, 8-bit products avoid the instruction. */
 TEST(proof_does_without_wrong_8_bits) {
     gw_error e = { 0 };
     gw_relaxed_engine = GW_ENGINE_UNSIGNED;

@@ -10,7 +10,7 @@
 static uint32_t bits_of(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
-    return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : u; /* one NaN for all */
+    return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : u; /* maps every NaN to one */
 }
 
 static float float_of(uint32_t u) {
@@ -31,7 +31,7 @@ static void check_floats(const float *got, const uint32_t *expected, size_t n) {
             gw_test_fail(__FILE__, __LINE__, "item %zu: expected %08x, got %08x", i, expected[i], bits_of(got[i]));
 }
 
-/* Quantise ggml_input as one row, compare with `blocks`; dequantise that and `raw`, compare. */
+/* Quantises ggml_input as one row and compares with `blocks`; dequantises that and `raw` and compares. */
 static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uint32_t *back, const uint8_t *raw,
                        size_t n_raw, const uint32_t *raw_back) {
     const gw_type *t = gw_type_of(id);
@@ -181,7 +181,7 @@ TEST(quant_bf16_values) {
         if ((v & 0x7fff) <= 0x7f80) CHECK_INT(gw_f32_to_bf16(gw_bf16_to_f32((uint16_t)v)), v);
 }
 
-/* Rows of half floats and plain floats through the table, at an odd address as in a file window. */
+/* Converts rows of 16-bit and 32-bit floats through the table at an odd address, as in a file window. */
 TEST(quant_rows_need_no_alignment) {
     float in[64], out[64];
     for (int i = 0; i < 64; i++) in[i] = (float)(i - 20) * 0.25f;
@@ -197,7 +197,7 @@ TEST(quant_rows_need_no_alignment) {
     }
 }
 
-/* NaN and infinity quantise to something, without undefined behaviour (the sanitizers watch). */
+/* NaN and infinity quantise to any value, without undefined behaviour (the sanitizers check). */
 TEST(quant_rubbish_is_no_trap) {
     float in[32];
     uint8_t row[34];

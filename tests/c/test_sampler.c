@@ -1,4 +1,4 @@
-/* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then the guarantees of this one. */
+/* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then the guarantees of this sampler. */
 #include "base/hash.h"
 #include "run/state.h"
 #include "test.h"
@@ -15,7 +15,7 @@ static void set(gw_sampler *s, const char *name, double value) {
         gw_test_fail(__FILE__, __LINE__, "%s = %g: %s", name, value, error.what);
 }
 
-/* A sampler of n tokens with every cut off. */
+/* Returns a sampler of n tokens with every cut disabled. */
 static gw_sampler *plain(uint32_t n) {
     gw_sampler *s = gw_sampler_new(n);
     CHECK(s != NULL);
@@ -31,7 +31,7 @@ static uint64_t splitmix(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* Logits like a model's: a bell (sum of four uniforms), scaled. */
+/* Returns logits with a bell-shaped distribution, like a model's (a scaled sum of four uniform numbers). */
 static float *bell(uint32_t n, uint64_t seed, double scale) {
     float *x = malloc(n * sizeof *x);
     for (uint32_t i = 0; i < n; i++) {
@@ -129,8 +129,8 @@ TEST(sampler_llama_penalties) {
     check_penalties(__LINE__, "01200", 1, 5, 5, 0, 0.000023f, 0.000023f, 0.499977f, 0.499977f);
 }
 
-/* Its queue of samplers over 10000 tokens of probability proportional to their id, in our one order:
- * the survivors are the ids from `least` on. */
+/* Checks llama.cpp's chains of samplers, in this sampler's order, on 10,000 tokens with probabilities proportional to
+   their ids: the survivors are the ids from `least` on. */
 static void check_queue(int line, int k, double top_p, double min_p) {
     enum { N = 10000 };
     static float logits[N];
@@ -172,7 +172,7 @@ TEST(sampler_llama_queue) {
     check_queue(__LINE__, 100, 0.8f, 0.1f);
 }
 
-/* --- cuts against the slow way -------------------------------------------------------------------- */
+/* --- cuts against slow reference code -------------------------------------------------------------------- */
 
 static const float *sorted_logits;
 
@@ -182,7 +182,7 @@ static int by_logit(const void *a, const void *b) {
     return x != y ? (x < y) - (x > y) : (i > j) - (i < j);
 }
 
-/* All ids, best first, lowest id first on ties. */
+/* Returns all ids, best first, lowest id first on ties. */
 static int32_t *sorted(const float *x, uint32_t n) {
     int32_t *order = malloc(n * sizeof *order);
     for (uint32_t i = 0; i < n; i++) order[i] = (int32_t)i;
@@ -220,7 +220,7 @@ TEST(sampler_top_k_is_the_sorted_prefix) {
 
 TEST(sampler_top_p_is_the_sorted_prefix) {
     enum { N = 14000 };
-    double scales[] = { 0, 0.5, 6, 20, 200 }; /* from all alike to one that has it all */
+    double scales[] = { 0, 0.5, 6, 20, 200 }; /* from uniform to a single likely token */
     for (size_t a = 0; a < COUNT(scales); a++) {
         float *x = bell(N, 5 + a, scales[a]);
         int32_t *order = sorted(x, N);
@@ -234,7 +234,7 @@ TEST(sampler_top_p_is_the_sorted_prefix) {
             while (expected < N && have < ps[b] * total) have += exp((double)x[order[expected++]] - x[order[0]]);
             set(s, "top_p", ps[b]);
             int m = gw_sampler_distribution(s, x, ids, p, MOST);
-            CHECK(abs(m - expected) <= 1); /* sums in another order, masses as floats */
+            CHECK(abs(m - expected) <= 1); /* tolerates sums in another order and masses as floats */
             check_prefix(order, m, m);
         }
         gw_sampler_free(s);
@@ -271,8 +271,8 @@ TEST(sampler_probabilities_add_up) {
 
 /* --- draws ------------------------------------------------------------------------------------------ */
 
-/* Draws often, compares the counts with gw_sampler_distribution by chi-square. Classes expected
- * less than 8 times are put together. The limit is mean + 4 sigma, the seed is fixed. */
+/* Draws often, compares the counts with gw_sampler_distribution by chi-square. Classes with fewer than 8 expected draws
+   are merged. The limit is mean + 4 sigma, the seed is fixed. */
 static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
     enum { DRAWS = 20000 };
     int *counts = calloc(n, sizeof *counts);
@@ -322,7 +322,7 @@ TEST(sampler_draws_follow_the_probabilities) {
 }
 
 TEST(sampler_draws_of_all_with_gaps) {
-    enum { N = 1500 }; /* several blocks, some of them without a token that can come */
+    enum { N = 1500 }; /* several blocks, some of them without a possible token */
     float *x = bell(N, 12, 6);
     for (int i = 0; i < N; i++)
         if (i / 512 % 2 || i % 7 == 0) x[i] = -INFINITY;
@@ -378,7 +378,7 @@ TEST(sampler_draws_nothing_anew_from_a_singleton) {
     for (int i = 0; i < 256; i++) x[i] = y[i] = -INFINITY;
     x[0] = one[0];
     memcpy(y, two, sizeof two);
-    gw_sampler_draw(a, x); /* a certain draw takes its random number like any other */
+    gw_sampler_draw(a, x); /* even a draw with a single candidate consumes a random number */
     gw_sampler_draw(b, y);
     for (int i = 0; i < 8; i++) CHECK_INT(gw_sampler_draw(a, many), gw_sampler_draw(b, many));
     gw_sampler_free(a);
@@ -417,7 +417,7 @@ TEST(sampler_bias) {
     CHECK_INT(gw_sampler_draw(s, x), 2);
     CHECK_INT(gw_sampler_bias(s, 0, 2.5f, &error), 0);
     CHECK_INT(gw_sampler_draw(s, x), 0);
-    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0); /* the last word holds */
+    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0); /* the last bias of a token counts */
     CHECK_INT(gw_sampler_draw(s, x), 2);
     CHECK_NEAR(x[3], 4, 0); /* logits are only read */
     CHECK_INT(gw_sampler_bias(s, 4, 1, &error), GW_E_BAD_TOKEN);
@@ -435,7 +435,7 @@ TEST(sampler_bias_table_is_bounded) {
     gw_sampler *s = plain(2000);
     for (int i = 0; i < 1024; i++) CHECK_INT(gw_sampler_bias(s, i, 1, &error), 0);
     CHECK_INT(gw_sampler_bias(s, 1024, 1, &error), GW_E_BAD_OPTION);
-    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* one that is there may change */
+    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* an existing bias may change */
     gw_sampler_free(s);
 }
 
@@ -471,7 +471,7 @@ TEST(sampler_repetition_spares_nobody) {
     gw_sampler_accept(s, 2);
     int m = gw_sampler_distribution(s, x, ids, p, MOST);
     CHECK_INT(m, 4);
-    int32_t order[] = { 3, 2, 1, 0 }; /* 2, 3 / 2, -1.5, -1 * 2: counted once however often it came */
+    int32_t order[] = { 3, 2, 1, 0 }; /* 2, 3 / 2, -1.5, -1 * 2: applied once, however often the token occurs */
     for (int i = 0; i < 4; i++) CHECK_INT(ids[i], order[i]);
     CHECK_NEAR(log(p[1] / p[3]), 3.5, 1e-6);
     gw_sampler_free(s);
@@ -566,7 +566,7 @@ TEST(sampler_bad_logits) {
     gw_sampler_free(s);
 }
 
-/* Extremes that must neither trap nor leave the survivors. */
+/* Extreme options neither trap nor select a token outside the survivors. */
 TEST(sampler_extremes) {
     float wide[] = { 3e38f, -3e38f, 0, -INFINITY, 2.9e38f };
     double temperatures[] = { 0, 5e-324, 1e-30, 1, 100 };

@@ -1,4 +1,4 @@
-/* scan: against a plain loop in 64 bits, at the limits of its arguments. */
+/* scan: compared with a simple 64-bit loop, at the limits of its arguments. */
 #include "kernels/scan.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* sha256: the test vectors of FIPS 180-4 (NIST's examples) and of its validation system, any way of
- * cutting the bytes up, and a state that is stored and taken up again. */
+/* sha256: the test vectors of FIPS 180-4 (NIST's examples) and of its validation system, any chunking of the bytes, and
+   a state that is saved and resumed. */
 #include "base/sha256.h"
 #include "test.h"
 
@@ -66,7 +66,7 @@ TEST(sha256_goes_on_from_a_stored_state) {
 
 TEST(sha256_takes_any_bytes_as_a_state) {
     gw_sha256 *s = gw_sha256_new();
-    memset(s, 0xff, GW_SHA256_STATE); /* a damaged journal: a wrong digest, nothing worse */
+    memset(s, 0xff, GW_SHA256_STATE); /* a damaged state gives a wrong digest, nothing worse */
     gw_sha256_update(s, text, sizeof text);
     CHECK_INT(strlen(gw_sha256_hex(s)), 64);
     gw_free(s);

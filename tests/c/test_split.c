@@ -1,5 +1,5 @@
-/* Split models: the parts give the very bits of the whole, in any chunks; parts that do not belong
- * together, are missing or come in the wrong order are refused by name. */
+/* Split models: the parts give the same bits as the whole file, in any chunks; parts that do not belong together, are
+   missing or in the wrong order are rejected with errors that name them. */
 #include "api.h"
 #include "model/load.h"
 #include "file/types.h"
@@ -166,7 +166,7 @@ TEST(split_missing_and_misplaced_parts) {
     swapped[1] = f[2], swapped[2] = f[1];
     check_refused(swapped, 3, GW_E_BAD_SPLIT,
                   "File 2 must be part 2, named like …-00002-of-00003.gguf (got part 3, …-00003-of-00003.gguf).");
-    swapped[1] = f[0]; /* the first one twice */
+    swapped[1] = f[0]; /* the first part twice */
     check_refused(swapped, 3, GW_E_BAD_SPLIT,
                   "File 2 must be part 2, named like …-00002-of-00003.gguf (got part 1, …-00001-of-00003.gguf).");
     free_parts(f, 3);
@@ -216,7 +216,7 @@ TEST(split_tensor_twice_or_nowhere) {
         gw_model_free(m);
         free_parts(f, 7);
     }
-    CHECK(apart); /* one of them was in two parts, not twice in one */
+    CHECK(apart); /* at least one duplicate was in two parts */
     gw_pool_free(pool);
 }
 

@@ -1,6 +1,6 @@
-/* Saved states: a session that was restored gives the bits of one that was never interrupted, with every type of cache,
- * windows or none, other threads and context lengths; the sampler continues; a state that is damaged, truncated, of another model or
- * cache, or made up, is refused, and the model lives on. */
+/* Saved states: a restored session gives the same bits as one that was never interrupted, with every type of cache,
+   with and without windows, with other threads and context lengths; the sampler continues; a state that is damaged,
+   truncated, forged, or of another model or cache is rejected, and the model stays usable. */
 #include "api.h"
 #include "base/hash.h"
 #include "model/load.h"
@@ -9,7 +9,7 @@
 #include "test.h"
 #include "tiny_gguf.h"
 
-/* Rings of 96 rows, a window of 24: both have moved on after MOST tokens. */
+/* Rings of 96 rows and a window of 24: after MOST tokens, both have dropped their first rows. */
 static const tiny_config base = {
     .n_embd = 32,
     .n_layer = 3,
@@ -55,7 +55,7 @@ static const int32_t *some_ids(void) {
     return ids;
 }
 
-/* A prompt, then token by token, up to n. Returns what was kept. */
+/* Evaluates a prompt, then token by token, up to n. Returns the number of ids kept. */
 static int eval(gw_model *m, const int32_t *ids, uint32_t prompt, uint32_t n) {
     int kept = gw_sync(m, ids, prompt);
     CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
@@ -80,7 +80,7 @@ static bytes save(gw_model *m, const int32_t *ids, uint32_t n) {
     return b;
 }
 
-/* In steps of at most `chunk` bytes. */
+/* Restores a state in steps of at most `chunk` bytes. */
 static int restore(gw_model *m, bytes b, size_t chunk) {
     int how = gw_restore(m, (double)b.n);
     for (size_t at = 0; how >= 0;) {
@@ -117,12 +117,12 @@ TEST(state_goes_on_bit_for_bit) {
         CHECK_INT(all.n, b.n);
         CHECK(!memcmp(all.at, b.at, b.n));
         free(all.at);
-        CHECK_INT(gw_save(other.m, NULL, 0), 1); /* there is nothing as yet */
+        CHECK_INT(gw_save(other.m, NULL, 0), 1); /* nothing was evaluated yet */
         eval(other.m, ids + 40, 60, 60);         /* it was used before */
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
         check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
-        rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry: from the rows kept aside */
+        rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry, from the rows that were saved aside */
         CHECK_INT(restore(again.m, b, 4096), 0);
         CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
         free(b.at);
@@ -132,7 +132,8 @@ TEST(state_goes_on_bit_for_bit) {
     }
 }
 
-/* A hash of states without their sampler, which test_sampler.c has: it changes with the layout and with the results. */
+/* A hash of states without the sampler, which test_sampler.c covers: it changes with the layout and with the results.
+   */
 TEST(state_layout_has_a_version) {
     static const uint64_t known[] = { 0x932db0754c74f475, 0xeb5ad2938a983291,
                                       0x97a120dfa773d4d2 }; /* if these change, increase GW_LAYOUT */
@@ -241,7 +242,7 @@ TEST(state_draws_on) {
     rig_free(&b);
 }
 
-/* What happens to a model that a state was offered to in vain. */
+/* Checks that a model stays usable after it rejected a state. */
 static void check_lives(gw_model *m, gw_model *sound) {
     const int32_t *ids = some_ids();
     eval(m, ids, 70, 70);
@@ -315,7 +316,7 @@ TEST(state_that_is_damaged_or_cut_is_refused) {
     check_lives(a.m, sound.m);
     for (size_t n = 0; n < s.n; n += n < 700 ? 13 : 4999)
         CHECK_INT(restore(a.m, (bytes){ s.at, n }, 1 << 30), GW_E_BAD_SAVED);
-    CHECK_INT(gw_restore(a.m, (double)s.n), 0); /* all were promised, some came */
+    CHECK_INT(gw_restore(a.m, (double)s.n), 0); /* all bytes were announced, only some arrived */
     memcpy(gw_state_window(a.m), s.at, 5000);
     CHECK_INT(gw_restore_commit(a.m, 5000), 1);
     CHECK_INT(gw_restore_commit(a.m, 0), GW_E_BAD_SAVED);

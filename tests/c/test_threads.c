@@ -40,7 +40,7 @@ TEST(threads_refuses_bad_counts) {
     CHECK(gw_pool_new(GW_MAX_THREADS + 1) == NULL);
 }
 
-static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; } /* no atomics: TSan judges the barrier */
+static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; } /* not atomic, so that TSan checks the barrier */
 
 TEST(threads_results_are_visible_after_the_barrier) {
     gw_pool *p = gw_pool_new(3);
@@ -69,7 +69,7 @@ static void put(void *ctx, int i, const float *out) {
 
 static const gw_pure squares = { square, put };
 
-/* One task after another, each with its job in a place that no one reads. */
+/* Runs tasks one after the other, each with its job in a place that no late thread reads. */
 static void each_pure_item_once(int threads) {
     gw_pool *p = gw_pool_new(threads);
     static pure_job jobs[GW_PLACES];
@@ -82,7 +82,7 @@ static void each_pure_item_once(int threads) {
         gw_parallel_pure(p, &squares, job, n);
         CHECK_INT(job->placed, n);
         for (int i = 0; i < n; i++) CHECK_INT(cells[i], i * i + round);
-        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64); /* the other kind in between */
+        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64); /* a task of the other kind in between */
     }
     gw_pure_settle(p);
     gw_pool_free(p);
@@ -95,15 +95,15 @@ TEST(threads_each_pure_item_once_4) { each_pure_item_once(4); }
 #ifndef __wasm__
 #include <pthread.h>
 
-/* A helper that traps, as its host tells it: it never comes back from gw_pool_enter. */
+/* A helper that traps, as reported by its host: it never returns from gw_pool_enter. */
 static pthread_t caller;
 static _Atomic int trapped;
 
 static void trap_in_helper(void *ctx, int i) {
     (void)i;
-    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* until a helper has come */
+    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* until a helper has entered */
     if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
-    gw_pool_fail(ctx, 1); /* any helper's number: none works at a pure item */
+    gw_pool_fail(ctx, 1); /* any helper's number, since none works on a pure item */
     pthread_exit(NULL);
 }
 
@@ -122,7 +122,7 @@ TEST(threads_a_helper_that_traps_is_not_waited_for) {
     }
 }
 
-/* Helpers that do not come on in the middle of an item, as if others had their cores. */
+/* Helpers that hang in the middle of an item, as if other programs had taken their cores. */
 static _Atomic int stuck, held;
 
 static void stick(const void *ctx, int i, float *out) {
@@ -131,14 +131,14 @@ static void stick(const void *ctx, int i, float *out) {
         while (atomic_load(&held)) continue;
         atomic_fetch_sub(&stuck, 1);
     } else {
-        while (atomic_load(&held) > atomic_load(&stuck)) continue; /* until helpers have come */
+        while (atomic_load(&held) > atomic_load(&stuck)) continue; /* until helpers have entered */
     }
     square(ctx, i, out);
 }
 
 static const gw_pure sticking = { stick, put };
 
-/* Each helper holds an item; the caller does them all, in one task after another. */
+/* Each helper hangs in an item; the caller does all items, in one task after another. */
 static void not_waited_for(int threads) {
     gw_pool *p = gw_pool_new(threads);
     static pure_job jobs[GW_PLACES];
@@ -170,7 +170,7 @@ static void not_waited_for(int threads) {
 TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
 TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_PLACES); }
 
-/* With one place left, the caller waits for the next. */
+/* When only one place is left, the caller waits for another. */
 static void *let_go(void *ctx) {
     while (atomic_load(&stuck) < *(const int *)ctx) continue;
     for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 20;) continue;
@@ -196,10 +196,10 @@ TEST(threads_as_many_may_be_late_as_there_are_places) {
     gw_pool_free(p);
 }
 
-/* A helper that died or was stopped inside an item: the caller continues alone. */
+/* If a helper died or was stopped inside an item, the caller continues alone. */
 static void vanish(void *ctx, int i) {
     if (pthread_equal(pthread_self(), caller)) {
-        while (!atomic_load(&stuck)) continue; /* until a helper has come */
+        while (!atomic_load(&stuck)) continue; /* until a helper has entered */
     } else {
         atomic_fetch_add(&stuck, 1);
         while (atomic_load(&held)) continue;
@@ -228,7 +228,7 @@ TEST(threads_a_helper_that_vanished_is_not_waited_for) {
     gw_pool_free(p);
 }
 
-/* It holds the caller up where it is putting a result, and where no place is left. */
+/* The caller waits for the helper only while it stores a result, and when no place is left. */
 TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
     static const gw_pure puts = { square, put_slowly }, works = { vanish_in_pure, put };
     for (int i = 0; i < 2; i++) {
@@ -263,7 +263,7 @@ TEST(threads_a_slow_helper_is_waited_for) {
     gw_pool_free(p);
 }
 
-/* One that traps in a pure item: its result is lost, and everything ends. */
+/* A helper traps in a pure item: its result is lost, and the pool fails. */
 static void trap_in_pure(const void *ctx, int i, float *out) {
     (void)i;
     if (!pthread_equal(pthread_self(), caller)) {

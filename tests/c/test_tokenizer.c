@@ -1,5 +1,5 @@
-/* Tokenizer on small vocabularies: each rule by a literal case, then the whole against a naive
- * merge on random texts. Ids of the real vocabulary are compared in tests/js/tokenizer.test.js. */
+/* The tokenizer on small vocabularies: a literal case for each rule, then all rules against a naive merge on random
+   texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
 #include "test.h"
 #include "text/tokenizer.h"
 
@@ -40,7 +40,7 @@ static void finish(gw_tokenizer *t) {
     if (code) gw_test_fail(__FILE__, __LINE__, "finish: %d %s", code, e.what);
 }
 
-/* Normal pieces with scores 0, -1, -2 … in the order given. */
+/* Returns a tokenizer of normal pieces with scores 0, -1, -2 … in this order. */
 static gw_tokenizer *with(const char *const *pieces, size_t n) {
     gw_tokenizer *t = begin();
     for (size_t i = 0; i < n; i++) add(t, pieces[i], -(float)i, GW_TOKEN_NORMAL);
@@ -51,7 +51,7 @@ static gw_tokenizer *with(const char *const *pieces, size_t n) {
 #define WITH(...) \
     with((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
-/* Ids as text, "260 261"; checks that decoding gives the text back. */
+/* Returns ids as text, "260 261"; checks that decoding restores the text. */
 static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
     static char out[1024];
     int32_t ids[256];
@@ -139,7 +139,7 @@ TEST(user_pieces_are_leftmost_and_longest) {
     add(t, "  ", -1000, GW_TOKEN_USER); /* 262: real spaces */
     add(t, SPACE SPACE SPACE, -1000, GW_TOKEN_USER);
     add(t, "<td>", -1000, GW_TOKEN_USER);  /* 264 */
-    add(t, "a<", 5, GW_TOKEN_NORMAL);      /* 265: must not reach into <td> */
+    add(t, "a<", 5, GW_TOKEN_NORMAL);      /* 265: must not take a part of <td> */
     add(t, SPACE "a", 4, GW_TOKEN_NORMAL); /* 266 */
     add(t, "a", -1, GW_TOKEN_NORMAL);
     add(t, "<", -1, GW_TOKEN_NORMAL);
@@ -164,11 +164,11 @@ TEST(control_pieces_only_when_allowed) {
     gw_tokenizer_free(t);
     t = WITH("<", "b");
     CHECK_TEXT(ids_of(t, "<bos>", 0), "259 260 114 118 65");
-    CHECK_TEXT(ids_of(t, "<0x41>", 0), "259 51 123 55 52 65"); /* nor byte pieces by name */
+    CHECK_TEXT(ids_of(t, "<0x41>", 0), "259 51 123 55 52 65"); /* text does not match byte pieces by name either */
     gw_tokenizer_free(t);
 }
 
-/* Files in use type turn tokens as user-defined or normal; text must not name them all the same. */
+/* Existing files mark turn tokens as user-defined or normal; even then ordinary text must not match them. */
 TEST(turn_tokens_are_control_whatever_their_type) {
     static const int types[] = { GW_TOKEN_NORMAL, GW_TOKEN_USER, GW_TOKEN_UNUSED, GW_TOKEN_CONTROL };
     for (int i = 0; i < 4; i++) {
@@ -233,7 +233,7 @@ TEST(bytes_that_are_not_utf8) {
 TEST(unknown_without_byte_pieces) {
     gw_tokenizer *t = gw_tokenizer_new();
     add(t, "a", -1, GW_TOKEN_NORMAL);
-    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* as converted Gemma files have it */
+    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* as in converted Gemma files */
     finish(t);
     int32_t ids[8];
     CHECK_INT(gw_tokenizer_encode(t, "aéa\xFF", 5, 0, ids, 8), 4);
@@ -265,7 +265,7 @@ TEST(space_for_ids_too_small) {
     gw_tokenizer_free(t);
 }
 
-/* What finish says of a tokenizer made of these counts of pieces, scores and types. */
+/* Returns the result of finishing a tokenizer with these numbers of pieces, scores and types. */
 static int finish_with(int pieces, int scores, int types, gw_error *e) {
     gw_tokenizer *t = gw_tokenizer_new();
     const char *names[] = { "<unk>", "a", "b", "ab" };
@@ -324,7 +324,7 @@ TEST(bad_elements) {
     CHECK_SAYS(e.what, "<0xG1>");
     gw_tokenizer_free(t);
     t = gw_tokenizer_new();
-    add(t, "a", 0, GW_TOKEN_NORMAL); /* neither bytes nor an unknown piece */
+    add(t, "a", 0, GW_TOKEN_NORMAL); /* neither byte pieces nor an unknown piece */
     CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     gw_tokenizer_free(t);
     t = WITH("a");
@@ -337,7 +337,7 @@ TEST(bad_elements) {
 
 /* --- a blank before a text --------------------------------------------------------------------- */
 
-/* Ids of a text that is read with a blank before it; checks that decoding gives the text back. */
+/* Returns the ids of a text with a space prefix; checks that decoding restores the text. */
 static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
     static char out[256];
     int32_t ids[64];
@@ -376,9 +376,9 @@ TEST(blank_before_a_text) {
     CHECK_TEXT(prefixed(t, " ", 0), "262");
     CHECK_TEXT(prefixed(t, " a", 0), "261 259"); /* the blank merges with the letter, as in llama.cpp */
     CHECK_TEXT(prefixed(t, "é", 0), "261 198 172");
-    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* and behind each piece found as it is */
+    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* and after each added token */
     CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
-    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* whose own blanks stay */
+    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* whose own spaces stay */
     CHECK_TEXT(prefixed(t, "a<eot>a", GW_TOKENIZE_SPECIAL), "259 2 259");
     gw_tokenizer_free(t);
 }
@@ -405,7 +405,7 @@ static uint32_t next_random(uint32_t *state) {
     return *state >> 8;
 }
 
-/* The rule as it is said: O(n^2), over symbols as lengths. Characters are single bytes. */
+/* The rule as specified, in O(n^2), with symbols as lengths. Characters are single bytes. */
 static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *ids) {
     size_t lengths[64], n = len;
     for (size_t i = 0; i < n; i++) lengths[i] = 1;
@@ -427,7 +427,7 @@ static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *i
     return (int)n;
 }
 
-/* Random pieces of two or three letters' alphabet, few different scores: ties everywhere. */
+/* Returns random pieces over two or three letters with few different scores, so that ties are frequent. */
 static gw_tokenizer *random_vocabulary(uint32_t *seed, uint32_t letters) {
     gw_tokenizer *t = begin();
     for (uint32_t c = 0; c < letters; c++) add(t, (char[]){ (char)('a' + c), 0 }, -99, GW_TOKEN_NORMAL);
@@ -470,7 +470,7 @@ static uint32_t hash_of(const char *text) {
     return (uint32_t)(h >> 32);
 }
 
-/* The first `n` of the words w0, w1 … whose hashes agree in the table's bits (2048 slots). */
+/* Finds the first `n` of the words w0, w1 … whose hashes agree in the table's bits (2048 slots). */
 static void colliding(char (*words)[16], int n) {
     for (uint32_t i = 0, found = 0; (int)found < n; i++) {
         snprintf(words[found], 16, "w%u", i);
@@ -541,7 +541,7 @@ TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
     gw_tokenizer_free(t);
 }
 
-/* The same as control pieces: every place of the text tries them all. */
+/* The same with control pieces, all of which are tried at every position of the text. */
 TEST(hostile_ladder_of_control_pieces) {
     enum { TEXT = 20000 };
     static char piece[GW_MAX_PIECE + 2], text[TEXT];

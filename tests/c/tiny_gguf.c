@@ -130,7 +130,7 @@ static void put_vocabulary(writer *w) {
     for (uint32_t id = 0; id < n; id++) put_number(&w->out, (uint64_t)piece_type(id), 4);
 }
 
-/* Written as gguf-split does: u16, u16, i32. */
+/* Writes the keys of a split as gguf-split does: u16, u16, i32. */
 static void put_split(writer *w, uint32_t n_tensors) {
     const struct {
         const char *name;
@@ -147,7 +147,7 @@ static void put_split(writer *w, uint32_t n_tensors) {
                        keys[i].bytes);
 }
 
-/* Only in files that ask for them. */
+/* Only in files whose config requests them. */
 static const char *const more_ids[] = { "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
                                         "tokenizer.ggml.padding_token_id" };
 
@@ -282,7 +282,7 @@ static void put_weights(writer *w, const tiny_tensor *t, uint64_t *state) {
     while (w->out.used % aligned(w, 1)) put_number(&w->out, 0, 1);
 }
 
-/* Which part tensor i of n is in: equal numbers of neighbours. */
+/* Returns the part of tensor i of n: each part has about as many consecutive tensors. */
 static uint32_t part_of(const tiny_config *c, uint32_t i, uint32_t n) {
     if (c->n_parts < 2) return 0;
     return c->bare_first ? 1 + i * (c->n_parts - 1) / n : i * c->n_parts / n;
@@ -326,7 +326,8 @@ tiny_file tiny_make(const tiny_config *c) {
         size_t before = w.out.used;
         if (!strcmp(all[i].name, other)) continue;
         put_weights(&w, &all[i], &state);
-        if (part_of(c, i, n) != c->part) w.out.used = before; /* still drawn, so that the parts equal the whole */
+        /* also generated for other parts, so that the parts equal the whole file */
+        if (part_of(c, i, n) != c->part) w.out.used = before;
     }
     w.out.data[16] = (uint8_t)w.n_keys;
     gw_buffer_free(&w.tensors);

@@ -1,6 +1,6 @@
 /* tiny_gguf: small Gemma 3 files made in memory, of any shape and with seeded weights, and the same
- * files with one thing wrong. For tests and fuzz harnesses; knows the engine's table of types (to
- * quantise) and nothing else of it, but for the loading loop at the end. Layout of the file: GGUF
+ * files with one thing wrong. For tests and fuzz harnesses; knows only the engine's table of types (to quantise) and,
+ * for the loading loop at the end, its API. Layout of the file: GGUF
  * specification, version 3. */
 #ifndef TINY_GGUF_H
 #define TINY_GGUF_H
@@ -11,7 +11,7 @@ typedef enum {
     TINY_SOUND,
     TINY_DROP_TENSOR, /* the victim is not in the file */
     TINY_TWICE,       /* the victim tensor is there twice */
-    TINY_SHAPE,       /* its last dimension is `number` */
+    TINY_SHAPE,       /* the victim's last dimension is `number` */
     TINY_TYPE,        /* its type is `number` */
     TINY_OFFSET,      /* its offset is `number` */
     TINY_FAR,         /* before it, an unknown tensor of `number` bytes, which are not in the file */
@@ -30,9 +30,9 @@ typedef struct {
     int head;              /* of output.weight; -1: tied to the embedding */
     uint32_t alignment;    /* 0: no key (then it is 32) */
     uint32_t seed;
-    bool header_only; /* for sizes that no test would write out */
+    bool header_only; /* for files too large to write */
     /* A part of a split model, as llama.cpp's gguf-split writes it: n_parts files (0: not split), of
-     * which this is number `part` (from 0). All together have the weights of the whole one. */
+     * which this is number `part` (from 0). Together they have the weights of the whole file. */
     uint32_t n_parts, part;
     bool bare_first; /* the first part holds no tensors */
     tiny_damage damage;
@@ -61,15 +61,15 @@ enum { TINY_EOS = 1, TINY_BOS = 2, TINY_UNK = 3, TINY_EOT = 4, TINY_BYTES = 5, T
 tiny_file tiny_make(const tiny_config *c);
 void tiny_free(tiny_file *f);
 const tiny_tensor *tiny_find(const tiny_file *f, const char *name); /* NULL if absent */
-/* Row of a matrix (or the vector, row 0) as floats. */
+/* Converts a row of a matrix (or a vector, row 0) to floats. */
 void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);
 
 /* Feeds data[0..size) in steps of `chunk` bytes (0: sizes drawn at random) and reserves n_ctx when
  * the header is complete. Returns the last state, or the first error. */
 int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx);
 
-/* The same for the parts of a split model: as streams, each read on from where it was left. Fails the
- * process if the loader asks for bytes from elsewhere. */
+/* The same for the parts of a split model: as streams, each resumed where it stopped. Aborts the process if the loader
+   requests bytes from elsewhere. */
 int tiny_feed_parts(gw_model *m, const tiny_file *files, uint32_t n_files, size_t chunk, uint32_t n_ctx);
 
 #endif
