@@ -110,7 +110,7 @@ test('without isolation it runs on one thread and says why; the store says what 
         (/** @type {Error} */ error) => `${error.message} ${probe().reason}`,
       );
     });
-    assert.match(said, /storage for files: this browser has none.*isolated/s);
+    assert.match(said, /no private file system.*isolated/s);
   } finally {
     await plain.close();
     await browser.goto(server.url);

@@ -9,8 +9,7 @@ import { ModelError } from '../../js/errors.js';
 
 /** @typedef {import('../../js/engine/engine.js').Platform} Platform */
 
-/** Returns a platform that has only modules. Each is compiled once, so the next model uses code that is already
- * optimised.
+/** Returns a platform that only compiles modules, each once, so that optimised code serves the next model too.
  * @param {(name: string) => Promise<WebAssembly.Module>} compile @returns {Platform} */
 export function barePlatform(compile) {
   /** @type {Map<string, Promise<WebAssembly.Module>>} */
@@ -21,9 +20,7 @@ export function barePlatform(compile) {
       compiled.set(name, module);
       return module;
     },
-    load() {
-      throw new Error('no parts here');
-    },
+    load: () => import('../../js/look.js'),
     parallelism: () => 2,
     createThread() {
       throw new Error('no helpers here');
