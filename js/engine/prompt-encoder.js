@@ -200,20 +200,20 @@ export class PromptEncoder {
 
   /** @param {Extract<Prompt, { messages: Spoken[] }>} prompt */
   async #withTools({ messages, prefix: given, begin, tools = [] }) {
-    const { preceded } = await this.load();
+    const { withInstructions } = await this.load();
     const template = await this.#ready();
     const prefix = this.#own(given);
-    const { opening, ...form } = (await this.dialect()).render(messages, tools);
+    const { instructions, ...form } = (await this.dialect()).render(messages, tools);
     const apply = (/** @type {Message[]} */ said) => {
       return template.apply(this.#heard(said), { prefix, begin, tools: form.tools });
     };
-    if (!opening) return apply(form.messages);
+    if (!instructions) return apply(form.messages);
     try {
-      return apply(preceded(form.messages, opening, true));
+      return apply(withInstructions(form.messages, instructions, true));
     } catch (error) {
       // Some templates refuse a system message.
       if (!(error instanceof ModelError && error.code === 'template-error')) throw error;
-      return apply(preceded(form.messages, opening, false));
+      return apply(withInstructions(form.messages, instructions, false));
     }
   }
 

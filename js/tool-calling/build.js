@@ -1,5 +1,5 @@
-/* build: grammars of answers with calls: what is said in words, calls, and the grammars of the tools' schemas under
- * new names. */
+/* build: builds grammars of answers that may call tools, from text, calls and the grammars of the tools' schemas.
+ * Knows no dialect. */
 import { ANY_CHAR, ANY_TEXT, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';
@@ -8,19 +8,20 @@ import { parametersOf } from './messages.js';
 /** @import { ToolSpec as Tool } from '../protocol.js' */
 /** @import { Grammar, Node } from '../grammar/nodes.js' */
 
-/** id: of a token by its name, null where the vocabulary has none; control: whether no text is ever that token;
- * schema: a grammar of JSON texts; choice: whether there must be calls, or of what; budget: of the compilation.
+/** id: returns the token of a name, null if there is none; control: returns whether an id is a control token; schema:
+ * compiles a schema into a grammar of its JSON texts; choice: whether the answer must call tools, or which one;
+ * budget: of the compilation.
  * @typedef {{ budget?: import('../grammar/refusal.js').Budget,
  *   tools: Tool[], choice: 'auto' | 'required' | { name: string }, id: (name: string) => number | null,
- *   control: (id: number) => boolean, schema: (schema: any, place: string) => Grammar }} Wanted */
+ *   control: (id: number) => boolean, schema: (schema: any, place: string) => Grammar }} CallGrammarOptions */
 
-/** A grammar that is being put together. */
+/** Builds one grammar. */
 export class Builder {
   /** @type {Record<string, Node>} */
   rules = {};
   #wanted;
 
-  /** @param {Wanted} wanted */
+  /** @param {CallGrammarOptions} wanted */
   constructor(wanted) {
     this.#wanted = wanted;
   }
@@ -29,8 +30,9 @@ export class Builder {
     return this.#wanted.budget;
   }
 
-  /** The tools that may be called, each with its arguments. @param {(node: Node) => Node} change of those
-   * @param {(grammar: Grammar) => Grammar} [order] of members
+  /** Returns the tools that may be called with the grammars of their arguments. Throws `bad-format`.
+   * @param {(node: Node) => Node} change maps each rule of the arguments
+   * @param {(grammar: Grammar) => Grammar} [order] fixes the order of members
    * @returns {{ name: string, args: Node }[]} */
   tools(change, order = (grammar) => ordered(grammar, this.budget)) {
     const { tools, choice: only, schema } = this.#wanted;
@@ -47,21 +49,24 @@ export class Builder {
     });
   }
 
-  /** @param {Grammar} grammar @param {string} prefix @param {(node: Node) => Node} change @returns {Node} */
+  /** Adds the rules of a grammar under prefixed names. @param {Grammar} grammar @param {string} prefix
+   * @param {(node: Node) => Node} change @returns {Node} */
   #taken({ rules, start }, prefix, change) {
     const renamed = eachOnce((node, visit) => ('rule' in node ? { rule: prefix + node.rule } : mapped(node, visit)));
     for (const [name, node] of Object.entries(rules)) this.rules[prefix + name] = change(renamed(node));
     return { rule: prefix + start };
   }
 
-  /** A token by its name, or where there is none its text. @param {string} name @returns {Node} */
+  /** Returns a token by its name, or the name as text if there is no such token. @param {string} name
+   * @returns {Node} */
   mark(name) {
     const id = this.#wanted.id(name);
     return id === null ? literal(name) : { token: id };
   }
 
-  /** Words in which no mark of these can be read: where no token stands for it, or one that texts may be. Some control
-   * tokens are words too. @param {string[]} marks @param {string[]} [words] @returns {Node} */
+  /** Returns the grammar of texts without these marks. A mark that is a control token cannot occur in text anyway;
+   * others are excluded by their spelling. @param {string[]} marks
+   * @param {string[]} [words] control tokens that may occur between texts @returns {Node} */
   words(marks, words = []) {
     const { id, control } = this.#wanted;
     const isControl = (/** @type {string} */ name) => control(id(name) ?? -1);
@@ -71,35 +76,39 @@ export class Builder {
     return said.length ? sequence(text, repeat(sequence(choice(said), text), 0, Infinity)) : text;
   }
 
-  /** One call, or as many as are liked; or words before them or instead of them.
+  /** Returns the grammar of an answer: one call, or several if the choice allows it; with `auto`, text before or
+   * instead of them.
    * @param {Node} call @param {Node} between @param {Node} words */
   answer(call, between, words) {
     const calls = this.several ? sequence(call, repeat(sequence(between, call), 0, Infinity)) : call;
     return this.mayAnswer ? sequence(words, optional(calls)) : calls;
   }
 
+  /** Whether the answer may be text. */
   get mayAnswer() {
     return this.#wanted.choice === 'auto';
   }
 
+  /** Whether the answer may have several calls. */
   get several() {
     return typeof this.#wanted.choice === 'string';
   }
 
-  /** @param {Node} start @returns {Grammar} */
+  /** Returns the grammar with its start rule. @param {Node} start @returns {Grammar} */
   grammar(start) {
     return { rules: { ...this.rules, answer: start }, start: 'answer' };
   }
 }
 
-/** A grammar of JSON without white space with a blank behind each colon and comma, as Python's json.dumps writes it:
- * that is what models have seen most. @param {Node} node @returns {Node} */
+/** Puts a blank after each colon and comma of a grammar of compact JSON. Python's json.dumps does so, and models have
+ * seen its form most often. @param {Node} node @returns {Node} */
 export function spaced(node) {
   if ('literal' in node) return node.literal === ',' || node.literal === ':' ? literal(`${node.literal} `) : node;
   return 'jsonString' in node ? node : mapped(node, spaced);
 }
 
-/** A text that does not begin with a sign. @param {number} sign @returns {Node} */
+/** Returns the grammar of texts that do not begin with a character. @param {number} sign its code point
+ * @returns {Node} */
 export function notFirst(sign) {
   const [low, high] = /** @type {{ chars: [number, number][] }} */ (ANY_CHAR).chars;
   const others = { chars: /** @type {[number, number][]} */ ([[low[0], sign - 1], [sign + 1, low[1]], high]) };

@@ -1,10 +1,10 @@
-/* dialects: how models call tools, a row each: whether a file's model speaks it, what its template is given, the
- * grammar that an answer is held to, and how calls are read in one. Models whose template takes no tools are told in
- * words, and answer in JSON (llama.cpp calls this form generic). */
+/* dialects: the table of the ways in which models call tools. Each row recognises its models, renders messages for the
+ * chat template, builds the grammar of answers, and parses calls. Models whose template ignores tools get instructions
+ * as text and answer in JSON (llama.cpp calls this form generic). */
 import { ANY_TEXT, choice, literal, repeat, sequence } from '../grammar/nodes.js';
 import { Builder, notFirst, spaced } from './build.js';
 import * as functiongemma from './functiongemma.js';
-import { asResponses, functionOf, inWords, oneByOne, usual } from './messages.js';
+import { asResponses, functionOf, withoutTools, oneCallPerMessage, standardForm } from './messages.js';
 import { partialJson } from './partial.js';
 import { callOf, flat, jsonCall, objectEnd } from './reading.js';
 
@@ -12,27 +12,28 @@ import { callOf, flat, jsonCall, objectEnd } from './reading.js';
 /** @import { Node, Grammar } from '../grammar/nodes.js' */
 /** @import { Message } from './messages.js' */
 /** @import { Parse, Said } from './reading.js' */
-/** @import { Wanted } from './build.js' */
+/** @import { CallGrammarOptions } from './build.js' */
 
-/** probe: what a file's template makes of a tool, '' if it takes none; has: a token of that name.
+/** Facts about a file. probe: the text that its template renders for a sample tool, '' if it ignores tools; has:
+ * returns whether the vocabulary has a token of that name.
  * @typedef {{ probe: string, has: (name: string) => boolean }} Facts */
-/** tools: for the template, undefined if it takes none or there are none; opening: words for the beginning, where a
- * system message may be or not.
- * @typedef {{ messages: Message[], tools?: object[], opening?: string }} Rendering */
-/** marks: names of the tokens that calls are read by; opening: what calls begin with, and nothing else: a token, or a
- * sign that is the first.
+/** Input of the chat template. tools: undefined if there are none or the template ignores them; instructions: text
+ * to put before the conversation.
+ * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
+/** marks: names of the tokens that delimit calls; opening: the token or the first character that begins a call and
+ * nothing else.
  * @typedef {{ name: string, fits: (facts: Facts) => boolean, marks: string[],
  *   opening?: { mark: string } | { first: string },
- *   render: (messages: Spoken[], tools: Tool[]) => Rendering, grammar: (wanted: Wanted) => Grammar,
+ *   render: (messages: Spoken[], tools: Tool[]) => Rendering, grammar: (wanted: CallGrammarOptions) => Grammar,
  *   parse: Parse }} Dialect */
 
 /** @param {Tool[]} tools */
 const functions = (tools) => (tools.length ? tools.map(functionOf) : undefined);
 
-/** What FunctionGemma was trained to hear before it calls functions. */
+/** The instruction that FunctionGemma was trained with. */
 const DEVELOPER = 'You are a model that can do function calling with the following functions';
 
-/** Gemma 3 270M, trained on calls: it has its own control tokens. @type {Dialect} */
+/** FunctionGemma (270M), which has control tokens for calls. @type {Dialect} */
 const FUNCTION_GEMMA = {
   name: 'functiongemma',
   fits: ({ probe, has }) => probe.includes('<start_function_declaration>') && functiongemma.MARKS.every(has),
@@ -47,13 +48,13 @@ const FUNCTION_GEMMA = {
   parse: functiongemma.parse,
 };
 
-/** Qwen's, SmolLM3's and others': JSON between two tokens, as NousResearch's Hermes has it. @type {Dialect} */
+/** Hermes by NousResearch, Qwen, SmolLM3 and others: JSON between two tokens. @type {Dialect} */
 const HERMES = {
   name: 'hermes',
   fits: ({ probe }) => probe.includes('<tool_call>') && !probe.includes('<function='),
   marks: ['<tool_call>', '</tool_call>'],
   opening: { mark: '<tool_call>' },
-  render: (messages, tools) => ({ messages: usual(messages), tools: functions(tools) }),
+  render: (messages, tools) => ({ messages: standardForm(messages), tools: functions(tools) }),
   grammar(wanted) {
     const build = new Builder(wanted);
     const call = sequence(
@@ -65,12 +66,12 @@ const HERMES = {
     );
     return build.grammar(build.answer(call, literal('\n'), build.words(['<tool_call>'], ['<think>', '</think>'])));
   },
-  parse(items, spelt) {
+  parse(items, spelled) {
     const { text, marks } = flat(items);
     const opening = '<tool_call>';
     const places = [...marks].flatMap(([place, name]) => (name === opening ? [place] : []));
     const next = (/** @type {number} */ from) =>
-      spelt.includes(opening) ? text.indexOf(opening, from) : (places.find((place) => place >= from) ?? -1);
+      spelled.includes(opening) ? text.indexOf(opening, from) : (places.find((place) => place >= from) ?? -1);
     /** @type {Said} */
     const said = { text, calls: [] };
     for (let at = next(0); at >= 0; ) {
@@ -83,14 +84,13 @@ const HERMES = {
   },
 };
 
-/** Llama 3.1 and later: JSON in plain text, from the first character on. Its template takes one call in a message.
- * @type {Dialect} */
+/** Llama 3.1 and later: the whole answer is JSON. The template accepts one call per message. @type {Dialect} */
 const LLAMA3 = {
   name: 'llama3',
   fits: ({ probe, has }) => probe.includes('"parameters"') && has('<|start_header_id|>'),
   marks: [],
   opening: { first: '{' },
-  render: (messages, tools) => ({ messages: oneByOne(messages), tools: functions(tools) }),
+  render: (messages, tools) => ({ messages: oneCallPerMessage(messages), tools: functions(tools) }),
   grammar(wanted) {
     const build = new Builder(wanted);
     return build.grammar(choiceOf(build, jsonCalls(build, 'parameters'), literal('; '), notFirst(0x7b)));
@@ -109,13 +109,13 @@ const LLAMA3 = {
   },
 };
 
-/** Every other model. @type {Dialect} */
+/** All other models. @type {Dialect} */
 export const GENERIC = {
   name: 'generic',
   fits: () => true,
   marks: [],
   render(messages, tools) {
-    return { messages: inWords(messages), ...(tools.length && { opening: explained(tools) }) };
+    return { messages: withoutTools(messages), ...(tools.length && { instructions: instructionsFor(tools) }) };
   },
   grammar(wanted) {
     const build = new Builder(wanted);
@@ -138,10 +138,11 @@ export const GENERIC = {
   },
 };
 
-/** In the order in which they are tried. */
+/** The dialects in the order of their tests. */
 export const DIALECTS = [FUNCTION_GEMMA, HERMES, LLAMA3, GENERIC];
 
-/** `{"name": "NAME", FIELD: ARGUMENTS}` of each tool. @param {Builder} build @param {string} field */
+/** Returns the grammar of `{"name": "NAME", "FIELD": ARGUMENTS}` for each tool. @param {Builder} build
+ * @param {string} field */
 function jsonCalls(build, field) {
   return choice(
     build.tools(spaced).map(({ name, args }) => {
@@ -150,14 +151,15 @@ function jsonCalls(build, field) {
   );
 }
 
-/** Calls or words, never both. @param {Builder} build @param {Node} call @param {Node} between @param {Node} words */
+/** Returns the grammar of calls or text, but not both. @param {Builder} build @param {Node} call @param {Node} between
+ * @param {Node} words */
 function choiceOf(build, call, between, words) {
   const calls = build.several ? sequence(call, repeat(sequence(between, call), 0, Infinity)) : call;
   return build.mayAnswer ? choice([words, calls]) : calls;
 }
 
-/** @param {Tool[]} tools */
-function explained(tools) {
+/** Returns instructions for models without a dialect. @param {Tool[]} tools */
+function instructionsFor(tools) {
   const list = tools.map((tool) => JSON.stringify(functionOf(tool).function)).join('\n');
   return (
     `You can call these tools:\n${list}\n\nAnswer with one JSON object, and nothing else. To call a tool: ` +

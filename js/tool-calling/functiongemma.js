@@ -1,6 +1,6 @@
-/* functiongemma: how FunctionGemma writes a call: `call:NAME{key:value,…}` between two control tokens, texts between
- * `<escape>` tokens, keys and all else bare (ai.google.dev/gemma/docs/functiongemma). To be read it is turned into
- * JSON; the grammar of a tool's schema, which is one of JSON texts, is turned the other way. */
+/* functiongemma: the calls of FunctionGemma: `call:NAME{key:value,…}` between two control tokens, with strings between
+ * `<escape>` tokens and everything else unquoted (ai.google.dev/gemma/docs/functiongemma). Parsing converts a call to
+ * JSON; building a grammar converts the JSON grammar of a tool's schema to this form. */
 import { ANY_TEXT, EMPTY, choice, literal, sequence } from '../grammar/nodes.js';
 import { Ordering, eachOnce, mapped } from '../grammar/ordered.js';
 import { Builder } from './build.js';
@@ -9,17 +9,17 @@ import { partialJson } from './partial.js';
 
 /** @import { PartialCall as Call, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Grammar, Member, Node } from '../grammar/nodes.js' */
-/** @import { Wanted } from './build.js' */
+/** @import { CallGrammarOptions } from './build.js' */
 /** @import { Item, Said } from './reading.js' */
 
 export const MARKS = ['<start_function_call>', '<end_function_call>', '<escape>'];
 const [START, END, ESCAPE] = MARKS;
-/** A name that can stand as it is. */
+/** Matches a name that needs no quotes. */
 const BARE = /^[^\s:{}[\],"]+$/;
-/** A key that needs no quotes, in a bare text: behind a brace or a comma. */
+/** Matches a key without quotes after a brace or a comma. */
 const BARE_KEY = /([{,]\s*)([^\s:{}[\],"]+)\s*:/g;
 
-/** @param {Item[]} items @returns {Said} */
+/** Parses an answer. @param {Item[]} items @returns {Said} */
 export function parse(items) {
   /** @type {Said} */
   const said = { text: '', calls: [] };
@@ -36,14 +36,14 @@ export function parse(items) {
   return said;
 }
 
-/** @param {Item[]} items between the two marks @param {boolean} done @returns {Call[]} */
+/** Parses one call. @param {Item[]} items between the two marks @param {boolean} done @returns {Call[]} */
 function callOf([first, ...rest], done) {
   const [, name, args] = (first && 'text' in first && /^\s*call:([^{]*)(\{[^]*)$/.exec(first.text)) || [];
   if (name === undefined) return [];
   return [{ name: name.trim(), arguments: partialJson(jsonOf([{ text: args }, ...rest])), done }];
 }
 
-/** @param {Item[]} items */
+/** Converts arguments to JSON. @param {Item[]} items */
 function jsonOf(items) {
   let json = '';
   let quoted = false;
@@ -57,12 +57,12 @@ function jsonOf(items) {
   return json;
 }
 
-/** A tool as the model's template takes it: that writes one type of each value. @param {Tool} tool @returns {Tool} */
+/** Returns a tool for the model's template, which writes one type per value. @param {Tool} tool @returns {Tool} */
 export function declared(tool) {
   return { ...tool, parameters: typed(parametersOf(tool)) };
 }
 
-/** None is written as nothing. @param {any} schema @returns {any} */
+/** Reduces each type of a schema to one, '' if there is none. @param {any} schema @returns {any} */
 function typed(schema) {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema;
   const { properties, items } = schema;
@@ -76,12 +76,12 @@ function typed(schema) {
   };
 }
 
-/** @param {Wanted} wanted @returns {Grammar} */
+/** Returns the grammar of answers. @param {CallGrammarOptions} wanted @returns {Grammar} */
 export function grammar(wanted) {
   const build = new Builder(wanted);
-  const turn = new Turning(build);
+  const converter = new Converter(build);
   const tools = build.tools(
-    (node) => turn.node(node),
+    (node) => converter.node(node),
     (as) => as,
   );
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
@@ -89,15 +89,15 @@ export function grammar(wanted) {
   return build.grammar(build.answer(call, EMPTY, ANY_TEXT));
 }
 
-/** Grammars of JSON texts turned into those of bare ones. */
-class Turning {
+/** Converts grammars of JSON to FunctionGemma's form. */
+class Converter {
   #escape;
   #order;
 
   /** @param {Builder} build */
   constructor(build) {
     this.#escape = build.mark(ESCAPE);
-    // Those without names are left out: calls have none that is not asked for.
+    // Members without a fixed name are left out: calls contain declared parameters only.
     this.#order = new Ordering(
       build.rules,
       { key: (name) => this.#key(name), sort: sorted, others: false },
@@ -121,7 +121,7 @@ class Turning {
   }
 }
 
-/** In the order of the model's template, which is that of Jinja's dictsort. @param {Member[]} members */
+/** Sorts members as the model's template does, by Jinja's dictsort. @param {Member[]} members */
 function sorted(members) {
   const folded = (/** @type {Member} */ { key }) => ('literal' in key ? key.literal.toLowerCase() : '');
   return members.sort((a, b) => (folded(a) < folded(b) ? -1 : Number(folded(a) > folded(b))));

@@ -1,11 +1,12 @@
-/* index: the one way into the tools' room, loaded when a conversation has tools first. */
+/* tool-calling: finds the dialect of a model, prepares messages for it and reads its calls. Loaded with the first
+ * conversation that has tools. Other folders import this file only. */
 /** @import { Facts } from './dialects.js' */
 import { DIALECTS, GENERIC } from './dialects.js';
 
-export { preceded } from './messages.js';
+export { withInstructions } from './messages.js';
 export { CallReader } from './reading.js';
 
-/** How a file's model calls tools. @param {Facts} facts */
+/** Returns the dialect of a file's model. @param {Facts} facts */
 export function dialectOf(facts) {
   return DIALECTS.find(({ fits }) => fits(facts)) ?? GENERIC;
 }

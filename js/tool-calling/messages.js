@@ -1,24 +1,25 @@
-/* messages: conversations with tools as chat templates take them (the form that Hugging Face's chat templates agree
- * on): `tool_calls` of an assistant, role `tool` for results, tools as functions. What a dialect needs otherwise. */
+/* messages: converts conversations with tools to the form that chat templates take. The standard form is Hugging
+ * Face's: `tool_calls` of the assistant, role `tool` for results, tools as functions. Some dialects need another
+ * one. */
 /** @import { Spoken, ToolCall, ToolSpec as Tool } from '../protocol.js' */
 
-/** A message as templates take it. @typedef {Record<string, any> & { role: string, content: any }} Message */
+/** A message in the form of chat templates. @typedef {Record<string, any> & { role: string, content: any }} Message */
 
-/** What arguments must be: an object, also where the schema says no type. @param {Tool} tool */
+/** Returns the schema of the arguments, with the type `object` if it has none. @param {Tool} tool */
 export function parametersOf({ parameters = { properties: {} } }) {
   return Object.hasOwn(parameters, 'type') ? parameters : { type: 'object', ...parameters };
 }
 
-/** @param {Tool} tool */
+/** Returns a tool in OpenAI's form. @param {Tool} tool */
 export function functionOf(tool) {
   const { name, description = '' } = tool;
   return { type: 'function', function: { name, description, parameters: parametersOf(tool) } };
 }
 
-/** As JSON, unless it is a text. @param {any} value */
-export const written = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
+/** Returns a value as JSON, or a string as it is. @param {any} value */
+export const toText = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
 
-/** @param {Spoken} message @returns {Message} */
+/** Returns a message without its calls. @param {Spoken} message @returns {Message} */
 export function plain({ role, content }) {
   return { role: role === 'model' ? 'assistant' : role, content };
 }
@@ -32,17 +33,17 @@ function withCalls(message) {
   return { ...plain(message), tool_calls: calls };
 }
 
-/** The usual form. @param {Spoken[]} messages */
-export function usual(messages) {
+/** Returns the standard form. @param {Spoken[]} messages */
+export function standardForm(messages) {
   return messages.map((message) => {
     const { role, content, name, id } = message;
-    return role === 'tool' ? { role, name, tool_call_id: id, content: written(content) } : withCalls(message);
+    return role === 'tool' ? { role, name, tool_call_id: id, content: toText(content) } : withCalls(message);
   });
 }
 
-/** One call in a message, and its result behind it: for templates that take no more.
+/** Returns the form with one call per message, followed by its result, for templates that accept no more.
  * @param {Spoken[]} messages @returns {Message[]} */
-export function oneByOne(messages) {
+export function oneCallPerMessage(messages) {
   /** @type {Spoken[]} */
   const out = [];
   for (let at = 0; at < messages.length; at++) {
@@ -60,10 +61,10 @@ export function oneByOne(messages) {
     });
     at += results.length;
   }
-  return usual(out);
+  return standardForm(out);
 }
 
-/** Results by the name of what was called, as values; those that follow one another as one message.
+/** Returns the form with results as values by the name of their tool. Joins successive results into one message.
  * @param {Spoken[]} messages @returns {Message[]} */
 export function asResponses(messages) {
   /** @type {Message[]} */
@@ -77,38 +78,42 @@ export function asResponses(messages) {
   return out;
 }
 
-/** With words only, for templates that know nothing of tools: calls as the JSON that they were, results as what the
- * user says next.
+/** Returns the form without tools, for templates that ignore them: calls as the JSON that the model wrote, results as
+ * messages of the user.
  * @param {Spoken[]} messages @returns {Message[]} */
-export function inWords(messages) {
+export function withoutTools(messages) {
   /** @type {Message[]} */
   const out = [];
   messages.forEach((message, i) => {
     const { role, name, content, toolCalls } = message;
-    if (toolCalls?.length) return void out.push({ role: 'assistant', content: callsInWords(toolCalls) });
+    if (toolCalls?.length) return void out.push({ role: 'assistant', content: callsAsText(toolCalls) });
     if (role !== 'tool') return void out.push(plain(message));
-    const words = JSON.stringify({ tool_response: { name, content } });
-    if (messages[i - 1]?.role === 'tool') out[out.length - 1].content += `\n${words}`;
-    else out.push({ role: 'user', content: words });
+    const text = JSON.stringify({ tool_response: { name, content } });
+    if (messages[i - 1]?.role === 'tool') out[out.length - 1].content += `\n${text}`;
+    else out.push({ role: 'user', content: text });
   });
   return out;
 }
 
 /** @param {readonly ToolCall[]} calls */
-function callsInWords(calls) {
+function callsAsText(calls) {
   const said = calls.map(({ name, arguments: args }) => ({ name, arguments: args }));
   return JSON.stringify(said.length > 1 ? { tool_calls: said } : { tool_call: said[0] });
 }
 
-/** Words before all else that is said: with the system message, if there is one.
- * @param {Message[]} messages @param {string} words @param {boolean} system whether there may be such a message */
-export function preceded(messages, words, system) {
+/** Puts instructions before a conversation: at the end of its system message, in a new one, or before the first
+ * question.
+ * @param {Message[]} messages @param {string} instructions
+ * @param {boolean} system whether the template takes a system message */
+export function withInstructions(messages, instructions, system) {
   const [first, ...rest] = messages;
   const role = first?.role;
   if (role === 'system' || role === 'developer') {
-    return [{ ...first, content: `${first.content}\n\n${words}` }, ...rest];
+    return [{ ...first, content: `${first.content}\n\n${instructions}` }, ...rest];
   }
-  if (system) return [{ role: 'system', content: words }, ...messages];
+  if (system) return [{ role: 'system', content: instructions }, ...messages];
   const at = messages.findIndex((message) => message.role === 'user');
-  return messages.map((message, i) => (i === at ? { ...message, content: `${words}\n\n${message.content}` } : message));
+  return messages.map((message, i) =>
+    i === at ? { ...message, content: `${instructions}\n\n${message.content}` } : message,
+  );
 }

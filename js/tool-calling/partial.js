@@ -1,15 +1,16 @@
-/* partial: the value of an incomplete JSON text, for callers that render an answer while it streams. Of what is not complete only texts are shown, as far as they came: half a number is another number. */
+/* partial: parses incomplete JSON, for callers that render an answer while it streams. Incomplete strings are included
+ * as far as they came, incomplete numbers and words are not: half a number is another number. */
 
-/** Numbers, and the three words. */
+/** Matches a number, true, false or null. */
 const BARE = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 const BLANK = /[ \t\n\r]*/y;
-/** Half an escape, or none: the backslashes before it stand in pairs. */
+/** Matches an incomplete escape at the end, after an even number of backslashes. */
 const HALF_ESCAPE = /^((?:[^\\]|\\[^])*?)\\(?:u[0-9a-fA-F]{0,3})?$/;
 
-/** An object or array that is open; key: of the member that comes next.
+/** An open object or array. key: name of the next member.
  * @typedef {{ value: any, key: string | null }} Frame */
 
-/** undefined: there is nothing to show yet. @param {string} text @returns {any} */
+/** Returns the value of a JSON text so far, undefined if there is none yet. @param {string} text @returns {any} */
 export function partialJson(text) {
   const reader = new Reader(text);
   while (reader.step());
@@ -30,7 +31,7 @@ class Reader {
     this.#text = text;
   }
 
-  /** One sign; false: that was all. */
+  /** Reads one token. Returns false at the end. */
   step() {
     this.#take(BLANK);
     const c = this.#text[this.#at];
@@ -51,7 +52,7 @@ class Reader {
     return found;
   }
 
-  /** A number that nothing stands behind may still grow. */
+  /** Reads a number or a word. A number at the end of the text may still grow. */
   #bare() {
     const found = this.#take(BARE);
     if (!found || (/\d$/.test(found) && !/[\s,\]}]/.test(this.#text.charAt(this.#at)))) return false;
@@ -88,7 +89,7 @@ class Reader {
     return whole;
   }
 
-  /** Into what is open. @param {any} value */
+  /** Adds a value to the open object or array. @param {any} value */
   #put(value) {
     const frame = this.#open.at(-1);
     if (!frame) {
@@ -97,14 +98,14 @@ class Reader {
     }
     if (Array.isArray(frame.value)) return frame.value.push(value) > 0;
     if (frame.key === null) return false;
-    // As JSON.parse does it: `__proto__` is a name like any other.
+    // As in JSON.parse, `__proto__` is an ordinary name.
     Object.defineProperty(frame.value, frame.key, { value, writable: true, enumerable: true, configurable: true });
     frame.key = null;
     return true;
   }
 }
 
-/** Decodes the text between quotes; without its last half character if more follows.
+/** Decodes the text between quotes. Drops a lone high surrogate at the end if the string is incomplete.
  * @param {string} raw @param {boolean} whole */
 function decoded(raw, whole) {
   const body = whole ? raw : raw.replace(HALF_ESCAPE, '$1');

@@ -1,18 +1,19 @@
-/* reading: answers that may hold calls, token by token. Calls are recognised by token ids: text that reads like a control token is
- * text. What a dialect makes of an answer is asked for again at each step, so that it can be shown while it comes. */
+/* reading: reads answers that may call tools, token by token. Delimiters of calls are recognised by token ids, so text
+ * that spells a control token stays text. Parses the whole answer at each step, so that callers can show partial
+ * calls. */
 import { partialJson } from './partial.js';
 /** @import { PartialCall as Call } from '../protocol.js' */
 
-/** An argument's text is never a mark: `text` came as text, `mark` as the token of that name.
+/** A part of an answer: text, or a token of `marks` by its name.
  * @typedef {{ text: string } | { mark: string }} Item */
-/** What an answer says so far. @typedef {{ text: string, calls: Call[] }} Said */
-/** spelt: marks that this vocabulary has no token for, so that they come as text.
- * @typedef {(items: Item[], spelt: string[]) => Said} Parse */
+/** Text and calls of an answer so far. @typedef {{ text: string, calls: Call[] }} Said */
+/** spelled: marks without a token in this vocabulary, which the model spells as text.
+ * @typedef {(items: Item[], spelled: string[]) => Said} Parse */
 
-/** Of one answer. */
+/** Reads one answer. */
 export class CallReader {
   #marks;
-  #spelt;
+  #spelled;
   #parse;
   #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   /** @type {Item[]} */
@@ -21,10 +22,10 @@ export class CallReader {
   /** @type {Said} */
   said = { text: '', calls: [] };
 
-  /** @param {string[]} marks names of tokens that mean something @param {(name: string) => number | null} id
+  /** @param {string[]} marks names of the tokens that delimit calls @param {(name: string) => number | null} id
    * @param {Parse} parse */
   constructor(marks, id, parse) {
-    this.#spelt = marks.filter((name) => id(name) === null);
+    this.#spelled = marks.filter((name) => id(name) === null);
     this.#marks = new Map(
       marks.flatMap((name) => {
         const mark = id(name);
@@ -34,7 +35,8 @@ export class CallReader {
     this.#parse = parse;
   }
 
-  /** The text that can be shown since the last time. @param {number} id @param {Uint8Array} bytes what it stands for */
+  /** Appends a token. Returns the text that can now be shown. @param {number} id
+   * @param {Uint8Array} bytes of the token */
   add(id, bytes) {
     const mark = this.#marks.get(id);
     const last = this.#items.at(-1);
@@ -42,14 +44,14 @@ export class CallReader {
     if (mark !== undefined) this.#items.push({ mark });
     else if (last && 'text' in last) last.text += text;
     else this.#items.push({ text });
-    this.said = this.#parse(this.#items, this.#spelt);
+    this.said = this.#parse(this.#items, this.#spelled);
     const fresh = this.said.text.slice(this.#shown);
     this.#shown += fresh.length;
     return fresh;
   }
 }
 
-/** The items as one text, and where marks stand in it. @param {Item[]} items */
+/** Joins items to one text. Returns it with the names of marks by their offsets. @param {Item[]} items */
 export function flat(items) {
   /** @type {Map<number, string>} */
   const marks = new Map();
@@ -61,7 +63,8 @@ export function flat(items) {
   return { text, marks };
 }
 
-/** Where the JSON object that begins at a place ends; -1: not yet. @param {string} text @param {number} from */
+/** Returns the end of the JSON object that begins at an offset, -1 if it is incomplete. @param {string} text
+ * @param {number} from */
 export function objectEnd(text, from) {
   let depth = 0;
   for (let at = from; at < text.length; at++) {
@@ -73,21 +76,21 @@ export function objectEnd(text, from) {
   return -1;
 }
 
-/** @param {string} text @param {number} from a quote */
+/** Returns the offset of the closing quote. @param {string} text @param {number} from offset of the opening quote */
 function stringEnd(text, from) {
   let at = from + 1;
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
   return at;
 }
 
-/** A call as an object of a name and arguments. @param {any} value @param {string} field @param {boolean} done
- * @returns {Call[]} none before its name is there */
+/** Returns a call from its JSON object. @param {any} value @param {string} field @param {boolean} done
+ * @returns {Call[]} none until the name is complete */
 export function callOf(value, field, done) {
   if (typeof value?.name !== 'string' || (!done && !(field in value))) return [];
   return [{ name: value.name, arguments: value[field] ?? {}, done }];
 }
 
-/** JSON objects one after the other, and what stands between them; from a place on.
+/** Parses the JSON object of a call at an offset. end: the offset after it, -1 if it is incomplete.
  * @param {string} text @param {number} from @param {string} field @returns {{ calls: Call[], end: number }} */
 export function jsonCall(text, from, field) {
   const end = objectEnd(text, from);
