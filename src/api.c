@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKS = 1 << 16 }; /* bytes for the heap's bookkeeping and rounding */
+enum { BLOCKS = 1 << 16 }; /* bytes of the allocator's bookkeeping and rounding */
 
 struct gw_model {
     gw_pool *pool;
@@ -401,7 +401,7 @@ void gw_want_top(gw_model *m, int on) { gw_session_want_argmax(&m->session, on);
 int gw_match_want(gw_model *m, gw_matcher *x) {
     int bad = not_ready(m);
     if (bad) return bad;
-    /* All tokens if there is no mask: it may not be needed. */
+    /* Without a mask all tokens count: the caller may not need one. */
     m->session.wanted = (gw_rows){ gw_matcher_mask(x), m->trie.words };
     return 0;
 }
@@ -410,7 +410,8 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
     const gw_session *s = &m->session;
-    bool rows = s->state.batch.n != 0 || s->logit_rows == 0; /* while rows are given: from the first one */
+    /* while rows of logits are given out: from the first row */
+    bool rows = s->state.batch.n != 0 || s->logit_rows == 0;
     return s->state.logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
 

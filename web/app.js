@@ -1,5 +1,5 @@
 /**
- * app: puts the rooms of the page together and decides in which order they begin. A client of js/index.js only.
+ * app: connects the parts of the page and decides in which order they start. A client of js/index.js only.
  * @module
  */
 import { setUpComposer } from './chat/composer.js';
@@ -27,7 +27,7 @@ import { showNotices } from './shell/notices.js';
 import { route } from './shell/route.js';
 import { actions, state, update, watch } from './shell/store.js';
 
-// For the style sheet; `kept` for tests.
+// Written for the style sheet; `kept` for tests.
 watch(['phase', 'behind', 'leaf', 'busy', 'library', 'panel', 'saved'], () => {
   const { phase, behind, leaf, busy, library, panel, saved } = state;
   const inChat = behind || (phase === 'loading' && leaf !== null);
@@ -71,7 +71,7 @@ onClick('shape-open', async () => {
   (await import('./chat/shape.js')).shape.open();
 });
 document.querySelector('.skip')?.addEventListener('click', (event) => {
-  event.preventDefault(); // the address says which conversation is open
+  event.preventDefault(); // the address keeps naming the open conversation
   box('main').focus();
 });
 addEventListener('keydown', (event) => {
@@ -84,7 +84,7 @@ route.follow(({ id, models }) => {
   if (id !== openings.id) void openings.open(id, { instead: true });
 });
 
-/** Opens what the address names, then the model. */
+/** Opens the conversation that the address names, then the model. */
 async function start() {
   const offline = setUpOffline();
   showThreadsHint();

@@ -1,7 +1,6 @@
 /**
- * panels: what opens at the side of the page, on phones as a sheet from below: one at a time, each with its button. A
- * panel is a separate chunk that is fetched when it is first opened: until then the page does not carry it, and while
- * it is closed nothing of it runs.
+ * panels: the side panels of the page, on phones sheets from below: one at a time, each with its button. A panel is a
+ * separate chunk that is fetched when it is first opened; while it is closed, none of its code runs.
  *
  * To add one: a file that exports its Part, a row in the table below, and a button and an <aside> in index.html.
  * @module
@@ -19,7 +18,7 @@ import { state, update, watch } from './shell/store.js';
  * @typedef {{ toggle: string, name: 'settings' | 'inside' | 'documents',
  *   load: (place: HTMLElement, conversation: Conversation) => Promise<Part> }} Row */
 
-/** By the id of its <aside>. @type {Record<string, Row>} */
+/** The panels by the id of their <aside>. @type {Record<string, Row>} */
 const PANELS = {
   settings: {
     toggle: 'settings-toggle',
@@ -99,7 +98,7 @@ class Panel {
     document.adoptedStyleSheets = [...others, ...(now && style ? [style] : [])];
   }
 
-  /** The part could not be fetched; the next try may work. */
+  /** Shows that the part could not be fetched; the next attempt may work. */
   #missing() {
     const again = action(t('close'), close);
     const error = new PageError('panel.failed', { name: t(this.#key) });

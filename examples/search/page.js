@@ -75,7 +75,7 @@ const addFiles = (files) =>
     }
   });
 
-/** Cancels the search before. */
+/** Searches, and cancels the previous search. */
 const search = () =>
   guarded(async () => {
     asked.abort();

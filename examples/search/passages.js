@@ -41,6 +41,6 @@ function pieces(paragraph) {
   return out.filter(Boolean);
 }
 
-/** Cuts a text that has no sentences. @param {string} text */
+/** Cuts a text without sentences. @param {string} text */
 const cut = (text) =>
   Array.from({ length: Math.ceil(text.length / MOST) }, (_, i) => text.slice(i * MOST, (i + 1) * MOST));

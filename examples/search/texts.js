@@ -5,9 +5,9 @@
 /** @import { Model } from '../../js/index.js' */
 import { passagesOf } from './passages.js';
 
-/** Dimensions that are stored of an embedding model's vectors. */
+/** Stored dimensions of an embedding model's vectors. */
 export const DIMENSIONS = 256;
-/** Passages per call of an embedding model. Other models embed one at a time, since they may have to answer meanwhile. */
+/** Passages per call of an embedding model. Other models embed one at a time, so that they can answer in between. */
 const AT_ONCE = 32;
 const SHOWN = 5;
 

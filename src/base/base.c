@@ -29,7 +29,7 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(e->what, sizeof e->what, format, args);
     va_end(args);
-    for (char *c = e->what; *c; c++) /* a text from a file may have line breaks */
+    for (char *c = e->what; *c; c++) /* texts from files may contain line breaks */
         if (*c > 0 && *c < ' ') *c = ' ';
     size_t used = strlen(e->what);
     for (int i = 0; i < ERRORS; i++)

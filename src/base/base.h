@@ -79,7 +79,7 @@ typedef struct {
     uint64_t used, size;
 } gw_arena;
 
-enum { GW_ALIGN = 64 }; /* of every arena piece: a cache line */
+enum { GW_ALIGN = 64 }; /* alignment of every allocation: a cache line */
 
 void *gw_arena_take(gw_arena *a, uint64_t bytes); /* NULL while measuring or when full */
 

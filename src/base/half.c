@@ -43,6 +43,7 @@ float gw_bf16_to_f32(uint16_t h) { return float_of((uint32_t)h << 16); }
 
 uint16_t gw_f32_to_bf16(float f) {
     uint32_t u = bits_of(f);
-    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 64); /* quiet, payload's top kept */
+    /* a quiet NaN that keeps the top of the payload */
+    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 64);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }

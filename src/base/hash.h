@@ -1,6 +1,7 @@
-/* hash: a fast 64-bit hash, for checksums of stored bytes and for telling models apart; not cryptographic. Like xxHash
+/* hash: a fast 64-bit hash, for checksums of stored bytes and for identifying models; not cryptographic. Like xxHash
  * (Collet), it takes four words at a time, each multiplied and rotated into a separate lane. Every step is invertible,
- * so bytes that differ in one word never have the same hash. The same on all platforms; little-endian machines. */
+ * so bytes that differ in one word never have the same hash. Gives the same result on all platforms; little-endian
+ * machines. */
 #ifndef GW_HASH_H
 #define GW_HASH_H
 

@@ -1,6 +1,6 @@
 /* pure: see pure.h; the states of a helper are in threads_impl.h.
  *
- * A helper leaves the task while it works on an item, so that the caller need not wait for it, and comes back to put
+ * A helper leaves the task while it works on an item, so that the caller need not wait for it, and re-enters to store
  * the result. When no item is left, the caller waits some tens of microseconds for each helper that is still away, then
  * marks it as late and does its item itself. */
 #include "base/pure.h"

@@ -1,11 +1,11 @@
-/* threads: see threads.h; how helpers and callers find each other, in threads_impl.h. */
+/* threads: see threads.h; threads_impl.h explains how helpers and callers synchronise. */
 #include "base/threads_impl.h"
 
 #include <string.h>
 
 enum { STACK_BYTES = 256 * 1024 };
 
-/* --- sleeping: returns at once if *at is not value; with `ticks`, after one tick at most; may return early --- */
+/* --- sleeping: returns immediately if *at is not value; with `ticks`, after one tick at most; may return early --- */
 
 #if defined(GW_HOST_THREADS)
 
@@ -66,7 +66,7 @@ static uint32_t beats_of(gw_pool *p) {
     return sum;
 }
 
-/* Counts ticks, not time, so that a sleeping laptop or a frozen tab does not use up the patience. */
+/* Counts ticks, not time, so that a sleeping laptop or a frozen tab does not count as waiting. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
     uint32_t beats = beats_of(p), now, ticks = 0;
     for (int i = 0; i < GW_SPINS; i++)
@@ -179,7 +179,7 @@ static bool start_threads(gw_pool *p) {
     pthread_cond_init(&p->changed, NULL);
     for (int i = 1; i < p->n_threads; i++) {
         if (pthread_create(&p->thread[i], NULL, enter, p) == 0) continue;
-        p->n_threads = i; /* those that exist can be stopped */
+        p->n_threads = i; /* so that gw_pool_free() stops the threads that exist */
         return false;
     }
     return true;

@@ -42,8 +42,8 @@
 #define LATE UINT32_MAX
 
 typedef struct {
-    _Alignas(64) _Atomic uint32_t at; /* alone in its line of a cache */
-    _Atomic uint32_t beat;            /* items done: those who wait for it see that it lives */
+    _Alignas(64) _Atomic uint32_t at; /* alone in its cache line */
+    _Atomic uint32_t beat;            /* items done, so that waiting threads see that it is alive */
     const void *place;                /* LATE: the place that it reads; owned by the caller */
 } gw_helper;
 
@@ -52,16 +52,16 @@ typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
 
 struct gw_pool {
     _Atomic uint32_t epoch;  /* counts tasks; helpers sleep on it */
-    _Atomic uint32_t inside; /* helpers that look at the task; the caller sleeps on it */
+    _Atomic uint32_t inside; /* helpers inside the task; the caller sleeps on it */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;  /* next item of the task */
-    uint32_t patience; /* GW_PATIENCE, but for tests */
+    uint32_t patience; /* GW_PATIENCE, except in tests */
     bool lost;         /* a helper never answered: the caller works alone from then on */
     gw_help *help;     /* this and the next two: the open task */
     const void *task;
     int n;
     int n_threads;
-    gw_helper helper[GW_MAX_THREADS]; /* by number of the thread; 0 is the caller */
+    gw_helper helper[GW_MAX_THREADS]; /* by thread number; 0 is the caller */
     uint8_t *stacks;                  /* of all helpers, wasm only */
 #ifdef GW_POSIX_THREADS
     pthread_mutex_t lock;

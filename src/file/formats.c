@@ -10,7 +10,7 @@ const int8_t gw_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 
 
 static float half(const uint8_t *p) { return gw_f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
 
-/* --- quants: the bits of one block of a file, put together --- */
+/* --- quants: assembled from the bits of one block of a file --- */
 
 static void nibbles(const uint8_t *in, uint8_t *quant) { /* 32: low halves, then high halves */
     for (int i = 0; i < 16; i++) {
@@ -38,7 +38,7 @@ static void quants_q5_1(const uint8_t *block, uint8_t *quant) {
     fifth_bits(block + 4, quant);
 }
 
-/* Each half of a block: 32 bytes of four pairs of bits, pair j for columns 32 j … */
+/* Each half of a block has 32 bytes of four 2-bit fields; field j is for columns 32 j … */
 static void pairs(const uint8_t *in, uint8_t *quant) {
     for (int h = 0; h < 2; h++)
         for (int j = 0; j < 4; j++)
@@ -47,7 +47,7 @@ static void pairs(const uint8_t *in, uint8_t *quant) {
 
 static void quants_q2_k(const uint8_t *block, uint8_t *quant) { pairs(block + 16, quant); }
 
-static void quants_q3_k(const uint8_t *block, uint8_t *quant) { /* 32 bytes of third bits come first */
+static void quants_q3_k(const uint8_t *block, uint8_t *quant) { /* 32 bytes with the third bits come first */
     pairs(block + 32, quant);
     for (int j = 0; j < 8; j++)
         for (int i = 0; i < 32; i++) quant[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
@@ -83,7 +83,7 @@ static void quants_iq4_xs(const uint8_t *block, uint8_t *quant) {
     for (int j = 0; j < 8; j++) nibbles(block + 8 + 16 * j, quant + 32 * j);
 }
 
-/* --- sub-scales, out of the header of one row --- */
+/* --- sub-scales, extracted from the header of one row --- */
 
 #define sub_scales_q4 NULL
 #define sub_scales_q8 NULL
@@ -126,7 +126,7 @@ static void sub_scales_q6_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min) {
-    int high = header[2] | header[3] << 8; /* an f16's place, but eight times 2 bits */
+    int high = header[2] | header[3] << 8; /* stored in place of an f16: eight times 2 bits */
     (void)min;
     for (int i = 0; i < 8; i++) {
         int six = (header[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
@@ -176,7 +176,7 @@ void gw_format_values(const gw_format *f, const uint8_t *quant, const float *sca
     for (uint32_t s = 0; s < f->items / f->sub; s++)
         for (uint32_t i = s * f->sub; i < (s + 1) * f->sub; i++) {
             out[i] = scale[s] * (float)gw_format_value(f, quant[i]);
-            if (f->mins) out[i] += min[s]; /* never + 0: it would change the sign of a zero */
+            if (f->mins) out[i] += min[s]; /* without mins nothing is added: + 0 would change the sign of a zero */
         }
 }
 
@@ -194,8 +194,9 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 
 /* --- packed --- */
 
-/* Where a packed block keeps n bits of a quant: bits `at` … of columns 4 g … 4 g + 3 are bits `to` … of the bytes of
- * vector v. Most quants lie whole in the low bits, where one mask unpacks them; the last columns fill the bits above.
+/* The location of n bits of a quant in a packed block: bits `at` … of columns 4 g … 4 g + 3 are bits `to` … of the
+   bytes of vector v. Most quants are completely in the low bits, where one mask unpacks them; the last columns fill the
+   bits above.
  */
 typedef struct {
     uint8_t g, at, v, to, n;

@@ -1,13 +1,14 @@
 /* gguf: see gguf.h. The file is a sequence of items: magic, version, counts, then for every entry a
  * key and a value (or an array head and its elements), then tensor infos. `readers` has one function
- * per kind of item; it consumes whole items or nothing, and settle() says which kind comes next. */
+ * per kind of item; it consumes whole items or nothing, and settle() returns the kind of the next item. */
 #include "file/gguf.h"
 
 #include <string.h>
 
 enum { MAGIC, VERSION, COUNTS, KEY, VALUE, ARRAY, ELEMENT, TENSOR, DONE };
 
-/* Reads one item, or many elements, from p[0..n): bytes consumed, 0 if it is not whole yet, or a negative code. */
+/* Reads one item, or many elements, from p[0..n). Returns the bytes consumed, 0 if the item is incomplete, or a
+   negative code. */
 typedef int (*reader)(gw_gguf *g, const uint8_t *p, size_t n);
 
 static uint32_t load32(const uint8_t *p) {
@@ -22,7 +23,7 @@ enum { N_TYPES = sizeof widths };
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-/* Other kinds of files by their first bytes, to tell the user which kind was chosen by mistake. */
+/* Other kinds of files by their first bytes, so that the error can name the kind that was chosen by mistake. */
 static const struct {
     const char *start, *what;
 } impostors[] = {

@@ -27,12 +27,12 @@ enum {
 
 /* Limits beyond those of base.h. */
 enum { GW_GGUF_MAX_COUNT = 1 << 24 };         /* elements of one array */
-enum { GW_GGUF_MAX_HEADER = 1 << 27 };        /* bytes of all: the largest of the families have 20 MB */
+enum { GW_GGUF_MAX_HEADER = 1 << 27 };        /* bytes of the header: the largest real ones have 20 MB */
 #define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53) /* items of a tensor, and its offset: exact as doubles */
 
 /* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and
- * `number` are set; for floats `number`; for strings text/len: any bytes, no NUL behind them, valid during the
- * call only. */
+ * `number` are set; for floats `number`; for strings text/len: any bytes, not NUL-terminated, valid during the call
+ * only. */
 typedef struct {
     int type;
     int64_t i;
@@ -66,7 +66,7 @@ typedef struct {
     gw_error *error;
     int state;
     uint32_t version, alignment;    /* alignment: general.alignment, default 32 */
-    uint64_t n_tensors, n_metadata; /* as the header says */
+    uint64_t n_tensors, n_metadata; /* counts in the header */
     uint64_t seen_tensors, seen_metadata;
     uint64_t offset;      /* bytes consumed so far */
     uint64_t data_offset; /* where the data section begins, once done */

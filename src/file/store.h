@@ -32,7 +32,7 @@ typedef struct {
     uint32_t version, alignment;
 } gw_store;
 
-/* Add what the parser reads, one item each; an element belongs to the array before it. */
+/* Add one item that the parser read; an element belongs to the array before it. */
 int gw_store_value(gw_store *s, const char *key, const gw_gguf_value *v, gw_error *e);
 int gw_store_array(gw_store *s, const char *key, int of, uint64_t count, gw_error *e);
 int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e);

@@ -57,7 +57,7 @@ static float inverse(float d) {
     return isfinite(id) ? id : 0.0f;
 }
 
-static uint8_t nibble(float x) { /* x in [-8, 8] from a finite block; anything from another */
+static uint8_t nibble(float x) { /* x is in [-8, 8] for a finite block, otherwise arbitrary */
     int q = x > -8.5f ? (x < 7.5f ? (int)(x + 8.5f) : 15) : 0;
     return (uint8_t)q;
 }
@@ -103,7 +103,7 @@ static void quantise_q8_0(const float *in, void *blocks, size_t k) {
         float d = peak / 127, id = inverse(d);
         store16(p, gw_f32_to_f16(d));
         for (int j = 0; j < 32; j++) {
-            float x = roundf(in[i + j] * id); /* halves away from zero, as ggml */
+            float x = roundf(in[i + j] * id); /* ties away from zero, as in ggml */
             p[2 + j] = (uint8_t)(int8_t)(x > -127 ? (x < 127 ? x : 127) : -127);
         }
     }

@@ -11,9 +11,9 @@ typedef struct {
     int id;                /* GGML's number */
     const char *name;      /* "Q4_0" */
     uint32_t items, bytes; /* per block */
-    /* One row of k items (a multiple of `items`) to floats; NULL: type known but not supported. */
+    /* Converts one row of k items (a multiple of `items`) to floats; NULL: the type is known but not supported. */
     void (*dequantise)(const void *blocks, float *out, size_t k);
-    /* The inverse, for test models and tools; round-to-nearest as ggml's reference quantiser. NULL for
+    /* The inverse, for test models and tools; rounds to nearest, as ggml's reference quantiser does. NULL for
      * the types of formats.h. */
     void (*quantise)(const float *in, void *blocks, size_t k);
 } gw_type;

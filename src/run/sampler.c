@@ -69,7 +69,7 @@ struct gw_sampler {
     uint32_t n; /* vocabulary */
     double option[N_OPTIONS];
     uint64_t state, stream;           /* PCG32 */
-    uint32_t n_bias, n_history, next; /* next: where the ring is written */
+    uint32_t n_bias, n_history, next; /* next: write position in the ring */
     struct {
         int32_t id;
         float bias;
@@ -84,10 +84,11 @@ struct gw_sampler {
 
 /* --- exponentials --------------------------------------------------------------------------------- */
 
-typedef double pair __attribute__((vector_size(16))); /* two lanes, the same in every compiler */
+typedef double pair __attribute__((vector_size(16))); /* two lanes, with the same results in every compiler */
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
 
-/* Returns e^x for x <= 0, to about 1 ulp; 0 below -700. 2^k by the exponent field, e^r by its Taylor series. */
+/* Returns e^x for x <= 0, to about 1 ulp; 0 below -700. Sets the exponent field for 2^k and uses the Taylor series of
+   e^r. */
 static inline pair exp_of_pair(pair x) {
     pair_bits normal = (pair_bits)(x >= -700.0);
     pair y = (pair)((pair_bits)x & normal);
@@ -194,7 +195,7 @@ static void sort_heap(candidate *h, size_t m) {
 static candidate candidate_of(const float *x, size_t i) { return (candidate){ x[i], x[i], 1, (int32_t)i }; }
 
 /* Collects the k best of x[0..n) in h[0..k), best first; 1 <= k <= n. Most blocks of 16 are skipped with one
- * comparison each, since none of theirs beats the worst in the heap. */
+ * comparison each, since none of their logits beats the worst in the heap. */
 static void best_k(const float *x, size_t n, candidate *h, size_t k) {
     for (size_t i = 0; i < k; i++) h[i] = candidate_of(x, i);
     make_heap(h, k);
@@ -206,7 +207,7 @@ static void best_k(const float *x, size_t n, candidate *h, size_t k) {
             for (int l = 0; l < 16; l++) hit |= x[i + l] > worst;
         else hit = 1;
         for (; hit && i < end; i++)
-            if (x[i] > h[0].logit) { /* an equal one has a higher id, and loses */
+            if (x[i] > h[0].logit) { /* on ties the lower id, which came first, stays */
                 h[0] = candidate_of(x, i);
                 sink(h, k, 0);
             }
@@ -298,8 +299,8 @@ static double weigh(candidate *c, size_t m, double scale) {
     return total;
 }
 
-/* Locally typical sampling (Meister et al. 2022): those first whose information is nearest to the
- * entropy. With d = logit - top, both hold ln(total), which cancels: |d - mean of d| remains. */
+/* Locally typical sampling (Meister et al. 2022): prefers tokens whose information is nearest to the entropy. With d =
+   logit - top, both hold ln(total), which cancels: |d - mean of d| remains. */
 static size_t cut_typical(candidate *c, size_t m, double p) {
     double total = weigh(c, m, 1), top = top_of(c, m), mean = 0;
     for (size_t i = 0; i < m; i++)
@@ -337,7 +338,8 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
     return -FLT_MAX;
 }
 
-/* Collects the candidates before any cut but top-k. *total: the mass of all tokens they stand for (0: theirs). */
+/* Collects the candidates before any cut but top-k. *total: the mass of all tokens that the candidates represent (0:
+   the candidates' own mass). */
 static size_t candidates(gw_sampler *s, const float *x, float top, double *total) {
     const double *o = s->option;
     size_t k = (size_t)o[TOP_K];
@@ -380,7 +382,7 @@ static double uniform(gw_sampler *s) {
     return (double)(high << 26 | low) * 0x1p-53;
 }
 
-/* Returns 1 / temperature, finite: 0 times it must stay 0. */
+/* Returns 1 / temperature as a finite number, because 0 times it must be 0. */
 static double scale_of(const gw_sampler *s) { return 1 / fmax(s->option[TEMPERATURE], 1e-300); }
 
 static int32_t draw_of(gw_sampler *s, candidate *c, size_t m) {

@@ -11,7 +11,7 @@ typedef struct gw_sampler gw_sampler;
 
 gw_sampler *gw_sampler_new(uint32_t n_vocab); /* NULL without memory */
 void gw_sampler_free(gw_sampler *s);
-size_t gw_sampler_bytes(uint32_t n_vocab); /* heap of one sampler, for the memory plan */
+size_t gw_sampler_bytes(uint32_t n_vocab); /* heap bytes of one sampler, for the memory plan */
 
 /* Restores the default options (those of Gemma 3's generation config), and clears biases and history. */
 void gw_sampler_reset(gw_sampler *s);

@@ -15,7 +15,7 @@ static uint32_t block_rows(const gw_config *c, uint32_t n_ctx) {
 
 static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
     gw_kv_shape shape = { c->n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
-    /* Kernels read whole blocks of rows, beyond the last text too. */
+    /* Kernels read whole blocks of rows, also beyond the last text. */
     if (c->arch->policy->by_layer) shape.n_layer = 1, shape.n_ctx = shape.batch = n_ctx + GW_KEYS;
     gw_kv_init(kv, shape, a);
 }
@@ -247,7 +247,7 @@ static void begin_batch(gw_session *s) {
     gw_forward_begin(&s->state, find_segments(s, b->segments));
 }
 
-/* Moves on to the next step if all rows have taken this one. Returns false behind the last step. */
+/* Moves on to the next step if all rows have completed this one. Returns false after the last step. */
 static bool find_step(gw_session *s) {
     if (s->row < s->end) return true;
     if (s->step == GW_STEP_FINISH) return false;
@@ -260,15 +260,15 @@ static bool find_step(gw_session *s) {
 static bool is_last_block(const gw_session *s) { return s->end == s->n_ids; }
 
 /* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and
- * values on, that is the prompt's last token, unless all logits, vectors or a look are wanted; other tokens only leave
- * keys and values there. */
+ * values on, that is the prompt's last token, unless all logits, vectors or an inspection are wanted; of other tokens
+ * only keys and values are needed there. */
 static int first_wanted(const gw_session *s) {
     if (s->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners) return 0;
     return is_last_block(s) ? s->state.batch.n - 1 : s->state.batch.n;
 }
 
-/* Takes the batch through a part of a layer. Inspection looks at x after each: after the first layer's GW_STEP_KEEP, x
- * is the embedding; in other layers it is still what GW_STEP_FEED has shown. */
+/* Evaluates a part of a layer for the batch. Inspection reads x after each part: after the first layer's GW_STEP_KEEP,
+   x is the embedding; in other layers it is still the result of GW_STEP_FEED. */
 static int take_step(gw_session *s) {
     gw_state *st = &s->state;
     int first = first_wanted(s), n = st->batch.n;

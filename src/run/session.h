@@ -9,8 +9,8 @@
 
 enum { GW_MOST_REQUIRED = 256 };
 
-/* A step takes up to GW_BATCH rows through one of the three parts of a layer (forward.h) or, after the last layer, to
- * logits or vectors. */
+/* A step evaluates up to GW_BATCH rows: one of the three parts of a layer (forward.h) or, after the last layer, logits
+   or vectors. */
 enum { GW_STEP_KEEP, GW_STEP_ATTEND, GW_STEP_FEED, GW_STEP_FINISH };
 
 /* Texts that are evaluated together. */
@@ -24,8 +24,8 @@ typedef struct {
     uint32_t n_ctx;
     int32_t *ids;   /* [n_ctx] */
     uint32_t n_ids; /* the first state.kv.pos of them are evaluated */
-    /* The block under way, ids kv.pos .. end - 1; state.batch.n == 0: none. All its rows take a step before any of them
-     * takes the next one. */
+    /* The current block, ids kv.pos .. end - 1; none if state.batch.n is 0. All its rows complete a step before any of
+       them begins the next one. */
     uint32_t end, row; /* row: the next one to take the step */
     uint32_t layer;
     int step;                       /* GW_STEP_… */
@@ -33,7 +33,7 @@ typedef struct {
     uint32_t n_prompt;              /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
     uint32_t logit_first, logit_rows;
     bool want_all, want_argmax, want_vectors, want_look;
-    int n_required; /* want_argmax: of required[], logits that are wanted besides the greatest; -1: all are */
+    int n_required; /* want_argmax: number of required[] logits that are wanted besides the greatest; -1: all logits */
     int32_t required[GW_MOST_REQUIRED];
     gw_rows wanted; /* rows of logits that are used, until the next sync */
     gw_texts texts; /* want_vectors: the ids' texts */

@@ -1,5 +1,5 @@
 /* state: see state.h. Writing and reading walk the same pieces in the same order: the header, ids in blocks, the
- * sampler, one row after the other. A piece always lies whole in the window. */
+ * sampler, one row after the other. The window always holds a whole piece. */
 #include "run/state.h"
 #include "base/hash.h"
 
@@ -26,7 +26,7 @@ typedef struct {
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->state.kv.layers[io->layer]; }
 
-/* Positions of the current plane. */
+/* Returns the positions of the current plane. */
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
     uint32_t aside = l->ring ? io->head.aside : 0;
@@ -64,7 +64,7 @@ static size_t piece(gw_state_io *io) {
     }
 }
 
-/* Moves on to the next piece. */
+/* Advances to the next piece. */
 static void pass(gw_state_io *io, const uint8_t *bytes, size_t n) {
     if (io->phase != HASH) io->hash = gw_hash(io->hash, bytes, n);
     if (io->phase == IDENTIFIERS) io->at += (uint32_t)(n / sizeof(int32_t));
@@ -124,7 +124,7 @@ static bool keeps_aside(const gw_kv *kv) {
 
 static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &s->state.kv;
-    bool idle = s->state.batch.n == 0; /* else rows of rings are being written over */
+    bool idle = s->state.batch.n == 0; /* otherwise rows of rings are being overwritten */
     return idle && n && n <= kv->pos && !memcmp(s->ids, ids, n * sizeof *ids) && gw_kv_window_start(kv, n) >= kv->low;
 }
 

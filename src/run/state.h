@@ -38,12 +38,12 @@ typedef struct {
     int phase;
     uint32_t layer, plane, at; /* of the next row */
     uint64_t hash;
-    uint8_t *window; /* NULL: nothing is under way */
+    uint8_t *window; /* NULL: no save or restore in progress */
     size_t size, used;
     bool reads;
 } gw_state_io;
 
-/* Writes 16 hexadecimal digits that stand for everything a state must fit. */
+/* Writes 16 hexadecimal digits that identify everything that a state must match. */
 void gw_state_key(const gw_state_of *of, char key[17]);
 
 /* Begins a state of the n ids; n = 0: of all that are evaluated. Returns 0; 1 if they are not all evaluated or the
@@ -53,10 +53,11 @@ int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t 
 /* Puts the next bytes at the window; returns their number, 0 at the end. */
 size_t gw_state_next(gw_state_io *io);
 
-/* Begins to read a state of so many bytes. 0 or GW_E_NO_MEMORY. */
+/* Begins to read a state of `bytes` bytes. Returns 0 or GW_E_NO_MEMORY. */
 int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes);
 size_t gw_state_room(const gw_state_io *io); /* at window + used */
-/* Takes n bytes that were put there. Returns 1: more; 0: restored; GW_E_BAD_SAVED: rejected, and if the header had been
+/* Reads the n bytes that were written to the window. Returns 1: more; 0: restored; GW_E_BAD_SAVED: rejected, and if the
+   header had been
  * accepted the cache is empty. */
 int gw_state_commit(gw_state_io *io, size_t n);
 

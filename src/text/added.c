@@ -40,7 +40,7 @@ static uint32_t list_pieces(const gw_vocabulary *v, entry *list) {
     return n;
 }
 
-/* Keeps one piece of each text and kind, so that a text has at most two. */
+/* Keeps one piece per text and kind, so at most two pieces have the same text. */
 int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v) {
     uint32_t n = list_pieces(v, NULL);
     entry *list = gw_alloc(n * sizeof *list);

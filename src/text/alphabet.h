@@ -1,5 +1,6 @@
 /* alphabet: the printable characters in which byte-level BPE writes bytes (GPT-2's bytes_to_unicode; Radford et al.
- * 2019): the visible ones of Latin-1 stand for themselves, the other 68 bytes are U+0100 and on, in their order. */
+ * 2019): the visible ones of Latin-1 stand for themselves, the other 68 bytes become U+0100 and following, in their
+ * order. */
 #ifndef GW_ALPHABET_H
 #define GW_ALPHABET_H
 

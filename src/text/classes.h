@@ -1,5 +1,5 @@
-/* classes: which code points Unicode calls letters (\p{L}), numbers (\p{N}) and blanks (White_Space); all others are
- * alike here. The table is made by tools/build/classes.js. */
+/* classes: the class of a code point: letter (\p{L}), number (\p{N}), white space (White_Space) or other.
+   tools/build/classes.js makes the table. */
 #ifndef GW_CLASSES_H
 #define GW_CLASSES_H
 

@@ -83,7 +83,7 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
                 : act == GW_EXIT ? loop && !members
                                  : act == GW_MORE && members;
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
-    else if (members || g->loops[into].members) fits = fits && into == loop; /* a member set belongs to its loop */
+    else if (members || g->loops[into].members) fits = fits && into == loop; /* each member set belongs to one loop */
     return fits ? 0 : wrong(e, "the action of an edge", "one that fits its loop", act);
 }
 
@@ -105,7 +105,7 @@ static int check_states(const gw_grammar *g, uint32_t n_vocab, gw_error *e) {
 
 typedef struct {
     uint32_t rule, edge;
-} visited; /* edge: the next one to look at */
+} visited; /* edge: the next one to visit */
 enum { OPEN = 1, DONE = 2 };
 
 /* Searches the rules that a rule can start with, depth first. */

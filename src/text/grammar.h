@@ -20,15 +20,15 @@
 #include "base/base.h"
 
 enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
-/* What an edge does with the register: nothing; start the next round; leave the loop; add a member; check that another
- * member fits. */
+/* Effects of an edge on the register: none; start the next round; leave the loop; add a member; check that another
+   member fits. */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
 enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* at most: 8 MB */
 
 typedef struct {
     uint32_t magic, version; /* "GWG1", 1 */
-    uint32_t size;           /* words of the whole */
+    uint32_t size;           /* total number of words */
     uint32_t n_nodes, n_spans, n_states, n_edges, n_rules, n_loops, n_members;
     uint32_t start; /* a rule, GW_NEVER: none */
     uint32_t empty; /* whether the empty text is complete */

@@ -14,7 +14,7 @@ typedef struct {
     uint32_t n; /* words of tokens: ids, or, if bits, a mask */
     bool bits;
     uint32_t n_exits;
-    uint32_t plain;    /* gw_plain_length; 0: no plain tokens besides */
+    uint32_t plain;    /* gw_plain_length; 0: no further plain tokens */
     uint32_t tokens[]; /* [n], then the exits */
 } memo;
 
@@ -74,9 +74,9 @@ static int walk(gw_mask_builder *b, const gw_tree *t, uint32_t i, uint32_t end, 
     return 0;
 }
 
-/* --- what is known of a state ---------------------------------------------------------------------- */
+/* --- cached tokens of a state ---------------------------------------------------------------------- */
 
-/* Stores what a walk found for the state at the path's start. */
+/* Stores the result of a walk for the state at the path's start. */
 static int store(gw_mask_builder *b, uint32_t plain) {
     gw_dfa *d = b->d;
     b->found++;
@@ -223,7 +223,7 @@ static uint32_t state_of(gw_mask_builder *b, const gw_item *items, uint32_t n) {
     return gw_dfa_state(d);
 }
 
-/* Whether a rule on this stack returns to anything but the end of the text. */
+/* Returns whether a rule on this stack returns to anything but the end of the text. */
 static bool returns(const gw_mask_builder *b, uint32_t stack) {
     const gw_stack *s = gw_stack_at(b->d, stack);
     for (uint32_t i = 0; i < s->n; i++)

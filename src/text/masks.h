@@ -1,4 +1,4 @@
-/* masks: which tokens may come next (matcher.h explains the design). */
+/* masks: computes which tokens may come next (matcher.h explains the design). */
 #ifndef GW_MASKS_H
 #define GW_MASKS_H
 

@@ -11,7 +11,7 @@ struct gw_matcher {
     gw_mask_builder masks;
     gw_words words;
     gw_error *error;
-    gw_item *items; /* [n] of GW_MOST_ITEMS, a mask sorts them by their stacks */
+    gw_item *items; /* [n] of GW_MOST_ITEMS; computing a mask sorts them by their stacks */
     gw_item *next;  /* scratch of the same size */
     uint32_t n;
     bool complete, ended;
@@ -42,7 +42,7 @@ static int no_room(gw_matcher *m) {
                    GW_STATES_WORDS * 4);
 }
 
-enum { NO = 0, YES = 1 }; /* besides GW_FULL and errors below 0 */
+enum { NO = 0, YES = 1 }; /* results besides GW_FULL and negative errors */
 
 /* Steps the items by bytes, into d.set. */
 static int walk_bytes(gw_matcher *m, const uint8_t *p, size_t n) {
@@ -86,7 +86,7 @@ static int try_walk(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     return how == GW_FULL ? no_room(m) : how;
 }
 
-/* Tries a token. Tokens that no text consists of have no bytes. */
+/* Tries a token. Tokens that do not stand for text have no bytes. */
 static int walk(gw_matcher *m, int32_t id) {
     const gw_vocabulary *v = gw_tokenizer_vocabulary(m->words.tokenizer);
     const uint8_t *text = NULL;
@@ -226,7 +226,7 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     return 0;
 }
 
-/* Forced bytes may cost a 32nd of the work: the next call finds more. */
+/* Finding jump-forward bytes may use a 32nd of the work; the next call finds more. */
 enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
@@ -245,7 +245,7 @@ int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     return (int)n;
 }
 
-/* Whether a byte can follow m->next. */
+/* Returns whether a byte can follow m->next. */
 static bool can_follow(const gw_matcher *m, uint32_t count, uint32_t byte) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t node = m->next[i].node;
@@ -268,7 +268,7 @@ static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     return t->n;
 }
 
-/* Whether a token begins with these bytes and continues as the grammar allows. */
+/* Returns whether some token begins with these bytes and continues as the grammar allows. */
 static bool piece_spans(const gw_matcher *m, const uint8_t *p, size_t n, uint32_t count) {
     const gw_tree *t = &m->words.trie->all;
     uint32_t node = find_node(t, p, n);

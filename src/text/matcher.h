@@ -1,4 +1,5 @@
-/* matcher: one text as it grows under a grammar, and which tokens may come next. Exact: a token is allowed if and only
+/* matcher: follows a growing text through a grammar, and computes which tokens may come next. Exact: a token is allowed
+   if and only
  * if some text of the grammar begins with everything accepted so far and the token's bytes. Tokens that end a text are
  * allowed exactly where the text is complete, other control tokens where the grammar names them.
  *
@@ -70,15 +71,17 @@ int gw_matcher_accept(gw_matcher *m, int32_t id);                      /* 1: acc
 int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n); /* the same for bytes */
 int gw_matcher_allows(gw_matcher *m, int32_t id);                      /* 1 or 0 */
 bool gw_matcher_complete(const gw_matcher *m);                         /* the text so far is complete */
-bool gw_matcher_finished(const gw_matcher *m);                         /* it is, and nothing can follow */
+/* the text is complete, and nothing can follow */
+bool gw_matcher_finished(const gw_matcher *m);
 bool gw_matcher_ended(const gw_matcher *m); /* a token that ends texts was accepted: nothing is allowed */
 
 /* Returns the bits of the tokens that are allowed, valid until the next call; NULL with an error. */
 const uint32_t *gw_matcher_mask(gw_matcher *m);
-const uint32_t *gw_matcher_bits(const gw_matcher *m); /* their buffer, whatever it contains */
+const uint32_t *gw_matcher_bits(const gw_matcher *m); /* the buffer of the mask, whatever it contains */
 /* Writes at most cap bytes that must come next in every text. Returns their number. */
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap);
-/* Whether a token may begin inside text[0..n), whose last `forced` bytes must come next, and extend beyond it as the
+/* Returns whether a token may begin inside text[0..n), whose last `forced` bytes must come next, and extend beyond it
+   as the
  * grammar allows. Forced bytes become tokens by tokenizing them with the tokens before. If this returns 1, the
  * continuation could belong to the last of these tokens, which is left to the model; if 0, no tokenization of any text
  * to come has a token across the end. */

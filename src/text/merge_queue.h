@@ -1,5 +1,6 @@
 /* merge_queue: merges the symbols of a word pair by pair, best pair first, leftmost on ties, until no pair merges. The
- * tokenizer (spm or bpe) says what a pair makes and which pair is best. A heap keeps n symbols at O(n log n). Also the
+   tokenizer (spm or bpe) defines the result of each pair and the order of pairs. With a heap, n symbols take O(n log
+   n). Also the
  * output buffer for ids, and the scratch memory. */
 #ifndef GW_MERGE_QUEUE_H
 #define GW_MERGE_QUEUE_H
@@ -11,7 +12,7 @@ enum { GW_NO_PIECE = -1 };
 /* Most symbols in one word. No text that fits a model's context has more, and each costs 36 bytes of scratch memory. */
 enum { GW_MAX_WORD = 1 << 22 };
 
-/* A text; ids whose bytes end after `limit` are not wanted. */
+/* A text; ids whose bytes end after `limit` are omitted. */
 typedef struct {
     const uint8_t *p;
     size_t len, limit;
@@ -43,7 +44,7 @@ typedef struct {
     const uint8_t *text;
     gw_symbol *symbols; /* [n + 1]: the last one only marks the end */
     uint64_t *keys;     /* at most 2 n: n - 1 at first, and at most one more for each of n - 1 merges */
-    uint8_t *copy;      /* [copied] for a text that is changed first */
+    uint8_t *copy;      /* [copied] for a text that must be modified first */
     uint32_t n;
     size_t n_keys;
 } gw_word;

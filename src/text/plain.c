@@ -20,7 +20,8 @@ static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *u
     return GW_NEVER;
 }
 
-/* Whether each character of a byte from lo to hi and `more` continuation bytes ends one of these spellings. */
+/* Returns whether each character with a first byte from lo to hi and `more` continuation bytes ends one of these
+   spellings. */
 static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
     uint32_t next[MOST_LABELS];
     while (lo <= hi) {
@@ -74,13 +75,13 @@ static int does_with_plain(gw_plain *p, uint32_t node) {
 
 /* --- without a limit -------------------------------------------------------------------------------- */
 
-/* Whether an edge reads characters without counting them. */
+/* Returns whether an edge reads characters without counting them. */
 static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     if (gw_edge_kind(e) != GW_BYTES) return false;
     return gw_edge_act(e) == GW_KEEP || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
 }
 
-/* Whether all plain characters lead from a state to states that are not known to fail. */
+/* Returns whether all plain characters lead from a state to states that are not known to fail. */
 static bool leads_on(const gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     uint32_t labels[MOST_LABELS], n = 0;
@@ -91,8 +92,8 @@ static bool leads_on(const gw_plain *p, uint32_t state) {
     return n && covers_plain(g, labels, n);
 }
 
-/* Whether plain characters lead on from a state for ever: the greatest fixpoint over the states that they reach. States
- * that fail are struck out until none is left that does. */
+/* Returns whether any number of plain characters can follow in a state: the greatest fixpoint over the states that they
+   reach. Failing states are removed until none is left. */
 static bool is_total(gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     if (p->total[state]) return p->total[state] == YES;
@@ -124,7 +125,8 @@ static bool is_total(gw_plain *p, uint32_t state) {
 
 /* --- up to a limit ---------------------------------------------------------------------------------- */
 
-/* Whether a state reads plain characters only in a loop to itself. *act is what that does with the register. */
+/* Returns whether a state reads plain characters only in a loop to itself. *act is the loop's effect on the register.
+   */
 static bool loops_on_plain(gw_plain *p, uint32_t state, uint32_t *act) {
     const gw_grammar *g = p->d->g;
     bool loops = false;

@@ -1,16 +1,16 @@
-/* plain: what a DFA state does with plain characters, the ones that a JSON string contains as they are (trie.h). If all
- * of them lead on for ever, or for a known number, tokens of plain characters need no walk. */
+/* plain: how many plain characters, those that a JSON string contains unescaped (trie.h), a DFA state accepts. If it
+   accepts any number, or a known number, tokens of plain characters need no walk. */
 #ifndef GW_PLAIN_H
 #define GW_PLAIN_H
 
 #include "text/states.h"
 
-enum { GW_MOST_TOTAL = 2048 }; /* grammar states that one question looks at */
+enum { GW_MOST_TOTAL = 2048 }; /* grammar states that one query visits */
 
 typedef struct {
     const gw_dfa *d;
-    uint8_t *spelling; /* [nodes] what a spelling does with plain characters; 0: unknown */
-    uint8_t *total;    /* [states] whether plain characters lead on from a state for ever; 0: unknown */
+    uint8_t *spelling; /* [nodes] how a spelling treats plain characters; 0: unknown */
+    uint8_t *total;    /* [states] whether any number of plain characters can follow; 0: unknown */
     uint32_t *asked;   /* [GW_MOST_TOTAL] scratch: states */
 } gw_plain;
 

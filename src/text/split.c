@@ -1,7 +1,7 @@
 /* split: see split.h. The regular expressions, as the families' tokenizer.json have them, are matched by hand:
  *
  * gpt-2:      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- * smollm:     each \p{N} alone first, then gpt-2's in each stretch between them
+ * smollm: first splits off each \p{N}, then applies gpt-2's to the text between them
  * llama-bpe:  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+
  *             |\s+(?!\S)|\s+
  * qwen2:      the same with \p{N} for \p{N}{1,3} */
@@ -42,7 +42,7 @@ static int wide_class(const uint8_t *p, size_t n) {
     return c < least[n] || c > 0x10FFFF ? GW_OTHER : (int)gw_class_of(c);
 }
 
-/* Class of the character at `at`, END behind the last one; *n is its length. */
+/* Returns the class of the character at `at`, END after the last one; *n is its length. */
 static int class_at(span s, size_t at, size_t *n) {
     *n = 1;
     if (at >= s.len) return END;
@@ -88,7 +88,7 @@ static size_t scan_blanks(span s, size_t *last, size_t *end) {
 
 /* --- the expressions -------------------------------------------------------------------------- */
 
-/* A number ends the word before it if numbers are cut out first. */
+/* numbers_are_out: numbers are separate words already, so a number ends the word before it. */
 static size_t gpt2_word(span s, bool numbers_are_out) {
     size_t n, last, end, body = s.text[0] == ' ';
     int class = class_at(s, body, &n);

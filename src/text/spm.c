@@ -1,5 +1,5 @@
-/* spm: see spm.h. A text is cut between two characters that are neighbours in no piece: no merge can cross that place,
- * so each segment merges alone, and short segments keep the scratch memory small. */
+/* spm: see spm.h. A text is split between two characters that are adjacent in no piece: no merge can cross that
+   position, so each segment merges alone, and short segments keep the scratch memory small. */
 #include "text/spm.h"
 
 #include <string.h>
@@ -90,7 +90,7 @@ static int32_t made_merge(const void *tokenizer, int32_t merge) {
     return ((const job *)tokenizer)->s->merges->merges[merge].made;
 }
 
-/* Emits a character that took part in no merge: its piece, else the pieces of its bytes, else the unknown piece. */
+/* Emits a character that was not merged: its piece, or the pieces of its bytes, or the unknown piece. */
 static int emit_char(const job *j, const uint8_t *p, size_t len) {
     const gw_vocabulary *v = j->v;
     int32_t id = gw_find_normal(v, p, len);
@@ -102,7 +102,7 @@ static int emit_char(const job *j, const uint8_t *p, size_t len) {
     return code;
 }
 
-/* Encodes text[0..len) of `chars` characters; with `prefix` a blank comes first and counts as one of them. */
+/* Encodes text[0..len) of `chars` characters; with `prefix` a space comes first and counts as one of them. */
 static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t chars, bool prefix) {
     gw_word w;
     if (chars == 1) return prefix ? emit_char(j, (const uint8_t *)" ", 1) : emit_char(j, text, len);

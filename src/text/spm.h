@@ -1,6 +1,6 @@
 /* spm: SentencePiece's BPE (Kudo and Richardson 2018): merges the best pair of adjacent symbols, the leftmost on ties,
- * until no pair merges. The best pair makes the piece with the highest score; in a file with merges (Gemma 4), it is
- * the pair whose merge is listed first. */
+ * until no pair merges. The best pair is the one that makes the piece with the highest score or, in a file with merges
+ * (Gemma 4), the one whose merge is listed first. */
 #ifndef GW_SPM_H
 #define GW_SPM_H
 
@@ -16,7 +16,7 @@ int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges); /* 0 o
 void gw_spm_free(gw_spm *s);
 size_t gw_spm_bytes(const gw_spm *s);
 
-/* Encodes a text without added tokens, with `prefix` as if it began with a blank. Omits what ends after `limit`.
+/* Encodes a text without added tokens, with `prefix` as if it began with a space. Omits tokens that end after `limit`.
  * Returns 0 or a code; *taken: the number of bytes encoded. */
 int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, bool prefix,
                   gw_ids *to, size_t *taken);

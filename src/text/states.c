@@ -8,7 +8,7 @@ enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* chains */
 enum { CHAINS = 1 << 13, SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 8 };
 
-/* Entries of the block, besides gw_stack. */
+/* Entries of the block other than gw_stack. */
 typedef struct {
     gw_link link;
     uint32_t loop, taken, bits[];
@@ -162,7 +162,8 @@ static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) 
     if (set) memcpy(s, set_at(d, set), size * sizeof(uint32_t));
     else memset(s, 0, size * sizeof(uint32_t));
     s->loop = loop;
-    s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min; /* no higher than it matters */
+    /* counts no higher than the bounds need */
+    s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min;
     s->bits[i / 32] |= 1u << i % 32;
     return intern_set(d, at, size);
 }
@@ -200,8 +201,8 @@ static bool may_end(const gw_dfa *d, uint32_t state, uint32_t reg) {
     return taken(d, reg) >= l->min && !missing(d, loop, reg);
 }
 
-/* A register of `reg` means that round reg + 1 is under way. A token of `longest` bytes starts at most as many rounds:
- * counts are equivalent where it reaches neither bound. */
+/* A register of `reg` means that round reg + 1 is in progress. A token of `longest` bytes starts at most that many
+   rounds, so counts are equivalent if it cannot reach either bound. */
 uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest) {
     const gw_loop *l = &d->g->loops[gw_loop_of(d->g, state)];
     uint64_t reach = (uint64_t)reg + longest + 2;
@@ -223,7 +224,8 @@ void gw_set_clear(gw_dfa *d) {
     }
 }
 
-/* Whether the closure reaches a frame for the first time. If the table is crowded, a frame is visited again. */
+/* Returns whether the closure reaches a frame for the first time. If the table is crowded, a frame may be visited
+   again. */
 static bool first_time(gw_dfa *d, const gw_frame *frame) {
     uint32_t h = hash_words(frame, WORDS(gw_frame), 7);
     for (uint32_t i = 0; i < 64; i++) {
@@ -317,7 +319,7 @@ int gw_set_begin(gw_dfa *d) {
     return start == GW_NEVER ? 0 : gw_set_enter(d, (gw_frame){ d->g->rules[start], 0, d->bottom });
 }
 
-/* Returns the node that a byte leads to, GW_NEVER if none. */
+/* Returns the node that a byte leads to, GW_NEVER if there is none. */
 static uint32_t spell(const gw_grammar *g, uint32_t node, uint32_t byte) {
     uint32_t low = gw_first(g->node_ends, node), high = g->node_ends[node];
     while (low < high) {
@@ -491,7 +493,7 @@ typedef struct {
 } saved_state; /* items follow: a node and a frame each */
 typedef struct {
     uint32_t stack, next;
-} unfinished; /* next: the frame to look at */
+} unfinished; /* next: the frame to visit */
 
 typedef struct {
     gw_dfa *d;

@@ -1,5 +1,5 @@
-/* states: the DFA cache of a grammar (matcher.h explains the design). Everything it knows lies in one block of words.
- * Offsets into the block stand for pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
+/* states: the DFA cache of a grammar (matcher.h explains the design). All its data is in one block of words. Offsets
+   into the block replace pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
  * once, so equal offsets mean equal contents. */
 #ifndef GW_STATES_H
 #define GW_STATES_H
@@ -8,7 +8,7 @@
 
 enum {
     GW_MOST_ITEMS = 8192,      /* of one set */
-    GW_MOST_STATES = 65000,    /* DFA states at a time */
+    GW_MOST_STATES = 65000,    /* largest number of DFA states at a time */
     GW_MOST_FRAMES = 4096,     /* of one stack node */
     GW_STATES_WORDS = 5 << 20, /* 20 MB */
     GW_MOST_WORK = 1 << 22,    /* steps of one call: items looked at, frames joined; a fraction of a second */
@@ -62,19 +62,19 @@ typedef struct {
     uint32_t *words; /* the block */
     uint32_t used, size;
     gw_error *error;
-    uint32_t bottom;     /* the stack of a rule that is looked at alone, and of a whole text */
+    uint32_t bottom;     /* the stack of a rule that is examined alone, and of a whole text */
     uint32_t work;       /* steps left; the caller sets it */
     uint32_t *chains[3]; /* hash tables: stacks, member sets, DFA states */
     uint32_t n_states;
     uint32_t *entry;     /* [GW_MOST_STATES] offset of the DFA state */
     uint32_t *table;     /* [GW_MOST_STATES] offset of its 256 next states (16 bits each), 0: not made yet */
-    uint32_t *memo;      /* [GW_MOST_STATES] offset of what masks.c knows of it, 0: nothing yet */
+    uint32_t *memo;      /* [GW_MOST_STATES] offset of the data that masks.c caches for it, 0: none yet */
     uint8_t *flags;      /* [GW_MOST_STATES] */
     gw_set *set;         /* the set under construction */
     gw_item_slot *slots; /* hash table of its items */
-    gw_seen *seen;       /* hash table of what its closure has visited */
+    gw_seen *seen;       /* hash table of the frames that its closure has visited */
     uint32_t stamp;      /* entries of both with another stamp are empty */
-    gw_frame *pending;   /* [n_pending] what the closure has to visit */
+    gw_frame *pending;   /* [n_pending] frames that the closure has to visit */
     uint32_t n_pending;
     gw_frame *joined; /* scratch for joining stacks */
 } gw_dfa;
@@ -103,11 +103,12 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 /* Allocates words of the block. Returns their offset, 0 if it is full. */
 uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 
-/* These add to d->set: the closure of a state; what one byte or token leads to. Return 0, GW_FULL, or a coded error. */
+/* These add to d->set: the closure of a state, or the states that a byte or token leads to. Return 0, GW_FULL, or a
+   coded error. */
 void gw_set_clear(gw_dfa *d);
 int gw_set_enter(gw_dfa *d, gw_frame frame);
 int gw_set_add(gw_dfa *d, gw_item item);
-int gw_set_begin(gw_dfa *d); /* clears it, and enters the first rule */
+int gw_set_begin(gw_dfa *d); /* clears the set, and enters the first rule */
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte);
 int gw_set_token(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t id);
 
@@ -121,7 +122,7 @@ uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad);
 
 static inline gw_stack *gw_stack_at(const gw_dfa *d, uint32_t offset) { return (gw_stack *)(d->words + offset); }
 
-/* Returns the representative of registers that no token of at most `longest` bytes can tell apart. */
+/* Returns the representative of registers that no token of at most `longest` bytes can distinguish. */
 uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest);
 
 #endif

@@ -1,4 +1,4 @@
-/* tokenizer: see tokenizer.h. Added tokens are cut out of a text first, leftmost and longest; the text between
+/* tokenizer: see tokenizer.h. Added tokens are matched first, leftmost and longest; the text between
  * them goes to spm or bpe. */
 #include "text/tokenizer.h"
 #include "text/bpe.h"
@@ -75,8 +75,8 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
 /* AHEAD: the end of a word depends on at most this many bytes after it, except for a run of blanks. */
 enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
 
-/* Returns whether a character begins at p that is certainly not a blank. Blanks are also U+0085, U+00A0, U+1680,
- * U+180E, U+2000 to U+205F and U+3000; some other characters count as blanks too. */
+/* Returns whether the character at p is certainly not white space. U+0085, U+00A0, U+1680, U+180E, U+2000 to U+205F and
+   U+3000 are white space; for speed some other characters count as white space too. */
 static bool no_blank(const uint8_t *p) {
     bool two = p[0] == 0xC2 || (p[0] > 0xE0 && p[0] < 0xE4),
          safe = p[1] > 0x81 && p[1] != 0x85 && p[1] != 0x9A && p[1] != 0xA0;
@@ -111,7 +111,7 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
         int32_t id;
         n = gw_added_match(&t->added, &t->v, p + at, len - at, special, &id);
         if (n) {
-            /* A text begins after such a token, so the rest starts with the token itself. */
+            /* After such a token a text begins, so the rest starts with the token itself. */
             t->taken = at, sure = to.n;
             code = gw_ids_add(&to, id);
             prefix = t->space_prefix;
@@ -158,8 +158,8 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
     return (int)len;
 }
 
-/* Returns whether encoding inserts a blank after this token. The unknown piece stands for characters too, and counts as
- * an added token only where its name is shown. */
+/* Returns whether encoding inserts a space after this token. The unknown piece also stands for ordinary characters, and
+   counts as an added token only where its name is shown. */
 static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
     if (!in_range(t, before)) return true;
     int type = t->v.types[before];
@@ -167,7 +167,7 @@ static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
            (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
 }
 
-/* Returns whether the token's text begins with a blank that encoding may have inserted: never for added tokens. */
+/* Returns whether the token's text begins with a space that encoding may have inserted: never for added tokens. */
 static bool starts_blank(const gw_tokenizer *t, int32_t id) {
     int type = t->v.types[id];
     if (type == GW_TOKEN_BYTE) return gw_byte_value(&t->v, (uint32_t)id) == ' ';

@@ -18,7 +18,7 @@ size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes,
 
 /* --- plain pieces --------------------------------------------------------------------------------- */
 
-/* Bytes of the character at p, 0 where it is none that a JSON string takes as it is. */
+/* Returns the length of the character at p, 0 if a JSON string cannot contain it unescaped. */
 static size_t plain_char(const uint8_t *p, size_t left) {
     size_t n = gw_char_len(p, left);
     if (n == 1) return p[0] >= 0x20 && p[0] < 0x80 && p[0] != '"' && p[0] != '\\';
@@ -27,7 +27,7 @@ static size_t plain_char(const uint8_t *p, size_t left) {
     return n;
 }
 
-/* Characters of a plain piece, 0 of another. */
+/* Returns the number of characters of a plain piece, 0 for others. */
 static uint32_t plain_chars(const uint8_t *p, size_t len) {
     uint32_t chars = 0;
     for (size_t at = 0, n; at < len; at += n, chars++)
@@ -56,7 +56,7 @@ static bool before(const piece *a, const piece *b) {
     return a->len != b->len ? a->len < b->len : a->id < b->id;
 }
 
-/* Merges runs of growing length; the result is where *a points. */
+/* Sorts by merging runs of growing length; *a points to the result. */
 static void sort(piece **a, piece **b, size_t n) {
     for (size_t run = 1; run < n; run *= 2) {
         piece *from = *a, *to = *b;
@@ -90,7 +90,7 @@ static void take_tree(gw_tree *t, size_t nodes, gw_arena *a) {
     t->depth = gw_arena_take(a, nodes * sizeof *t->depth);
 }
 
-/* No two of p are equal. `open`: the nodes that lead to the last one. */
+/* Builds a tree of n different pieces. `open`: scratch for the nodes that lead to the last piece. */
 static void fill_tree(gw_tree *t, const piece *p, size_t n, uint32_t *open) {
     size_t depth = 0;
     for (size_t i = 0; i < n; i++) {

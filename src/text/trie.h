@@ -30,7 +30,7 @@ typedef struct {
     size_t size;
     uint32_t n_vocab, words; /* of a mask: bit id % 32 of word id / 32 */
     uint32_t longest;        /* bytes of a piece */
-    gw_tree all, odd;        /* odd: those that are not plain */
+    gw_tree all, odd;        /* odd: pieces that are not plain */
     gw_duplicate *duplicates;
     uint32_t n_duplicates;
     uint32_t *plain[GW_PLAIN_MASKS + 1]; /* [words] plain pieces of at most k + 1 characters; the last one: all */
@@ -42,7 +42,8 @@ typedef struct {
 int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e); /* 0 or GW_E_NO_MEMORY */
 void gw_trie_free(gw_trie *t);
 
-/* Bytes of a piece that text may be made of, at most 1024; 0 for others. `one`: room for a byte piece. */
+/* Returns the bytes of a piece that can be a part of text, at most 1024; 0 for others. `one`: a buffer for a byte
+   piece. */
 size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes, uint8_t one[1]);
 
 /* Returns the plain pieces of at most n characters, n > 0: [words], without some that are longer than GW_PLAIN_MASKS;

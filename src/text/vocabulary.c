@@ -1,6 +1,7 @@
 /* vocabulary: see vocabulary.h. Adds and checks pieces, builds the look-up tables, and finds pieces.
  *
- * In a file by score without types, names decide: "<0x00>".."<0xFF>" are bytes, "<unk>" is unknown, all others are
+ * In a file with scores but without types, the names decide: "<0x00>".."<0xFF>" are bytes, "<unk>" is unknown, all
+ * others are
  * normal. Scores have no such default, since they order the merges. */
 #include "text/alphabet.h"
 #include "text/vocabulary.h"
@@ -103,7 +104,7 @@ static size_t read_bytes(const uint8_t *from, size_t len, uint8_t *to, uint8_t *
     return n < 0 ? len : (size_t)n;
 }
 
-/* Decodes the pieces' texts in place, to the bytes they stand for: none grows. */
+/* Decodes the pieces' texts in place, to the bytes that they represent; no text grows. */
 static int read_texts(gw_vocabulary *v) {
     size_t n = v->in_ends.used / sizeof(uint32_t), begin = 0, used = 0;
     uint32_t *ends = (uint32_t *)v->in_ends.data;
@@ -130,7 +131,7 @@ static uint32_t power_of_two(size_t at_least) {
     return n;
 }
 
-/* One pass measures, a second one over the block places. */
+/* Called once to measure, and again to place the tables in the block. */
 static void place_tables(gw_vocabulary *v, gw_arena *a) {
     v->text = gw_arena_take(a, v->in_text.used);
     v->ends = gw_arena_take(a, v->n * sizeof *v->ends);
@@ -217,7 +218,7 @@ static void correct_types(gw_vocabulary *v) {
         bool byte = v->spelling == GW_BYTE_LEVEL && v->types[id] == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
         if (!byte) make_control(v, id);
     }
-    uint32_t found = 0; /* only the first of each name: later ones are never matched */
+    uint32_t found = 0; /* only the first piece of each name: later ones are never matched */
     for (uint32_t id = 0; id < v->n; id++) {
         if (!gw_piece_len(v, id) || v->text[gw_piece_begin(v, id)] != '<') continue;
         for (uint32_t i = 0; i < OWN_CONTROL; i++) {
@@ -269,8 +270,8 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     return 0;
 }
 
-/* Indexes pieces [id, end), at most GROUP. Their slots are mostly not in a cache; touching them one right after the
- * other fetches them in parallel. Not inlined: browsers optimise only functions that are called often. */
+/* Indexes pieces [id, end), at most GROUP. Their slots are mostly not in a cache; touching them in direct succession
+   fetches them in parallel. Not inlined: browsers optimise only functions that are called often. */
 enum { GROUP = 64 };
 __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, uint32_t end, gw_error *e) {
     uint32_t hash[GROUP], *h = hash;
@@ -292,7 +293,7 @@ static int index_pieces(gw_vocabulary *v, gw_error *e) {
         int bad = index_group(v, id, (uint32_t)gw_min(id + GROUP, v->n), e);
         if (bad) return bad;
     }
-    if (v->spelling == GW_BYTE_LEVEL) return 0; /* a byte that no piece stands for: see bpe.h */
+    if (v->spelling == GW_BYTE_LEVEL) return 0; /* a byte without a piece: see bpe.h */
     /* Gemma's converted files call <unk> a control piece. */
     if (v->unknown < 0) v->unknown = gw_find_any(v, (const uint8_t *)"<unk>", 5);
     for (int i = 0; i < 256 && v->unknown < 0; i++)

@@ -28,7 +28,7 @@ typedef struct {
     uint32_t hash, id1;
 } gw_slot;
 
-/* How pieces are written, and what a file must have with them. BY_SCORE: U+2581 for a blank, a score for each piece.
+/* The spelling of pieces, and the arrays that a file must have. BY_SCORE: U+2581 for a space, a score for each piece.
  * BYTE_LEVEL: GPT-2's alphabet, and merges. BY_MERGES: as BY_SCORE, but merges instead of scores (Gemma 4). */
 typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL, GW_BY_MERGES } gw_spelling;
 
@@ -43,13 +43,13 @@ typedef struct {
     void *block;
     size_t block_size;
     uint32_t n;     /* 0: not finished, or failed */
-    uint8_t *text;  /* all pieces, one behind the other */
+    uint8_t *text;  /* the texts of all pieces, concatenated */
     uint32_t *ends; /* [n] piece i is text[ends[i - 1] .. ends[i]) */
-    float *scores;  /* [n], none where merges say the order */
+    float *scores;  /* [n], NULL if merges determine the order */
     uint8_t *types; /* [n] GW_TOKEN_* */
-    gw_slot *slots; /* [slot_mask + 1] every piece but empty ones; duplicates: see insert */
+    gw_slot *slots; /* [slot_mask + 1] every non-empty piece; for duplicates see insert() */
     uint32_t slot_mask;
-    uint32_t reach;     /* no piece is further than this from where its hash says */
+    uint32_t reach;     /* greatest distance of a piece from the slot of its hash */
     int32_t bytes[256]; /* the piece of each byte, -1 if missing */
     int32_t unknown;    /* -1 if there is none; by score, no byte piece is missing then */
 } gw_vocabulary;
@@ -72,7 +72,7 @@ static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) { retur
 int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
 int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
 
-/* Copies a text with " " for U+2581, to where it is or before. Returns the new length. */
+/* Copies a text with " " for U+2581, in place or to an earlier address. Returns the new length. */
 size_t gw_read_spaces(const uint8_t *from, size_t len, uint8_t *to);
 
 /* Returns the value of the byte piece "<0xNN>", -1 for any other text. */
@@ -80,8 +80,8 @@ int gw_byte_value(const gw_vocabulary *v, uint32_t id);
 
 /* --- characters ------------------------------------------------------------------------------- */
 
-/* Bytes of the character at p, 1 for a byte that starts none. Looks at p[0..left) only, so a
- * character that is whole inside a piece is the same character in every text. */
+/* Returns the length of the character at p, 1 for a byte that starts none. Reads only p[0..left), so a character that
+   is complete inside a piece is the same character in every text. */
 static inline size_t gw_char_len(const uint8_t *p, size_t left) {
     if (p[0] < 0xC2 || p[0] > 0xF4) return 1;
     size_t n = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;

@@ -35,7 +35,7 @@ const THEMES = ['light', 'dark'];
 const RICH = `# A heading\n\nA word, **strong**, \`code\`, [a link](https://example.org/) and\n\n> a quotation\n\n1. one\n2. two\n
 \`\`\`js\nconst answer = 42; // a comment\n\`\`\`\n\n| a | b | c |\n|---|---:|---|\n${'| cell | 1 | a longer cell than others |\n'.repeat(3)}\n\n$x^2 + y^2$`;
 
-/** Returns an export file with some conversations; messages have the same ids in both themes. */
+/** Returns an export file with some conversations; each conversation numbers its messages from 0. */
 function conversations() {
   const talk = (/** @type {string} */ title, /** @type {string[]} */ ...texts) => ({
     title,

@@ -45,7 +45,7 @@ export async function textsOf(files) {
 export class Attachments {
   /** @type {Attached[]} */ #files = [];
   #changed;
-  /** Counts the conversations that were opened. */
+  /** Number of conversations opened so far. */
   place = 0;
 
   /** @param {HTMLTextAreaElement} field @param {() => void} changed */

@@ -11,7 +11,7 @@ import { spoken } from '../history/tree.js';
 
 /** @import { Draft } from '../shell/store.js' */
 
-/** A message is counted when nothing was typed for so long, in milliseconds. */
+/** Tokens of a message are counted after this pause in typing, in milliseconds. */
 const COUNT_AFTER = 150;
 
 /** @returns {Draft} */
@@ -109,21 +109,21 @@ export function setUpComposer(conversation, keeper, follow) {
     field.focus();
   };
   return {
-    /** Shows what was being written when this conversation was left. @param {Draft} kept */
+    /** Restores the draft of this conversation. @param {Draft} kept */
     draft(kept) {
       before = null;
       attachments.place++;
       set(kept, false);
     },
-    /** The current draft, beside an earlier message. */
+    /** The current message: the draft, and the earlier message that it replaces, if any. */
     get message() {
       return message();
     },
   };
 }
 
-/** While an answer runs the next message can be written, not sent. The field gets the focus of the button that
- * disappears, in the transcript too. @param {HTMLTextAreaElement} field */
+/** While an answer runs, the next message can be written but not sent. When a button with the focus disappears, in the
+ * transcript too, the field gets the focus. @param {HTMLTextAreaElement} field */
 function showBusy(field) {
   const { busy } = state;
   const at = document.activeElement;
@@ -133,7 +133,8 @@ function showBusy(field) {
   if (held) field.focus();
 }
 
-/** A model without a chat template continues a text. @param {HTMLTextAreaElement} field */
+/** Shows whether the model chats, or continues a text because it has no chat template.
+ * @param {HTMLTextAreaElement} field */
 function showMode(field) {
   if (!state.model) return;
   const chats = state.model.info.chatTemplate;
@@ -150,7 +151,7 @@ function showContext() {
 
 const drafts = latest();
 
-/** Shows how many tokens the message takes, and how many are left then. @param {Draft} draft */
+/** Shows how many tokens the message takes, and how many would be left. @param {Draft} draft */
 function countDraft(draft) {
   const { model } = state;
   const text = spoken(draft);

@@ -1,6 +1,6 @@
 /**
- * conversation: the open conversation: sends, edits, retries, stops, steps through versions. It outlives its model:
- * without one it can be read. Knows the talk with the model, the tree and the transcript; no form, no storage.
+ * conversation: the open conversation: sends, edits, retries, stops, steps through versions. It outlives its model and
+ * can be read without one. Knows the chat with the model (talk.js), the tree and the transcript; no form, no storage.
  * @module
  */
 import { action } from '../shell/dom.js';
@@ -15,7 +15,7 @@ import { messagesOf } from './talk.js';
 import { welcome } from './welcome.js';
 import { Tree, newId, spoken } from '../history/tree.js';
 
-/** The running numbers change so often, in milliseconds. */
+/** Interval of updates to the numbers under a running answer, in milliseconds. */
 const STATS_EVERY = 250;
 
 /** @import { Model } from '../../js/index.js' */
@@ -48,7 +48,7 @@ export class Conversation {
   /** Results of the answers that the loaded model has given here. @type {Map<string, GenerateResult>} */
   #made = new Map();
   /** @type {Promise<void>} */ #running = Promise.resolve();
-  /** The message that is being edited: what is sent takes its place. @type {Said | null} */
+  /** The message that is being edited; the next message sent replaces it. @type {Said | null} */
   #editing = null;
   /** Another tab has added something that is not shown yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
@@ -84,7 +84,7 @@ export class Conversation {
     this.on.changed(now);
   }
 
-  /** The next answer is given by this model. @param {Model | null} model @param {ModelNote} [note] */
+  /** Uses this model for the next answer. @param {Model | null} model @param {ModelNote} [note] */
   use(model, note) {
     this.#note = note;
     if (model) resolve('hindered');
@@ -124,8 +124,8 @@ export class Conversation {
     this.#count();
   }
 
-  /** Takes over what is kept, where another tab may have gone on. @param {Whole} kept
-   * @param {boolean} [follow]   nothing was said here since: what was said there is shown */
+  /** Merges the saved conversation, which another tab may have continued. @param {Whole} kept
+   * @param {boolean} [follow]   nothing was added here since: shows what the other tab added */
   join({ head, body }, follow = false) {
     if (head.id !== this.head?.id) return;
     const { title, named, pinned } = head;
@@ -142,7 +142,7 @@ export class Conversation {
     }
     const last = this.tree.get(this.tree.leaf);
     if (last) this.tree.choose(last); // with what follows it there
-    this.#talk.forget(); // what its chat has may be another text by now
+    this.#talk.forget(); // the chat's text may differ from it now
     this.#show();
     this.#tell();
     this.#count();
@@ -158,7 +158,7 @@ export class Conversation {
       0,
       path.findIndex(({ id }) => id === this.head?.from),
     );
-    let model = ''; // of the answer before
+    let model = ''; // of the previous answer
     return path.map((said, i) => {
       const by = model && said.model !== model ? said.model : '';
       model = said.model || model;
@@ -170,7 +170,8 @@ export class Conversation {
     });
   }
 
-  /** Counts the tokens of context that are in use. A template that refuses says so when it is asked for an answer. */
+  /** Counts the tokens of context that are in use. If the template rejects the messages, the next answer shows the
+   * error. */
   #count() {
     const { leaf } = this.tree;
     const model = this.#talk.model;
@@ -226,8 +227,8 @@ export class Conversation {
     this.#start({ question, before, begin, said: same });
   }
 
-  /** Drops the oldest turns from the prompt until half of the context is free. Then answers what had no place, or
-   * continues what was cut. @param {Said} said */
+  /** Drops the oldest turns from the prompt until half of the context is free. Then answers the message that did not
+   * fit, or continues the answer that was cut off. @param {Said} said */
   async #shorten(said) {
     const { model } = this.#talk;
     const { head, tree } = this;
@@ -257,7 +258,7 @@ export class Conversation {
     else this.continueFrom(said);
   }
 
-  /** Returns whether no answer can be asked for now, and shows why. */
+  /** Returns whether no answer can be requested now, and shows why. */
   #hindered() {
     const { model } = this.#talk;
     if (this.busy) fail('hindered', t('hindered.busy'));
@@ -382,7 +383,7 @@ export class Conversation {
     const back = old?.role === 'assistant' && old.parent === question.id;
     this.tree.leaf = said.text ? said.id : back ? before : question.id;
     if (back) {
-      // shows the version before, and the error below it
+      // shows the previous version, and the error below it
       this.#show();
       answer = this.#transcript.running(said);
     }
@@ -418,7 +419,7 @@ export class Conversation {
     update({ used: (this.#used = usage.promptTokens + usage.completionTokens) });
   }
 
-  /** It was stopped before its first character: shows the version before, or the question alone.
+  /** The answer was stopped before its first character: shows the previous version, or the question alone.
    * @param {Said} said @param {Answer} answer @param {string | null} before */
   #cameToNothing(said, answer, before) {
     this.tree.remove(said);
@@ -471,14 +472,14 @@ export class Conversation {
     await this.#running;
   }
 
-  /** Saves the chat: the model is about to go. */
+  /** Saves the chat before the model is disposed of. */
   async settle() {
     await this.halt();
     await this.#talk.settled();
   }
 }
 
-/** Whether the model can give no other answer. @param {unknown} error */
+/** Returns whether the model cannot answer any more. @param {unknown} error */
 const isDead = (error) => ['worker-failed', 'disposed'].includes(codeOf(error));
 
 /** Returns a button that loads the last model again or, if there was none, shows the models. */
@@ -495,7 +496,7 @@ function summary({ usage, timings, finishReason }) {
   return [...parts, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
 }
 
-/** Returns their tooltip. @param {GenerateResult} result */
+/** Returns the tooltip of these numbers. @param {GenerateResult} result */
 function details({ seed, usage: { promptTokens, reusedTokens } }) {
   const tokens = t('tokens', { n: promptTokens });
   return t('stats.hint', { tokens, new: promptTokens - reusedTokens, seed: String(seed) });

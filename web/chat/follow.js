@@ -3,7 +3,7 @@
  * @module
  */
 
-/** So near is at the end, in CSS pixels. */
+/** Distance that counts as being at the end, in CSS pixels. */
 const NEAR = 48;
 
 export class Follow {
@@ -33,8 +33,8 @@ export class Follow {
     return s.scrollHeight - s.scrollTop - s.clientHeight;
   }
 
-  /** Whether the reader has scrolled up, be it by a pixel: this class only scrolls down. When text gets shorter the
-   * browser scrolls up too, but then the old position is out of reach. */
+  /** Returns whether the reader has scrolled up, even by a pixel: this class only scrolls down. When the text gets
+   * shorter the browser scrolls up too, but then the old position no longer exists. */
   #wentUp() {
     const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
     return scrollTop < this.#last && this.#last <= scrollHeight - clientHeight + 1 && this.#distance() > 1;
@@ -52,20 +52,20 @@ export class Follow {
     this.#button.hidden = this.#on || !this.#hasLatest || this.#distance() <= 1;
   }
 
-  /** Call after the content has changed. The event of a reader's scrolling may still be on its way. */
+  /** Call after the content has changed. The event of a reader's scrolling may not have arrived yet. */
   update() {
     if (this.#wentUp()) this.#on = false;
     this.keep();
   }
 
-  /** Call after its height has changed, when the browser may have scrolled by itself. */
+  /** Call after the box's height has changed, because the browser may have scrolled by itself. */
   keep() {
     if (this.#on) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#last = this.#scroller.scrollTop;
     this.#show();
   }
 
-  /** Runs a change of an element without moving what is read below it. @param {HTMLElement} element
+  /** Changes an element without moving the text below it on the screen. @param {HTMLElement} element
    * @param {() => void} change */
   steady(element, change) {
     const { offsetHeight } = element;

@@ -1,6 +1,6 @@
 /**
- * keeper: saves the open conversation: each turn when it begins and ends, a running answer every second, and what there
- * is when the page is left. Saves the draft of the next message too.
+ * keeper: saves the open conversation: each turn when it begins and ends, a running answer every second, and the
+ * current state when the user leaves the page. Saves the draft of the next message too.
  * @module
  */
 import { addLater, t } from '../shell/language.js';
@@ -31,8 +31,10 @@ export class Keeper {
   #draftTimer = 0;
   /** The latest text typed here: another tab may send another message. @type {Written | null} */ #typed = null;
   /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
-  /** The failure to save was shown: once closed it stays closed until saving works again. */ #said = false;
-  /** Something is not saved. If all is, nothing is written: another tab may have deleted it since. */ #news = false;
+  /** The failure to save was shown. If the user closes it, it is not shown again until saving has worked. */
+  #said = false;
+  /** There are unsaved changes. Without any, nothing is written, because another tab may have deleted the conversation. */
+  #news = false;
   /** Another tab has changed the open conversation. */ #elsewhere = false;
   #puts = latest();
 
@@ -61,7 +63,7 @@ export class Keeper {
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
       leaveBehind(this.#archive.kept && (said || typed) ? { ...typed, ...said } : null);
       if (!said && !waiting) return;
-      // A page that goes has no time to read what is there, unless it must.
+      // A page that unloads has no time to read the saved conversation first, unless it must.
       const put = said && this.#put(true, !going || this.#elsewhere);
       void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)]).then(() =>
         leaveBehind(this.#archive.kept ? this.#typed : null),
@@ -75,7 +77,7 @@ export class Keeper {
     return this.#library.archive;
   }
 
-  /** Saves what the page was left with: there may have been no time for all of it. */
+  /** Saves the messages and draft from the last visit that the page had no time to save. */
   async recover() {
     const left = leftBehind();
     if (!left || !this.#archive.kept) return;
@@ -84,11 +86,11 @@ export class Keeper {
       if (left.id && left.draft) await this.#archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
       leaveBehind(null);
     } catch {
-      // No room: tried again at the next visit.
+      // No space: tried again at the next visit.
     }
   }
 
-  /** If another tab has changed it since, its version of what both have counts. @param {Head} head
+  /** If another tab has changed it since, that tab's version of common messages counts. @param {Head} head
    * @param {import('../history/tree.js').Kept} body @param {import('../history/tree.js').News} [news] */
   async #bring(head, body, news) {
     const archive = this.#archive;
@@ -98,7 +100,7 @@ export class Keeper {
     else await archive.put(head, body, { news });
   }
 
-  /** @param {boolean} now   a turn has begun or ended; else some of an answer has come */
+  /** @param {boolean} now   true: a turn has begun or ended; false: a part of an answer has arrived */
   changed(now) {
     this.#news = true;
     if (now) {
@@ -163,11 +165,11 @@ export class Keeper {
   /** @param {Draft} draft */
   typed(draft) {
     const id = draftId(this.#conversation.head);
-    // Another conversation may be open when it is time.
+    // Another conversation may be open when the timer fires.
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };
-    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: it may have been left when the page was hidden
+    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: it may have been saved when the page was hidden
     this.#typed = isEmpty(draft) ? null : this.#waiting;
     if (isEmpty(draft)) void this.#putDraft(draft, id);
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
@@ -177,7 +179,7 @@ export class Keeper {
   async #putDraft(draft, id) {
     clearTimeout(this.#draftTimer);
     await this.#archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
-    if (this.#waiting?.draft === draft) this.#waiting = null; // not before: the page may go meanwhile
+    if (this.#waiting?.draft === draft) this.#waiting = null; // only now, because the page may have unloaded meanwhile
   }
 
   /** The draft that is not saved yet. */

@@ -1,5 +1,5 @@
 /**
- * openings: opens a conversation: from the list, by its address, or a new one. The one that was asked for last counts.
+ * openings: opens a conversation: from the list, by its address, or a new one. The latest request counts.
  * @module
  */
 import { actions, latest, state, update } from '../shell/store.js';
@@ -31,7 +31,7 @@ export class Openings {
     };
   }
 
-  /** The conversation that is open, or about to be. */
+  /** The id of the conversation that is open or about to be opened. */
   get id() {
     return this.#next === undefined ? state.id : this.#next;
   }
@@ -55,7 +55,7 @@ export class Openings {
     const now = this.#composer.message;
     if (along) this.#keeper.typed({ text: '', files: [] });
     await this.#conversation.open(one && { head: one.head, tree: new Tree(one.body) });
-    // Set at the moment it is shown, so that text typed from then on stays.
+    // Set in the same moment as the conversation, so that text typed afterwards stays.
     this.#composer.draft(along && (now.text || now.files.length) ? now : (this.#keeper.unwritten ?? written));
     route.show({ instead: instead || (id !== null && !one) });
     if (!/^(loading|opening)$/.test(state.phase)) {

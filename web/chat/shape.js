@@ -1,5 +1,5 @@
 /**
- * shape: a dialog to try answers that follow a JSON schema, shown as a table while they come. The page fetches this
+ * shape: a dialog for answers that follow a JSON schema, shown as a table while they stream. The page fetches this
  * file when it is first opened.
  * @module
  */
@@ -194,7 +194,7 @@ class Shape {
     if (finishReason === 'stop') this.#value.replaceChildren(drawn(value));
     const said = t('shape.said', { tokens: t('tokens', { n: tokens }), n: forced });
     this.#said.textContent = [said, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
-    this.#said.scrollIntoView({ block: 'nearest' }); // in low windows it is out of sight
+    this.#said.scrollIntoView({ block: 'nearest' }); // in low windows it is not visible otherwise
     announce(t('shape.ready'));
   }
 }

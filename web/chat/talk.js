@@ -1,7 +1,7 @@
 /**
- * talk: the package's chat behind a conversation. It continues the chat where it can, and else begins another one; the
- * engine reuses their common prefix. While nothing is asked, the chat's state is saved, so that nothing is evaluated
- * again after a reload.
+ * talk: the package's chat behind a conversation. It continues the chat if possible, and otherwise begins another one;
+ * the engine reuses their common prefix. While the model is idle, the chat's state is saved, so that nothing is
+ * evaluated again after a reload.
  * @module
  */
 import { codeOf } from '../shell/errors.js';
@@ -13,10 +13,10 @@ import { spoken } from '../history/tree.js';
 /** @import { Head } from '../history/archive.js' */
 /** @import { Said, Tree } from '../history/tree.js' */
 
-/** A question. begin: what the answer begins with; before: the leaf that was shown.
+/** A question. begin: the beginning of the answer; before: the leaf that was shown.
  * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, before: string | null }} Asked */
 
-/** A chat is saved when nothing was asked for so long, in milliseconds. */
+/** A chat is saved after this idle time, in milliseconds. */
 const KEEP_AFTER = 1000;
 const NAME = 'page ';
 
@@ -65,14 +65,14 @@ export class Talk {
     this.model = model;
   }
 
-  /** Another conversation is opened. @param {boolean} [keep]   saves this one, if it has changed */
+  /** Called when another conversation is opened. @param {boolean} [keep]   saves this one, if it has changed */
   leave(keep = true) {
     if (keep) this.#keepNow();
     this.forget();
     this.#restored = '';
   }
 
-  /** The next request begins another chat. */
+  /** Makes the next request begin a new chat. */
   forget() {
     clearTimeout(this.#timer);
     this.#chat = null;
@@ -117,7 +117,7 @@ export class Talk {
     return { out: this.#chat.send(user.content, options) };
   }
 
-  /** The chat holds this answer now.
+  /** Records that the chat now contains this answer.
    * @param {string} id   of the conversation @param {Said} question @param {Said} said */
   answered(id, question, said) {
     this.#held = { answer: said.id, question: question.id };
@@ -137,7 +137,7 @@ export class Talk {
     this.#waiting = '';
   }
 
-  /** Resolves when the chat is saved: then the model may go. */
+  /** Resolves when the chat is saved, so that the model can be disposed of. */
   async settled() {
     this.#keepNow();
     await this.#kept;
@@ -152,11 +152,11 @@ export class Talk {
       await model.chatCache.put(NAME + id, await chat.save({ signal }), { signal });
       update({ saved: id });
     } catch {
-      // No store, no room, or another answer was asked for: then it is evaluated once more.
+      // No store, no space, or another answer was requested: then the conversation is evaluated again.
     }
   }
 
-  /** Restores the saved state of a conversation, if it is that of what is shown. @param {Asked} asked */
+  /** Restores the saved state of a conversation, if it matches the shown messages. @param {Asked} asked */
   async #restore({ tree, head, question, before }) {
     const model = /** @type {Model} */ (this.model);
     if (this.#restored === head.id) return;
@@ -173,7 +173,7 @@ export class Talk {
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {
-      if (codeOf(error) === 'worker-failed') throw error; // else the messages will do
+      if (codeOf(error) === 'worker-failed') throw error; // in other cases the messages suffice
     }
   }
 
@@ -186,7 +186,7 @@ export class Talk {
         if (name.startsWith(NAME) && !(await this.#isKept(name.slice(NAME.length)))) await states?.delete(name);
       }
     } catch {
-      // No store, or another tab has it: the next time will do.
+      // No store, or another tab has locked it: the next sweep will delete them.
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * transcript: the messages of a conversation as elements, each with its buttons. Which messages, and what a button
- * does, is up to the conversation. The user's text is never HTML.
+ * transcript: the messages of a conversation as elements, each with its buttons. The conversation decides which
+ * messages are shown and what a button does. The user's text is never HTML.
  * @module
  */
 import { action, announce, copy, el, whenIdle } from '../shell/dom.js';
@@ -11,7 +11,7 @@ import { MarkdownView } from '../rendering/markdown.js';
 
 /** Only the beginning of a longer answer is announced. */
 const ANNOUNCED = 600;
-/** So many messages at the end are rendered at once, the others when the browser is idle. */
+/** Number of messages at the end that are rendered at once; the others are rendered when the browser is idle. */
 const AT_ONCE = 12;
 
 /** @import { Said, Attached } from '../history/tree.js' */
@@ -23,8 +23,8 @@ const AT_ONCE = 12;
  * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean, untold?: '' | 'all' | 'before',
  *   long?: boolean, by?: string }} Row */
 
-/** What the buttons of a row do. version: shows the version before or after it; branch: continues in a conversation of
- * its own; goOn: continues an answer that was cut; shorten: continues without the oldest turns.
+/** Actions of a row's buttons. version: shows the previous or next version; branch: continues in a separate
+ * conversation; goOn: continues an answer that was cut off; shorten: continues without the oldest turns.
  * @typedef {Record<'retry' | 'edit' | 'branch' | 'goOn' | 'shorten', (said: Said) => void> &
  *   { version: (said: Said, step: number) => void }} On */
 
@@ -47,7 +47,7 @@ export class Answer {
     return this.#view?.text ?? this.#raw;
   }
 
-  /** Shows what is going on before there is text. @param {string} what */
+  /** Shows the current activity until there is text. @param {string} what */
   waiting(what) {
     this.#view = null;
     this.element.replaceChildren(el('p.waiting', what));
@@ -64,7 +64,7 @@ export class Answer {
     const body = el('div', { dir: 'auto' });
     this.#view = new MarkdownView(body, this.#changed);
     this.element.replaceChildren(body, el('div.answer-foot', this.#stats));
-    this.#changed(); // it is lower now, so the browser scrolls up, not the reader
+    this.#changed(); // the row is lower now: the browser scrolls up, not the reader
     return this.#view;
   }
 
@@ -100,7 +100,7 @@ export class Answer {
     announce(short ? t('answer.text', { text: short }) : stats);
   }
 
-  /** @param {unknown} error @param {...HTMLButtonElement} buttons   what may help */
+  /** @param {unknown} error @param {...HTMLButtonElement} buttons   buttons that may help */
   fail(error, ...buttons) {
     this.element.querySelector('.answer-foot')?.remove();
     if (this.#view) this.#view.finish();
@@ -142,7 +142,7 @@ export class Transcript {
     let shut = [];
     addEventListener('beforeprint', () => {
       for (const answer of this.#waiting.splice(0)) answer.render();
-      // on paper nothing can be opened
+      // on paper nothing can be expanded
       shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
       for (const one of shut) one.open = true;
     });
@@ -151,14 +151,14 @@ export class Transcript {
     });
   }
 
-  /** @param {(Node | string)[]} welcome   what an empty conversation shows */
+  /** @param {(Node | string)[]} welcome   the contents of an empty conversation */
   clear(welcome) {
     [this.#shown, this.#waiting] = [[], []];
     this.#log.replaceChildren(el('div.empty', ...welcome));
     this.#follow.toStart();
   }
 
-  /** Shows exactly these rows; the ones that are there already stay as they are. @param {Row[]} rows */
+  /** Shows exactly these rows; rows that are already shown keep their elements. @param {Row[]} rows */
   show(rows) {
     this.#log.querySelector('.empty')?.remove();
     let same = 0;
@@ -188,7 +188,7 @@ export class Transcript {
       });
   }
 
-  /** Adds the place of an answer that is about to come. @param {Said} said */
+  /** Adds the row of an answer that is about to begin. @param {Said} said */
   running(said) {
     const answer = new Answer(() => this.#follow.update());
     this.#log.append(answer.element);
@@ -212,7 +212,7 @@ export class Transcript {
     return answer.element;
   }
 
-  /** Only the last answer can be retried: the others would take with them what follows. @param {Row} row */
+  /** Only the last answer can be retried: retrying an earlier one would hide the messages after it. @param {Row} row */
   #buttons(row) {
     const buttons = [];
     const { state, full } = row.said;

@@ -1,5 +1,5 @@
 /**
- * welcome: what an empty conversation shows.
+ * welcome: the contents of an empty conversation.
  * @module
  */
 import { action, el } from '../shell/dom.js';
@@ -7,7 +7,7 @@ import { parameters } from '../shell/format.js';
 import { parts, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 
-/** In the words of the turns that the storyteller was trained on: in English in every language. */
+/** Worded like the turns that the storyteller was trained on, and therefore in English in every language. */
 const SUGGESTIONS = /** @type {const} */ (['story.dragon', 'story.cat', 'story.mouse']);
 
 /** @returns {(Node | string)[]} */

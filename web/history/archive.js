@@ -1,6 +1,6 @@
 /**
  * archive: the conversations of this browser in IndexedDB. Each has a head (name, dates, settings) for lists, an index
- * of its words for searches, and a body with its messages. Without IndexedDB, or if nothing is to be kept, they are in
+ * of its words for searches, and a body with its messages. Without IndexedDB, or if nothing may be saved, they are in
  * memory.
  * @module
  */
@@ -44,7 +44,7 @@ function done(request) {
 /** @param {IDBTransaction} transaction @returns {Promise<void>} */
 function committed(transaction) {
   return new Promise((resolve, reject) => {
-    // At once: a page that is being left does not see the end of its last request.
+    // Commits at once, because an unloading page does not see the end of its last request.
     transaction.commit();
     transaction.oncomplete = () => resolve();
     transaction.onerror = transaction.onabort = () => reject(transaction.error);
@@ -100,7 +100,7 @@ class StoredArchive {
     return this.#database.transaction(store).objectStore(store);
   }
 
-  /** Pinned ones first, then the latest. @param {number} [limit] @returns {Promise<Head[]>} */
+  /** Lists pinned conversations first, then the latest. @param {number} [limit] @returns {Promise<Head[]>} */
   async list(limit = PAGE) {
     /** @type {Head[]} */
     const found = [];

@@ -19,7 +19,7 @@ export function toJson(conversations) {
   return JSON.stringify({ format: FORMAT, version: 1, conversations: plain }, null, 1);
 }
 
-/** Writes the path that is shown. @param {{ head: Head, body: Kept }} conversation */
+/** Returns the shown path as Markdown. @param {{ head: Head, body: Kept }} conversation */
 export function toMarkdown({ head, body }) {
   const parts = [
     `# ${head.title}`,
@@ -58,7 +58,7 @@ function conversation(given, at) {
   return { head: headOf(given, said), body: { said, leaf: last } };
 }
 
-/** Returns whether each message follows an earlier one: no circles. @param {Said[]} said */
+/** Returns whether each message follows an earlier one, so that there are no cycles. @param {Said[]} said */
 function grows(said) {
   const before = new Set();
   return said.every(({ id, parent }) => {
@@ -111,7 +111,7 @@ function headOf(given, said) {
   };
 }
 
-/** Offer text as a file. @param {string} name @param {string} type @param {string} text */
+/** Offers a text as a download. @param {string} name @param {string} type @param {string} text */
 export function saveFile(name, type, text) {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([text], { type }));
@@ -120,7 +120,7 @@ export function saveFile(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** A title as the name of a file. @param {string} title */
+/** Returns a title as a file name. @param {string} title */
 export function fileName(title) {
   return (
     title

@@ -1,6 +1,5 @@
 /**
- * library: the list of conversations beside the page: found by their words, renamed, pinned, deleted with a way back,
- * exported and imported.
+ * library: the list of conversations beside the page: search, rename, pin, delete with undo, export and import.
  * @module
  */
 import { openArchive, MemoryArchive, PAGE } from './archive.js';
@@ -14,10 +13,10 @@ import { hitIn, spoken } from './tree.js';
 
 /** @import { Head, Archive } from './archive.js' */
 
-/** A deletion can be undone for so long, in milliseconds. */
+/** Time during which a deletion can be undone, in milliseconds. */
 const UNDO_MS = 10_000;
 const DAY = 86_400_000;
-/** Here the list covers the page. */
+/** Returns whether the list covers the page. */
 const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
 
 /** changed: a name or a pin; heard: another tab has changed a conversation.
@@ -31,7 +30,7 @@ export class Library {
   /** Rows of the list: each "Show more" doubles them. */
   #most = PAGE;
   #undoTimer = 0;
-  /** One for the page: it hears of other tabs. @type {Promise<Archive> | null} */
+  /** One archive for the page, which hears of other tabs' changes. @type {Promise<Archive> | null} */
   #opened = null;
 
   async start() {
@@ -43,7 +42,7 @@ export class Library {
     });
     addEventListener('pointerdown', ({ target }) => {
       if (target instanceof Element && !target.closest('.talk-menu, [aria-expanded=true]')) closeMenus();
-      // Between phones and wide windows the list lies over a part of the page.
+      // In windows between phone size and wide, the list covers a part of the page.
       if (target instanceof Element && isNarrow() && target.closest('#chat, #picker')) this.leave();
     });
     box('library-list').parentElement?.addEventListener('scroll', closeMenus);
@@ -86,7 +85,7 @@ export class Library {
     else if (!library && had) button('library-toggle').focus();
   }
 
-  /** Where it covers the page, it is closed when a conversation is chosen. */
+  /** Closes the list when a conversation is chosen, if it covers the page. */
   leave() {
     if (isNarrow()) update({ library: false });
   }
@@ -113,7 +112,7 @@ export class Library {
     const question = input('library-search').value.trim();
     const isLatest = this.#latest();
     const most = this.#most;
-    // One more than is shown says whether there are more.
+    // Requests one more than is shown, to know whether there are more.
     const asked = question ? this.archive.search(question, most + 1) : this.archive.list(most + 1);
     const found = await asked.catch(() => /** @type {Head[]} */ ([]));
     const heads = found.slice(0, most);
@@ -127,7 +126,8 @@ export class Library {
     button('library-export').disabled = heads.length === 0 && !question;
   }
 
-  /** Returns where a conversation has what was searched, besides its name. @param {string} id @param {string} question */
+  /** Returns the passage of a conversation that matches the search, apart from its name. @param {string} id
+   * @param {string} question */
   async #hit(id, question) {
     const one = await this.archive.get(id).catch(() => null);
     return one && hitIn(one.body.said.map(spoken), question);
@@ -143,7 +143,7 @@ export class Library {
       el('span.hint', head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
     );
     if (head.id === state.id) link.ariaCurrent = 'page';
-    link.addEventListener('click', () => head.id === state.id && this.leave()); // it leads nowhere else
+    link.addEventListener('click', () => head.id === state.id && this.leave()); // the link leads nowhere else
     const more = action('⋯', () => toggle(), 'quiet small icon', t('options.for', { name: head.title }));
     more.ariaExpanded = 'false';
     const menu = el('div.talk-menu', { hidden: true });
@@ -191,13 +191,14 @@ export class Library {
 
   /** @param {string} id @param {Partial<Head>} news */
   async #change(id, news) {
-    this.on.changed(id, news); // before it is saved with what is open
+    this.on.changed(id, news); // before it is saved with the open conversation
     closeMenus();
     await this.archive.change(id, news);
     await this.show();
   }
 
-  /** Enter keeps the new name, Escape the old one. @param {Head} head @param {HTMLLIElement} item */
+  /** Lets the user rename a conversation: Enter keeps the new name, Escape the old one. @param {Head} head
+   * @param {HTMLLIElement} item */
   #rename({ id, title }, item) {
     const field = el('input', { value: title, maxLength: 200, ariaLabel: t('rename.label') });
     let over = false;
@@ -219,7 +220,7 @@ export class Library {
   /** Deletes at once, and offers to undo it. @param {Head} head */
   async #remove(head) {
     const { archive } = this;
-    if (state.id === head.id) await actions.open(null); // an answer that runs is saved when it ends: before
+    if (state.id === head.id) await actions.open(null); // first, because a running answer is saved when it ends
     const one = await archive.get(head.id);
     const draft = await archive.draft(head.id);
     await archive.remove(head.id);

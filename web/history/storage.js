@@ -1,6 +1,7 @@
 /**
  * storage: small choices (theme, sampling settings) in localStorage, which never holds keys, prompts or answers; and in
- * sessionStorage what the tab was left with, until the archive has it. Where they are forbidden the page works without.
+ * sessionStorage the unsaved messages and draft of an unloaded page, until the archive has them. If storage is
+ * forbidden, the page works without it.
  * @module
  */
 
@@ -30,10 +31,10 @@ export function remember(key, value) {
   }
 }
 
-/** Conversations are not to be kept. */
+/** Returns whether conversations must not be saved. */
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
-/** The messages and the draft when the tab was left: IndexedDB may not finish then, sessionStorage does.
+/** The messages and the draft at the moment of unloading: IndexedDB may not finish then, sessionStorage does.
  * @typedef {{ id?: string, draft?: import('../shell/store.js').Draft, head?: import('./archive.js').Head,
  *   body?: import('./tree.js').Kept, news?: import('./tree.js').News }} Left */
 const LEFT = `${PREFIX}left`;

@@ -1,6 +1,6 @@
 /**
- * tree: all messages of a conversation. An edited question and a retried answer stand beside the old ones; the path
- * from the beginning to one leaf is shown. Plain data inside. Knows no page and no model.
+ * tree: all messages of a conversation. Edited questions and retried answers are siblings of the old ones; the path
+ * from the root to one leaf is shown. Contains plain data. Knows no page and no model.
  * @module
  */
 
@@ -22,7 +22,7 @@
 
 /** @typedef {{ said: Said[], leaf: string | null }} Kept */
 
-/** Ids of messages that were added or changed, and taken back, since the last save.
+/** Ids of messages that were added or changed, and of those that were taken back, since the last save.
  * @typedef {{ own: string[], gone: string[], at: number }} News */
 
 /** Returns an id that is unique enough for one browser; ids sort by age. */
@@ -139,7 +139,7 @@ export class Tree {
     return { own: [...this.#own.keys()], gone: [...this.#gone.keys()], at: this.#turn };
   }
 
-  /** Changes up to these are saved. @param {News} news */
+  /** Records that changes up to these are saved. @param {News} news */
   settle({ at }) {
     for (const news of [this.#own, this.#gone]) {
       for (const [id, turn] of news) if (turn <= at) news.delete(id);
@@ -179,7 +179,7 @@ export function spoken({ text, files = [] }) {
   return [text, ...parts].filter(Boolean).join('\n\n');
 }
 
-/** Of a pasted book the beginning is indexed. */
+/** Limit on indexed words: of a pasted book only the beginning is indexed. */
 const MOST_WORDS = 4000;
 /** Scripts without spaces between words: Intl.Segmenter finds the words. */
 export const BY_SENSE = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Khmer}\p{sc=Lao}]/u;
@@ -199,7 +199,7 @@ export function wordsOf(texts) {
 /** Characters around a match. */
 const AROUND = 40;
 
-/** Returns the first place in texts where a word of the question begins: the match, with what is around it.
+/** Returns the first match of a word of the question at the beginning of a word, with the text around it.
  * @param {string[]} texts @param {string} question @returns {[before: string, hit: string, after: string] | null} */
 export function hitIn(texts, question) {
   for (const word of wordsOf([question])) {

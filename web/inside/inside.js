@@ -1,6 +1,6 @@
 /**
- * inside: the panel of the look inside: a text and five views of it, one request at a time. An answer that begins
- * aborts the request; the look waits until the answer has ended.
+ * inside: the inspection panel: a text and five views of it, with one request at a time. An answer that begins aborts
+ * the request; the panel waits until the answer has ended.
  * @module
  */
 /// <reference path="../css.d.ts" />
@@ -21,7 +21,8 @@ import { showWords } from './words.js';
 /** @import { Model } from '../../js/index.js' */
 /** @import { Subject, Look, Choices } from './subject.js' */
 
-/** @typedef {{ name: string, show: (look: Look) => Promise<void>, words: boolean }} View   words: needs a next word */
+/** @typedef {{ name: string, show: (look: Look) => Promise<void>, words: boolean }} View   words: the view needs a
+ * model that predicts next words */
 /** @type {Record<string, View>} */
 const VIEWS = {
   words: { name: t('view.words'), show: showWords, words: true },
@@ -36,7 +37,7 @@ const LAST = 'last';
 const OWN = 'own';
 /** The first control of a view. */
 const TABBED = '[tabindex="0"], button, select, textarea';
-/** Longer work is announced. */
+/** Work that takes longer, in milliseconds, is announced. */
 const TOLD_AFTER = 600;
 
 /** @returns {Choices} */
@@ -233,7 +234,7 @@ export class Inside {
     if (target instanceof HTMLElement) target.focus();
   }
 
-  /** @param {unknown} error   the page itself shows that a model is gone */
+  /** @param {unknown} error   the page itself reports a lost model */
   #failed(error) {
     if (['disposed', 'aborted'].includes(codeOf(error))) return;
     this.#panel.replaceChildren(errorBox(error));

@@ -1,5 +1,5 @@
 /**
- * numbers: pure functions of the look inside: from logits to chances, and how numbers and tokens are written.
+ * numbers: pure functions of the inspection panel: from logits to chances, and the formatting of numbers and tokens.
  * @module
  */
 import { percent as rounded } from '../shell/format.js';
@@ -43,7 +43,7 @@ function softmax(logits) {
   return found.sort((a, b) => b.logit - a.logit || a.id - b.id);
 }
 
-/** Returns the likeliest that together reach `share` of the total. @template {{ probability: number }} T
+/** Returns the likeliest tokens that together reach `share` of the total. @template {{ probability: number }} T
  * @param {T[]} sorted @param {number} share @returns {T[]} */
 function nucleus(sorted, share) {
   const total = sum(sorted.map(({ probability }) => probability));
@@ -55,7 +55,7 @@ function nucleus(sorted, share) {
 /** @param {number[]} numbers */
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-/** A less likely word counts as a little, quite, very unsure. */
+/** Probabilities below which a word counts as a little, quite or very unsure. */
 export const UNSURE = [0.25, 0.1, 0.03];
 
 /** Returns 0 for an expected word, up to 3. @param {number} probability */
@@ -88,13 +88,13 @@ export function percent(share) {
   return rounded(share, digits);
 }
 
-/** Makes the blanks of a token visible. @param {string} text */
+/** Makes the white space of a token visible. @param {string} text */
 export function shown(text) {
   const edges = text.replace(/^ +| +$/g, (blanks) => '·'.repeat(blanks.length));
   return edges.replace(/\n/g, '⏎').replace(/\t/g, '⇥') || t('token.nothing');
 }
 
-/** Writes a token for screen readers. @param {string} text */
+/** Returns a token's text for screen readers. @param {string} text */
 export function spoken(text) {
   const core = text.trim();
   if (core) return t('token.quoted', { text: core });

@@ -7,7 +7,7 @@ import { percent, shown, spoken } from './numbers.js';
 
 /** @import { Token } from './numbers.js' */
 
-/** Texts are shown by their end. */
+/** Of longer texts only the last tokens are shown. */
 const MOST_SHOWN = 600;
 
 /** Returns where a key leads in a row. @param {string} key @param {number} at @param {number} count */
@@ -17,7 +17,7 @@ export function stepped(key, at, count) {
   return key in to ? Math.min(count - 1, Math.max(0, to[key])) : at;
 }
 
-/** A text as tokens, one of which is chosen by click or arrow keys. */
+/** A text as tokens, one of which can be chosen by click or arrow keys. */
 export class Strip {
   element = el('div.strip', { role: 'listbox', dir: 'auto' });
   /** @type {HTMLElement[]} */ #options;
@@ -89,10 +89,10 @@ export class Strip {
   }
 }
 
-/** Shows the ends of lines. @param {string} text */
+/** Makes line breaks visible. @param {string} text */
 const flowing = (text) => text.replace(/\n/g, '⏎\n');
 
-/** Small shares would be invisible in proportion. @param {number} share */
+/** Uses the square root, because small shares would be invisible in proportion. @param {number} share */
 export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, share)))).toFixed(1)}%`;
 
 /** @typedef {{ id: number, text: string, share: number, value?: string, note?: string, chosen?: boolean,

@@ -1,5 +1,5 @@
 /**
- * tokens: any text as tokens with their ids, and the time that the answers took.
+ * tokens: any text as tokens with their ids, and the durations of the answers.
  * @module
  */
 import { el } from '../shell/dom.js';

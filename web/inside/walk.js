@@ -1,5 +1,5 @@
 /**
- * walk: one token on its way through the model, step by step, in words and with the model's numbers.
+ * walk: explains one token's path through the model, step by step, with the model's numbers.
  * @module
  */
 import { action, el } from '../shell/dom.js';
@@ -12,7 +12,7 @@ import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } 
 /** @import { InsideLayer } from '../../js/protocol.js' */
 /** @import { Token } from './numbers.js' */
 
-/** The tokens that were read, all layers at the last of them, its logits, and the token that came, if one did.
+/** The tokens of the prompt, all layers at the last of them, its logits, and the token that followed, if any.
  * @typedef {{ tokens: Token[], layers: InsideLayer[], logits: Float32Array, came: Token | null,
  *   info: import('../../js/index.js').Model['info'] }} Seen */
 /** @typedef {{ title: string, show: (seen: Seen) => Node[] }} Step */
@@ -53,7 +53,7 @@ export async function showWalk(look) {
   new Walk(walk, { ...seen, logits, came, info: model.info }, choices).show(choices.step);
 }
 
-/** Chooses the token that is explained. @param {Look} look @param {number} at
+/** Returns a strip to choose the token to explain. @param {Look} look @param {number} at
  * @param {(at: number) => void} on */
 function whichToken({ subject: { tokens } }, at, on) {
   const from = Math.max(0, tokens.length - 200);
@@ -140,7 +140,8 @@ function textStep({ tokens, came }) {
   ];
 }
 
-/** Says which token came. @param {Token | null} came @param {'walk.unknown' | ''} unknown   the text if none did */
+/** Returns a sentence that names the token that followed. @param {Token | null} came
+ * @param {'walk.unknown' | ''} unknown   the text if none did */
 function next(came, unknown) {
   return came ? parts('walk.came', { token: quoted(came.text) }) : unknown ? [t(unknown)] : [];
 }
@@ -188,7 +189,8 @@ function layerStep({ tokens, info }, layer) {
   ];
 }
 
-/** Heads by the last tokens: the darker, the more weight. @param {Token[]} tokens @param {Float32Array[]} heads */
+/** Draws the heads over the last tokens: the darker, the more weight. @param {Token[]} tokens
+ * @param {Float32Array[]} heads */
 function headsPicture(tokens, heads) {
   const from = Math.max(0, tokens.length - LAST);
   const wide = tokens.length - from;

@@ -11,11 +11,11 @@ import { expected, textBehind } from './subject.js';
 /** @import { Look } from './subject.js' */
 /** @typedef {{ id: number, text: string, probability: number }} Likely */
 
-/** Alternatives that are read, and shown. */
+/** Number of alternatives that are computed, and of those that are shown. */
 const LENS = 16;
 const SHOWN = 8;
 const MOST = 400;
-/** A token that is a part of a character. */
+/** Marks a token that is a part of a character. */
 const HALF = /\ufffd/;
 
 /** @param {Look} look */

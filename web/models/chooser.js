@@ -21,12 +21,12 @@ export class Chooser {
     });
     this.#dialog.addEventListener('mousedown', (event) => {
       if (event.target !== this.#dialog) return; // beside it
-      event.preventDefault(); // else what is there would get the focus
+      event.preventDefault(); // otherwise the first element there would get the focus
       leave();
     });
   }
 
-  /** Shows the models over what is there. */
+  /** Shows the models over the open conversation. */
   show() {
     const opens = !this.#dialog.open;
     if (opens) {
@@ -37,7 +37,7 @@ export class Chooser {
     if (opens || !this.#dialog.contains(document.activeElement)) button('back').focus();
   }
 
-  /** The focus goes back to where it was, unless that is gone. */
+  /** Closes the models. The focus returns to where it was, if that element still exists. */
   close() {
     if (!this.#dialog.open) return;
     this.#dialog.close();

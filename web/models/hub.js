@@ -1,6 +1,6 @@
 /**
  * hub: lists the GGUF files of a repository on Hugging Face, with their sizes and whether this device is likely to hold
- * them. Asks for the list at a click only.
+ * them. Requests the list only when the user asks for it.
  * @module
  */
 import { action, announce, box, button, el, input } from '../shell/dom.js';

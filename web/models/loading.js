@@ -15,7 +15,7 @@ function title(phase) {
   return t(phase === 'check' ? 'loading.check' : phase === 'fetch' ? 'loading.fetch' : 'loading.load');
 }
 
-/** Before that the rate says little; a longer rest is not shown. */
+/** Before that the rate is not meaningful; a longer remaining time is not shown. */
 const WARM_UP_MS = 1000;
 const LONGEST = 24 * 3600;
 
@@ -80,7 +80,7 @@ export class LoadingView {
     const progress = all ? t('of', { some: bytes(loaded), all: bytes(all) }) : bytes(loaded);
     const here = phase === 'fetch' && fromCache;
     box('loading-bytes').textContent = here ? t('loading.here', { progress, here: bytes(fromCache) }) : progress;
-    // While a request is retried the last rate says nothing about the next bytes.
+    // While a request is retried, the last rate does not predict the next bytes.
     const stalls = this.#troubleAt < Infinity && loaded <= this.#troubleAt;
     const flows = !stalls && performance.now() - this.#begun > WARM_UP_MS;
     const known = flows && bytesPerSecond;

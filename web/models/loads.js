@@ -1,5 +1,5 @@
 /**
- * loads: what the page shows while a model is chosen, loaded, refused or let go, and the way back from each.
+ * loads: the state of the page while a model is chosen, loaded, rejected or unloaded, and the way back from each.
  * @module
  */
 import { action, announce, box, button, el, hasTouch, onClick, underDialog } from '../shell/dom.js';
@@ -43,21 +43,22 @@ export class Loads {
     watch(['phase', 'behind', 'leaf', 'models'], placeLoading);
     watch(['phase'], () => state.phase === 'picking' && this.#chooser.welcome());
     addEventListener('offline', () => {
-      for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = ''; // of bytes that no longer come
+      // no more bytes arrive, so there is no rate
+      for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = '';
     });
     onClick('loading-cancel', () => this.#models.cancel());
     onClick('unload', () => void this.#unload());
     onClick('change-model', actions.changeModel);
   }
 
-  /** Cancels a load that keeps the reader waiting; returns whether there was one. */
+  /** Cancels a load that the reader is waiting for; returns whether there was one. */
   cancel() {
     if (!state.coming || state.behind) return false;
     this.#models.cancel();
     return true;
   }
 
-  /** Shows the models over what is open. */
+  /** Shows the models over the open conversation. */
   #change() {
     update({ panel: '' });
     showTrouble(null);
@@ -80,7 +81,7 @@ export class Loads {
     route.leave();
   }
 
-  /** Without a choice: back to the model before, which is loaded again if it had to go. */
+  /** Leaves the chooser without a choice: returns to the previous model, which is loaded again if it was unloaded. */
   leave() {
     this.#close();
     if (!state.model && !state.coming && state.choice) this.#choose(state.choice);
@@ -91,7 +92,7 @@ export class Loads {
     else this.#rest();
   }
 
-  /** Shows what there is while nothing loads: a model to talk to, a conversation to read, or the models. */
+  /** Shows the state without a load: a model to chat with, a conversation to read, or the models. */
   #rest() {
     if (state.model) enter('ready');
     else if (state.id) void this.#read();
@@ -206,11 +207,11 @@ export class Loads {
     update({ recommended: isStory ? STORY_SETTINGS : {} });
     const refused = await refusal(info.notices, info.fileBytes);
     if (info.threads === 1) await addLater(); // it says why
-    if (state.model !== loaded) return; // it was let go meanwhile
+    if (state.model !== loaded) return; // it was unloaded meanwhile
     showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
     enter('ready');
     this.#conversation.use(loaded, note);
-    // A story is no beginning for another model: it stays in the list.
+    // Another model does not continue a story: it stays in the list.
     const told = this.#conversation.head?.model?.kind === 'storyteller';
     if (before?.kind === 'storyteller' && !isStory && told) void this.#openings.open(null, { along: true });
     else {
@@ -222,7 +223,7 @@ export class Loads {
     announce(t('model.ready'));
   }
 
-  /** Unloads the model; one that is being loaded still comes. */
+  /** Unloads the model; a load in progress continues. */
   async #unload() {
     update({ panel: '' });
     const released = this.#models.release();
@@ -232,7 +233,7 @@ export class Loads {
     await released;
   }
 
-  /** The model has failed: the card under its answer offers to load it again. */
+  /** Called when the model has failed: the card under its answer offers to load it again. */
   async #lose() {
     update({ panel: '' });
     const released = this.#models.release(true);
@@ -242,7 +243,7 @@ export class Loads {
   }
 }
 
-/** A load is shown among the models while they are open, else with the conversation. */
+/** Shows the load among the models while they are open, otherwise with the conversation. */
 function placeLoading() {
   const loading = box('loading');
   const inChat = state.behind || (state.phase === 'loading' && state.leaf !== null);
@@ -250,7 +251,7 @@ function placeLoading() {
   if (loading.nextElementSibling !== next) next.before(loading);
 }
 
-/** Puts the focus into the message field, unless the reader writes elsewhere or a touch keyboard would come up. */
+/** Puts the focus into the message field, unless the reader is typing elsewhere or a touch keyboard would open. */
 function focusComposer() {
   const at = document.activeElement;
   const writes = at?.matches('input, textarea, select') && at.checkVisibility();

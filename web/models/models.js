@@ -1,6 +1,6 @@
 /**
- * models: loads a model with the progress shown. The model before is let go only when the header of the new one has
- * been read and fits. The storyteller is small: it stays to talk to until another model is here.
+ * models: loads a model with the progress shown. The previous model is unloaded only when the header of the new one has
+ * been read and fits. The storyteller is small: it can answer until the other model is loaded.
  * @module
  */
 import { ModelError, loadModel } from '../../js/index.js';
@@ -18,7 +18,7 @@ import { modelsHere } from './stored.js';
 /** @import { ModelNote } from '../history/archive.js' */
 /** @typedef {{ contextLength?: number, threads?: number }} Options */
 
-/** Only the options that were given. @param {Record<string, unknown>} options */
+/** Returns the options without undefined values. @param {Record<string, unknown>} options */
 function defined(options) {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
@@ -26,9 +26,10 @@ function defined(options) {
 export class Models {
   #conversation;
   /** @type {AbortController | null} */ #loading = null;
-  /** The load that runs, or the last one: two at once would take the memory of both. @type {Promise<unknown>} */
+  /** The current or last load: loads run one at a time, because two would take the memory of both.
+   * @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** Resolves when the model that was let go is gone. @type {Promise<void>} */ #going = Promise.resolve();
+  /** Resolves when the unloaded model is disposed of. @type {Promise<void>} */ #going = Promise.resolve();
   /** Ends a pause: whether to go on. @type {((on: boolean) => void) | null} */ #resume = null;
   #pausing = false;
 
@@ -49,7 +50,7 @@ export class Models {
     this.#loading?.abort();
   }
 
-  /** Loads a model once the load before it is cancelled and gone.
+  /** Loads a model once the previous load is cancelled and has ended.
    * @param {Choice} choice @param {Options} form @returns {Promise<Model>} */
   load(choice, form) {
     this.cancel();
@@ -101,7 +102,7 @@ export class Models {
   /** @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #fetch(choice, options, view, signal) {
     if (state.model || isDownload(choice)) {
-      // A model that would be lost, or bytes, are worth a look at the header.
+      // Checks the header first if a loaded model would be lost or bytes would be downloaded.
       view.checking();
       await addLater();
       view.needs(await preflight(choice, options, signal));
@@ -116,7 +117,7 @@ export class Models {
     });
   }
 
-  /** Returns the loaded model when no answer of the model before runs any more.
+  /** Returns the loaded model when the previous model's answer has ended.
    * @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #ready(choice, options, view, signal) {
     const loaded = await this.#fetch(choice, options, view, signal);
@@ -135,7 +136,7 @@ export class Models {
     throw new ModelError('aborted', 'the load was cancelled');
   }
 
-  /** Lets the loaded model go, if there is one. @param {boolean} [dead]   its worker has failed */
+  /** Unloads the model, if there is one. @param {boolean} [dead]   its worker has failed */
   release(dead = false) {
     const old = state.model;
     update({ model: null });
@@ -152,12 +153,12 @@ export class Models {
   }
 }
 
-/** Names a model that has only a file name by its own. @param {Choice} choice @param {Model} model @returns {Choice} */
+/** Replaces a file name by the model's own name. @param {Choice} choice @param {Model} model @returns {Choice} */
 function named(choice, { info }) {
   return info.name && /\.gguf$/i.test(choice.label) ? { ...choice, label: info.name, file: choice.label } : choice;
 }
 
-/** What a conversation remembers of its model. @param {Choice} choice @returns {ModelNote} */
+/** Returns the data about a model that a conversation saves. @param {Choice} choice @returns {ModelNote} */
 export function noteOf({ label, kind, source, bytes }) {
   const file = source instanceof File || Array.isArray(source);
   return { label, ...defined({ kind: file ? 'file' : kind, bytes, source: file ? undefined : source }) };

@@ -38,7 +38,7 @@ export function setUpPicker() {
   setUpDrop();
 }
 
-/** Loads a choice, or shows what is wrong with what was entered. @param {() => Choice} make */
+/** Loads a choice, or shows the error in the input. @param {() => Choice} make */
 function attempt(make) {
   try {
     const choice = make();
@@ -54,7 +54,7 @@ function showPresets() {
   const best = recommended(memoryLimit());
   const row = (/** @type {Preset} */ preset) => {
     const ask = () => {
-      showTrouble(null); // what failed before is another matter
+      showTrouble(null); // hides an earlier failure
       askToken(choiceOfPreset(preset));
     };
     const start = preset.gated
@@ -158,7 +158,7 @@ function takeModel(files) {
   if (files.length) attempt(() => fileChoice(files));
 }
 
-/** Whether a dropped text would go with the next message. */
+/** Returns whether a dropped text would be attached to the next message. */
 const takesTexts = () => state.phase === 'ready' && !underDialog();
 
 /** @param {File[]} files */
@@ -171,16 +171,16 @@ async function takeDropped(files) {
   else await refuse();
 }
 
-/** Files may be dropped anywhere, but not while another model is on its way. */
+/** Accepts files that are dropped anywhere, but not while another model is loading. */
 function setUpDrop() {
   const veil = box('drop-veil');
   const open = () => /^(picking|ready|reading)$/.test(state.phase);
   const carriesFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
   addEventListener('dragover', (event) => {
     if (!carriesFiles(event)) return;
-    event.preventDefault(); // else the browser would leave the page for the file
+    event.preventDefault(); // otherwise the browser would navigate to the file
     veil.hidden = !open();
-    (document.querySelector('dialog[open]') ?? document.body).append(veil); // nothing beneath a dialog is seen
+    (document.querySelector('dialog[open]') ?? document.body).append(veil); // elements below a dialog are not visible
     veil.textContent = t(takesTexts() ? 'drop.any' : 'drop.model');
   });
   addEventListener('dragleave', (event) => {
@@ -195,7 +195,7 @@ function setUpDrop() {
   });
 }
 
-/** Returns the load options of the form; the package refuses impossible values. */
+/** Returns the load options of the form; the package rejects invalid values. */
 export function loadOptions() {
   const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
     const control = input(id);
@@ -230,7 +230,7 @@ export function fillFromLink(query) {
   return query.get('load') === '1' && (query.has('model') || query.has('file'));
 }
 
-/** Loads what a link asks for; from another host only when the reader agrees, because a link may come from anybody.
+/** Loads what a link asks for; from another host only when the reader agrees, because a link is untrusted.
  * @param {URLSearchParams} query */
 export function submitLink(query) {
   const submit = () => byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();

@@ -15,14 +15,14 @@ import { room, storedBytes } from './stored.js';
 /** @typedef {{ label: string, choice: Choice }} Remedy */
 
 const ADDRESSABLE = 2 ** 32;
-/** A tab should not take more of the memory. */
+/** Share of the device's memory that a tab should take at most. */
 const SHARE = 0.8;
-/** Beside its weights a model needs a context. */
+/** Memory as a multiple of the file size: a model also needs a context. */
 const BESIDE = 1.1;
 const SHORTEST = 512;
 const EVEN = 1024;
 
-/** Returns what this browser is likely to give, in bytes. Only Chromium tells how much memory there is. */
+/** Returns the memory that this browser is likely to give, in bytes. Only Chromium reports the device's memory. */
 export function memoryLimit() {
   const { deviceMemory } = /** @type {{ deviceMemory?: number }} */ (navigator);
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
@@ -36,7 +36,7 @@ export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
 }
 
-/** Refuses a model that cannot answer. @param {{ embedding?: unknown }} info */
+/** Throws if the model cannot answer. @param {{ embedding?: unknown }} info */
 export function mustAnswer({ embedding }) {
   if (embedding) throw new ModelError('not-generative', 'This model only embeds texts; it cannot answer.');
 }
@@ -61,7 +61,7 @@ export async function preflight(choice, options, signal) {
   const { stored: here = 0, total = 0 } = (await storedBytes(addressOf(source))) ?? {};
   const left = Math.max(0, info.fileBytes - here);
   const { usage: counted, quota } = await room();
-  const usage = Math.max(0, counted - (total - here)); // browsers count a begun file at its full size
+  const usage = Math.max(0, counted - (total - here)); // browsers count a partial file at its full size
   const facts = [t('need.download', { size: bytes(left) }), t('need.memory', { size: bytes(memory) })];
   if (here) facts.splice(1, 0, t('need.here', { size: bytes(here) }));
   if (quota && left > quota - usage) facts.push(t('need.no-room', { size: bytes(quota - usage) }));
@@ -83,7 +83,7 @@ export class Unfit extends PageError {
 /** @typedef {{ kv: number, total: number }} Memory */
 
 /**
- * Offers a shorter context, if that is enough; smaller files; or to try all the same.
+ * Offers a shorter context, if that is enough; smaller files; or to try anyway.
  * @param {Choice} choice @param {{ contextLength: number, memory: Memory, fileBytes: number }} info
  * @param {(contextLength: number) => Promise<Memory>} need
  */
@@ -124,13 +124,13 @@ async function longestContext(most, atMost, need) {
 /** @param {import('./presets.js').Preset} preset */
 const labelOf = (preset) => t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) });
 
-/** Returns the two largest that are clearly smaller. @param {number} limit */
+/** Returns the two largest files that are clearly smaller. @param {number} limit */
 function smallerFiles(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
   return fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);
 }
 
-/** Offers less after the browser has refused the memory. @param {Choice} choice @returns {Remedy[]} */
+/** Returns smaller choices after the browser has refused the memory. @param {Choice} choice @returns {Remedy[]} */
 export function afterRefusal(choice) {
   const limit = Math.min(choice.bytes ?? ADDRESSABLE, memoryLimit());
   const files = smallerFiles(limit).map((preset) => ({

@@ -5,7 +5,7 @@
 import { el } from '../shell/dom.js';
 import { t } from '../shell/language.js';
 
-/** here: it is in the list of this device. @typedef {'' | 'in use' | 'coming' | 'here'} State */
+/** here: the model is in the list of this device. @typedef {'' | 'in use' | 'coming' | 'here'} State */
 
 /** Names a button to screen readers together with its model. @param {HTMLButtonElement} button */
 function say(button) {
@@ -17,7 +17,7 @@ function say(button) {
  * @param {string} model.name
  * @param {string[]} model.lines
  * @param {string} model.size
- * @param {HTMLButtonElement[]} model.buttons   the first gets it
+ * @param {HTMLButtonElement[]} model.buttons   the first one is labelled with the model's name
  * @param {string} [model.tag]
  * @param {string} [model.address]
  */

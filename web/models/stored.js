@@ -1,6 +1,5 @@
 /**
- * stored: the models that this browser keeps: a list with sizes, to start, continue or delete, and how much room there
- * is.
+ * stored: the list of models stored in this browser, with sizes, to open, resume or delete, and the storage in use.
  * @module
  */
 import { modelCache } from '../../js/index.js';
@@ -18,7 +17,7 @@ import { markRows, modelRow } from './rows.js';
  * @typedef {{ label: string, from: string, url: string, keys: string[], stored: number, total: number,
  *   complete: boolean }} StoredModel */
 
-/** A click on "Delete" waits so long for the second one. */
+/** Time that a click on "Delete" waits for the second one, in milliseconds. */
 const DOUBT_MS = 5000;
 
 export function setUpStored() {
@@ -31,7 +30,7 @@ export function setUpStored() {
   onClick('stored-keep', () => void keep());
 }
 
-/** Returns what the page does with the model at an address. @param {string} address
+/** Returns the state of the model at an address in this page. @param {string} address
  * @returns {import('./rows.js').State} */
 function stateOf(address) {
   const { coming, model, choice } = state;
@@ -86,7 +85,7 @@ export async function storedModels() {
   return models(await modelCache.list().catch(() => []));
 }
 
-/** Returns the stored models as they would be loaded. */
+/** Returns the stored models as choices to load. */
 export async function modelsHere() {
   return (await storedModels()).map((model) => ({ choice: choiceOf(model), complete: model.complete }));
 }
@@ -179,7 +178,7 @@ async function notDeleted() {
   announce(said);
 }
 
-/** Returns what to say of a model that was not kept although the browser claims to have room; '' otherwise. Private
+/** Returns a message for a model that was not stored although the browser claims to have space; '' otherwise. Private
  * windows of some browsers offer more than they store.
  * @param {{ code: string, message: string }[]} notices @param {number} need   bytes */
 export async function refusal(notices, need) {
@@ -194,21 +193,21 @@ export async function refusal(notices, need) {
 /** Shows how much of the offered storage is used. */
 async function showRoom() {
   const { quota, persisted } = await room();
-  // The browser's own figure counts a file that has only begun at its full size.
+  // The browser's own figure counts a partial file at its full size.
   const used = (await storedModels()).reduce((sum, { stored }) => sum + stored, 0);
   box('stored-room').textContent =
     quota && !state.refused ? t('stored.room', { used: bytes(used), all: bytes(quota) }) : '';
   button('stored-keep').hidden = persisted;
 }
 
-/** Returns zeros where the browser does not tell. */
+/** Returns zeros if the browser does not report the storage. */
 export async function room() {
   const unknown = /** @type {Awaited<ReturnType<typeof modelCache.estimate>>} */ ({});
   const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => unknown);
   return { usage, quota, persisted };
 }
 
-/** At a click only: some browsers ask the reader. */
+/** Called at a click only, because some browsers ask the reader. */
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   button('stored-keep').hidden = kept;

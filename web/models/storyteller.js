@@ -5,7 +5,7 @@
  */
 import { t } from '../shell/language.js';
 
-/** The settings of the stories in its model card. */
+/** The settings used for the stories in its model card. */
 export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
 
 /** @returns {import('../shell/store.js').Choice | null} null: this page comes without */
@@ -21,7 +21,7 @@ export function storyteller() {
   };
 }
 
-/** Whether to fetch it unasked: not for people who have asked their browser to save data. */
+/** Returns whether to fetch it automatically: not if the browser is set to save data. */
 export function mayFetch() {
   const { connection } = /** @type {{ connection?: { saveData?: boolean } }} */ (navigator);
   return !connection?.saveData;

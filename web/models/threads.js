@@ -1,5 +1,5 @@
 /**
- * threads: says plainly when the page runs on one thread, and why.
+ * threads: shows when the page runs on one thread, and why.
  * @module
  */
 import { probe } from '../../js/index.js';
@@ -9,13 +9,13 @@ import { state } from '../shell/store.js';
 
 const notIsolated = () => t(state.isolatedNext ? 'one-thread.reload' : 'one-thread');
 
-/** Returns what is known before a model is loaded; '' if threads are to be expected. */
+/** Returns why there will be one thread, as far as known before a load; '' if threads are expected. */
 export function reasonBeforeLoad() {
   return globalThis.crossOriginIsolated ? '' : notIsolated();
 }
 
 /**
- * Returns why a loaded model runs on one thread, '' if it has more or if one was asked for.
+ * Returns why a loaded model runs on one thread, '' if it has more or if one was requested.
  * @param {{ threads: number, isolated: boolean, reason: string }} info
  * @param {number} [asked]
  */

@@ -9,15 +9,15 @@ import { t } from '../shell/language.js';
 import { state, update } from '../shell/store.js';
 import { cacheOf } from './versions.js';
 
-/** A first visit waits so long for the page's files, in milliseconds. */
+/** Longest time that a first visit waits for the page's files, in milliseconds. */
 const LONGEST_MS = 4000;
-/** A page that stays open asks so often for a new version. */
+/** Interval at which an open page checks for a new version. */
 const ASK_EVERY_MS = 3600_000;
 
 /** @returns {ServiceWorkerContainer | undefined} none in insecure contexts and some private windows */
 const container = () => navigator.serviceWorker;
 
-/** Runs before anything is loaded: what is fetched from then on is kept. The service worker's headers give the page
+/** Runs before anything is loaded, so that all files fetched later are stored. The service worker's headers enable
  * threads; for that the first visit reloads the page, while there is nothing to lose. */
 export async function setUpOffline() {
   const meta = document.querySelector('meta[name="offline"]');
@@ -45,7 +45,7 @@ export async function setUpOffline() {
   registration.active?.postMessage('open');
 }
 
-/** Waits until the service worker has its files and controls this page, or long enough; false: it has failed.
+/** Waits until the service worker has its files and controls this page, up to LONGEST_MS; false: it has failed.
  * @param {ServiceWorkerContainer} workers @param {ServiceWorkerRegistration} registration
  * @returns {Promise<boolean>} */
 function taken(workers, { installing, waiting, active }) {

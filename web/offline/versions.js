@@ -1,10 +1,10 @@
 /**
- * versions: how the service worker and its pages speak of versions of the page: by the name of the cache that holds a
- * version's files. A page holds the lock of that name as long as it is open, so that they stay.
+ * versions: names of page versions, shared by the service worker and its pages: the name of the cache with a version's
+ * files. An open page holds the lock of that name, so that the files stay.
  * @module
  */
 
-/** All of one page; other pages of the same host may have other caches.
+/** Returns the prefix of one page's cache names; other pages of the same host may have other caches.
  * @param {string} home   the page's folder */
 export const cachesOf = (home) => `gemma-wasm ${home} `;
 

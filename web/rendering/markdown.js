@@ -1,8 +1,9 @@
 /**
- * markdown: an answer's text as elements, cheap while it grows. Blocks that later text cannot change are rendered once;
+ * markdown: renders an answer's text as elements, cheaply while it grows. Blocks that later text cannot change are
+ * rendered once;
  * only the last one is rendered again. The result equals one rendering of the whole text.
  *
- * What a model writes is untrusted: raw HTML is shown as text, images become links, so that nothing is fetched, and
+ * Model output is untrusted: raw HTML is shown as text, images become links, so that nothing is fetched, and
  * DOMPurify decides about tags and addresses. Libraries for code and TeX are loaded when settled blocks need them.
  * @module
  */
@@ -43,7 +44,7 @@ const ALLOWED = {
 /** The start of a list item, quote or rule could still join the block before it. */
 const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
 
-/** More nesting, or more marks in one paragraph, than people write: there the parser takes exponential or quadratic
+/** More nesting, or more marks in one paragraph, than people write, for which the parser takes exponential or quadratic
  * time. */
 const NESTED = /^(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])[ \t])){24}|^[ \t]{80}/;
 const MARKS = /[$*_[\]`<~!\\]/g;
@@ -55,7 +56,7 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)/;
 /** Milliseconds that one parse may take. */
 const LONGEST_MS = 1000;
 
-/** Ends a parse that takes too long: the parser asks it before each block and each part of a line. */
+/** Ends a parse that takes too long: the parser calls it before each block and each part of a line. */
 const clock = {
   ends: Infinity,
   tokenizer() {
@@ -108,7 +109,7 @@ function* partsOf(text) {
   else if (begun < text.length) yield { part: text.slice(begun), safe: true };
 }
 
-/** A paragraph that shows a text as it is. @param {string} raw @returns {Token} */
+/** Returns a paragraph that shows the raw text. @param {string} raw @returns {Token} */
 function plain(raw) {
   /** @param {string} text @returns {Token} */
   const line = (text) => ({ type: 'text', raw: text, text, escaped: false });
@@ -132,7 +133,7 @@ function parsed(text) {
   }
 }
 
-/** Cuts a growing text into blocks that are settled and the rest that may still change.
+/** Splits a growing text into settled blocks and the rest, which may still change.
  * @param {string} text @returns {{ settled: Token[], open: Token[], rest: string }} */
 export function settle(text) {
   const tokens = parsed(text);
@@ -143,7 +144,7 @@ export function settle(text) {
   while (last > 0 && tokens[last].type === 'space') last--;
   const settled = tokens.slice(0, Math.max(last, 0));
   const before = settled.map(({ raw }) => raw).join('');
-  // The rest is cut out of the text: the parser's `raw` is not always what was written.
+  // Takes the rest from the text itself, because the parser's `raw` can differ from the source.
   if (!text.startsWith(before)) return { settled: [], open: tokens, rest: text };
   return { settled, open: tokens.slice(settled.length), rest: text.slice(before.length) };
 }
@@ -240,8 +241,8 @@ export class MarkdownView {
   #html = ''; // of the settled blocks
   #frame = 0;
   #cost = 0; // milliseconds that the last rendering took
-  #ended = 0; // and when it ended
-  /** A \r at the end of what came. */ #held = '';
+  #ended = 0; // the time when it ended
+  /** A \r at the end of the text so far. */ #held = '';
   text = '';
 
   /**
@@ -257,7 +258,7 @@ export class MarkdownView {
 
   /** @param {string} piece */
   add(piece) {
-    // The parser knows \n alone. A \r at the end of a piece may be half of a line break.
+    // The parser only knows \n. A \r at the end of a piece may be half of a line break.
     const lines = `${this.#held}${piece}`.replace(/\r\n|\r(?!\n|$)/g, '\n');
     this.#held = lines.endsWith('\r') ? '\r' : '';
     const whole = lines.slice(0, lines.length - this.#held.length);
@@ -277,7 +278,7 @@ export class MarkdownView {
 
   #render() {
     const start = performance.now();
-    // What took so long once would do so at each rendering.
+    // A text that took too long once would do so at each rendering.
     const { settled, open, rest } =
       this.#cost < LONGEST_MS ? settle(this.#rest) : { settled: [], open: [plain(this.#rest)], rest: this.#rest };
     const html = toHtml(settled);
@@ -298,14 +299,14 @@ export class MarkdownView {
     if (nodes.length) void adorned(nodes, this.#changed);
   }
 
-  /** Shows at once what was added. */
+  /** Renders the added text immediately. */
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     this.#render();
   }
 
-  /** The text is complete. Links whose address came after their use are repaired here. */
+  /** Call when the text is complete: repairs links whose address came after their use. */
   finish() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;

@@ -1,5 +1,5 @@
 /**
- * finds: the field of the search and the nearest passages while it is typed, which can be asked about.
+ * finds: the search field and the nearest passages while the reader types; the model can be asked about them.
  * @module
  */
 import { action, announce, el } from '../shell/dom.js';
@@ -8,7 +8,7 @@ import { number, t } from '../shell/language.js';
 
 /** @import { Found } from '../../examples/search/texts.js' */
 
-/** So many passages are chosen at first. */
+/** Number of passages that are selected at first. */
 const CHOSEN = 3;
 
 /** @param {Found} found */
@@ -62,7 +62,7 @@ export class Finds {
     this.#asked = null;
   }
 
-  /** Texts or the model have changed. */
+  /** Call when texts or the model have changed. */
   again() {
     if (!this.#field.disabled && this.#field.value) void this.#search();
   }

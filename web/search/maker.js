@@ -1,6 +1,6 @@
 /**
- * maker: the model whose vectors a search compares: EmbeddingGemma, if it is on this device or the reader gets it; else
- * the model that answers.
+ * maker: the model whose vectors a search compares: EmbeddingGemma, if it is on this device or the reader downloads it;
+ * otherwise the model that answers.
  * @module
  */
 import { loadModel } from '../../js/index.js';

@@ -131,7 +131,7 @@ export class Search {
       });
   }
 
-  /** After the work under way, lets the search's own model go. */
+  /** Unloads the search's own model after the current work. */
   close() {
     this.#finds.stop();
     void this.#work.last.then(async () => {
@@ -207,7 +207,7 @@ export class Search {
     };
   }
 
-  /** Texts that another model has read are read again.
+  /** Indexes texts; those that another model has embedded are indexed again.
    * @param {import('../history/tree.js').Attached} file @param {AbortSignal} signal */
   async #read(file, signal) {
     const reader = this.#reader;
@@ -262,7 +262,7 @@ export class Search {
     );
   }
 
-  /** The vectors are another model's. @param {Maker} reader */
+  /** Shows that the vectors belong to another model. @param {Maker} reader */
   #again(reader) {
     const again = action(
       t('search.index-again', { name: reader.label }),

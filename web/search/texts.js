@@ -1,6 +1,6 @@
 /**
- * texts: the reader's texts with their vectors, kept in this browser: of one model at a time, since vectors of two
- * models cannot be compared. With “Keep nothing” they are gone with the tab.
+ * texts: the reader's texts with their vectors, stored in this browser: of one model at a time, since vectors of two
+ * models cannot be compared. With “Don’t save conversations” they are discarded with the tab.
  * @module
  */
 import { Texts, vectorsBy } from '../../examples/search/texts.js';
@@ -26,9 +26,9 @@ function keptBy() {
 export class Collection {
   /** @type {Texts | null} */ #texts = null;
   /** @type {By | null} */ by = null;
-  /** They are there at the next visit. */
+  /** Whether the texts are stored for the next visit. */
   kept = true;
-  /** They were to be kept when they were opened. */
+  /** Whether they were to be stored when they were opened. */
   #wanted = true;
 
   async open() {
@@ -39,7 +39,7 @@ export class Collection {
     this.#texts = this.by && (await this.#index(this.by));
   }
 
-  /** In memory if the browser has no storage. @param {By} by */
+  /** Opens the index, in memory if the browser has no storage. @param {By} by */
   async #index({ name, dimensions }) {
     if (this.#wanted) {
       try {
@@ -73,7 +73,7 @@ export class Collection {
     const by = { name: key, label, dimensions: vectors.dimensions };
     const texts = await this.#index(by);
     texts.by = vectors;
-    // What an aborted reading left; not what another tab has just begun.
+    // Clears the remains of an aborted run, but not an index that another tab has just begun.
     if (texts.size && keptBy()?.name !== key) await texts.clear();
     return { by, texts };
   }
@@ -98,7 +98,7 @@ export class Collection {
     return !this.size || this.by?.name === key;
   }
 
-  /** Adds a whole text, or nothing.
+  /** Adds a text, completely or not at all.
    * @param {Maker} maker @param {import('../history/tree.js').Attached} file @param {Reading} reading */
   async add(maker, { name, text }, { signal, onProgress }) {
     if (this.by?.name !== maker.key) this.#take(await this.#begin(maker));
@@ -113,7 +113,7 @@ export class Collection {
     return texts;
   }
 
-  /** Reads all texts with another model. @param {Maker} maker @param {Reading} reading */
+  /** Embeds all texts again with another model. @param {Maker} maker @param {Reading} reading */
   async readAnew(maker, { signal, onProgress }) {
     const old = this.#texts;
     const made = await this.#begin(maker);

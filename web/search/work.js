@@ -1,12 +1,12 @@
 /**
- * work: the long work of the search, one task after the other: progress, errors, and a button that cancels all.
+ * work: the long tasks of the search, one after the other: progress, errors, and a button that cancels all.
  * @module
  */
 import { action, announce, el } from '../shell/dom.js';
 import { codeOf, errorBox } from '../shell/errors.js';
 import { t } from '../shell/language.js';
 
-/** The page shows that a model is gone; the reader knows what was cancelled. */
+/** Errors that are not shown: the page reports a lost model, and the reader knows what was cancelled. */
 const QUIET = ['disposed', 'aborted'];
 
 export class Work {
@@ -18,7 +18,7 @@ export class Work {
   #ended;
   #pending = 0;
   #abort = new AbortController();
-  /** Resolves when all tasks are over. @type {Promise<unknown>} */
+  /** Resolves when all tasks have ended. @type {Promise<unknown>} */
   last = Promise.resolve();
   element = el('div', this.#note, this.#progress, this.#wrong);
 
@@ -31,7 +31,7 @@ export class Work {
     return this.#pending === 0;
   }
 
-  /** Runs a task after those before it. @param {(signal: AbortSignal) => Promise<unknown>} f */
+  /** Runs a task after the previous ones. @param {(signal: AbortSignal) => Promise<unknown>} f */
   do(f) {
     const { signal } = this.#abort;
     if (this.idle) this.#wrong.replaceChildren();

@@ -20,7 +20,7 @@ const defaults = () => ({ ...GEMMA, ...state.recommended });
 const field = (name) => input(`opt-${name}`);
 const system = () => byId('opt-system', HTMLTextAreaElement);
 
-/** Shows what is wrong under the field. @param {HTMLInputElement} control */
+/** Shows the error under the field. @param {HTMLInputElement} control */
 function check(control) {
   const good = control.checkValidity();
   control.ariaInvalid = String(!good);
@@ -43,13 +43,13 @@ function fill(values) {
   read();
 }
 
-/** Takes what differs from the defaults and is possible from the form. */
+/** Returns the form's valid values that differ from the defaults. */
 function read() {
   const differs = NAMES.filter((name) => field(name).value !== String(defaults()[name]) && field(name).checkValidity());
   update({ settings: Object.fromEntries(differs.map((name) => [name, field(name).value])) });
 }
 
-/** Ways to draw; balanced is what the model recommends. @type {Record<string, Partial<typeof GEMMA>>} */
+/** Sampling presets; balanced is the model's recommendation. @type {Record<string, Partial<typeof GEMMA>>} */
 const MOODS = {
   exact: { temperature: 0 },
   balanced: {},
@@ -66,7 +66,7 @@ function showMood() {
   }
 }
 
-/** Takes the settings of a conversation. A new one has those that were chosen last, and no system prompt.
+/** Takes the settings of a conversation. A new one gets the latest settings and no system prompt.
  * @param {{ settings?: Record<string, unknown>, system?: string } | null} head */
 export function takeSettings(head) {
   fill(head?.settings ?? recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
@@ -110,7 +110,8 @@ export function setUpSettings(changed) {
   setUpLanguage();
 }
 
-/** A change reloads the page, unless something would be lost: then the reader chooses when. */
+/** Sets up the choice of language. A change reloads the page, unless something would be lost: then the reader chooses
+ * when. */
 function setUpLanguage() {
   const field = byId('language', HTMLSelectElement);
   const names = Object.entries(LANGUAGES);

@@ -1,6 +1,6 @@
 /**
- * shortcuts: Alt+Shift and a letter for what is done often, and the list of them. A letter alone is never a shortcut:
- * it begins a message (WCAG 2.1.4), so it moves the focus to the message field.
+ * shortcuts: Alt+Shift and a letter for frequent actions, and the list of them. A letter alone is never a shortcut
+ * (WCAG 2.1.4): it begins a message, so it moves the focus to the message field.
  * @module
  */
 import { box, button, byId, el, onClick, underDialog } from '../shell/dom.js';
@@ -31,12 +31,12 @@ export function setUpShortcuts() {
     const { code, key, altKey, shiftKey, ctrlKey, metaKey, target } = event;
     const talking = /^(ready|reading)$/.test(state.phase);
     if (!talking || ctrlKey || metaKey || underDialog()) return;
-    const known = keys[code.replace('Key', '')]; // the place of the key: with Alt some systems write another letter
+    const known = keys[code.replace('Key', '')]; // the physical key, because with Alt some systems type another letter
     if (altKey && shiftKey && known) {
       event.preventDefault();
       known[1]();
     } else if (!altKey && target === document.body && key.length === 1 && key !== ' ') {
-      box('input').focus(); // the letter goes there, too
+      box('input').focus(); // the letter is typed there, too
     }
   });
 }

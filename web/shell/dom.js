@@ -49,7 +49,7 @@ export function announce(text) {
   (document.querySelector('dialog[open] .said') ?? box('status')).textContent = text;
 }
 
-/** Whether a dialog is open: it has the keys. */
+/** Returns whether a dialog is open, which then receives the keys. */
 export const underDialog = () => document.querySelector('dialog[open]') !== null;
 
 /** Creates a button. @param {string} text @param {() => void} onclick @param {string} [className]
@@ -61,7 +61,7 @@ export function action(text, onclick, className = '', ariaLabel = null) {
 /** @param {string} id @param {() => void} act */
 export const onClick = (id, act) => box(id).addEventListener('click', () => act());
 
-/** Handles Escape within a place, and there alone. @param {HTMLElement} place @param {() => void} act */
+/** Handles Escape inside an element only. @param {HTMLElement} place @param {() => void} act */
 export function onEscape(place, act) {
   place.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || event.isComposing) return;
@@ -70,7 +70,7 @@ export function onEscape(place, act) {
   });
 }
 
-/** Handles a form that is submitted, which leads to no other page. @param {string} id @param {() => void} act */
+/** Handles the submission of a form without navigation. @param {string} id @param {() => void} act */
 export function onSubmit(id, act) {
   box(id).addEventListener('submit', (event) => {
     event.preventDefault();
@@ -95,7 +95,7 @@ export function sheetOf(css) {
 /** On a touch screen a keyboard comes up with the focus of a field. */
 export const hasTouch = () => matchMedia('(pointer: coarse)').matches;
 
-/** Copies text, and says on the button whether that worked. @param {HTMLElement} button @param {string} text */
+/** Copies text, and shows on the button whether that worked. @param {HTMLElement} button @param {string} text */
 export async function copy(button, text) {
   let done = true;
   try {

@@ -1,5 +1,5 @@
 /**
- * errors: what failed and what helps, for each code of ModelError. The raw details are one click away.
+ * errors: the failure and the remedy in words, for each code of ModelError. The raw details are one click away.
  * @module
  */
 import { el } from './dom.js';
@@ -17,7 +17,7 @@ export class PageError extends Error {
   }
 }
 
-/** What helps against several errors. @type {Record<string, string>} */
+/** Remedies that several errors share. @type {Record<string, string>} */
 const ADVICE = {
   'bad-count': 'damaged',
   'bad-metadata': 'damaged',
@@ -81,7 +81,7 @@ export function errorBox(error, { about = '', buttons = [] } = {}) {
   };
   const place = el('div.error', { role: 'alert' }, ...(about ? [el('p.about', about)] : []), title, advice);
   fill();
-  void addLater().then(fill); // unless they are there
+  void addLater().then(fill); // unless they are loaded
   if (!(error instanceof PageError)) {
     const raw = el('pre', rawDetails(error));
     place.append(el('details', el('summary', t('details')), raw));

@@ -38,7 +38,7 @@ export const rate = (n) => t('rate', { n: number(n, n >= 99.95 ? 0 : 1) });
 /** @param {number} share   from 0 to 1 @param {number} [digits] */
 export const percent = (share, digits = 0) => number(share, 0, { style: 'percent', maximumFractionDigits: digits });
 
-/** 1.0 billion parameters, 268 million parameters. @param {number} n */
+/** Returns “1.0 billion parameters” or “268 million parameters”. @param {number} n */
 export function parameters(n) {
   const digits = n >= 0.95e9 ? 1 : 0;
   return t('parameters', { n: number(n, digits, { notation: 'compact', compactDisplay: 'long' }) });

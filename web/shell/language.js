@@ -30,7 +30,7 @@ export let locale = 'en';
 export let language = 'en';
 let plurals = new Intl.PluralRules(locale);
 
-/** Returns a text as a list: its strings, and what its placeholders stand for. `n` chooses the plural form.
+/** Returns a text as a list: its strings, and the values of its placeholders. `n` chooses the plural form.
  * @template T @param {Key} key @param {Record<string, T>} values @returns {(string | Exclude<T, number>)[]} */
 export function parts(key, values) {
   const found = texts[key] ?? '';

@@ -1,5 +1,5 @@
 /**
- * notices: things to know that stop nothing. Each can be closed.
+ * notices: information that does not stop anything. Each notice can be closed.
  * @module
  */
 import { action, box, el } from './dom.js';
@@ -10,7 +10,7 @@ const FAILURES = 'failures';
 
 /** @typedef {{ code: string, message: string }} Notice */
 
-/** Returns what to say of a notice of the package: its message if its code is not in the table.
+/** Returns the text of a notice of the package: its message if its code is not in the table.
  * @param {Notice} notice */
 export function sentence({ code, message }) {
   return known(`notice.${code}`) ?? message[0].toUpperCase() + message.slice(1).replace(/[^.!?]$/, '$&.');

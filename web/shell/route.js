@@ -1,6 +1,6 @@
 /**
- * route: the address names what is open: the conversation, and whether the models lie over it. Back and Forward lead
- * through what was seen, and Back closes the models.
+ * route: the address names the open conversation, and whether the models cover it. Back and Forward lead through the
+ * visited conversations, and Back closes the models.
  * @module
  */
 import { state } from './store.js';
@@ -12,7 +12,7 @@ class Route {
    * @type {(() => void)[] | null} */
   #waiting = null;
 
-  /** What the address names. @returns {Place} */
+  /** Returns the conversation that the address names, and whether the models cover it. @returns {Place} */
   get place() {
     const [, id, models] = /^#(?:\/c\/([\w-]{1,64}))?(\/models)?$/.exec(location.hash) ?? [];
     return { id: id ?? null, models: Boolean(models) };
@@ -29,7 +29,8 @@ class Route {
     else history.pushState({ over: models }, '', next);
   }
 
-  /** The models are closed. If opening them was a step, takes it back, so that Back does not open them again. */
+  /** Call when the models are closed. If opening them added a history entry, goes back, so that Back does not open them
+   * again. */
   leave() {
     if (this.#waiting) return void this.#waiting.push(() => this.leave());
     if (!this.place.models) return;

@@ -1,5 +1,6 @@
 /**
- * store: the state of the page in one object, the order of its phases, and the actions that rooms ask each other for.
+ * store: the state of the page in one object, the order of its phases, and the actions that parts of the page call on
+ * each other.
  * Only update() and enter() change the state; its dependents are notified by watch(). The document's data attributes are
  * written by app.js for the style sheet alone and never read back.
  *
@@ -8,7 +9,7 @@
  * @module
  */
 
-/** opening: deciding what to show; picking: nothing but the models; loading: no model to talk to meanwhile; ready: a
+/** opening: deciding what to show; picking: only the models are shown; loading: no model can answer meanwhile; ready: a
  * model answers; reading: a conversation without a model.
  * @typedef {'opening' | 'picking' | 'loading' | 'ready' | 'reading'} Phase */
 
@@ -99,7 +100,7 @@ export function update(news) {
   for (const { names, show } of watchers) if (names.some((name) => changed.includes(name))) show();
 }
 
-/** @param {Phase} phase @param {Partial<State>} [news]   what changes with it */
+/** @param {Phase} phase @param {Partial<State>} [news]   other changes at the same time */
 export function enter(phase, news) {
   if (phase !== state.phase && !NEXT[state.phase].includes(phase)) {
     throw new Error(`page: ${phase} cannot follow ${state.phase}`);
@@ -111,7 +112,7 @@ export function enter(phase, news) {
 /** @typedef {{ text: string, files: { name: string, text: string }[] }} Draft */
 
 /**
- * Each is put here by the room that carries it out.
+ * Each is set by the part that implements it.
  * @typedef {object} Actions
  * @property {(choice: Choice) => void} choose     loads a model
  * @property {() => void} changeModel              shows the models
