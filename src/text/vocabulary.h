@@ -1,7 +1,7 @@
 /* vocabulary: the pieces of a tokenizer with their types and scores, and look-ups by text. Built piece by piece,
- * finished once, then immutable. Does not know how a text is cut into pieces.
+ * finished once, then immutable. Does not know how a text is split into pieces.
  *
- * Pieces are kept as the bytes of text that they stand for: " " where a vocabulary by score has U+2581, and the bytes
+ * Pieces are stored as the bytes of text that they represent: " " where a vocabulary by score has U+2581, and the bytes
  * that GPT-2's alphabet writes. So texts need no normaliser, a U+2581 in a text is an ordinary
  * character, and decoding is the exact inverse of encoding. */
 #ifndef GW_VOCABULARY_H

@@ -110,8 +110,8 @@ async function host(t, options) {
   return { ...server, url: `${server.url}demo/`, take, count };
 }
 
-/** Runs in the page before its scripts: holds back workers' messages, except heartbeats, while window.held is a list.
- * */
+/** Runs in the page before its scripts: holds back workers' messages, except heartbeats, while window.held is a
+ * list. */
 function holdable() {
   const all = /** @type {any} */ (window);
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
@@ -170,8 +170,8 @@ for (const name of BROWSERS) {
       await until(page, READY);
     }
 
-    /** Visits the page until the model is loaded. @param {string} url @param {Parameters<typeof openTab>[2]} [options]
-     * */
+    /** Visits the page until the model is loaded. @param {string} url @param {Parameters<typeof openTab>[2]}
+     * [options] */
     async function visit(url, options) {
       const tab = await openTab(browser, 'about:blank', options);
       await open(tab.page, url);

@@ -475,8 +475,8 @@ test('a template that copies the names of control tokens out of messages by its 
   }
 });
 
-/** Templates that spell control tokens with the texts of messages: each writes `<eos>` or `<bos>` for one of ATTACKS.
- * */
+/** Templates that spell control tokens with the texts of messages: each writes `<eos>` or `<bos>` for one of
+ * ATTACKS. */
 const SPELLS = [
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e[w] }}{% endfor %}",
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e.get(w) }}{% endfor %}",

@@ -1,5 +1,5 @@
-/* The parts of a download, each alone: the file's identity, the cached file that never throws, the window over ranges.
- * */
+/* The parts of a download, each alone: the file's identity, the cached file that never throws, the window over
+ * ranges. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';

@@ -1,5 +1,5 @@
-/* Partial values of incomplete JSON texts: each prefix of a text has a value, which never contradicts the complete one.
- * */
+/* Partial values of incomplete JSON texts: each prefix of a text has a value, which never contradicts the complete
+ * one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { partialJson } from '../../js/tool-calling/partial.js';

@@ -23,8 +23,8 @@ import { isCoded } from './rules.js';
 export { flipped };
 
 /** @typedef {Awaited<ReturnType<typeof storedCopy>>} Copy */
-/** A test, or another object that calls functions when it ends. @typedef {{ after: (f: () => unknown) => void }} Ending
- * */
+/** A test, or another object that calls functions when it ends. @typedef {{ after: (f: () => unknown) => void }}
+ * Ending */
 
 const DIMENSIONS = 24;
 /** One in so many flipped bits of a copy is read by an engine, the others without one. */
