@@ -1,11 +1,12 @@
-/* calls: what was called is done, and its results are messages. Loaded when a model calls something. */
+/* calls: runs the `execute` functions of the tools that an answer calls. Loaded with the first call. */
 /** @import { GenerateResult } from './protocol.js' */
 /** @import { ChatMessage, GenerateOptions } from './options.js' */
 import { jsonOf, toolOf } from './options.js';
 import { deferred, onAbort } from './rpc/signals.js';
 import { validated } from './schemas.js';
 
-/** Runs the calls of an answer; null if one has no `execute`. A failure is sent to the model and stands in the call.
+/** Runs the calls of an answer, and returns their results as messages. Returns null if a tool has no `execute`, or if
+ * the signal aborts. A failed call sets `error` and sends its message to the model.
  * @param {GenerateResult} answer @param {NonNullable<GenerateOptions['tools']>} tools @param {AbortSignal} signal
  * @returns {Promise<ChatMessage[] | null>} */
 export async function resultsOf({ toolCalls = [] }, tools, signal) {
@@ -17,7 +18,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     try {
       const { value, issues } = await validated(tool?.parameters, jsonOf(args));
       if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
-      // A copy: what is done with the arguments is not done to the conversation.
+      // `args` is copied, so that `execute` cannot change the conversation.
       const result = (await tool?.execute?.(value, { id, signal })) ?? null;
       call.result = written(name, result);
     } catch (error) {
@@ -31,7 +32,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
   return Promise.race([Promise.all(results), aborted.promise]).finally(unsubscribe);
 }
 
-/** Returns a result as JSON, or throws what the model and the caller see.
+/** Returns a result as JSON. Throws an Error for the model and the caller if JSON cannot hold it.
  * @param {string} name @param {unknown} result */
 function written(name, result) {
   try {

@@ -1,5 +1,5 @@
-/* chat: keeps the messages, and what the engine's cache holds of them: a turn evaluates only what is
- * new. */
+/* chat: keeps the messages of a conversation, and the prefix of its prompt in the KV cache, so that each turn evaluates
+ * only new tokens. Knows no worker. */
 /** @import { Prefix, ToolCall } from './protocol.js' */
 /** @import { Generation, Hooks } from './generation.js' */
 /** @import { AnswerOptions, Bytes, CallOptions, ChatMessage, Format, GenerateOptions, ValueOf } from './options.js' */
@@ -20,7 +20,7 @@ import {
 } from './options.js';
 import { packSaid, unpackSaid } from './saved.js';
 
-/** Answers that only call, before one must be the last. */
+/** Default maximum of answers in a row whose calls are run. */
 const MAX_ROUNDS = 8;
 
 /** The result of a call.
@@ -38,22 +38,23 @@ const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GE
  * @typedef {object} ContinueOptions
  * @property {string} [prefix] Text that another answer to the last question begins with. Default: the last answer.
  */
-/** What a chat begins with.
+/** The beginning of a chat.
  * @typedef {object} ChatStart
  * @property {string} [system] System message.
  * @property {readonly ChatMessage[]} [messages] Messages so far. Default: none.
  * @property {Bytes} [saved] Bytes of `chat.save()`, which replace `system` and `messages`. Damaged ones are `bad-saved`.
  */
-/** Options of a chat: what it begins with, and defaults for each answer.
+/** Options of a chat: its beginning, and defaults for each answer.
  * @template {readonly object[]} [P=object[]]
  * @typedef {AnswerOptions<Format, P> & ChatStart} ChatOptions */
-/** begin: what the answer begins with. @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
+/** The conversation up to an answer. begin: beginning of the answer.
+ * @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
 /** The result of restoring a saved chat.
  * @typedef {object} Restored
  * @property {number} tokens Tokens in the KV cache, which need not be evaluated again.
  * @property {string} [reason] Why there are none. The messages are restored all the same.
  */
-/** What the model does for a chat. ask: the prompt is asked for when the answer begins.
+/** Dependencies of a chat on its model. ask: begins an answer, and then calls `prompt`.
  * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
  *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,
  *   restore: (bytes: Uint8Array) => Promise<Restored> }} ChatDeps */
@@ -68,7 +69,7 @@ export class Chat {
   #prefixes;
   #busy = false;
 
-  /** Resolves with what was restored of the option `saved`. @readonly @type {Promise<Restored>} */
+  /** Resolves when the option `saved` is restored. @readonly @type {Promise<Restored>} */
   restored;
 
   /** @internal @param {ChatDeps} deps @param {ChatOptions} options @param {Prefixes} [prefixes] */
@@ -89,13 +90,13 @@ export class Chat {
     this.restored.catch(() => {});
   }
 
-  /** A copy, the system message first. */
+  /** A copy of the messages, the system message first. */
   get messages() {
     return this.#messages.map((message) => ({ ...message }));
   }
 
-  /** Answers a message of the user. The turn is added to `messages` when the answer ends, as far as it came; not if it
-   * failed or was aborted before its first character.
+  /** Answers a message of the user. Adds the turn to `messages` when the answer ends, also if it was aborted; not if it
+   * failed, or was aborted before its first character.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {string} text @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
@@ -104,8 +105,8 @@ export class Chat {
     return this.#answerTo([{ role: 'user', content: text }], options);
   }
 
-  /** Answers the results of the tools that the last answer called. A `toolChoice` of the chat that demands calls does not
-   * hold for it, unless it has `everyRound`.
+  /** Sends the results of the tools that the last answer called, and answers them. Ignores a `toolChoice` of the chat
+   * that demands calls, unless it has `everyRound`.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {readonly ToolResult[]} results @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
@@ -123,7 +124,7 @@ export class Chat {
     return this.#answer(past, options);
   }
 
-  /** Another answer to the last thing said; replaces the old one when it is finished.
+  /** Answers the last message of the user again. The new answer replaces the old one when it ends.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   retry(options = {}) {
@@ -135,8 +136,9 @@ export class Chat {
     return this.#answer(past, options);
   }
 
-  /** Continues the last answer; with a `prefix`, gives another answer to the last question that begins with it. Only the new
-   * text is given; in `messages` it is one answer.
+  /** Continues the last answer, for example one that hit `maxTokens`. With a `prefix`, begins another answer to the
+   * last question with that text. The result has the new text only, `messages` the whole answer. Fails with
+   * `bad-state` if there is nothing to continue.
    * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
     checkOptions(options, { prefix: string, ...GENERATE_OPTIONS });
@@ -179,19 +181,19 @@ export class Chat {
     throw new ModelError('bad-state', 'The chat is still answering. Wait for its answer, or abort it.');
   }
 
-  /** With the chat's own, of which undefined takes none away.
+  /** Merges options over the chat's defaults. `undefined` values are ignored.
    * @param {GenerateOptions} options @returns {GenerateOptions} */
   #all(options) {
     checkOptions(options, GENERATE_OPTIONS);
     return { ...this.#defaults, ...given(options) };
   }
 
-  /** @param {() => Past} past up to the question @param {GenerateOptions} options */
+  /** @param {() => Past} past the conversation to answer @param {GenerateOptions} options */
   #answer(past, options) {
     const all = this.#all(options);
     /** @type {Past | null} */
     let begun = null;
-    /** Calls that were answered here, and their results. @type {ChatMessage[]} */
+    /** Answers whose calls were run here, and the results. @type {ChatMessage[]} */
     const said = [];
     let rounds = 0;
     return this.#deps.ask(
@@ -256,10 +258,11 @@ function unpack(saved, others) {
 
 const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
 
-/** @param {any} messages @returns {ChatMessage[]} */
+/** Returns a copy of messages with known members only. Throws `bad-option`. @param {any} messages
+ * @returns {ChatMessage[]} */
 export function checkMessages(messages) {
   checkValue('messages', messages, isMessages);
-  /** Names of what was called, by ids. @type {Map<string, string>} */
+  /** Names of the called tools by ids of the calls. @type {Map<string, string>} */
   const called = new Map();
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
     const { role, content, aborted, toolCalls } = message ?? {};

@@ -1,4 +1,4 @@
-/* debug: the methods of model.debug. Loaded when one is first used. */
+/* debug: implements the methods of model.debug on the page's side. Loaded on first use. */
 /** @import { Callable, PostedPrompt } from './protocol.js' */
 /** @import { InsideOptions } from './inside.js' */
 /** @import { LogitsOptions, PerplexityOptions } from './options.js' */
@@ -10,14 +10,14 @@ export { matches } from './matches.js';
 
 /** @typedef {Callable & { checkIds: (ids: any, least: number) => number[], describePrompt: (prompt: any) => PostedPrompt }} Debugged */
 
-/** @param {Debugged} model @param {ArrayLike<number>} ids @param {LogitsOptions} options */
+/** Implements logits(). @param {Debugged} model @param {ArrayLike<number>} ids @param {LogitsOptions} options */
 export async function logits(model, ids, options) {
   checkGenerative(model.info);
   checkOptions(options, { all: boolean, signal });
   return model.call('logits', { ids: model.checkIds(ids, 1), all: options.all }, options.signal);
 }
 
-/** @param {Debugged} model @param {string} text @param {PerplexityOptions} options */
+/** Implements perplexity(). @param {Debugged} model @param {string} text @param {PerplexityOptions} options */
 export async function perplexity(model, text, options) {
   checkGenerative(model.info);
   checkValue('text', text, string);
@@ -31,7 +31,7 @@ export async function perplexity(model, text, options) {
   return model.call('perplexity', { text, window: options.window }, options.signal);
 }
 
-/** @param {Debugged} model @param {any} prompt @param {InsideOptions} options */
+/** Implements inside(). @param {Debugged} model @param {any} prompt @param {InsideOptions} options */
 export async function inside(model, prompt, options) {
   const args = { prompt: model.describePrompt(prompt), ...insideArgs(model.info, options) };
   return model.call('inside', args, options.signal);

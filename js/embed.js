@@ -1,11 +1,11 @@
-/* embed: what Model.embed() takes, and the prompts that EmbeddingGemma's card gives each task. Loaded when it is first
- * used. docs/embeddings.md explains it. */
+/* embed: implements model.embed() on the page's side, with EmbeddingGemma's prompt for each task (from its model card).
+ * Loaded on first use. See docs/embeddings.md. */
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
 import { unlessAborted } from './rpc/signals.js';
 import { boolean, callback, checkOptions, checkValue, integer, oneOf, rule, signal, string } from './options.js';
 
-/** What stands before a text. @type {Record<string, string>} */
+/** Text before each input, by task. @type {Record<string, string>} */
 const PROMPTS = {
   query: 'task: search result | query: ',
   document: 'title: none | text: ',
@@ -17,7 +17,8 @@ const PROMPTS = {
   fact: 'task: fact checking | query: ',
 };
 
-/** What the vectors are for. @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' | 'question' | 'fact'} Task
+/** Purpose of the vectors. @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' |
+ * 'question' | 'fact'} Task
 
 /** Options of `embed`. A value out of range is `bad-option`.
  * @typedef {object} EmbedOptions
@@ -50,7 +51,8 @@ const OPTIONS = {
   onProgress: callback,
 };
 
-/** @param {Callable} model @param {string | readonly string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
+/** Implements embed(). @param {Callable} model @param {string | readonly string[]} input @param {EmbedOptions} options
+ * @returns {Promise<any>} */
 export async function embed(model, input, options) {
   checkValue('input', input, texts);
   const list = [input].flat();
@@ -71,7 +73,7 @@ export async function embed(model, input, options) {
     if (event.kind === 'progress') onProgress?.(/** @type {PrefillProgress} */ (event.value));
   };
   if (!list.length) return [];
-  // Does not wait for the engine, which may be in the middle of a long text.
+  // Rejects at once on abort: the engine may be in the middle of a long text.
   const all = await unlessAborted(model.call('embed', args, signal, onEvent), signal);
   const vectors = list.map((_, i) => all.slice(i * dimensions, (i + 1) * dimensions));
   return Array.isArray(input) ? vectors : vectors[0];

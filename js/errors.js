@@ -1,7 +1,7 @@
-/* errors: the one error class, and its codes. */
+/* errors: the error class of the package, its codes and kinds. */
 
-/** The kind of every `code`, which says where the remedy lies: another file, the network, the call's arguments, the engine
- * or the device, the storage, or the state that the object is in. src/base/base.h names those that C throws. */
+/** The kind of each `code` tells where to look for a remedy: the file, the network, the call's options, the engine or
+ * device, the cache, or the state of the object. src/base/base.h lists the codes that C returns. */
 export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-magic': 'file',
   'bad-version': 'file',
@@ -49,8 +49,8 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   disposed: 'state',
 });
 
-/** A stable name of what went wrong (docs/errors.md). @typedef {keyof typeof CODES} ErrorCode */
-/** Where the remedy lies. @typedef {(typeof CODES)[ErrorCode]} ErrorKind */
+/** Stable name of an error (docs/errors.md). @typedef {keyof typeof CODES} ErrorCode */
+/** Group of error codes with the same kind of remedy. @typedef {(typeof CODES)[ErrorCode]} ErrorKind */
 /** Details of an error, for programs.
  * @typedef {object} ErrorDetails
  * @property {string | number} [expected] The value that would have been right.
@@ -60,18 +60,18 @@ export const CODES = /* @__PURE__ */ Object.freeze({
 
 /** The error of every failed call. `code` and `kind` are stable; the message is for people. */
 export class ModelError extends Error {
-  /** @param {ErrorCode} code @param {string} what a sentence, which is the message, or the name of what is wrong
+  /** @param {ErrorCode} code @param {string} what the message, a sentence; or the name of the wrong value
    * @param {ErrorDetails} [details] for programs; part of the message only if `what` is a name */
   constructor(code, what, { expected = '', got = '', cause } = {}) {
     const parts = [expected !== '' && `expected ${expected}`, got !== '' && `got ${got}`];
     const detail = what.endsWith('.') ? '' : parts.filter(Boolean).join(', ');
     super(detail ? `${what}: ${detail}` : what, cause === undefined ? undefined : { cause });
-    // Programs look for the platform's own names of an abort.
+    // Programs recognise an abort by the platform's names.
     const late = /** @type {any} */ (cause)?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
     this.name = code === 'aborted' ? late : 'ModelError';
-    /** Stable name of what went wrong. @readonly @type {ErrorCode} */
+    /** Stable name of the error. @readonly @type {ErrorCode} */
     this.code = code;
-    /** Where the remedy lies. @readonly @type {ErrorKind} */
+    /** Kind of the error, which tells where to look for a remedy. @readonly @type {ErrorKind} */
     this.kind = CODES[code];
     /** The message, or the name of the value that is wrong. */
     this.what = what;
@@ -81,17 +81,19 @@ export class ModelError extends Error {
     this.got = got;
   }
 
-  /** Recognises errors of the copies of this class that other files of the package contain. @param {any} error */
+  /** Makes `instanceof` recognise errors of other copies of this class, which other files of the package contain.
+   * @param {any} error */
   static [Symbol.hasInstance](error) {
     // A subclass inherits this method. The class is not named here, since esbuild would then rename it.
     if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
-    // An abort has the platform's name, so the name does not tell.
+    // An abort has the platform's name, so compare the members instead.
     const parts = ['code', 'what', 'expected', 'got'];
     return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
   }
 }
 
-/** Returns a value for a message, shortened: the keys of an object, the first items of an array. @param {any} value @returns {string} */
+/** Returns a short form of a value for a message: the keys of an object, the first items of an array.
+ * @param {any} value @returns {string} */
 export function show(value) {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
   if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
@@ -101,7 +103,7 @@ export function show(value) {
   return isPlain ? inBraces(Object.keys(value)) : Object.prototype.toString.call(value);
 }
 
-/** @param {string[]} words */
+/** Joins words in braces, shortened. @param {string[]} words */
 export const inBraces = (words) => (words.length ? `{ ${words.slice(0, 8).join(', ').slice(0, 200)} }` : '{}');
 
 /** Returns the error for messages to a model without a chat template. */
@@ -112,7 +114,7 @@ export function noTemplate() {
   );
 }
 
-/** Refuses models that only embed. @param {{ embedding: unknown }} info */
+/** Throws `not-generative` if a model only embeds. @param {{ embedding: unknown }} info */
 export function checkGenerative({ embedding }) {
   if (!embedding) return;
   throw new ModelError('not-generative', 'This model only embeds texts and cannot generate any. Use embed().');
@@ -141,7 +143,7 @@ export function wrapped(code, what, f) {
   }
 }
 
-/** Returns f(), or rejects with a `read-error`.
+/** Resolves with f(), or rejects with `read-error`.
  * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
 export async function reading(name, f) {
   try {

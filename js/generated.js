@@ -97,7 +97,7 @@ export const HELP = {
                            Build of the engine. auto takes relaxed SIMD where the platform has it, else simd128.
                            Default: auto.
   --quantize-floats auto|keep|q8_0
-                           What becomes of F32, F16 and BF16 matrices. keep leaves them. q8_0 quantizes those whose rows
+                           Treatment of F32, F16 and BF16 matrices. keep leaves them. q8_0 quantizes those whose rows
                            are whole blocks of 32, which is faster, smaller and less exact. auto is keep. Default: auto.
   --kv-type auto|f32|i16|q8_0
                            Format of the KV cache. q8_0 takes the least memory, f32 loses nothing. auto is f32 for files

@@ -1,5 +1,5 @@
-/* generation: what generate() returns: an answer to iterate piece by piece or step by step, to await, or to read as a
- * stream. It starts by itself. */
+/* generation: the result of generate(): an answer to iterate by pieces or steps, to await, or to read as a stream. It
+ * starts by itself. */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
 /** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, TokenLogprob, ToolCall } from './protocol.js' */
@@ -19,7 +19,7 @@ const ABORT_MS = 200;
  * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
  *   connection: ModelConnection, prepare: () => GenerateArgs }} GenerationDeps */
 
-/** An answer as it is generated. `generate` and `send` make it.
+/** An answer while it is generated. `generate` and `send` return it.
  * @template [V=any] @implements {AsyncIterable<string>} */
 export class Generation {
   #deps;
@@ -73,12 +73,12 @@ export class Generation {
     return this.#leavable(this.#iterate());
   }
 
-  /** Returns the text so far, or with a JSON format the value so far (undefined if it cannot be told yet). */
+  /** Returns the text so far, or with a JSON format the value so far (undefined until it begins). */
   partial() {
     return this.#reader ? this.#reader(this.#text) : this.#text;
   }
 
-  /** Returns the whole answer, once it is finished. */
+  /** Resolves with the whole answer when it ends. */
   result() {
     this.#free = this.#awaited = true;
     const result = this.#start();
@@ -86,7 +86,7 @@ export class Generation {
     return result;
   }
 
-  /** Returns the text of the whole answer, once it is finished. */
+  /** Resolves with the text of the whole answer when it ends. */
   async text() {
     return (await this.result()).text;
   }
@@ -129,7 +129,7 @@ export class Generation {
     await this.#start();
   }
 
-  /** Adds aborting to return() and throw(): a generator does not notice them before its first step or while it awaits.
+  /** Makes return() and throw() abort: a generator does not notice them before its first step or while it awaits.
    * @template T @param {AsyncGenerator<T, void, undefined>} pieces */
   #leavable(pieces) {
     for (const how of /** @type {const} */ (['return', 'throw'])) {
@@ -153,7 +153,7 @@ export class Generation {
     return this.#result;
   }
 
-  /** Asks until an answer is the last. @returns {Promise<GenerateResult<V>>} */
+  /** Generates answers until onAnswer returns no further prompt. @returns {Promise<GenerateResult<V>>} */
   async #run() {
     const { signal, prepare, schema, onAnswer, onResult, onError } = this.#deps;
     const { signal: aborted } = this.#abort;
@@ -191,7 +191,7 @@ export class Generation {
     }
   }
 
-  /** Gets one answer. An abort is no error, even while a worker is restarted: the answer is empty then.
+  /** Generates one answer. An abort is not an error: while a worker restarts, the answer is empty.
    * @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
     const { signal } = this.#abort;

@@ -1,4 +1,4 @@
-/* grammar: the worker's optional part for constrained answers and for conversations with tools (platform/files.js). */
+/* grammar: the part of the worker for constraints and tools (platform/files.js). */
 import * as compilers from './grammar/index.js';
 import { ordered } from './grammar/ordered.js';
 import { match } from './engine/matching.js';

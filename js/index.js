@@ -1,5 +1,4 @@
-/* gemma-wasm: the entry for browsers. Names the scripts of the workers, so that bundlers see them and find them
- * beside it. */
+/* gemma-wasm: the entry for browsers. Names the scripts of the workers literally, so that bundlers find them. */
 import { browserEnvironment } from './platform/env-browser.js';
 import { environment } from './platform/env.js';
 
@@ -9,7 +8,7 @@ Object.assign(
     startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
     startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   }),
-  // Only pages that list or delete stored models need it here.
+  // Loaded later: only pages that list or delete cached models need it.
   { openStore: async () => (await import('./download/store-browser.js')).openStore() },
 );
 

@@ -1,4 +1,4 @@
-/* inside: what Model.inside() takes. Loaded when it is first used. docs/inside.md explains it. */
+/* inside: checks the options of model.debug.inside(). Loaded on first use. See docs/inside.md. */
 import { boolean, checkOptions, checkValue, integer, rule, signal } from './options.js';
 /** @import { ModelInfo } from './protocol.js' */
 
@@ -22,7 +22,8 @@ const listOf = (least, most) =>
 /** @param {number} n */
 const upTo = (n) => Array.from({ length: n }, (_, i) => i);
 
-/** Options in the form that the worker takes. @param {ModelInfo} info @param {InsideOptions} options */
+/** Checks options and returns them for the worker. Throws `bad-option`. @param {ModelInfo} info
+ * @param {InsideOptions} options */
 export function insideArgs({ layers: nLayers, heads: nHeads, contextLength, embedding }, options) {
   const list = listOf(0, nHeads - 1);
   checkOptions(options, {

@@ -1,29 +1,29 @@
-/* isolate: gemma-wasm/isolate, for pages of hosts that set no headers (GitHub Pages): a service worker that answers the
- * page's own requests with the headers of cross-origin isolation, which threads need.
+/* isolate: gemma-wasm/isolate, for hosts that cannot set headers (GitHub Pages): a service worker that adds the
+ * headers of cross-origin isolation, which threads need, to the responses of the page's origin.
  *
- * This one file is both: imported by the page it registers itself, and runs as that service worker. It must lie where
- * it may serve the page from: a service worker's scope is its folder. */
+ * This file is both the library, which registers the service worker, and the service worker itself. Its folder must
+ * contain the page, because the folder is the scope of a service worker. */
 
 import { isolated, reloadOnce } from './platform/isolation.js';
 import { trustedScriptUrl } from './platform/trusted.js';
 
-/** @param {any} scope a service worker's */
+/** Runs the service worker. @param {any} scope its global scope */
 function serveHeaders(scope) {
   scope.addEventListener('install', () => scope.skipWaiting());
   scope.addEventListener('activate', (/** @type {any} */ event) => event.waitUntil(scope.clients.claim()));
   scope.addEventListener('fetch', (/** @type {any} */ event) => {
     const { request } = event;
     const own = new URL(request.url).origin === location.origin;
-    // What a cache alone may answer is not ours to ask for.
+    // fetch() rejects `only-if-cached` requests of another mode.
     if (own && !(request.cache === 'only-if-cached' && request.mode !== 'same-origin')) {
       event.respondWith(fetch(request).then(isolated));
     }
   });
 }
 
-/** Makes the page isolated; it is loaded once more for that, the first time. Gives whether it is, and false where
- * the browser does not play along.
- * @param {string | URL} [script] this file, where the page has it @returns {Promise<boolean>} */
+/** Makes the page cross-origin isolated. Reloads the page the first time. Returns whether it is isolated: false if the
+ * browser or the host does not allow it.
+ * @param {string | URL} [script] URL of this file @returns {Promise<boolean>} */
 export async function isolate(script = import.meta.url) {
   if (globalThis.crossOriginIsolated) return true;
   if (!globalThis.isSecureContext || !('serviceWorker' in navigator)) return false;

@@ -1,5 +1,4 @@
-/* look: the part of the worker that is loaded when it is first used (platform/files.js): vectors of texts, a look
- * inside, saved conversations. */
+/* look: the part of the worker for embeddings, inspection, logits and saved chats (platform/files.js). */
 import { embed } from './engine/embed.js';
 import { inside } from './engine/inside.js';
 import { logits, perplexity } from './engine/logits.js';

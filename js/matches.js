@@ -24,7 +24,7 @@ import { convert } from './schemas.js';
 /** Rounds to a tenth of a microsecond. @param {number} time */
 const round = (time) => Number(time.toFixed(4));
 
-/** @param {number[]} times @param {number} first @returns {MaskTimes} */
+/** Summarises times in milliseconds. @param {number[]} times @param {number} first @returns {MaskTimes} */
 export function maskTimes(times, first) {
   const sorted = Float64Array.from(times).sort();
   const count = sorted.length;
@@ -33,9 +33,8 @@ export function maskTimes(times, first) {
   return { count, mean: round(mean), p50: at(0.5), p99: at(0.99), first: round(first) };
 }
 
-/** @param {Pick<Callable, 'call'>} model @param {Format} format @param {string} text @param {{ signal?: AbortSignal }}
- * options
- * @returns {Promise<Match>} */
+/** Implements matches(). @param {Pick<Callable, 'call'>} model @param {Format} format @param {string} text
+ * @param {{ signal?: AbortSignal }} options @returns {Promise<Match>} */
 export async function matches(model, format, text, options) {
   checkOptions(options, { signal });
   checkValue('format', format, GENERATE_OPTIONS.format);

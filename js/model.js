@@ -1,5 +1,5 @@
-/* model: loadModel() and the object it gives: a proxy of the engine's worker that checks what it is
- * given. docs/api.md explains the options. */
+/* model: loadModel() and the Model: checks arguments and passes calls to the engine's worker. Knows no engine.
+ * docs/api.md explains the options. */
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
@@ -39,7 +39,7 @@ import { Feeders } from './download/feeder.js';
 import { onHub } from './download/hub.js';
 import { ChatCache } from './states.js';
 
-/** In one list: more than any context, or file of text, is worth. */
+/** Maximum of ids in one call: more than any context holds. */
 const MOST_IDS = 1 << 24;
 
 /** Loads a model into a worker. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
@@ -59,7 +59,7 @@ export async function inspectModel(source, options = {}) {
   }
 }
 
-/** A model without weights. @param {ModelSource} source @param {LoadOptions} [options] */
+/** Opens a model without its weights. @param {ModelSource} source @param {LoadOptions} [options] */
 export async function openHeader(source, options = {}) {
   return new HeaderModel(...(await openConnection(source, options, true)));
 }
@@ -80,7 +80,7 @@ async function openConnection(source, options, headerOnly) {
   return [new ReconnectingConnection(connection, once ? undefined : reopen, restart), info];
 }
 
-/** What to load, as the worker can be told.
+/** Returns the files to load in the form that the worker takes. Fails with `unsupported-source` or `network-error`.
  * @param {ModelSource} source @param {LoadOptions} options @param {ModelCache} cache */
 export async function partsOf(source, { signal, headers, token, hub, cache: wanted }, cache) {
   const sent = headerPairs(headers) ?? [];
@@ -116,7 +116,8 @@ function startWorker(baseUrl) {
   });
 }
 
-/** @param {ModelSource} source @param {LoadOptions} options @param {boolean} [headerOnly]
+/** Starts a worker and loads the model there. Kills the worker if that fails.
+ * @param {ModelSource} source @param {LoadOptions} options @param {boolean} [headerOnly]
  * @returns {Promise<{ connection: Connection, info: ModelInfo, parts: { kind: string, total?: number }[] }>} */
 export async function openEngine(source, options, headerOnly = false) {
   const { signal, onProgress, headers, token, cache, baseUrl, hub, restart, ...wanted } = options;
@@ -145,7 +146,7 @@ export async function openEngine(source, options, headerOnly = false) {
   }
 }
 
-/** The part of a model that needs no weights. */
+/** Imports the implementation of model.debug. */
 const evaluation = () => import('./debug.js');
 
 /** Evaluation and debugging of a model. */
@@ -189,7 +190,7 @@ export class ModelDebug {
   }
 }
 
-/** A model of which only the header is read: it tokenizes and checks texts, but evaluates nothing. */
+/** A model without its weights. Tokenizes and matches texts, but evaluates nothing. */
 export class HeaderModel {
   /** @protected */
   connection;
@@ -239,8 +240,8 @@ export class HeaderModel {
     return new ModelDebug(this);
   }
 
-  /** Resolves with the error when the worker or one of its threads dies or freezes. All calls have failed with that error
-   * then. After a restart, this is about the new worker. @returns {Promise<ModelError>} */
+  /** Resolves with the error when the worker or one of its threads dies or freezes, after all calls have failed with
+   * it. After a restart, refers to the new worker. @returns {Promise<ModelError>} */
   get lost() {
     return this.connection.lost;
   }
@@ -291,7 +292,7 @@ export class HeaderModel {
     );
     /** @type {number[]} */
     const list = [];
-    // One by one: an object may claim any length.
+    // No preallocation: an object can claim any length.
     for (let i = 0; i < length; i++) {
       const id = ids[i];
       if (!(Number.isInteger(id) && id >= 0 && id <= top)) {
@@ -338,7 +339,7 @@ export class Model extends HeaderModel {
   chat(options = {}) {
     checkGenerative(this.info);
     if (!this.info.chatTemplate) throw noTemplate();
-    // Of a chat whose state is restored.
+    // Names the chat whose state is restored.
     const owner = options?.saved && crypto.getRandomValues(new Uint32Array(2)).join();
     return new Chat(
       {
@@ -362,7 +363,7 @@ export class Model extends HeaderModel {
     return (await import('./embed.js')).embed(this, input, options);
   }
 
-  /** Chats that were saved, in the cache of models. */
+  /** The chat cache: saved chats in the store of models. */
   get chatCache() {
     return (this.#states ??= new ChatCache((args, signal) => this.call('stored', args, signal)));
   }

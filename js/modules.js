@@ -1,5 +1,5 @@
-/* modules: where the worker's files are: beside this one. Literal URLs, one by one, so that bundlers see the files.
- * The last ones are parts (platform/files.js). */
+/* modules: URLs of the worker's files, which are in the folder of this one. Each is a literal, so that bundlers find
+ * it. The last ones are parts (platform/files.js). */
 export const MODULES = {
   'gemma-simd128.wasm': new URL('./gemma-simd128.wasm', import.meta.url),
   'gemma-simd128-threads.wasm': new URL('./gemma-simd128-threads.wasm', import.meta.url),

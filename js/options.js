@@ -1,7 +1,7 @@
 /*
- * options: the options of loadModel() and generate(): their types, ranges and checks. The JSDoc of an option is its one
- * description: the package's types, the help of the command line and docs/api.md take it from here, that of a sampling
- * option from src/run/sampler.c.
+ * options: the types, ranges and checks of the options of loadModel() and generate(). The JSDoc of an option is its
+ * only description: the package's types, the help of the command line and docs/ are made from it. Sampling options are
+ * described in src/run/sampler.c.
  */
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
@@ -135,7 +135,7 @@ import { MAX_THREADS } from './protocol.js';
  *   model's own, at most 4096.
  * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` takes relaxed SIMD where the platform has
  *   it, else simd128. Default: auto.
- * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] What becomes of F32, F16 and BF16 matrices. `keep` leaves them.
+ * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them.
  *   `q8_0` quantizes those whose rows are whole blocks of 32, which is faster, smaller and less exact. `auto` is `keep`.
  *   Default: auto.
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` loses
@@ -197,13 +197,13 @@ import { MAX_THREADS } from './protocol.js';
  * @property {string} [id] Of a tool's result: the id of the call.
  */
 
-/** fault: returns what is wrong with a value, where `show` says too
- * little. expected: completes "`name` must be …".
+/** A check of values. expected: completes "`name` must be …"; fault: describes a wrong value in more detail than
+ * show().
  * @typedef {{ expected: string, fits: (value: any) => boolean,
  *   fault?: (value: any) => string }} Rule */
 
 const MAX_TOKENS = 1 << 20;
-/** Every answer is searched for all of them at every token. */
+/** Maximum of stop sequences: the answer is searched for each of them at every token. */
 const MAX_STOPS = 1024;
 const DEFAULT_MAX_TOKENS = 1024;
 
@@ -234,8 +234,8 @@ const address = (what) =>
   rule(`the URL ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
-/** Checks of the value of each constraint. @type {Record<string, (value: any) => boolean>} */
-const SHAPES = {
+/** Checks of the value of each kind of constraint. @type {Record<string, (value: any) => boolean>} */
+const CONSTRAINTS = {
   // Checked in detail when it is converted.
   schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
   regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
@@ -280,7 +280,7 @@ export function jsonOption(name, value) {
   try {
     return jsonOf(value);
   } catch (cause) {
-    // Of a circular structure the following lines draw the circle.
+    // For a circular structure, the following lines draw the circle.
     const [reason] = /** @type {Error} */ (cause).message.split('\n');
     throw new ModelError('bad-option', `The ${name} must be JSON: ${reason}. Pass only what JSON can hold.`, { cause });
   }
@@ -290,7 +290,7 @@ export function jsonOption(name, value) {
 const TOOL = {
   name: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
   description: (value) => ['string', 'undefined'].includes(typeof value),
-  parameters: (value) => value === undefined || (typeof value !== 'boolean' && SHAPES.schema(value)),
+  parameters: (value) => value === undefined || (typeof value !== 'boolean' && CONSTRAINTS.schema(value)),
   execute: (value) => ['function', 'undefined'].includes(typeof value),
   strict: (value) => value === null || ['boolean', 'undefined'].includes(typeof value),
 };
@@ -301,7 +301,7 @@ export function toolOf(tool) {
   return type === 'function' && object.fits(described) ? { ...described, ...rest } : tool;
 }
 
-/** Returns what is wrong with a tool, '' if nothing is. @param {any} given @param {number} i */
+/** Describes the fault of a tool, '' if there is none. @param {any} given @param {number} i */
 function toolFault(given, i) {
   if (!object.fits(given) || given === null) return `${show(given)} as tool ${i}`;
   const tool = /** @type {any} */ (toolOf(given));
@@ -334,12 +334,12 @@ function formatFault(format) {
 function isFormat(format) {
   if (format === 'json') return true;
   if (!object.fits(format)) return false;
-  const { whitespace, maxLength, maxItems, maxProperties, ...shape } = format;
+  const { whitespace, maxLength, maxItems, maxProperties, ...constraint } = format;
   const bounds = [maxLength, maxItems, maxProperties].filter((bound) => bound !== undefined);
-  const [[name, value] = ['', null], ...more] = Object.entries(shape);
+  const [[name, value] = ['', null], ...more] = Object.entries(constraint);
   const spaced = whitespace === undefined || (name === 'schema' && WHITESPACE.includes(whitespace));
   const bounded = bounds.every((bound) => name === 'schema' && Number.isInteger(bound) && bound >= 0);
-  return !more.length && spaced && bounded && Object.hasOwn(SHAPES, name) && SHAPES[name](value);
+  return !more.length && spaced && bounded && Object.hasOwn(CONSTRAINTS, name) && CONSTRAINTS[name](value);
 }
 
 /** @type {Record<string, Rule>} */
@@ -420,7 +420,8 @@ export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
   return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
 });
 
-/** Checks options. undefined means that an option is not given; so does null for an answer, since adapters pass it on.
+/** Checks options. Throws `bad-option`. undefined counts as not given; so does null in options of answers, since
+ * adapters pass it on.
  * @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
   checkValue('options', options, object);
@@ -431,7 +432,8 @@ export function checkOptions(options, table) {
   }
 }
 
-/** @param {string} name @param {unknown} value @param {Rule} rule */
+/** Throws `bad-option` if a value breaks a rule. @param {string} name of an option, or a subject of a sentence
+ * @param {unknown} value @param {Rule} rule */
 export function checkValue(name, value, { expected, fits, fault = show }) {
   if (value !== null && fits(value)) return;
   const isSecret = name === 'headers' || name === 'token';
@@ -455,7 +457,7 @@ function unknownOption(name, known) {
 }
 
 /** Returns the sampling options of answers that set none.
- * @param {Record<string, any>} [found] those that the file recommends; values out of range are ignored
+ * @param {Record<string, any>} [found] recommended by the file; values out of range are ignored
  * @returns {SamplingOptions} */
 export function defaultsOf(found = {}) {
   const all = Object.entries(SAMPLING).map(([name, { standard }]) => {
@@ -464,7 +466,7 @@ export function defaultsOf(found = {}) {
   return Object.fromEntries(all);
 }
 
-/** Returns the options that were given. @template {object} T @param {T} options @returns {Partial<T>} */
+/** Returns the options that are not undefined or null. @template {object} T @param {T} options @returns {Partial<T>} */
 export function given(options) {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined && value !== null);
   return /** @type {Partial<T>} */ (Object.fromEntries(entries));
@@ -518,20 +520,21 @@ function postableTools({ tools = [], toolChoice = 'auto', format }) {
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }
 
-/** @param {Format} format @returns {Format} */
+/** Returns a format as it is posted to the worker. @param {Format} format @returns {Format} */
 export function postableFormat(format) {
   if (format === 'json') return format;
   if ('regex' in format) return { regex: String(format.regex instanceof RegExp ? format.regex.source : format.regex) };
   return 'schema' in format ? { ...format } : format;
 }
 
-/** @param {Map<number, number> | Record<number, number>} bias @returns {[number, number][]} */
+/** Returns ids and values of `logitBias`. @param {Map<number, number> | Record<number, number>} bias
+ * @returns {[number, number][]} */
 export function biasEntries(bias) {
   const entries = bias instanceof Map ? [...bias] : Object.entries(bias);
   return entries.map(([id, value]) => [Number(id), value]);
 }
 
-/** Returns names and values, or null if `headers` is not a list of headers. @param {any} headers */
+/** Returns names and values of headers, null if `headers` are not valid. @param {any} headers */
 export function headerPairs(headers) {
   try {
     return /** @type {[string, string][]} */ ([...new Headers(headers)]);

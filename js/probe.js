@@ -1,4 +1,4 @@
-/* probe: what would run here, without loading anything. */
+/* probe: reports what the platform supports, without loading anything. */
 import { environment } from './platform/env.js';
 import { features } from './platform/features.js';
 import { MAX_THREADS } from './protocol.js';

@@ -23,7 +23,7 @@ import { ModelError } from './errors.js';
 /** A model source that can be posted. pull: the client holds the bytes and sends them on demand.
  * @typedef {{ kind: 'url' } & UrlSource | { kind: 'blob', blob: Blob } | { kind: 'path', path: string }
  *   | { kind: 'pull', total?: number }} SourceDescriptor */
-/** The right to store a model.
+/** Exclusive right to store a model.
  * @typedef {object} Lock
  * @property {boolean} lost Whether another tab took the lock because its owner seemed dead.
  * @property {() => void} free Releases the lock.
@@ -166,14 +166,14 @@ import { ModelError } from './errors.js';
 /** A message of a conversation. @typedef {{ role: string, content: any, name?: string, id?: string,
  *   toolCalls?: readonly ToolCall[] }} Spoken */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
-/** What the KV cache holds of a conversation: its text with sentinels, and its ids; of: fingerprint of engine and
- * model; cut: bytes at the end of the ids of a character that is not complete, and not in the text. Only an answer that
- * continues this one uses such ids.
+/** Beginning of a conversation in the KV cache: its text with sentinels, and its ids; of: fingerprint of engine and
+ * model; cut: number of bytes of an incomplete character at the end of the ids, which the text lacks. Only continue()
+ * reuses such ids.
  * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
 /** begin: the beginning of the answer. @typedef {{ text: string } | { ids: number[] }
  *   | { messages: Spoken[], prefix?: Prefix, begin?: string, tools?: ToolSpec[] }} PostedPrompt */
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
-/** Bounds for what a schema leaves unbounded: characters of strings, items of arrays, members of objects.
+/** Bounds where a schema has none: characters of strings, items of arrays, members of objects.
  * @typedef {{ maxLength?: number, maxItems?: number, maxProperties?: number }} Bounds */
 /** A constraint of answers.
  * @typedef {'json' | ({ json: true, whitespace?: Whitespace } & Bounds)
@@ -243,12 +243,12 @@ import { ModelError } from './errors.js';
  * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is missing then.
  * @property {ToolCall[]} [toolCalls] Calls of tools, with `result` or `error` where `execute` ran.
  */
-/** What an answer has that calls tools.
+/** Further members of an answer that calls tools.
  * @typedef {object} CallingFields
  * @property {'tool-calls'} finishReason The model calls tools.
  * @property {ToolCall[]} toolCalls Calls of tools, with `result` or `error` where `execute` ran.
  */
-/** What any other answer has.
+/** Further members of any other answer.
  * @typedef {object} OtherFields
  * @property {Exclude<FinishReason, 'tool-calls'>} finishReason Why the answer ended.
  */
@@ -256,13 +256,14 @@ import { ModelError } from './errors.js';
  * @template [V=any]
  * @typedef {AnswerFields<V> & (CallingFields | OtherFields)} GenerateResult */
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
-/** tools: choice of the first answer, and of answers to results; sampler: names and values of the engine's options; grammar: the compiled constraint (lower() of js/grammar);
- * jumpForward: append tokens without a choice without drawing them; owner: the chat whose state was restored.
+/** tools: `choice` for the first answer, `next` for answers to results; sampler: names and values of the engine's
+ * options; grammar: a compiled constraint (lower() of js/grammar); jumpForward: append tokens that the constraint
+ * leaves no choice about; owner: the chat whose state was restored.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
  *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, progress: boolean,
  *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null,
  *   prompt: PostedPrompt, grammar?: Uint8Array, owner?: string }} GenerateArgs */
-/** prefix: what the next turn of a conversation can build on; why: the reason if there is none.
+/** prefix: beginning that the next turn can reuse; why: the reason if there is none.
  * @typedef {GenerateResult & { prefix?: Prefix, why?: string }} GenerateAnswer */
 
 // Other calls
@@ -280,12 +281,12 @@ import { ModelError } from './errors.js';
  * @property {string} text Text of the token.
  * @property {number} probability Probability from 0 to 1.
  */
-/** What one layer computed.
+/** Values of one layer.
  * @typedef {object} InsideLayer
  * @property {number} layer Index of the layer.
  * @property {'local' | 'global'} kind Whether its attention has a sliding window (`local`).
  * @property {LensToken[][]} [lens] For each position the most likely tokens, best first.
- * @property {Float32Array} [norms] Norms of the residual stream, three for each position: before the layer, behind its
+ * @property {Float32Array} [norms] Norms of the residual stream, three for each position: before the layer, after its
  *   attention, at its end.
  * @property {Record<number, Float32Array>} [attention] Attention weights by head: [positions][tokens].
  */
@@ -294,7 +295,7 @@ import { ModelError } from './errors.js';
  * @property {number} id Token id.
  * @property {string} text Text of the token.
  */
-/** What a model computed of a prompt.
+/** Values of the layers of a model for one prompt.
  * @typedef {object} Inside
  * @property {PromptToken[]} tokens Tokens of the prompt.
  * @property {number[]} positions Positions that were inspected.
@@ -334,19 +335,19 @@ import { ModelError } from './errors.js';
 /** @typedef {{ [M in keyof Calls]: { kind: 'call', id: number, method: M, args: Calls[M]['args'] }
  *   }[keyof Calls]} Call */
 
-/** What the worker asks of the client: the next bytes of a part that the client holds (null is the end), and calls of
- * the client's own store; read: at most `most` bytes at `at`.
+/** Questions of the worker to the client: the next bytes of a file that the client holds (null at its end), and calls
+ * of the client's store. read: at most `most` bytes at `at`.
  * @typedef {{ pull: { args: [part: number], value: Uint8Array | null },
  *   read: { args: [name: string, at: number, most: number], value: Uint8Array } }
  *   & { [M in 'list' | 'size' | 'write' | 'remove' | 'flush' | 'close' | 'estimate']: {
  *     args: Parameters<NonNullable<Store[M]>>, value: Awaited<ReturnType<NonNullable<Store[M]>>> } }} Questions */
 /** @typedef {{ [M in keyof Questions]: { kind: 'ask', question: number, method: M, args: Questions[M]['args'] }
  *   }[keyof Questions]} Question */
-/** error: with the name that the store gave it.
+/** error: with the name of the store's error.
  * @typedef {PackedError & { name: string, message: string }} AskedError */
 
-/** Client to worker. open: the first message, once; abort: of a call without an answer yet; ack: steps that the
- * consumer has taken; beat: a heartbeat, answered by another.
+/** Client to worker. open: the first message, sent once; abort: ends a pending call early; ack: the number of steps
+ * that the consumer has taken; beat: a heartbeat, which the worker returns.
  * @typedef {{ kind: 'open', id: number, source: SourceDescriptor[], options: OpenOptions }} Open
  * @typedef {{ kind: 'answer', question: number, value?: Questions[keyof Questions]['value'],
  *   error?: AskedError }} Answer
@@ -355,11 +356,11 @@ import { ModelError } from './errors.js';
 
 /** Progress of a call: of a prompt in tokens, of `embed` in texts.
  * @typedef {object} PrefillProgress
- * @property {number} done Number that is done.
- * @property {number} total Number of all.
+ * @property {number} done Number so far.
+ * @property {number} total Number in all.
  */
-/** Worker to client. progress: of a load, or of a prompt; beat: also unasked, during work that hears no messages;
- * fatal: the engine is lost; thread: start a helper thread with this port (browsers); locked: a file to free when the
+/** Worker to client. progress: of a load or a prompt; beat: also unrequested, during synchronous work; fatal: the
+ * engine is lost; thread: asks for a helper thread with this port (browsers); locked: a lock file to free when the
  * worker has ended (Node).
  * @typedef {{ kind: 'progress', id: number, value: Progress | PrefillProgress }
  *   | { kind: 'steps', id: number, steps: Step[], calls?: PartialCall[] }} Event
@@ -367,26 +368,26 @@ import { ModelError } from './errors.js';
  *   | { kind: 'failed' | 'fatal', id: number, error: PackedError } | { kind: 'beat' } | { kind: 'disposed' }
  *   | { kind: 'thread', port: MessagePort } | { kind: 'locked', path: string, owner: string }} FromWorker */
 
-/** Engine worker to helper thread, which answers `prepare` with true when it is ready.
+/** Engine worker to helper thread, which replies to `prepare` with true when it is ready.
  * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }
  *   | { kind: 'enter', pool: number, index: number, stack: number }} ToThread */
 
-/** Bytes in one answer: Chromium posts no more. */
+/** Maximum of bytes in one reply: Chromium cannot post more. */
 export const MAX_RESULT_BYTES = 2 ** 31 - 2 ** 21;
-/** Threads of the engine at most (GW_MAX_THREADS of src/base/base.h). */
+/** Maximum of threads (GW_MAX_THREADS of src/base/base.h). */
 export const MAX_THREADS = 64;
-/** Steps that a consumer may be behind. */
+/** Maximum of steps that the consumer has not taken. */
 export const CREDIT = 64;
 
 /** @typedef {ReturnType<typeof packError>} PackedError */
-/** @param {unknown} error */
+/** Returns an error in a form that can be posted. @param {unknown} error */
 export function packError(error) {
   const ours = error instanceof ModelError ? error : new ModelError('worker-failed', String(error));
   const { code, what, expected, got, cause = '' } = ours;
   return { code, what, expected, got, cause: String(cause) };
 }
 
-/** @param {PackedError} packed */
+/** Returns the error of a posted form. @param {PackedError} packed */
 export function unpackError({ code, what, expected, got, cause }) {
   return new ModelError(code, what, { expected, got, cause: cause ? new Error(cause) : undefined });
 }

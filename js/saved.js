@@ -1,7 +1,7 @@
-/* saved: the bytes of chat.save(): a header of 16 bytes, the messages as JSON, then the state that the engine's cache
- * holds of it (src/run/state.h). Numbers are little-endian:
+/* saved: reads and writes the bytes of chat.save(): a header of 16 bytes, messages and options as JSON, then the
+ * engine's state (src/run/state.h). Numbers are little-endian:
  *   0 "gwchat" and two zeros   8 bytes of JSON   12 their checksum (FNV-1a, Fowler, Noll and Vo)   16 JSON
- * They may be a stranger's: what was said is checked like any messages; the engine checks the rest. */
+ * The bytes are untrusted. The chat checks the messages like any others, and the engine checks its state. */
 /** @import { Prefix } from './protocol.js' */
 /** @import { ChatMessage, GenerateOptions } from './options.js' */
 import { ModelError, show } from './errors.js';
@@ -10,13 +10,13 @@ import { biasEntries } from './options.js';
 
 const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
-/** In version 1 no prefix has `cut`. */
+/** Version 1 has no `cut` in prefixes. */
 const VERSION = 2;
 const MOST_JSON = 1 << 28;
 const MOST_IDS = 1 << 20;
 const MOST_WHY = 100;
 
-/** What the last answer was built on, and what the next one can be, or why there is no such thing.
+/** Prefixes in the KV cache. last: of the last answer; next: for the next one; why: the reason if there is none.
  * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
 /** The messages of a chat and its options.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} Said */
@@ -28,7 +28,7 @@ function checksum(bytes) {
   return sum >>> 0;
 }
 
-/** All but what the engine's cache holds, which belongs behind it. @param {Said} said @returns {Uint8Array} */
+/** Returns header and JSON; the engine's state follows them. @param {Said} said @returns {Uint8Array} */
 export function packSaid({ messages, options, prefixes }) {
   const { logitBias, ...rest } = options;
   const bias = logitBias && { logitBias: biasEntries(logitBias).map(written) };
@@ -43,15 +43,16 @@ export function packSaid({ messages, options, prefixes }) {
   return bytes;
 }
 
-/** Options that are numbers and texts. @param {string} name */
+/** Returns whether an option is saved: those whose values are numbers or texts. @param {string} name */
 function keeps(name) {
   return Object.hasOwn({ ...SAMPLING, maxTokens: 0, seed: 0, stop: 0, logprobs: 0 }, name);
 }
 
-/** JSON has no infinities. @param {[number, number]} entry */
+/** Replaces -Infinity, which JSON lacks. @param {[number, number]} entry */
 const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 
-/** state: what the engine is to check. @param {Uint8Array} bytes @returns {Said & { state: Uint8Array }} */
+/** Reads saved bytes. Throws `bad-saved`. state: the engine's state, unchecked. @param {Uint8Array} bytes
+ * @returns {Said & { state: Uint8Array }} */
 export function unpackSaid(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte))
@@ -85,7 +86,7 @@ function parsed(json) {
     if (Array.isArray(messages) && version !== 1 && version !== VERSION) throw newer(version);
     if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
   } catch (error) {
-    // Else it is no JSON at all.
+    // Other errors mean that the bytes are not JSON.
     if (error instanceof ModelError) throw error;
   }
   throw damaged('its messages are not JSON');
@@ -94,7 +95,7 @@ function parsed(json) {
 /** @param {any} value @returns {any[][]} */
 const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray);
 
-/** What an answer was built on; none, where it is not what we write.
+/** Returns a valid prefix, or undefined.
  * @param {any} prefix @returns {Prefix | undefined} */
 function prefixOf(prefix) {
   const { of = '', text, ids, cut = 0 } = prefix ?? {};

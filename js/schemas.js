@@ -4,8 +4,8 @@
 import { ModelError } from './errors.js';
 import { jsonOf } from './options.js';
 
-/** Values of one schema, and characters of its texts: more cannot be compiled, and copying them would block the page for
- * seconds. */
+/** Maximum of values in a schema, and of characters in its texts. Larger ones cannot be compiled, and copying them
+ * would block the page for seconds. */
 const MOST_VALUES = 500_000;
 const MOST_TEXT = 4 << 20;
 /** Keywords whose value is a map of parts by name. */
@@ -49,7 +49,7 @@ export function schemaOf(name, schema) {
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
     if (cause instanceof ModelError) throw cause;
-    // Of a circular structure the following lines draw the circle.
+    // For a circular structure, the following lines draw the circle.
     const [reason] = String(/** @type {any} */ (cause)?.message ?? cause).split('\n');
     throw new ModelError(
       'bad-option',

@@ -1,4 +1,5 @@
-/* gemma-wasm/shared: the entry for pages whose tabs share one engine. Names the scripts of the workers, as index.js. */
+/* gemma-wasm/shared: the entry for pages whose tabs share one engine. Names the scripts of the workers as index.js
+ * does. */
 import { browserEnvironment } from './platform/env-browser.js';
 import { environment } from './platform/env.js';
 
@@ -8,7 +9,7 @@ Object.assign(
     startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
     startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   }),
-  // Only pages that list or delete stored models need it here.
+  // Loaded later: only pages that list or delete cached models need it.
   { openStore: async () => (await import('./download/store-browser.js')).openStore() },
 );
 

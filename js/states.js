@@ -1,4 +1,4 @@
-/* states: model.chatCache: saved chats, in the store of models. The worker reads and writes them
+/* states: implements model.chatCache: saved chats in the store of models. The worker reads and writes them
  * (download/chat-cache.js), because pages cannot write files. */
 /** @import { CallOptions } from './options.js' */
 /** @import { Calls, StorageUse } from './protocol.js' */
@@ -22,7 +22,7 @@ export class ChatCache {
     this.#ask = ask;
   }
 
-  /** Stores the bytes of chat.save() under a name. Replaces those that this model had there.
+  /** Stores the bytes of chat.save() under a name. Replaces the chat that this model has stored under it.
    * @param {string} key @param {ArrayBuffer | ArrayBufferView} saved @param {CallOptions} [options]
    * @returns {Promise<void>} */
   async put(key, saved, options = {}) {
@@ -35,7 +35,7 @@ export class ChatCache {
     return this.#ask({ what: 'put', name: key, bytes }, options.signal);
   }
 
-  /** Returns the bytes of a name for the option `saved` of model.chat(), or undefined.
+  /** Resolves with the bytes of a name for the option `saved` of model.chat(), or with undefined.
    * @param {string} key @param {CallOptions} [options] @returns {Promise<Uint8Array | undefined>} */
   async get(key, options = {}) {
     checkValue('name', key, name);
@@ -43,7 +43,7 @@ export class ChatCache {
     return this.#ask({ what: 'get', name: key }, options.signal);
   }
 
-  /** Lists the chats, latest use first. @returns {Promise<ChatCacheEntry[]>} */
+  /** Lists the chats of all models, latest use first. @returns {Promise<ChatCacheEntry[]>} */
   async list() {
     return this.#ask({ what: 'list' });
   }
@@ -53,13 +53,13 @@ export class ChatCache {
     return { usage: (await this.list()).reduce((sum, { bytes }) => sum + bytes, 0) };
   }
 
-  /** Deletes the chats of this name, of every model. @param {string} key */
+  /** Deletes the chats with this name of all models. @param {string} key */
   async delete(key) {
     checkValue('name', key, name);
     await this.#ask({ what: 'remove', name: key });
   }
 
-  /** Deletes all chats, of every model. */
+  /** Deletes all chats of all models. */
   async clear() {
     await this.#ask({ what: 'remove' });
   }

@@ -1,4 +1,4 @@
-/* template: a part of the worker (platform/files.js), loaded with the first messages: chat templates, and Jinja. */
+/* template: the part of the worker for chat templates, with Jinja (platform/files.js). */
 import { templateOf } from './engine/template.js';
 import { offer } from './platform/files.js';
 

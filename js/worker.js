@@ -6,16 +6,16 @@ import { Files, missing } from './platform/files.js';
 import { channelPort } from './platform/port-browser.js';
 import { openStore } from './download/store-browser.js';
 
-// Not `self`: Vite up to 7 uses that name in what it makes of this.
+// Not `self`: Vite up to 7 declares that name in the bundled worker.
 const scope = /** @type {any} */ (globalThis);
 const files = new Files(MODULES);
 const { port1, port2 } = new MessageChannel();
 
-/** Several may breathe at once: a job, and calls that are answered in between. @type {((_: unknown) => void)[]} */
+/** Waiting callers of breathe(): a job and quick calls can yield at the same time. @type {((_: unknown) => void)[]} */
 const breathing = [];
 port1.onmessage = () => breathing.shift()?.(null);
 
-/** Waits for a new task; the browser throttles timers. */
+/** Yields to waiting messages. Browsers throttle timers, but not message channels. */
 const breathe = () =>
   new Promise((resolve) => {
     breathing.push(resolve);
@@ -33,7 +33,7 @@ async function compile(name) {
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (cause) {
     const why = /** @type {Error} */ (cause).message;
-    // Browsers give no other sign of a policy than these words.
+    // Only the message tells that a policy is the cause.
     const forbidden = /security policy|unsafe-eval|\bCSP\b/i.test(why);
     if (forbidden) throw new ModelError('unsupported-platform', FORBIDDEN, { cause });
     throw new Error(`${address}: ${missing(cause)}`, { cause });

@@ -10,20 +10,20 @@ import { nodePort } from './platform/port-node.js';
 import { openStore } from './download/store-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
-/** Deno's port of a worker has no close(); the worker's scope has. @type {{ close: () => void }} */
+/** Deno's port of a worker has no close(), but its global scope does. @type {{ close: () => void }} */
 const closing = 'close' in port ? port : globalThis;
 const files = new Files(MODULES);
 
-/** Milliseconds between two looks at a pipe that is empty. */
+/** Interval of reading an empty pipe, in milliseconds. */
 const LOOK_MS = 5;
 
-/** Opens a file or a named pipe. Never blocks in the system, where a worker cannot be terminated.
+/** Opens a file or a named pipe. Never blocks in a system call, because a worker cannot be terminated there.
  * @param {string} path */
 function openFile(path) {
   const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   const stat = fstatSync(file);
   const cell = new Int32Array(new SharedArrayBuffer(4));
-  let begun = !lstatSync(path).isFIFO(); // a link to a pipe (/dev/stdin) has a writer, or is at its end
+  let begun = !lstatSync(path).isFIFO(); // a link to a pipe (/dev/stdin) has a writer or is at its end
   return {
     size: stat.isFile() ? stat.size : undefined,
     read(/** @type {Uint8Array} */ into) {

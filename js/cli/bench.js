@@ -1,4 +1,4 @@
-/* bench: `gemma-wasm bench`, which measures a model: medians of several runs. */
+/* bench: `gemma-wasm bench`, which measures a model and prints medians of several runs. */
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
@@ -6,7 +6,7 @@ import { print, using } from './output.js';
 /** @import { Model } from '../model.js' */
 /** @import { Values } from './flags.js' */
 
-/** @param {Values} values */
+/** Runs the command. @param {Values} values */
 export async function bench(values) {
   const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs'].map((name) =>
     number(values, name),

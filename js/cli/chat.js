@@ -6,13 +6,13 @@ import { ModelError } from '../errors.js';
 
 const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
 
-/** @param {AsyncIterable<string>} pieces */
+/** Writes pieces to standard output as they arrive. @param {AsyncIterable<string>} pieces */
 export async function show(pieces) {
   for await (const piece of pieces) process.stdout.write(piece);
   process.stdout.write('\n');
 }
 
-/** @param {Model} model @param {ChatOptions} options */
+/** Reads questions and answers them until the input ends. @param {Model} model @param {ChatOptions} options */
 export async function interact(model, options) {
   let chat = model.chat(options);
   /** @type {AbortController | null} */

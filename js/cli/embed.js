@@ -7,7 +7,7 @@ import { print, using } from './output.js';
 
 export const EMBED = 'text file task title instruction dimensions pooling truncate out json';
 
-/** @param {Values} values */
+/** Runs the command. @param {Values} values */
 export async function embed(values) {
   const { out, json, task, title, pooling, truncate, instruction: prompt } = values;
   if (!out && !json) throw new UsageError('embed needs --out FILE or --json.');

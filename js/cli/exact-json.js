@@ -1,4 +1,4 @@
-/* exact-json: JSON with exact integers: those that a number cannot hold are BigInts. */
+/* exact-json: parses and writes JSON with exact integers: BigInts where a number would round. */
 import { ModelError } from '../errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
@@ -11,7 +11,8 @@ function marked(token) {
   return large ? JSON.stringify(MARK + token) : token;
 }
 
-/** @param {string} text @param {string} name of where it is from @returns {any} */
+/** Parses JSON. Throws `bad-format`. @param {string} text @param {string} name of its source, for the message
+ * @returns {any} */
 export function parseExactly(text, name) {
   try {
     return JSON.parse(text.replace(TOKENS, marked), (_, value) =>
@@ -23,7 +24,7 @@ export function parseExactly(text, name) {
   }
 }
 
-/** @param {any} value @param {number} [indent] */
+/** Returns a value as JSON. @param {any} value @param {number} [indent] */
 export function stringifyExactly(value, indent) {
   const text = JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? MARK + one : one), indent);
   return text.replace(/"\\u0000integer (-?\d+)"/g, '$1');

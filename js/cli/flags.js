@@ -13,7 +13,7 @@ export const ANSWER = `${Object.keys(FLAGS.answer).join(' ')} system`;
 export const LOAD = `${Object.keys(FLAGS.load).join(' ')} no-cache`;
 const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms'];
 
-/** @param {string[]} args @param {string} flags */
+/** Parses arguments. Throws UsageError. @param {string[]} args @param {string} flags names of all flags */
 export function parse(args, flags) {
   const options = Object.fromEntries(
     flags
@@ -40,7 +40,8 @@ export function parse(args, flags) {
   }
 }
 
-/** @param {Values} values @param {string} name @returns {number | undefined} */
+/** Returns the number of a flag. Throws UsageError. @param {Values} values @param {string} name
+ * @returns {number | undefined} */
 export function number(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
@@ -52,14 +53,15 @@ export function number(values, name) {
 /** Reads a file that a flag names. @param {string} path */
 export const readText = (path) => reading(path, () => readFile(path, 'utf8'));
 
-/** @param {string} text */
+/** Parses ids. Throws UsageError. @param {string} text */
 export function idList(text) {
   const ids = text.split(',').map((id) => id.trim());
   if (ids.every((id) => /^\d+$/.test(id))) return ids.map(Number);
   throw new UsageError(`--ids must be numbers separated by commas (got "${text}").`);
 }
 
-/** @param {Values} values @param {Record<string, string>} flags @param {Record<string, Rule>} rules */
+/** Returns the options of flags. @param {Values} values @param {Record<string, string>} flags
+ * @param {Record<string, Rule>} rules */
 function optionsOf(values, flags, rules) {
   const given = Object.entries(flags).map(([flag, name]) => {
     return [name, 'min' in rules[name] ? number(values, flag) : values[flag]];
@@ -67,7 +69,7 @@ function optionsOf(values, flags, rules) {
   return Object.fromEntries(given);
 }
 
-/** @param {Values} values */
+/** Returns the options of loadModel(). @param {Values} values */
 export function loadOptions(values) {
   return {
     ...optionsOf(values, FLAGS.load, LOAD_OPTIONS),
@@ -76,5 +78,5 @@ export function loadOptions(values) {
   };
 }
 
-/** @param {Values} values */
+/** Returns the options of generate(). @param {Values} values */
 export const answerOptions = (values) => optionsOf(values, FLAGS.answer, GENERATE_OPTIONS);

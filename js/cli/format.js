@@ -6,19 +6,20 @@ import { UsageError, readText } from './flags.js';
 /** @typedef {(text: string, path: string) => any} Parse */
 
 /** The format of each flag. @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
-const SHAPES = {
+const CONSTRAINTS = {
   schema: async (path, parse) => ({ schema: parse(await readText(path), path) }),
   regex: (text) => ({ regex: text }),
   grammar: async (path) => ({ grammar: await readText(path) }),
   choices: (text) => ({ choices: text.split(',') }),
 };
-export const FORMAT = Object.keys(SHAPES).join(' ');
+export const FORMAT = Object.keys(CONSTRAINTS).join(' ');
 
-/** @param {Values} values @param {Parse} [parse] of a schema @returns {Promise<Format | undefined>} */
+/** Returns the format of the flags. Throws UsageError. @param {Values} values @param {Parse} [parse] of a schema
+ * @returns {Promise<Format | undefined>} */
 export async function formatOf(values, parse = jsonOf) {
-  const [name, ...more] = Object.keys(SHAPES).filter((flag) => values[flag] !== undefined);
+  const [name, ...more] = Object.keys(CONSTRAINTS).filter((flag) => values[flag] !== undefined);
   if (more.length) throw new UsageError(`--${name} and --${more[0]} cannot be combined.`);
-  return name === undefined ? undefined : SHAPES[name](values[name], parse);
+  return name === undefined ? undefined : CONSTRAINTS[name](values[name], parse);
 }
 
 /** @param {string} text @param {string} path */

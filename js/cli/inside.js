@@ -16,7 +16,7 @@ function numbers(values, name) {
   throw new UsageError(`--${name} must be whole numbers separated by commas (got "${text}").`);
 }
 
-/** @param {Values} values */
+/** Runs the command. @param {Values} values */
 export async function inside(values) {
   const options = {
     layers: numbers(values, 'layer'),

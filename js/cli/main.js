@@ -1,5 +1,5 @@
-/* main: the commands. Results go to standard output, messages to standard error. Exit status: 0, 1 (failure) or 2 (wrong
- * usage). */
+/* main: the commands of the command line. Writes results to standard output and messages to standard error. Exit
+ * status: 0, 1 (failure) or 2 (wrong usage). */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -18,12 +18,12 @@ import { openHeader } from '../model.js';
 /** @import { Values } from './flags.js' */
 
 const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL of a GGUF file
-                                         (left out: the tiny storyteller, if it is here)
+                                         (default: the tiny storyteller, if it is installed)
 
   inspect MODEL [--json]                   metadata, tensors, types, memory plan
   tokenize MODEL TEXT [--bos] [--json]     ids of a text
   detokenize MODEL --ids 2,105,... [--json]
-  match MODEL --text FILE SHAPE [--draft 4|6|7|2019|2020] [--json]       whether a text is of a shape
+  match MODEL --text FILE CONSTRAINT [--draft 4|6|7|2019|2020] [--json]  whether a text matches a constraint
   match MODEL --cases FILE.jsonl [--draft N]           lines of { name, schema, tests: [{ valid, data }] }
   generate MODEL --prompt TEXT [--chat] [--system TEXT] [sampling] [--json]
   chat MODEL [--system TEXT] [sampling]    interactive
@@ -36,20 +36,20 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
                                            attention weights, most likely tokens and norms, layer by layer
   bench MODEL [--prompt-tokens N] [--gen-tokens N] [--runs N] [--json]
 
-shape     --schema FILE (JSON schema) --regex R --grammar FILE (GBNF) --choices A,B,...
-          (one of them, of match, generate and chat)
+CONSTRAINT  --schema FILE (JSON Schema) | --regex R | --grammar FILE (GBNF) | --choices A,B,...
+            (also of generate and chat)
 
 sampling (--stop may be repeated)
 ${HELP.answer}
 
 common
 ${HELP.load}
-  --no-cache               Do not keep the download; else it is kept in ~/.cache/gemma-wasm.
+  --no-cache               Does not cache the download. The cache is ~/.cache/gemma-wasm.
 
-HF_TOKEN in the environment goes to huggingface.co, as a header.
+Sends the environment variable HF_TOKEN to huggingface.co as a header.
 `;
 
-/** Path as seen from js/cli/ in a checkout, or from dist/. */
+/** Path of the storyteller, relative to js/cli/ in a checkout or to dist/. '' if it is missing. */
 const STORYTELLER =
   ['../../', '../']
     .map((up) => {
@@ -145,7 +145,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const { words = [], needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
-  // `tokenize MODEL` lacks its TEXT, not its MODEL.
+  // In `tokenize MODEL` the TEXT is missing, not the MODEL.
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');
   if (positionals.length === words.length && !named && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: No MODEL is given, so the tiny storyteller is used.\n');
@@ -161,7 +161,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   await run({ ...values, source, ...(text !== undefined && { text }) });
 }
 
-/** @param {any} error @returns {number} the exit status */
+/** Prints an error. @param {any} error @returns {number} the exit status */
 function report(error) {
   const usage = error instanceof UsageError;
   const { code = '' } = error instanceof ModelError ? error : {};

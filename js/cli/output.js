@@ -3,7 +3,7 @@ import { loadOptions } from './flags.js';
 /** @import { Progress } from '../protocol.js' */
 /** @import { Values } from './flags.js' */
 
-/** @template {{ dispose: () => Promise<void> }} M @template T
+/** Opens a model, calls f with it, and disposes of it. @template {{ dispose: () => Promise<void> }} M @template T
  * @param {(source: string, options: any) => Promise<M>} open @param {Values} values
  * @param {(model: M) => Promise<T>} f */
 export async function using(open, values, f) {
@@ -24,12 +24,13 @@ function showProgress({ loaded, total, bytesPerSecond, notice }) {
   process.stderr.write(`\r\x1b[K${done} of ${all} MB, ${rate} MB/s`);
 }
 
-/** @param {Values} values @param {object} result @param {string} [text] */
+/** Prints a result as text, or with --json as JSON. @param {Values} values @param {object} result
+ * @param {string} [text] */
 export function print({ json }, result, text = linesOf(result)) {
   process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
 }
 
-/** @param {object} facts */
+/** Returns the members of an object, one per line. @param {object} facts */
 export function linesOf(facts) {
   return Object.entries(facts)
     .map(([key, value]) => `${key}: ${JSON.stringify(value)}`)

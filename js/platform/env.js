@@ -16,5 +16,5 @@
  *   tuning?: Partial<import('../protocol.js').Tuning>,
  *   describe: (text: string) => SourceDescriptor }} Environment */
 
-/** The package's entry fills it. */
+/** The environment. The package's entry sets its members. */
 export const environment = /** @type {Environment} */ ({});

@@ -1,5 +1,5 @@
-/* isolation: the headers of cross-origin isolation, which shared memory and threads need, and a service worker's way to add
- * them for hosts that do not send them. */
+/* isolation: the headers of cross-origin isolation, which shared memory and threads need, and functions with which a
+ * service worker adds them for hosts that do not send them. */
 
 export const ISOLATION = {
   'Cross-Origin-Opener-Policy': 'same-origin',

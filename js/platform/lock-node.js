@@ -8,8 +8,9 @@ import { randomUUID } from 'node:crypto';
 const ALIVE_MS = 1000;
 const SILENT_MS = 15_000;
 
-/** Takes a lock; undefined if another owner has it. told: receives the lock, to free it if this thread dies.
- * @param {string} path @param {(lock: { path: string, owner: string }) => void} told
+/** Takes a lock. Returns undefined if another owner has it.
+ * @param {string} path @param {(lock: { path: string, owner: string }) => void} told receives the lock, to free it if
+ *   this thread dies
  * @returns {import('../protocol.js').Lock | undefined} */
 export function lockFile(path, told) {
   const owner = JSON.stringify({ pid: process.pid, host: hostname(), id: randomUUID() });
@@ -54,8 +55,8 @@ export function freeLock({ path, owner }) {
   });
 }
 
-/** Ignores a failure: the process may be out of file descriptors, or another one may hold the file. The next look at the
- * lock shows the outcome. @param {() => void} f */
+/** Calls f and ignores its failure: the process may be out of file descriptors, or another one may hold the file. The
+ * next check of the lock shows the outcome. @param {() => void} f */
 function unlessFailing(f) {
   try {
     f();
@@ -83,20 +84,20 @@ export function takeAway(path) {
   const aside = `${path}-${randomUUID()}`;
   if (present(() => (renameSync(path, aside), true)) === undefined) return true;
   const same = readFileSync(aside, 'utf8') === before;
-  // Another owner took the lock meanwhile: it keeps it.
+  // Another owner took the lock in the meantime: put it back.
   if (!same)
     present(() => {
       try {
         linkSync(aside, path);
       } catch {
-        /* A third owner has it. */
+        /* A third owner has taken it. */
       }
     });
   rmSync(aside);
   return same;
 }
 
-/** Returns whether a lock's process runs; true for one on another machine. @param {string} owner */
+/** Returns whether a lock's process runs; true for a process on another machine. @param {string} owner */
 function lives(owner) {
   try {
     const { pid, host } = JSON.parse(owner);

@@ -1,7 +1,7 @@
 /* trusted: the package's Trusted Types policy. Pages with the content security policy `require-trusted-types-for 'script'`
  * start workers only from addresses that a policy made. */
 
-/** Its name, which a `trusted-types` directive has to list. */
+/** Name of the policy, which a `trusted-types` directive must list. */
 const NAME = 'gemma-wasm';
 
 /** @type {{ createScriptURL: (url: string) => any } | null | undefined} */

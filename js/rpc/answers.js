@@ -1,11 +1,11 @@
-/* answers: the client's answers to the worker's questions: the next bytes of sources that the client holds, and the
- * methods of a store of the caller's. */
+/* answers: answers the worker's questions on the client: the next bytes of sources that the client holds, and calls of
+ * the caller's store. */
 /** @import { Feeders } from '../download/feeder.js' */
 /** @import { Questions, Store } from '../protocol.js' */
 
 /** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
 
-/** @param {Feeders} feeders @param {Store} [store] @returns {Answering} */
+/** Returns the function that answers questions. @param {Feeders} feeders @param {Store} [store] @returns {Answering} */
 export function answersOf(feeders, store) {
   return async (method, args) => {
     if (method === 'pull') return feeders.next(args[0]);
@@ -19,7 +19,7 @@ export function answersOf(feeders, store) {
   };
 }
 
-/** Reads into a new buffer: the worker's is not here. @param {Store} store @param {any[]} args */
+/** Reads into a new buffer, since the worker's buffer is out of reach. @param {Store} store @param {any[]} args */
 async function read(store, ...[name, at, most]) {
   const into = new Uint8Array(most);
   const count = await store.read(name, at, into);

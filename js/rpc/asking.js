@@ -1,8 +1,8 @@
-/* asking: the worker's questions to the client while it loads (protocol.js), and the client's store as seen from
- * here. */
+/* asking: sends the worker's questions to the client (protocol.js), and wraps the client's store as a Store. */
 /** @import { Answer, FromWorker, Questions, Store } from '../protocol.js' */
 import { unpackError } from '../protocol.js';
 
+/** Pending questions of one worker. */
 export class Asking {
   #post;
   /** @type {Map<number, (answer: Answer) => void>} */
@@ -14,12 +14,13 @@ export class Asking {
     this.#post = post;
   }
 
-  /** @param {Answer} answer */
+  /** Settles a question. @param {Answer} answer */
   receive(answer) {
     this.#asked.get(answer.question)?.(answer);
   }
 
-  /** @template {keyof Questions} M @param {M} method @param {Questions[M]['args']} args
+  /** Asks the client. Rejects with the client's error. @template {keyof Questions} M @param {M} method
+   * @param {Questions[M]['args']} args
    * @returns {Promise<Questions[M]['value']>} */
   ask(method, ...args) {
     return new Promise((resolve, reject) => {
@@ -33,14 +34,14 @@ export class Asking {
     });
   }
 
-  /** Returns the next bytes of a part that the client holds, null at its end. @param {number} part */
+  /** Resolves with the next bytes of a file that the client holds, null at its end. @param {number} part */
   pull(part) {
     return this.ask('pull', part).catch((error) => {
       throw unpackError(error);
     });
   }
 
-  /** Returns the client's store, for use on this side. @returns {Store} */
+  /** Returns the client's store for use in the worker. @returns {Store} */
   store() {
     return {
       list: () => this.ask('list'),

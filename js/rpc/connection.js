@@ -1,5 +1,5 @@
-/* connection: the client's end of protocol.js: calls (rpc.js) over a port to a worker whose life is watched
- * (heartbeat.js). */
+/* connection: the client's end of protocol.js: combines calls (rpc.js) and failure detection (heartbeat.js) over the
+ * port of one worker. */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Answering } from './answers.js' */
 /** @import { CallHandle, CallOptions } from './rpc.js' */
@@ -11,11 +11,12 @@ import { Heartbeat } from './heartbeat.js';
 import { Rpc, refused } from './rpc.js';
 import { deferred } from './signals.js';
 
-/** A busy machine needs more than a moment to say goodbye. */
+/** Time that a worker gets to end by itself. A busy machine needs a while. */
 const GOODBYE_MS = 1000;
-/** Characters that become tokens, or a prompt, within a beat on any platform; the worker does that in one go. */
+/** Characters that the worker can encode or render within a beat on any platform, without receiving messages. */
 const BEAT_CHARACTERS = 50_000;
-/** In the arguments of one call. The ids of more would not fit into an array of V8, which aborts Node 20. */
+/** Maximum of characters in the arguments of one call. The ids of more would not fit into an array of V8, which aborts
+ * Node 20. */
 const MOST_CHARACTERS = 1 << 26;
 
 /** Returns the number of characters in a value. @param {any} value @returns {number} */
@@ -27,6 +28,7 @@ export function charactersIn(value) {
   return sum;
 }
 
+/** The connection to one worker. */
 export class Connection {
   #port;
   #heartbeat;
@@ -52,15 +54,16 @@ export class Connection {
     port.keepAlive(false);
   }
 
-  /** The first call. @param {SourceDescriptor[]} source @param {OpenOptions} options @param {Answering} answering
+  /** Loads the model. Must be the first call. @param {SourceDescriptor[]} source @param {OpenOptions} options
+   * @param {Answering} answering
    * @param {(event: Event) => void} onEvent @returns {Promise<ModelInfo>} */
   open(source, options, answering, onEvent) {
     this.#rpc.answering = answering;
     return this.#rpc.send({ kind: 'open', source, options }, { onEvent }).answer;
   }
 
-  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
-   * @returns {CallHandle} */
+  /** Calls the worker. @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
+   * @param {CallOptions} [options] @returns {CallHandle} */
   call(method, args, options) {
     const length = charactersIn(args);
     if (length > MOST_CHARACTERS) {
@@ -81,7 +84,7 @@ export class Connection {
     this.#heartbeat.tick();
   }
 
-  /** Shuts the worker down in good order. @param {ModelError} reason that all calls fail with */
+  /** Ends the worker after its current work. @param {ModelError} reason error of all pending and later calls */
   close(reason) {
     return (this.#closing ??= this.#close(reason));
   }
@@ -105,7 +108,7 @@ export class Connection {
     await this.#port.terminate();
   }
 
-  /** Terminates the worker. @param {ModelError} reason that all calls fail with */
+  /** Terminates the worker at once. @param {ModelError} reason error of all pending and later calls */
   kill(reason) {
     if (this.#rpc.ended) return;
     this.#end(reason);

@@ -6,7 +6,7 @@ import { ModelError } from '../errors.js';
 
 /** Interval while calls wait. */
 const BEAT_MS = 250;
-/** Interval while none waits: cheap, and the next call does not have to find out that the worker is dead. */
+/** Interval while no call waits. Cheap, and detects a dead worker before the next call. */
 const IDLE_MS = 750;
 const IDLE_BEATS = 4;
 /** Tolerated beats without a sign: 4.25 s; 30 s while the model loads, because pipes and disks can be slow. Beats are
@@ -21,6 +21,7 @@ const MAX_AFTER_LOADING = 3 * SILENT_BEATS;
 /** Beats that a late timer counts for at most: in a hidden tab timers fire once a second. */
 const MAX_LATE = 4;
 
+/** Watches one worker. */
 export class Heartbeat {
   #port;
   #onSilent;
@@ -45,19 +46,19 @@ export class Heartbeat {
     this.#loading = loading;
   }
 
-  /** A call begins to wait. @param {number} extra beats that its text may take in one go */
+  /** Counts a waiting call. @param {number} extra beats for which its text may keep the worker from answering */
   begin(extra) {
     this.#extra += extra;
     if (++this.#calls === 1) this.#start();
   }
 
-  /** A call has its reply. @param {number} extra as given to begin() */
+  /** Counts a reply. @param {number} extra as passed to begin() */
   end(extra) {
     this.#extra -= extra;
     if (--this.#calls === 0) this.#start();
   }
 
-  /** Any message is a sign of life. */
+  /** Notes a sign of life: any message. */
   heard() {
     const gap = this.#loading
       ? Math.min(LOADING_GAP_FACTOR * this.#missed, MAX_AFTER_LOADING)
@@ -66,10 +67,12 @@ export class Heartbeat {
     this.#missed = 0;
   }
 
+  /** Ends the longer tolerance of a load. */
   loaded() {
     this.#loading = false;
   }
 
+  /** Stops watching. */
   stop() {
     clearInterval(this.#timer);
   }

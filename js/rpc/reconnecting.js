@@ -1,16 +1,17 @@
-/* reconnecting: the current connection of a model. If it breaks because the worker or one of its threads died, another
- * worker can take its place; calls that have given nothing yet are repeated there, once. */
+/* reconnecting: the current connection of a model. If the worker or one of its threads dies, another worker can replace
+ * it. Calls that have not returned anything yet are repeated there, once. */
 /** @import { Calls } from '../protocol.js' */
 /** @import { Connection } from './connection.js' */
 /** @import { CallHandle, CallOptions } from './rpc.js' */
 import { ModelError, abortError } from '../errors.js';
 import { deferred, unlessAborted } from './signals.js';
 
-/** What a model needs of its connection. @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>}
- *   ModelConnection */
+/** The part of a connection that a model uses.
+ * @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>} ModelConnection */
 
+/** A connection that survives restarts of the worker. */
 export class ReconnectingConnection {
-  /** The newest, even if it is broken. @type {Connection} */
+  /** The latest connection, even if it is broken. @type {Connection} */
   #connection;
   #reopen;
   #auto;
@@ -38,8 +39,8 @@ export class ReconnectingConnection {
     return this.#auto ? this.#lost.promise : this.#connection.lost;
   }
 
-  /** Calls the worker, after a restart that is under way. If the worker dies, repeats the call with the next one,
-   * provided that restarts are automatic and `retry` agrees.
+  /** Calls the worker, after a pending restart. If the worker dies, repeats the call with the next one if restarts are
+   * automatic and retry() returns true.
    * @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
    * @param {CallOptions & { retry?: () => boolean }} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
   call(method, args, { retry = () => true, ...options } = {}) {
@@ -67,7 +68,8 @@ export class ReconnectingConnection {
     return { answer: answer(), ack: (count) => sent?.ack(count) };
   }
 
-  /** Ends the worker, if it lives, and has another one load the model. @returns {Promise<void>} */
+  /** Ends the worker, if it lives, and loads the model in another one. Fails with `unsupported-source` if the source
+   * can be read only once. @returns {Promise<void>} */
   restart() {
     return (this.#restarting ??= this.#restart().finally(() => {
       this.#restarting = null;
@@ -98,7 +100,7 @@ export class ReconnectingConnection {
     this.restart().catch(() => {});
   }
 
-  /** @param {ModelError} reason */
+  /** Ends the worker. @param {ModelError} reason error of all pending and later calls */
   async close(reason) {
     this.#end = reason;
     this.#closing.abort();

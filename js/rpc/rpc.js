@@ -1,5 +1,5 @@
-/* rpc: calls over a port, as protocol.js has them: numbers calls, matches replies and events to them, and answers the
- * questions of the other side. */
+/* rpc: calls over a port (protocol.js). Numbers calls, matches replies and events to them, and answers the questions
+ * of the worker. Knows neither workers nor models. */
 /** @import { Answering } from './answers.js' */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Heartbeat } from './heartbeat.js' */
@@ -16,9 +16,10 @@ import { deferred, onAbort } from './signals.js';
 /** @typedef {{ beats: number, resolve: (value: any) => void, reject: (error: ModelError) => void,
  *   onEvent?: (event: Event) => void }} Pending */
 
-/** A call that cannot be sent. @param {ModelError} error @returns {CallHandle} */
+/** Returns a handle of a call that failed before it was sent. @param {ModelError} error @returns {CallHandle} */
 export const refused = (error) => ({ answer: Promise.reject(error), abort() {}, ack() {} });
 
+/** The calls over one port. */
 export class Rpc {
   #port;
   #heartbeat;
@@ -31,13 +32,14 @@ export class Rpc {
   answering;
 
   /** @param {Pick<Port<ToWorker, any>, 'post'>} port
-   * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat told of each call and its `beats` */
+   * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat counts the pending calls and their `beats` */
   constructor(port, heartbeat) {
     this.#port = port;
     this.#heartbeat = heartbeat;
   }
 
-  /** @param {Numbered<ToWorker>} message @param {CallOptions} [options] @param {number} [beats]
+  /** Sends a call. @param {Numbered<ToWorker>} message @param {CallOptions} [options]
+   * @param {number} [beats] extra tolerance of silence, in beats
    * @returns {CallHandle} */
   send(message, { signal, onEvent, transfer } = {}, beats = 0) {
     if (this.ended) return refused(this.ended);
@@ -57,7 +59,7 @@ export class Rpc {
     };
   }
 
-  /** @param {FromWorker} message */
+  /** Handles a message. @param {FromWorker} message */
   receive(message) {
     switch (message.kind) {
       case 'done':
@@ -74,11 +76,12 @@ export class Rpc {
     }
   }
 
+  /** Aborts all pending calls. */
   abortAll() {
     for (const id of this.#pending.keys()) this.#abort(id);
   }
 
-  /** Rejects the calls that wait and all later ones. @param {ModelError} reason */
+  /** Rejects all pending and later calls. @param {ModelError} reason */
   end(reason) {
     this.ended = reason;
     for (const { reject } of this.#pending.values()) reject(reason);
@@ -90,7 +93,8 @@ export class Rpc {
     if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
   }
 
-  /** If f throws, aborts and rejects the call. @param {number} id @param {string} what @param {() => void} f */
+  /** Calls f. If it throws, aborts and rejects the call. @param {number} id @param {string} what
+   * @param {() => void} f */
   #attempt(id, what, f) {
     try {
       f();
@@ -120,7 +124,7 @@ export class Rpc {
     try {
       this.#port.post({ kind: 'answer', question, ...answer }, transfer);
     } catch (error) {
-      // A store of the caller's can return values that cannot be posted.
+      // The caller's store can return values that cannot be posted.
       this.#port.post({ kind: 'answer', question, ...packed(error) });
     }
   }

@@ -1,7 +1,7 @@
 /* signals: helpers for AbortSignals and promises. */
 import { abortError } from '../errors.js';
 
-/** One listener for each signal, however many calls share it: Node warns of more than ten.
+/** Listeners by signal. Each signal has only one event listener, because Node warns above ten.
  * @type {WeakMap<AbortSignal, Set<() => void>>} */
 const listeners = new WeakMap();
 
@@ -39,7 +39,7 @@ export function unlessAborted(promise, signal) {
   });
 }
 
-/** Promise.withResolvers(), which Node 20 lacks. */
+/** Implements Promise.withResolvers(), which Node 20 lacks. */
 export function deferred() {
   /** @type {(value: any) => void} */
   let resolve = () => {};

@@ -1,7 +1,7 @@
-/* channel: how tabs that share a model find each other: a BroadcastChannel that all of them hear, a direct channel
- * between the owner of the engine and each other tab, and locks that say which tabs are alive. The browser frees a
- * tab's locks when it ends, however it ends. The names of locks and channels, and the messages, are read by tabs of
- * other versions.
+/* channel: connects the tabs that share a model: a BroadcastChannel of all tabs, a direct channel between the owner of
+ * the engine and each other tab, and locks that tell which tabs are alive. The browser frees a tab's locks when the
+ * tab ends, also after a crash. Tabs can have different versions of the package, so the names of locks and channels
+ * and the messages must stay compatible.
  *
  * Why not a SharedWorker: checked in Chromium 156 and Firefox 153, from a cross-origin isolated page. A SharedWorker is
  * isolated in neither, so it has no SharedArrayBuffer and no threads; it has no createSyncAccessHandle, which stores
@@ -12,11 +12,12 @@
  * Why not MessageChannel: a port reaches another tab only through a SharedWorker or a service worker. A
  * BroadcastChannel copies instead of transferring, which costs little compared with the computation. */
 
-/** On the channel of all tabs. who: asks for the owner; owner: announces this tab's engine; join: asks the owner for a
- * direct channel.
+/** Messages on the channel of all tabs. who: asks for the owner; owner: announces this tab's engine; join: asks the
+ * owner for a direct channel.
  * @typedef {{ kind: 'who' } | { kind: 'owner', epoch: string }
  *   | { kind: 'join', epoch: string, id: string }} ChannelMessage */
 
+/** This tab's access to the channel of one model. */
 export class Channel {
   #name;
   #channel;
@@ -30,7 +31,7 @@ export class Channel {
     this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin can post here
   }
 
-  /** @param {ChannelMessage} message */
+  /** Posts to all other tabs. @param {ChannelMessage} message */
   post(message) {
     this.#channel.postMessage(message);
   }
@@ -53,22 +54,24 @@ export class Channel {
     });
   }
 
-  /** Calls f when a tab has left. @param {string} id @param {AbortSignal} signal @param {() => void} f */
+  /** Calls f when a tab has left or ended. @param {string} id @param {AbortSignal} signal @param {() => void} f */
   whenGone(id, signal, f) {
     navigator.locks.request(`${this.#name} ${id}`, { signal }, f).catch(() => {});
   }
 
-  /** Holds the owner's lock while f runs. Rejects if the signal aborts first, or when another tab takes the lock over.
-   * @param {() => Promise<void>} f @param {AbortSignal} [signal] none: take the lock over now */
+  /** Waits for the owner's lock and holds it while f runs. Rejects if the signal aborts first, or when another tab
+   * takes the lock over. @param {() => Promise<void>} f
+   * @param {AbortSignal} [signal] default: take the lock over at once */
   own(f, signal) {
     return navigator.locks.request(this.#name, signal ? { signal } : { steal: true }, f);
   }
 
-  /** Runs f unless another tab is taking over: that one will announce itself. @param {() => Promise<void>} f */
+  /** Calls f unless another tab is taking over, which then announces itself. @param {() => Promise<void>} f */
   takeOver(f) {
     return navigator.locks.request(`${this.#name} thief`, { ifAvailable: true }, (lock) => lock && f());
   }
 
+  /** Leaves the channel and frees this tab's lock. */
   close() {
     this.#closed = true;
     this.#leave();

@@ -1,10 +1,11 @@
-/* link: a connection to the engine of another tab, over a direct channel to its owner (relay.js). */
+/* link: connects this tab to the engine of another tab, over a direct channel to that tab's relay (relay.js). */
 /** @import { Port } from '../platform/env.js' */
 /** @import { FromWorker, Progress, ToWorker } from '../protocol.js' */
 /** @import { Channel } from './channel.js' */
 /** @import { FromTab } from './relay.js' */
 import { Connection } from '../rpc/connection.js';
 
+/** The connection to one engine of another tab. */
 export class Link {
   /** @readonly */
   epoch;
@@ -24,7 +25,7 @@ export class Link {
     channel.post({ kind: 'join', epoch, id });
   }
 
-  /** Resolves when the model is loaded. @param {(value: Progress) => void} onProgress */
+  /** Resolves with the properties of the model when it is loaded. @param {(value: Progress) => void} onProgress */
   open(onProgress) {
     return this.connection.open(
       [],
@@ -36,11 +37,12 @@ export class Link {
     );
   }
 
+  /** Asks the owner to restart the engine. */
   restart() {
     this.#direct.postMessage(/** @type {FromTab} */ ({ kind: 'restart' }));
   }
 
-  /** Keeps messages until the owner listens. @returns {Port<ToWorker, FromWorker>} */
+  /** Returns a port that keeps messages until the owner listens. @returns {Port<ToWorker, FromWorker>} */
   #port() {
     /** @type {ToWorker[] | null} */
     let early = [];

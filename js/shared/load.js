@@ -1,4 +1,4 @@
-/* load: loadModel() of gemma-wasm/shared, for a model whose engine may run in another tab. See docs/shared.md. */
+/* load: implements loadModel() of gemma-wasm/shared, whose engine may run in another tab. See docs/shared.md. */
 /** @import { ModelInfo } from '../protocol.js' */
 /** @import { ModelConnection } from '../rpc/reconnecting.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
@@ -38,7 +38,8 @@ export class SharedModel extends Model {
   }
 }
 
-/** Like loadModel() of gemma-wasm, but uses the engine of another tab that has loaded the same model, or is loading it.
+/** Loads a model as loadModel() of gemma-wasm does, or uses the engine of another tab that has loaded the same model
+ * or is loading it. Fails with `cannot-share` if tabs cannot share, besides the errors of loadModel().
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<SharedModel>} */
 export async function loadModel(source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
@@ -65,7 +66,7 @@ export async function loadModel(source, options = {}) {
   }
 }
 
-/** Returns a name for the model that is the same in every tab and reveals nothing.
+/** Returns a name for the model: a hash, the same in every tab, that does not reveal its address or headers.
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
   const { cache } = options;

@@ -1,4 +1,4 @@
-/* owner: the engine that this tab runs, and a relay for each other tab. */
+/* owner: runs an engine in this tab, with a relay for each other tab. */
 /** @import { Progress } from '../protocol.js' */
 /** @import { Channel } from './channel.js' */
 /** @import { End, Engine } from './relay.js' */
@@ -6,8 +6,9 @@ import { Relay } from './relay.js';
 
 /** Loads the model. @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
+/** One engine of this tab. */
 export class Owner {
-  /** Names this engine. A later engine has the larger text. @readonly */
+  /** Name of this engine. Names sort by the start of the engines. @readonly */
   epoch = `${Date.now()} ${crypto.randomUUID()}`;
   #channel;
   #onRestart;
@@ -24,11 +25,13 @@ export class Owner {
     this.announce();
   }
 
+  /** Announces this engine to all tabs. */
   announce() {
     this.#channel.post({ kind: 'owner', epoch: this.epoch });
   }
 
-  /** @param {Load} load @param {AbortSignal} signal @param {(value: Progress) => void} onProgress */
+  /** Loads the model and serves it to the other tabs. @param {Load} load @param {AbortSignal} signal
+   * @param {(value: Progress) => void} onProgress */
   async load(load, signal, onProgress) {
     const engine = (this.#engine = await load(signal, (value) => {
       onProgress(value);
@@ -38,7 +41,8 @@ export class Owner {
     return engine;
   }
 
-  /** Opens a direct channel to a tab. A tab that believed this one to hang asks again. @param {string} id */
+  /** Opens a direct channel to a tab. Replaces an earlier channel, since a tab asks again after this one hung.
+   * @param {string} id */
   admit(id) {
     const known = this.#relays.get(id);
     known?.close();
@@ -52,7 +56,7 @@ export class Owner {
     });
   }
 
-  /** @param {unknown} error @param {End} how */
+  /** Ends the service to the other tabs. @param {unknown} error of their calls @param {End} how */
   end(error, how) {
     this.#ended.abort();
     for (const relay of this.#relays.values()) relay.end(error, how);

@@ -14,7 +14,7 @@ import { Channel } from './channel.js';
 import { Link } from './link.js';
 import { Owner } from './owner.js';
 
-/** Interval of looking for the owner, and the number of attempts before it counts as hung: 4.5 s. */
+/** Interval of looking for the owner, and number of attempts before the owner counts as hung: 4.5 s. */
 const SEARCH_MS = 250;
 const ATTEMPTS = 18;
 /** Time in which all tabs learn of a new owner. */
@@ -24,6 +24,7 @@ const gone = (what = 'The tab that ran the engine was closed, or gives no sign o
   return new ModelError('worker-failed', what);
 };
 
+/** This tab, with one shared model. */
 export class Peer {
   #id = crypto.randomUUID();
   #channel;
@@ -60,7 +61,7 @@ export class Peer {
     return this.#owner !== null;
   }
 
-  /** @returns {Promise<ModelInfo>} */
+  /** Joins the other tabs. Resolves when there is an engine. @returns {Promise<ModelInfo>} */
   async enter() {
     await this.#channel.enter(this.#id);
     return this.#engine();
@@ -74,7 +75,7 @@ export class Peer {
     await again;
   }
 
-  /** @param {ModelError} reason that waiting calls fail with */
+  /** Leaves the other tabs, and ends an engine that runs here. @param {ModelError} reason error of pending calls */
   async leave(reason) {
     if (this.#left) return;
     this.#left = reason;
@@ -101,7 +102,7 @@ export class Peer {
     for (const { resolve } of this.#waiting.splice(0)) resolve(info);
   }
 
-  /** Fails all that wait. The next call looks for an engine again. @param {unknown} error */
+  /** Rejects all pending calls. The next call looks for an engine again. @param {unknown} error */
   #fail(error) {
     this.#stopLooking();
     this.router.fail(error);

@@ -7,13 +7,14 @@
 import { ModelError, abortError } from '../errors.js';
 import { deferred } from '../rpc/signals.js';
 
-/** The call as sent to one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
+/** A call as sent to one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
 /** @typedef {{ method: keyof Calls, args: any, onEvent?: (event: Event) => void }} Request */
 
+/** One call of this tab. */
 export class PendingCall {
   #request;
   #reply = deferred();
-  /** The newest. @type {Attempt | null} */
+  /** The latest attempt. @type {Attempt | null} */
   #attempt = null;
   /** Steps passed on to the consumer. @type {Step[]} */
   #given = [];
@@ -33,7 +34,7 @@ export class PendingCall {
     this.#request = request;
   }
 
-  /** @param {Connection} connection */
+  /** Sends the call to an engine. @param {Connection} connection */
   send(connection) {
     const { method, args } = this.#request;
     this.#received = 0;
@@ -48,22 +49,22 @@ export class PendingCall {
     );
   }
 
-  /** The engine is lost: waits for the next one. Fails if a second engine died. died: the engine itself, not only its
-   * tab.
-   * @param {ModelError} error @param {boolean} died */
+  /** Waits for the next engine after the current one is lost. Fails if a second engine died.
+   * @param {ModelError} error @param {boolean} died whether the engine itself died, not only its tab */
   lose(error, died) {
     if (this.#attempt && died && ++this.#deaths > 1) return this.fail(error);
     this.#attempt = null;
     if (this.#aborted) this.#end();
   }
 
+  /** Aborts the call. */
   abort() {
     this.#aborted = true;
     if (this.#attempt) this.#attempt.call?.abort();
     else this.#end();
   }
 
-  /** @param {unknown} error */
+  /** Rejects the call. @param {unknown} error */
   fail(error) {
     this.#attempt = null;
     this.#reply.reject(error);
@@ -111,7 +112,8 @@ export class PendingCall {
     this.#reply.resolve({ ...value, ...this.#part(value.usage) });
   }
 
-  /** If the connection broke, lose() decides. @param {Attempt} attempt @param {unknown} error */
+  /** Rejects the call, unless the connection broke: then lose() decides. @param {Attempt} attempt
+   * @param {unknown} error */
   #failed(attempt, error) {
     if (attempt === this.#attempt && !attempt.connection.broken) this.fail(error);
   }

@@ -5,13 +5,15 @@
 /** @import { FromWorker, ModelInfo, Progress, ToWorker } from '../protocol.js' */
 import { packError } from '../protocol.js';
 
-/** How an engine ended. died: it is lost; left: its tab goes, or starts another one; refused: it cannot be loaded.
+/** How an engine ended. died: it crashed or froze; left: its tab ended or started another one; refused: loading failed.
  * @typedef {'died' | 'left' | 'refused'} End */
-/** Besides protocol.js: `how` the engine ended; admitted: the channel is open; restart: start the engine again.
+/** Messages besides those of protocol.js. how: the end of the engine; admitted: the channel is open; restart: asks to
+ * restart the engine.
  * @typedef {FromWorker & { how?: End } | { kind: 'admitted' }} ToTab
  * @typedef {ToWorker | { kind: 'restart' }} FromTab */
 /** @typedef {{ connection: Connection, info: ModelInfo }} Engine */
 
+/** Serves one other tab. */
 export class Relay {
   #direct;
   /** @type {Engine | null} */
@@ -31,7 +33,7 @@ export class Relay {
     this.#post({ kind: 'admitted' });
   }
 
-  /** @param {Engine} engine */
+  /** Answers the tab's `open` once the engine is loaded. @param {Engine} engine */
   serve(engine) {
     this.#engine = engine;
     if (this.#opening) this.#post({ kind: 'done', id: this.#opening, value: engine.info });
@@ -42,13 +44,13 @@ export class Relay {
     if (this.#opening) this.#post({ kind: 'progress', id: this.#opening, value });
   }
 
-  /** @param {unknown} error @param {End} how */
+  /** Reports the end of the engine and closes the channel. @param {unknown} error @param {End} how */
   end(error, how) {
     this.#post({ kind: how === 'refused' ? 'failed' : 'fatal', id: this.#opening, error: packError(error), how });
     this.close();
   }
 
-  /** The tab has left. */
+  /** Aborts the tab's calls and closes the channel. */
   close() {
     this.#closed = true;
     for (const call of this.#calls.values()) call.abort();

@@ -1,4 +1,5 @@
-/* router: sends this tab's calls to the current engine, whichever tab runs it, and keeps them while there is none. */
+/* router: sends this tab's calls to the current engine, in whichever tab it runs, and keeps them while there is
+ * none. */
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle, CallOptions } from '../rpc/rpc.js' */
 /** @import { Calls } from '../protocol.js' */
@@ -7,6 +8,7 @@ import { refused } from '../rpc/rpc.js';
 import { deferred, onAbort } from '../rpc/signals.js';
 import { PendingCall } from './pending-call.js';
 
+/** The pending calls of this tab. */
 export class Router {
   /** @type {Set<PendingCall>} */
   #calls = new Set();
@@ -16,7 +18,8 @@ export class Router {
   #end = null;
   #onNeed;
   #lost = deferred();
-  /** onNeed: called when a call waits and there is no engine. @param {() => void} onNeed */
+
+  /** @param {() => void} onNeed called when a call needs an engine and there is none */
   constructor(onNeed) {
     this.#onNeed = onNeed;
   }
@@ -26,8 +29,8 @@ export class Router {
     return this.#lost.promise;
   }
 
-  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
-   * @returns {Pick<CallHandle, 'answer' | 'ack'>} */
+  /** Calls the engine, or waits for one. @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
+   * @param {CallOptions} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
   call(method, args, { signal, onEvent } = {}) {
     if (signal?.aborted) return refused(abortError(signal));
     if (this.#end) return refused(this.#end);
@@ -50,8 +53,8 @@ export class Router {
     for (const call of this.#calls) call.send(connection);
   }
 
-  /** Makes unanswered calls wait for the next engine. died: the engine itself, not only its tab.
-   * @param {ModelError} error @param {boolean} died */
+  /** Makes pending calls wait for the next engine.
+   * @param {ModelError} error @param {boolean} died whether the engine itself died, not only its tab */
   disconnect(error, died) {
     if (this.#connection) {
       this.#lost.resolve(error);
@@ -61,13 +64,13 @@ export class Router {
     for (const call of this.#calls) call.lose(error, died);
   }
 
-  /** @param {unknown} error */
+  /** Rejects all pending calls. @param {unknown} error */
   fail(error) {
     this.#connection = null;
     for (const call of this.#calls) call.fail(error);
   }
 
-  /** @param {ModelError} reason */
+  /** Rejects all pending and later calls. @param {ModelError} reason */
   close(reason) {
     this.#end = reason;
     this.fail(reason);
