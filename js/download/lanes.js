@@ -62,8 +62,8 @@ export class Lanes {
   }
 
   /** Returns bytes that are valid until the next call; null at the end. from: start of the first lane; settings: the
-   * number of lanes now, and the end of the file. @param {number} from @param {() => { lanes: number, end: number }}
-   * settings */
+   * number of lanes now, and the end of the file. @param {number} from
+   * @param {() => { lanes: number, end: number }} settings */
   async next(from, settings) {
     this.#next = Math.max(this.#next, from);
     for (;;) {

@@ -36,8 +36,8 @@ export function filler(next) {
   };
 }
 
-/** Returns null for a stream that is not one of bytes, like WebKit's response bodies. @param
- * {ReadableStream<Uint8Array>} body */
+/** Returns null for a stream that is not one of bytes, like WebKit's response bodies.
+ * @param {ReadableStream<Uint8Array>} body */
 function byteReader(body) {
   try {
     return body.getReader({ mode: 'byob' });

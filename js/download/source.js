@@ -53,8 +53,8 @@ async function openPath(path, { openFile }) {
   return { total: file.size, read, close: file.close };
 }
 
-/** Reads slices where streams cannot fill a given buffer (WebKit): there a file's stream has no back-pressure. @param
- * {Blob} blob */
+/** Reads slices where streams cannot fill a given buffer (WebKit): there a file's stream has no back-pressure.
+ * @param {Blob} blob */
 function pumpOfBlob(blob) {
   if ('ReadableStreamBYOBReader' in globalThis) return pumpOf(blob.stream());
   let at = 0;

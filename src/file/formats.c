@@ -195,8 +195,8 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 /* --- packed --- */
 
 /* The location of n bits of a quant in a packed block: bits `at` … of columns 4 g … 4 g + 3 are bits `to` … of the
-   bytes of vector v. Most quants are completely in the low bits, where one mask unpacks them; the last columns fill the
-   bits above.
+ * bytes of vector v. Most quants are completely in the low bits, where one mask unpacks them; the last columns fill the
+ * bits above.
  */
 typedef struct {
     uint8_t g, at, v, to, n;

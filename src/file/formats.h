@@ -1,5 +1,5 @@
 /* formats: the quantised block formats: one table, the layout of each block in a file, and the one layout that all of
-   them are packed into.
+ * them are packed into.
  *
  * A block is a header (f16 numbers and words of sub-scales) and quants of a few bits. `sub` columns share a scale
  * and, if the format has mins, a min:

@@ -8,7 +8,7 @@
 enum { MAGIC, VERSION, COUNTS, KEY, VALUE, ARRAY, ELEMENT, TENSOR, DONE };
 
 /* Reads one item, or many elements, from p[0..n). Returns the bytes consumed, 0 if the item is incomplete, or a
-   negative code. */
+ * negative code. */
 typedef int (*reader)(gw_gguf *g, const uint8_t *p, size_t n);
 
 static uint32_t load32(const uint8_t *p) {

@@ -1,11 +1,11 @@
 /* floats: products with F32, F16 and BF16 weights, with 128-bit vectors of fixed semantics. One row of activations
  * (decode) walks several panels at once, far apart, because the memory system follows several streams better than one.
- * Several rows (prefill) meet tiles of two panels. */
+ * Several rows (prefill) are multiplied in tiles of two panels. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
 
-enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 }; /* rows of activations, panels of a tile; panels at once */
+enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 }; /* rows of activations and panels of a tile; panels read at once */
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 

@@ -54,7 +54,7 @@ typedef int16_t gw_int8;
 
 /* int16 activations are stored in the order 0 2 1 3 within each four columns: a 16-bit lane of a weight vector holds
  * columns 0 and 1 (or 2 and 3) of one row as low and high byte, so masking and shifting lanes yields columns (0, 2) and
- * (1, 3). int8 ones keep their order. */
+ * (1, 3). int8 activations keep their order. */
 #define GW_INT16_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
 
 enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* the largest magnitude of a block */
@@ -62,8 +62,8 @@ enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* the largest magnitude of
 #define GW_TINY 1e-30f /* a block whose largest magnitude is below this counts as zero */
 
 /* A batch of n rows of k activations. Unused pointers are NULL. Quantised blocks lie side by side for all rows: block
- * b of row t is number b * stride + t, so the rows of a tile lie at fixed distances. The stride is odd, or a column
- * of blocks would compete for few sets of a cache. */
+ * b of row t is number b * stride + t, so the rows of a tile lie at fixed distances. The stride is odd, because
+ * otherwise a column of blocks would compete for a few cache sets. */
 typedef struct {
     int n;
     size_t k, stride;
@@ -75,7 +75,8 @@ typedef struct {
     int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
     float *s16;              /* [k / 32][stride] */
     int32_t *sum16, *half16; /* [k / 32][stride] */
-    int sequential;          /* n = 1: 1: read the panels one after the other; 0: interleave them as the kernel likes */
+    /* n = 1: 1: read the panels one after the other; 0: interleave them as the kernel prefers */
+    int sequential;
 } gw_acts;
 
 static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
@@ -86,7 +87,8 @@ typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, fl
 /* Quantises k columns of row t of a->x, from column `from` on; both are multiples of 32. */
 typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
-/* Attention: up to GW_HEADS queries meet the same n <= GW_KEYS rows of a cache at once, so that a row is read once. A
+/* Attention: up to GW_HEADS queries are multiplied by the same n <= GW_KEYS rows of a cache at once, so that a row is
+ * read once. A
  * row holds d items, a multiple of 8; rows are `stride` bytes apart:
  *   f32        floats
  *   i16        d int16, -32767..32767, a float scale, and 12 unused bytes, so that no vector crosses a cache line;
@@ -192,9 +194,9 @@ GW_ALL_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 #endif
 
-/* Switches for instructions that not every engine has right. Tests set them, and a proof that fails (proof.h). */
+/* Switches for instructions that some engines execute wrongly. Set by tests, and by a failed proof (proof.h). */
 extern volatile bool gw_simd_no_swizzle;     /* simd128: avoid i8x16.swizzle, slowly */
-extern volatile bool gw_relaxed_only_7_bits; /* relaxed: avoid products of bytes of 8 bits */
+extern volatile bool gw_relaxed_only_7_bits; /* relaxed: avoid products of 8-bit values */
 extern volatile int gw_relaxed_pairs;        /* relaxed: add products by pairs in 16 bits: 1, 0, or ask the engine */
 enum { GW_PAIRS_ASK = -1 };
 

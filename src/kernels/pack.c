@@ -1,5 +1,5 @@
-/* pack: see pack.h. Packing transposes: for each block the scales of the four rows side by side, then word by word the
- * rest. formats.c packs formats; whole panels of Q4_0 and Q8_0 have a fast path here. */
+/* pack: see pack.h. Packing transposes: each block has the scales of the four rows side by side, then the rest word by
+ * word. formats.c packs formats; whole panels of Q4_0 and Q8_0 have a fast path here. */
 #include "kernels/pack.h"
 #include "kernels/kernels.h"
 #include "file/formats.h"
@@ -62,8 +62,8 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
 
 /* --- infinities and NaN --- */
 
-/* Returns whether the numbers in the first `words` times eight bytes of each of n blocks are finite. An exponent of
- * ones carries from its lowest bit to the place of the sign. */
+/* Returns whether the numbers in the first `words` times eight bytes of each of n blocks are finite. Adding to the
+ * exponent's lowest bit carries into the sign bit if all bits of the exponent are ones. */
 static inline bool finite_words(const uint8_t *at, size_t n, size_t bytes, size_t words, uint64_t exponent,
                                 uint64_t one) {
     uint64_t sign = exponent + one, wild = 0, w;
@@ -97,7 +97,7 @@ bool gw_panel_finite(const gw_type *type, const uint8_t *panel, size_t k) {
     const gw_format *f = gw_format_of(type->id);
     size_t blocks = k / type->items, bytes = GW_PANEL * type->bytes;
     if (!f) return gw_rows_finite(type, panel, GW_PANEL, k);
-    /* With a table the second half-word holds bits of sub-scales, no number. */
+    /* With a table the second half-word holds bits of sub-scales, not a float. */
     return finite_words(panel, blocks, bytes, f->values ? 1 : f->halves, F16_EXPONENT);
 }
 

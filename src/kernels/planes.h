@@ -1,4 +1,5 @@
-/* planes.h: how both SIMD builds walk the panels of an output head in two planes. Included by planes_*.c only. */
+/* planes: shared by both SIMD builds: walking the panels of an output head in two planes. Included by planes_*.c only.
+   */
 #ifndef GW_PLANES_H
 #define GW_PLANES_H
 
@@ -6,7 +7,7 @@
 
 enum { INTERLEAVED = 4, TILE = 4 }; /* panels walked at once; rows of activations at once */
 
-/* Panels that are read side by side, and where their results go. */
+/* Panels that are read side by side, and the destinations of their results. */
 typedef struct {
     const uint8_t *high[INTERLEAVED], *low[INTERLEAVED];
     float *y[INTERLEAVED];
@@ -18,7 +19,7 @@ typedef void walker(const walk *w, const gw_acts *a);
 OUTLINE void walk_both(const walk *to, const gw_acts *a);
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy);
 
-/* Walks n panels, INTERLEAVED at a time: those listed, or all, far apart. The last ones are walked more than once. */
+/* Walks n panels, INTERLEAVED at a time: the listed ones, or all, far apart. The last panels may be computed twice. */
 OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,
                        const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;

@@ -1,5 +1,5 @@
 /* planes_relaxed: products of an output head in two planes by the relaxed dot product of bytes. Its second operand is
- * only defined for 7 bits; nibbles fit, so every engine gives the same exact sums. Where an engine takes unsigned
+ * only defined for 7 bits; nibbles fit, so every engine gives the same exact sums. If an engine multiplies unsigned
  * bytes, both nibbles of a quant are joined first. */
 #include "kernels/kernels.h"
 
@@ -21,7 +21,7 @@ INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum,
 }
 
 INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
-    const walk own = *to, *w = &own; /* a copy: what is stored cannot change it */
+    const walk own = *to, *w = &own; /* a local copy, which stores cannot alias */
     const gw_nibble_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[INTERLEAVED];
@@ -76,7 +76,7 @@ INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
     return joined(s, sum);
 }
 
-/* The same where the engine takes 8 bits: half the products, of quants that count from 128. */
+/* The same if the engine multiplies 8-bit values: half the products, with quants offset by 128. */
 INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
                         const gw_nibble_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
@@ -95,7 +95,7 @@ INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
 
-/* Adds block b of stream s to its total. eight: the engine takes 8 bits. */
+/* Adds block b of stream s to its total. eight: the engine multiplies 8-bit values. */
 INLINE v128_t add_both(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_nibble_masks *m,
                        bool eight) {
     const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;

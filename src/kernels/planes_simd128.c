@@ -16,7 +16,7 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
 }
 
 OUTLINE void walk_high(const walk *to, const gw_acts *a) {
-    const walk own = *to, *w = &own; /* a copy: what is stored cannot change it */
+    const walk own = *to, *w = &own; /* a local copy, which stores cannot alias */
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[INTERLEAVED];
     for (int s = 0; s < INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
@@ -39,7 +39,7 @@ void gw_simd_planes_high(const uint8_t *high, int panels, const gw_acts *a, floa
 
 /* --- both planes --- */
 
-/* Joins nibbles to bytes that count from 128: columns 4 g … and 16 + 4 g … of four rows. */
+/* Joins nibbles to bytes with an offset of 128: columns 4 g … and 16 + 4 g … of four rows. */
 INLINE void join(v128_t high, v128_t low, v128_t *first, v128_t *second) {
     v128_t bottom = wasm_i8x16_splat(15), top = wasm_i8x16_splat(-16);
     *first = wasm_v128_or(wasm_v128_and(wasm_i16x8_shl(high, 4), top), wasm_v128_and(low, bottom));

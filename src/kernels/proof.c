@@ -1,5 +1,5 @@
-/* proof: see proof.h. Computes products that are small enough for the time of a load, by the kernels as the JavaScript
- * engine has compiled them by then, and by the reference, and compares them. */
+/* proof: see proof.h. Computes small products during a load, with the kernels as the JavaScript engine has compiled
+ * them by then and with the reference, and compares the results. */
 #include "kernels/proof.h"
 #include "file/types.h"
 #include "kernels/kernels.h"
@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One row meets eight panels side by side and one alone; several rows meet a pair and one alone. ROWS covers every
- * tile and every number of rows behind the last whole one. The reference is slow, so it computes few rows and panels;
- * the others are these times powers of two, chosen so that no two that meet are alike. MOST_K: a super-block. */
+/* One row is multiplied by eight panels side by side and by one alone; several rows by a pair of panels and by one
+ * alone. ROWS covers every tile and every number of rows after the last whole tile. The reference is slow, so it
+ * computes few rows and panels; the others are these times powers of two, chosen so that no two in the same product are
+ * equal. MOST_K: a super-block. */
 enum {
     ROWS = 11,
     OTHER_ROWS = 2,
@@ -53,7 +54,7 @@ static const int batches[] = { ROWS, 6, 5, 2 };
 enum { BATCHES = sizeof batches / sizeof *batches };
 static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
-/* Chooses rows; in their second halves all numbers are as large as possible, with both signs. */
+/* Fills rows; in their second halves all numbers are as large as possible, with both signs. */
 static void choose_rows(trial *t, size_t k) {
     for (size_t i = 0; i < OTHER_ROWS * k; i++) {
         float x = random_float(t);
@@ -122,7 +123,7 @@ static void choose_floats(trial *t, const gw_type *type, uint8_t *out, size_t n)
     }
 }
 
-/* Chooses a group: random bytes behind sensible f16 numbers. */
+/* Fills a group: realistic f16 numbers, then random bytes. */
 static void choose_group(trial *t, uint8_t *out, size_t bytes, size_t f16s) {
     for (size_t i = 0; i < bytes; i++) out[i] = (uint8_t)random_bits(t);
     choose_floats(t, gw_type_of(GW_F16), out, f16s);
@@ -159,7 +160,7 @@ static void choose_panels(trial *t, const gw_type *type, size_t k) {
     }
 }
 
-/* Returns whether every result is the wanted one times the factors of its row and panel. */
+/* Returns whether every result is the expected one times the factors of its row and panel. */
 static bool same_products(const trial *t, size_t rows, size_t panels) {
     const float *got = t->got;
     for (size_t r = 0; r < rows; r++)
@@ -235,7 +236,7 @@ static const struct cache {
 } caches[] = { CACHE(GW_PROVE_F32, "f32", f32), CACHE(GW_PROVE_I16, "i16", i16), CACHE(GW_PROVE_Q8, "q8_0", q8) };
 enum { CACHES = sizeof caches / sizeof *caches };
 
-/* Chooses rows of keys, values or queries in the layout of kernels.h. */
+/* Fills rows of keys, values or queries in the layout of kernels.h. */
 static void choose_cache(trial *t, uint32_t bit, uint8_t *rows, int n) {
     for (int j = 0; j < n; j++, rows += ROW_BYTES) {
         float scale = 0.01f + random_float(t) * 0.005f;
@@ -346,7 +347,7 @@ void gw_proof_note_add(const char *text) {
     snprintf(note + used, sizeof note - used, "%s%s", used ? "; " : "", text);
 }
 
-/* Switches off one more instruction that kernels can do without. Returns its name, or NULL if none is left. */
+/* Switches off another instruction that kernels can avoid. Returns its name, or NULL if none is left. */
 static const char *do_without(void) {
 #if defined(GW_HAVE_RELAXED)
     if (gw_relaxed_pairs != 0) return gw_relaxed_pairs = 0, "adding in pairs";

@@ -7,14 +7,14 @@
 #include "base/base.h"
 
 /* Checks every relaxed instruction, in the forms in which kernels use it, against plain C. Call it at the start, when
- * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot be right here. Optional
+ * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot give right results here. Optional
  * instructions that are wrong are not used from then on, and gw_proof_note says so. Builds without relaxed
  * instructions return 0. */
 int gw_prove_instructions(gw_error *e);
 
 /* The kernels that a model needs, as bits 1 << n. */
 typedef struct {
-    uint32_t int8;    /* GGML types of matrices that meet int8 activations (kernels.h) */
+    uint32_t int8;    /* GGML types of matrices that are multiplied by int8 activations (kernels.h) */
     uint32_t int15;   /* the same for int15 ones */
     uint32_t rounded; /* GGML types of floats that are rounded to Q8_0 */
     uint32_t caches;  /* GW_PROVE_…, of keys and values */
@@ -27,7 +27,7 @@ enum { GW_PROVE_F32 = 1, GW_PROVE_I16 = 2, GW_PROVE_Q8 = 4 };
  * Returns 0, or GW_E_ENGINE, which names the kernel. */
 int gw_prove_kernels(const gw_kernel_list *list, gw_error *e);
 
-/* Says which instructions are switched off and why; "" if none are. */
+/* Returns which instructions are switched off and why; "" if none are. */
 const char *gw_proof_note(void);
 void gw_proof_note_add(const char *text); /* for these files */
 void gw_proof_note_clear(void);           /* for tests */

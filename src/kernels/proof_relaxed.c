@@ -1,6 +1,7 @@
-/* proof_relaxed: gw_prove_instructions. An engine's compiler may get an instruction wrong for some registers only, so
- * each one is tried in several shapes: operands that die (the result may take their register) or live on, loaded,
- * splatted, shuffled and masked as in the kernels, with chained accumulators. Operands that live on are stored behind
+/* proof_relaxed: gw_prove_instructions. An engine's compiler may compile an instruction wrongly for some registers
+ * only, so each instruction is tried in several shapes: with operands that die (the result may take their register) or
+ * stay live, loaded, splatted, shuffled and masked as in the kernels, with chained accumulators. Operands that live on
+ * are stored behind
  * the instruction and checked too. */
 #include "kernels/proof.h"
 #include "kernels/kernels.h"
@@ -51,7 +52,7 @@ DOT_SHAPE(ocs, v128_t c = C, s = SUM; RESULT(DOT(X, c, s)); KEEP(c, c); KEEP(sum
 DOT_SHAPE(xcs, v128_t x = X, c = C, s = SUM; RESULT(DOT(x, c, s)); KEEP(x, x); KEEP(c, c); KEEP(sum, s);)
 DOT_SHAPE(later, v128_t s = SUM, c = C, x = X; RESULT(DOT(x, c, s));)
 
-/* Operands as kernels make them. Lanes go back to their places, so that the result is that of whole vectors. */
+/* Operands as kernels make them. Lanes return to their positions, so that the result is that of whole vectors. */
 INLINE v128_t from_lanes(v128_t a, v128_t b, v128_t c, v128_t d) {
     v128_t low = wasm_i32x4_shuffle(a, b, 0, 5, 0, 5), high = wasm_i32x4_shuffle(c, d, 2, 7, 2, 7);
     return wasm_i32x4_shuffle(low, high, 0, 1, 6, 7);
@@ -78,7 +79,7 @@ DOT_SHAPE(splats, v128_t c = C, s = SUM;
 DOT_SHAPE(chained, v128_t x = X, c = C, zero = wasm_i32x4_splat(0);
           RESULT(DOT(zero, C, DOT(x, c, DOT(X, zero, DOT(zero, c, SUM))))); KEEP(x, x); KEEP(c, c);)
 
-/* Looks bytes up in the table x by the low nibbles of c. */
+/* Looks up bytes in the table x by the low nibbles of c. */
 #define SWIZZLE_SHAPE(name, ...) \
     OUTLINE void swizzle_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 #define INDEX wasm_v128_and(C, unknown(0x0f0f0f0f))

@@ -9,7 +9,7 @@
 
 enum { INTERLEAVED = 8, TOGETHER = 2 }; /* panels walked at once; rows that share a panel's bytes */
 
-/* -8 * sum of the activations: accumulators begin there, so that nibbles count from -8. */
+/* Returns -8 * sum of the activations, the initial value of accumulators, which subtracts 8 from each nibble. */
 INLINE v128_t start_of(const int32_t *sum) { return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3)); }
 
 /* Multiplies one block by 32 activations. */
@@ -18,7 +18,7 @@ INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, co
     return pairs ? wasm_i32x4_add(dot, start_of(sum)) : dot;
 }
 
-/* The activations that a loop has reached. */
+/* A loop's position in the activations. */
 typedef struct {
     const int8_t *q;
     const float *scale;
@@ -67,8 +67,8 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_
     for (int i = 0; i < rows; i++) wasm_v128_store(j->y + (t + i) * j->ldy, total[i]);
 }
 
-/* Multiplies one row by several panels at once; of several rows as many as fit in tiles, the others panel by panel: it
- * stays in a cache for them. */
+/* Multiplies one row by several panels at once. Of several rows, as many as fit are multiplied in tiles, the others
+ * panel by panel, so that a panel stays in a cache. */
 INLINE void product(const job *j, const gw_acts *a, bool pairs) {
     int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED, tiled = gw_in_tiles(a->n, false);
     gw_nibble_masks m = masks();

@@ -11,7 +11,7 @@
 #include "kernels/relaxed.h"
 #endif
 
-enum { COLUMNS = 8, GROUP = 8 }; /* vectors of an unpacked block; blocks of a group at most */
+enum { COLUMNS = 8, GROUP = 8 }; /* vectors of an unpacked block; most blocks of a group */
 
 #define LOAD(p, i) wasm_v128_load((p) + 16 * (i))
 #define AND wasm_v128_and
@@ -23,7 +23,7 @@ enum { COLUMNS = 8, GROUP = 8 }; /* vectors of an unpacked block; blocks of a gr
 
 #ifdef GW_HAVE_RELAXED
 INLINE v128_t unknown_bytes(uint32_t byte) { return unknown(0x01010101 * byte); }
-#else /* V8 has no registers left there: rebuilding constants is faster than loading them */
+#else /* V8 runs out of registers there, so rebuilding constants is faster than loading them */
 INLINE v128_t unknown_bytes(uint32_t byte) { return wasm_i8x16_splat((int8_t)byte); }
 #endif
 
@@ -86,7 +86,7 @@ INLINE void unpack6(const uint8_t *p, v128_t *c, const bit_masks *m) {
     }
 }
 
-/* Converts signed bytes to quants that count from 128. */
+/* Converts signed bytes to quants with an offset of 128. */
 INLINE void unpack8(const uint8_t *p, v128_t *c, const bit_masks *m) {
     for (int g = 0; g < COLUMNS; g++) c[g] = wasm_v128_xor(LOAD(p, g), m->low);
 }
@@ -115,8 +115,8 @@ typedef struct {
 } header;
 
 /* The sub-scales of super-blocks become floats in place: byte i of a word counts 256^i times, so it is multiplied by
- * d / 256^i. All steps are exact: an f16 times 6 bits. Constants come through a pointer that the compiler cannot see
- * through: it would rebuild them at every use, and if it knew that the converted numbers are not negative, it would
+ * d / 256^i. All steps are exact: an f16 times 6 bits. Constants come through a pointer that is opaque to the compiler:
+ * it would rebuild them at every use, and if it knew that the converted numbers are not negative, it would
  * choose the unsigned conversion, which takes eight instructions. */
 typedef struct {
     uint32_t low, two, six, byte[3], apart, sign_and_rest;
@@ -163,7 +163,7 @@ OUTLINE void header_of_k(const uint8_t *group, header *restrict out) { /* Q4_K, 
     }
 }
 
-/* IQ4_XS: scales count from -32. Their top two bits lie in a 16-bit number and are spread over bytes. */
+/* IQ4_XS: sub-scales have an offset of 32. Their top two bits lie in a 16-bit number and are spread over bytes. */
 OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
     const header_words *m = hidden_words();
     byte_scales d = byte_scales_of(group, &m->two112, m);
@@ -180,9 +180,9 @@ OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
 /* --- descriptors --- */
 
 typedef struct {
-    uint32_t bits, offset, subs;    /* of a quant; the quant that is worth 0; sub-scales in a block, 1 or 2 */
+    uint32_t bits, offset, subs;    /* bits of a quant; the quant whose value is 0; sub-scales in a block, 1 or 2 */
     bool mins, table;               /* table: quants are indices of table_values */
-    uint32_t blocks, bytes, header; /* of a group: blocks, bytes, bytes before the quants */
+    uint32_t blocks, bytes, header; /* blocks of a group, its bytes, and those before the quants */
     header_reader *read;            /* super-blocks with one scale in a block; else NULL: read_header does it */
 } format;
 
@@ -210,7 +210,7 @@ INLINE bit_masks masks_of(const format *f) {
     return m;
 }
 
-/* No member of `format`: compilers resolve such a pointer too late to inline the function. */
+/* Not a member of `format`: compilers resolve such a pointer too late to inline the function. */
 INLINE void unpack(const format *f, const uint8_t *quants, v128_t *c, const bit_masks *m) {
     if (f->bits == 2) unpack2(quants, c, m);
     else if (f->bits == 3) unpack3(quants, c, m);

@@ -1,6 +1,6 @@
 /* quants_relaxed: products of quantised weights with one row of activations, or a few rows one by one, by the relaxed
  * dot product of bytes. Activations are int8, or int15 in two planes of int8. Tiles of rows go to tiles_relaxed.c. One
- * row with IQ4 uses products of int16 where the engine does not take bytes of 8 bits (table_dots). Q4_0 and int8:
+ * row with IQ4 uses products of int16 if the engine does not multiply 8-bit values (table_dots). Q4_0 and int8:
  * q4_relaxed.c. */
 #include "kernels/kernels.h"
 
@@ -10,13 +10,14 @@
 
 enum { INTERLEAVED = 4 };
 
-/* One way to multiply one format; all but with_sign are compile-time constants. */
+/* A way to multiply a format; all fields except with_sign are compile-time constants. */
 typedef struct {
     const format *f;
     int planes;     /* of the activations */
-    bool whole;     /* the engine takes bytes of 8 bits */
-    bool with_sign; /* and takes them as signed */
-    uint32_t run;   /* columns whose pairs of products are added in 16 bits (run_of); 0: all sums in 32 bits */
+    bool whole;     /* the engine multiplies 8-bit values */
+    bool with_sign; /* and treats them as signed */
+    /* number of columns whose pairs of products are added in 16 bits (run_of); 0: all sums have 32 bits */
+    uint32_t run;
 } product;
 
 /* --- one row of activations --- */
@@ -78,7 +79,7 @@ INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
 /* Packs two 16-bit numbers into one of 32 bits. */
 INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
 
-/* What a block's activations add beside their products: the sums that each scale covers, and their scale. */
+/* Further data of a block's activations: the sums that each scale covers, and their scale. */
 typedef struct {
     int32_t sum[2];
     float scale;
@@ -135,7 +136,8 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
                 continue;
             }
             x.scale = *scale;
-            UNROLL /* rolled up, each load would jump between streams: prefetchers give up, two thirds are lost */
+            /* without unrolling, each load switches streams, which defeats prefetchers and costs two thirds of the speed */
+            UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2], c[COLUMNS];
                 unpack_quants(f, m->with_sign, quants_of(f, w + i * s->stride, j), c, &k);
@@ -149,7 +151,7 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
 
 /* --- products --- */
 
-/* Multiplies the rows from t on by each panel, which stays in a cache for them. */
+/* Multiplies the rows from t on panel by panel, so that a panel stays in a cache. */
 INLINE void each_panel(const product *m, const job *j, int t) {
     KEEP_LOOP
     for (int p = 0; p < j->panels; p++) {
@@ -163,7 +165,8 @@ INLINE void each_panel(const product *m, const job *j, int t) {
     }
 }
 
-/* Multiplies one row by several panels at once; of several rows as many as fit in tiles, the others by each panel. */
+/* Multiplies one row by several panels at once. Of several rows, as many as fit are multiplied in tiles, the others
+ * panel by panel. */
 INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     const format *f = m->f;
     const acts *a = j->a;
@@ -192,7 +195,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
     bool by_pairs = !f->table && (planes == 1 || (f->bits == 4 && f->subs == 1 && !f->mins));
     bits_taken how = f->table ? takes(127) : SEVEN;
-    if (f->table && how != SEVEN) /* for both precisions: such an engine has an instruction for it */
+    if (f->table && how != SEVEN) /* for both precisions, because such an engine has an instruction for it */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
         rows(&(product){ .f = f, .planes = planes, .run = gw_min(run_of(f, planes == 2), COLUMNS / 2) }, j, several);
@@ -215,7 +218,7 @@ void gw_relaxed_matmul_q8_int15(const uint8_t *w, int panels, const gw_acts *all
     bits_taken how = takes(64);
     const product m = { .f = &format_q8, .planes = 2, .whole = true, .with_sign = how == SIGNED };
     if (how != SEVEN) rows(&m, &j, gw_relaxed_rows_q8);
-    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0); /* three products for one */
+    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0); /* three products instead of one */
 }
 
 #endif

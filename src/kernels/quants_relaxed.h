@@ -1,4 +1,4 @@
-/* quants_relaxed.h: what products of quantised weights by the relaxed dot product share: one row of activations
+/* quants_relaxed: shared by products of quantised weights with the relaxed dot product: one row of activations
  * (quants_relaxed.c, q4_relaxed.c) and several (tiles_relaxed.c).
  *
  * The second operand of that product is only defined for 7 bits. Quants of up to 6 bits fit. Bytes of Q8_0 and values
@@ -24,8 +24,8 @@ INLINE constants constants_of(const format *f, bool with_sign) {
     return k;
 }
 
-/* Returns the quant whose value is 0. Signed bytes of Q8_0 count from 128 once they are flipped, table values begin at
- * -TABLE_OFFSET, unless bytes are multiplied with their sign. */
+/* Returns the quant whose value is 0. Signed bytes of Q8_0 have an offset of 128 after their sign bit was flipped,
+ * table values an offset of TABLE_OFFSET, unless bytes are multiplied as signed. */
 INLINE int offset_of(const format *f, bool with_sign) {
     if (f->bits != 8 && !f->table) return (int)f->offset;
     return with_sign ? 0 : f->table ? TABLE_OFFSET : 128;
@@ -67,12 +67,13 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 
 /* --- several rows of activations --- */
 
-enum { FEW = 8 }; /* rows that are too few for tiles */
+enum { FEW = 8 }; /* fewer rows than this are not processed in tiles */
 
 /* Returns how many of the n rows are processed in tiles. */
 INLINE int gw_in_tiles(int n, bool int15) { return n < FEW ? 0 : n - n % (int15 ? TILE / 2 : TILE); }
 
-/* Multiplies at most PAIR panels by the first n rows of a job: whole tiles. with_sign: bytes of Q8_0 as they are. */
+/* Multiplies at most PAIR panels by the first n rows of a job: whole tiles. with_sign: multiplies the signed bytes of
+ * Q8_0 directly. */
 typedef void gw_rows_kernel(const job *j, int n, bool with_sign);
 
 /* Multiplies all panels of a job by n rows, whole tiles of TILE, in products of int16. Joins activations to int16,

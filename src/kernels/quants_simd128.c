@@ -40,7 +40,7 @@ INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const
         dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_mul(sum[i], wasm_i32x4_splat((int)f->offset)));
 }
 
-/* What a block's activations add beside their products: their sums and their scale. */
+/* Further data of a block's activations: their sums and their scale. */
 typedef struct {
     v128_t sum[2], scale;
 } block_acts;
@@ -90,7 +90,8 @@ INLINE void interleaved(const format *f, const walk *to, const acts *a) {
                 for (int i = 0; i < s->n; i++) total[i] = add_block(f, total[i], &all[i], first + i, j, &x, &m);
                 continue;
             }
-            UNROLL /* rolled up, each load would jump between streams: prefetchers give up, two thirds are lost */
+            /* without unrolling, each load switches streams, which defeats prefetchers and costs two thirds of the speed */
+            UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2];
                 dots(f, quants_of(f, w + i * s->stride, j), q, x.sum, dot);
@@ -124,7 +125,7 @@ INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float
 
 /* --- several rows: chunks of int16 --- */
 
-/* Looks values up; without i8x16.swizzle on engines that compile it wrong. */
+/* Looks up values, without i8x16.swizzle on engines that compile it wrongly. */
 OUTLINE v128_t values_of(v128_t quants) {
     uint8_t c[16];
     if (!gw_simd_no_swizzle) return wasm_i8x16_swizzle(wasm_v128_load(table_values), quants);
@@ -180,7 +181,7 @@ INLINE void matmul(const format *f, const job *j) {
     if (!two) rows(f, j, each * INTERLEAVED);
 }
 
-/* One function for both precisions, so that a module has the loops of each format once. */
+/* One function for both precisions, so that the module contains the loops of each format once. */
 #define PRECISION(name, suffix, bits)                                                                          \
     void gw_simd_matmul_##name##suffix(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
         acts x = ACTS(a, bits);                                                                                \
@@ -195,7 +196,7 @@ INLINE void matmul(const format *f, const job *j) {
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )
 
-/* --- Q8_0: its signed bytes are multiplied as they are --- */
+/* --- Q8_0: its signed bytes are multiplied directly --- */
 
 INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
     v128_t even = wasm_i32x4_splat(0), odd = even;

@@ -1,4 +1,4 @@
-/* ref: the specification of kernels.h in plain C, written to be read, not to be fast. */
+/* ref: the specification of kernels.h in plain C, written for readability, not for speed. */
 #include "kernels/kernels.h"
 #include "file/types.h"
 
@@ -43,7 +43,7 @@ DEFINE_FLOAT(BF16, bf16)
 
 static size_t block_of(const gw_acts *a, int t, size_t column) { return column / GW_BLOCK * a->stride + t; }
 
-/* Returns activation `column` of row t. int15 ones lie in the same order in all builds here. */
+/* Returns activation `column` of row t. In the reference, int15 activations have the same order in all builds. */
 static int32_t act_at(const gw_acts *a, bool int15, int t, size_t column) {
     size_t at = block_of(a, t, column) * GW_BLOCK, c = column % GW_BLOCK;
     return int15 ? a->q16[at + GW_INT16_ORDER(c)] : gw_int8_at(a->q8 + at, c);
@@ -53,8 +53,8 @@ static float act_scale(const gw_acts *a, bool int15, int t, size_t column) {
     return (int15 ? a->s16 : a->s8)[block_of(a, t, column)];
 }
 
-/* Proofs run these while a model loads: as separate functions, none runs so long that the engine stops to optimise
- * it. */
+/* Proofs run these while a model loads. Separate functions are short enough that the engine does not stop to optimise
+ * them. */
 #define APART static __attribute__((noinline))
 
 /* A row of a packed group. Sub-scales are 1 if a block has one scale. */

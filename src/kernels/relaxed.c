@@ -32,7 +32,7 @@ v128_t gw_simde_pairs(v128_t x, v128_t c) {
     return wasm_i16x8_narrow_i32x4(sum.low, sum.high);
 }
 
-/* Imitates another fault: bytes above 127 become 0, unless all are above, as when `takes` asks the engine. */
+/* Imitates another fault: bytes above 127 become 0, unless all are above, as in the probe takes(). */
 static v128_t without_8_bits(v128_t c) {
     v128_t above = wasm_i8x16_shr(c, 7), all = wasm_i32x4_splat(-1);
     return wasm_v128_any_true(wasm_v128_andnot(all, above)) ? wasm_v128_andnot(c, above) : c;
@@ -51,7 +51,7 @@ v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total) {
     return wasm_i32x4_add(total, wasm_i32x4_add(even, odd));
 }
 
-/* Engines differ for indices above 15; kernels have none. */
+/* Engines differ for indices above 15, which kernels never use. */
 v128_t gw_simde_swizzle(v128_t table, v128_t c) {
     return wasm_i8x16_swizzle(table, gw_relaxed_fault == GW_FAULT_SWIZZLE ? wasm_v128_xor(c, wasm_i8x16_splat(1)) : c);
 }

@@ -1,4 +1,4 @@
-/* relaxed: the relaxed instructions, and what all kernels that use them share. Included by *_relaxed.c only. */
+/* relaxed: the relaxed instructions, and code shared by all kernels that use them. Included by *_relaxed.c only. */
 #ifndef GW_RELAXED_H
 #define GW_RELAXED_H
 
@@ -34,12 +34,13 @@ INLINE gw_nibble_masks masks(void) {
     return (gw_nibble_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) };
 }
 
-/* How DOT treats bytes above 127 in its second operand: undefined (SEVEN bits only), as unsigned (x86: vpdpbusd) or as
+/* The treatment of bytes above 127 in DOT's second operand: undefined (SEVEN bits only), as unsigned (x86: vpdpbusd) or
+ * as
  * signed (ARM: sdot; x86: vpdpbssd). */
 typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
 
-/* Asks the engine, where the bytes of the first operand are at most `most`. Each function that relies on the answer
- * asks itself, so that the same compiler tier compiled the question and the kernel. */
+/* Probes the engine, with bytes of the first operand up to `most`. Each function that relies on the result probes
+ * itself, so that the same compiler tier compiles the probe and the kernel. */
 INLINE bits_taken takes(int8_t most) {
     static volatile uint8_t top = 255;
     if (gw_relaxed_only_7_bits) return SEVEN;
@@ -48,7 +49,8 @@ INLINE bits_taken takes(int8_t most) {
     return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
 }
 
-/* Asks whether DOT costs this engine three instructions (x86 without VNNI, or an engine that does not use it): pairs of
+/* Probes whether DOT costs this engine three instructions (x86 without VNNI, or an engine that does not use it): pairs
+ * of
  * products in 16 bits with saturation, then pairs of these, then the sum. There, kernels add a block's pairs in 16 bits
  * as long as they fit and widen once. Sums are exact either way. */
 INLINE bool adds_pairs(void) {

@@ -26,7 +26,7 @@
 #endif
 #define SPLAT(p) wasm_v128_load32_splat(p)
 
-/* Returns a word four times that the compiler cannot know: V8 rebuilds a constant vector with three instructions at
+/* Returns a splatted word that is opaque to the compiler: V8 rebuilds a constant vector with three instructions at
  * every use, also in loops. */
 INLINE v128_t unknown(uint32_t word) {
     volatile uint32_t hidden = word;
@@ -54,7 +54,7 @@ INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, v128_t 
 /* sum + products of int16, two to a lane */
 INLINE v128_t add_dot(v128_t sum, v128_t a, v128_t b) { return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(a, b)); }
 
-/* Bytes without sign as int16. */
+/* Returns unsigned bytes as int16. */
 INLINE v128_t even_of(v128_t bytes) { return wasm_v128_and(bytes, wasm_i16x8_splat(255)); }
 INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
@@ -62,8 +62,9 @@ INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
 #define DOT wasm_i32x4_dot_i16x8
 
-/* Sums of nibbles times int16 activations (order 0 2 1 3). A nibble is multiplied where it lies in its 16-bit lane; the
- * sums at bit n come out 2^n times too large and are shifted once, which is cheaper than shifting every nibble. */
+/* Sums of nibbles times int16 activations (order 0 2 1 3). A nibble is multiplied at its position in the 16-bit lane;
+ * sums of nibbles at bit n are 2^n times too large and are shifted once, which is cheaper than shifting every nibble.
+   */
 typedef struct {
     v128_t at0, at4, at8;
 } nibble_sums;

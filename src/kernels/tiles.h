@@ -1,6 +1,7 @@
 /* tiles: the skeleton that both SIMD builds share for several rows of activations. PAIR panels are unpacked chunk by
- * chunk, and each chunk meets tiles of up to TILE rows. With two panels a splatted activation meets two vectors of
- * weights: 27 instructions for 64 products of int16, where one panel takes 17 for 32. Included by the quantised kernels
+ * chunk, and each chunk is multiplied by tiles of up to TILE rows. With two panels a splatted activation is used for
+ * two vectors of weights: 27 instructions for 64 products of int16, where one panel takes 17 for 32. Included by the
+ * quantised kernels
  * only; a build defines open_group, tile_part and its TILES. */
 #ifndef GW_TILES_H
 #define GW_TILES_H
@@ -18,7 +19,8 @@ enum { CHUNK = 32, VECTORS = 2 * COLUMNS };
  * columns (4 g + 1, 4 g + 3). */
 typedef v128_t wide_block[2 * COLUMNS][PAIR];
 
-/* The scales and mins of a block of two panels; where it has two of each, the floats that its sub-scales count in. */
+/* The scales and mins of a block of two panels; if it has two of each, the floats by which its sub-scales are
+ * multiplied. */
 typedef struct {
     v128_t scale[PAIR], min[PAIR], sub[2][PAIR], sub_min[2][PAIR];
 } block_scales;
@@ -56,7 +58,7 @@ typedef struct {
     float *y;
     size_t ldy, next;
 #ifdef GW_HAVE_RELAXED
-    int offset; /* the quant that is worth 0 */
+    int offset; /* the quant whose value is 0 */
     bool table;
     uint32_t run;           /* see run_of */
     bool with_sign;         /* quants stay signed bytes, which the engine multiplies */
@@ -153,7 +155,7 @@ INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, in
     int t = 0;
     s.a = &a;
     for (; t + k.rows <= n; t += k.rows) tile(&k, &s, c, t);
-#ifndef GW_HAVE_RELAXED /* that build passes whole tiles */
+#ifndef GW_HAVE_RELAXED /* the relaxed build passes whole tiles only */
     UNROLL
     for (k.rows = TILE - 1; k.rows > 0; k.rows--)
         if (n - t == k.rows) tile(&k, &s, c, t);

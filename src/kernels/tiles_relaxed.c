@@ -43,8 +43,8 @@ INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_
 }
 
 /* Multiplies a block of 4-bit quants with one scale, all in 16 bits. Each of a sum's two 16-bit lanes begins at minus
- * half of offset times the sum of the activations (offset is 8 at most). Wherever a lane goes, it stays within
- * 127 * 16 * (15 - 4) + 127 * 16 * 4 < 2^15. */
+ * half of offset times the sum of the activations (offset is 8 at most). A lane always stays within 127 * 16 * (15 - 4)
+ * + 127 * 16 * 4 < 2^15. */
 INLINE void tile_pairs_of_4(const kind *k, int offset, const v128_t *c, const int8_t *q, const int32_t *sum_of,
                             sums dot) {
     sums sum;
@@ -77,7 +77,8 @@ INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const i
         }
 }
 
-/* Sums begin at -offset times the sum of the activations, so that quants count from there. Without mins a scalar
+/* Sums begin at -offset times the sum of the activations, which subtracts the offset from every quant. Without mins a
+ * scalar
  * product is cheaper, because nothing else needs the splatted sum; LLVM finds that out by itself except for BY_DOTS. */
 INLINE v128_t start_of(const kind *k, int offset, v128_t sum) {
     if (k->way == BY_DOTS && !k->mins) return wasm_i32x4_splat(-offset * wasm_i32x4_extract_lane(sum, 0));
@@ -158,7 +159,8 @@ INLINE void rows(const format *f, const job *j, int n, bool with_sign) {
     strip s = { .b = a->from, .offset = offset_of(f, with_sign), .table = f->table, .run = run_of(f, int15) };
     tiler *tiles = tiler_of(f, int15, a->joined);
     s.with_sign = f->bits == 8 && with_sign;
-    if (s.with_sign) strip_rows(f, j, &s, end, n, tiles); /* two loops, so that neither asks for every block */
+    /* two loops, so that neither tests the condition in every block */
+    if (s.with_sign) strip_rows(f, j, &s, end, n, tiles);
     else strip_rows(f, j, &s, end, n, tiles);
 }
 

@@ -1,4 +1,4 @@
-/* arch: see arch.h. One row an architecture. */
+/* arch: see arch.h. One row per architecture. */
 #include "model/arch.h"
 
 #include <string.h>
@@ -46,7 +46,8 @@ static const gw_arch table[] = {
         .layers_27b = 46,
     },
     {
-        /* Gemma Team 2025, arXiv 2503.19786; files in use name neither pattern nor local base; the 27B has 62 layers */
+        /* Gemma Team 2025, arXiv 2503.19786; existing files name neither pattern nor local base; the 27B has 62 layers
+           */
         .name = "gemma3",
         .policy = &causal,
         .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,

@@ -1,6 +1,6 @@
-/* arch: the table of architectures, and what one model's file makes of its row. An architecture is data: which
- * weights it has, and which rules the one recipe (forward.c) follows. A weight that a file lacks is a step that is
- * left out. docs/family.md has each row's source. */
+/* arch: the table of architectures, and the structs that a model's file fills according to its row. An architecture is
+ * data: which weights it has, and which rules the one recipe (forward.c) follows. A step whose weight is missing from
+ * the file is skipped. docs/family.md has each row's source. */
 #ifndef GW_ARCH_H
 #define GW_ARCH_H
 
@@ -43,7 +43,8 @@ typedef struct {
     gw_layer *layers;
 } gw_weights;
 
-/* Every weight that a file may have: X(name, tensor, field, columns, rows). Tensors of a layer stand behind "blk.N.".
+/* Every weight that a file may have: X(name, tensor, field, columns, rows). Names of a layer's tensors are prefixed
+ * with "blk.N.".
  * Sizes are those of GW_SIZE_…; rows NONE: a vector. */
 #define GW_LAYER_WEIGHTS(X)                                                            \
     X(ATTN_NORM, "attn_norm.weight", attn_norm.weight, EMBD, NONE)                     \
@@ -156,7 +157,7 @@ typedef struct {
 typedef struct {
     const gw_arch *arch;
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
-    uint32_t n_dense;         /* rows of dense_2; 0: the file does not say */
+    uint32_t n_dense;         /* rows of dense_2; 0: not in the file */
     uint32_t n_ple;           /* width of a layer's own embedding of a token; 0: there are none */
     uint32_t n_owners;        /* layers below this one own their keys and values, later ones do not */
     uint32_t window, pattern; /* window: the largest of any layer; 0: no layer has one */

@@ -26,7 +26,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Parts for the threads: the usual number and the most; panels whose bounds are computed together. */
+/* Parts for the threads: the usual number and the maximum; panels whose bounds are computed together. */
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
@@ -41,7 +41,7 @@ typedef struct {
     gw_acts acts;
     const gw_matrix *m;
     float *y;
-    float by_high, by_low, least; /* of the bound: what norms are multiplied with, and what is added */
+    float by_high, by_low, least; /* the bound's factors of the norms, and its constant term */
     float cap, threshold;
     uint32_t panels, step; /* step: panels of a part */
     int parts;
@@ -208,7 +208,7 @@ static void refine_part(void *ctx, int i) {
     }
 }
 
-/* One after the other, since there are usually one or two. */
+/* Computes required rows one after the other, since there are usually one or two. */
 static void compute_required(const argmax_job *j) {
     for (int e = 0; e < j->n_required; e++) {
         uint32_t panel = (uint32_t)j->required[e] / GW_PANEL;

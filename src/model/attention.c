@@ -1,6 +1,7 @@
 /* attention: see attention.h. The softmax has a running maximum (Milakov & Gimelshein 2018; Dao 2022), span by span.
  *
- * Positions are cut at absolute ones: blocks of GW_KEYS inside spans of GW_SPAN. Each query passes through the blocks
+ * Positions are divided at fixed multiples: blocks of GW_KEYS inside spans of GW_SPAN. Each query passes through the
+ * blocks
  * of a span in order, first for its scores, then for its weighted values, and through the spans in order; so its result
  * depends neither on the other queries in its batch nor on the number of threads.
  *
@@ -13,7 +14,7 @@
 
 enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: of a group, at most */
 
-/* The kernels of a type. Without `widen`, they are as fast for many queries as for few. */
+/* The kernels of a cache type. widen is NULL if they are as fast for many queries as for few. */
 static const struct kernels {
     gw_scores_kernel *scores;
     gw_mix_kernel *mix;
@@ -54,7 +55,7 @@ typedef struct {
     uint32_t first; /* position of the first row */
 } block;
 
-/* Neighbours in a group that see the same rows of a block, from .. to - 1, none if from >= to. */
+/* Consecutive queries of a group that see the same rows of a block, from .. to - 1, none if from >= to. */
 typedef struct {
     int first, count;
     uint32_t from, to;
@@ -217,7 +218,7 @@ static const void *query_row(const job *j, const float *q, uint8_t *room, int i)
     return row;
 }
 
-/* An item's group, still empty. Returns how many heads it has, and the first of them. */
+/* Prepares an item's group, still without queries. Returns the number of its heads; *head: the first one. */
 static int open_group(const job *j, int item, group *g, int *head) {
     int kv_head = item % j->items / j->parts, part = item % j->parts, of_kv = j->h.n_head / j->h.n_head_kv;
     g->kv = j->kv;
@@ -323,7 +324,7 @@ void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const
     uint8_t room[GW_I16_BYTES(GW_MAX_HEAD_DIM)];
     group g;
     int which;
-    open_group(&j, head, &g, &which); /* with a head a group, an item is a head */
+    open_group(&j, head, &g, &which); /* with one head per group, an item is a head */
     add_query(&j, &g, pos, query_row(&j, q, room, 0), NULL);
     uint32_t first = g.q[0].first, last = g.q[0].last, done = first;
     for (uint32_t span = first / GW_SPAN; span <= last / GW_SPAN; span++) {

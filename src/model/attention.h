@@ -12,7 +12,7 @@ typedef struct {
     int n_head, n_head_kv, head_dim;
     uint32_t before, after; /* a token at p attends to p - before .. p + after; causal: after = 0 */
     uint32_t last;          /* the last position that any token attends to; causal: UINT32_MAX */
-    float cap;              /* 0: none. Else a score x counts as cap * tanh(x / cap) (Gemma Team 2024, Gemma 2) */
+    float cap;              /* soft cap: a score x becomes cap * tanh(x / cap) (Gemma Team 2024, Gemma 2); 0: none */
 } gw_heads;
 
 /* out[n][ldq] for tokens at positions pos .. pos + n - 1, whose keys and values are in the cache; q[n][ldq] is already

@@ -149,7 +149,7 @@ static inline float gelu(float x) {
 
 static inline float silu(float x) { return x / (1.0f + gw_exp(-x)); }
 
-/* One loop for each, so that compilers make vectors of them. */
+/* One loop for each function, so that compilers vectorise them. */
 static void activate_part(void *ctx, int part) {
     const activation_job *j = ctx;
     size_t first = part * j->step, last = gw_min(first + j->step, j->items);

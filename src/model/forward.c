@@ -99,7 +99,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
     if (c->n_ple) embed_per_layer(s, ids);
 }
 
-/* Returns the cache that a layer's keys and values are in. */
+/* Returns the cache that holds a layer's keys and values. */
 static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer) {
     const gw_config *c = s->config;
     return &s->kv.layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];

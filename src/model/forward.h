@@ -19,7 +19,7 @@ enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 }; /* tokens evaluated together; rows of
 /* Consecutive rows of a batch that are consecutive tokens of one text. */
 typedef struct {
     int row, n;      /* rows row .. row + n - 1 of the batch */
-    uint32_t pos;    /* position in the text of the first of them */
+    uint32_t pos;    /* position of the first of them in the text */
     uint32_t length; /* of the text; 0 for a context */
     uint32_t cache;  /* the text's first row in the cache; 0 for a context */
     uint32_t text;   /* index among the texts */
@@ -53,8 +53,8 @@ void gw_forward_begin(gw_state *s, int n_segments);
 /* Computes x = embedding of the batch's ids[0..n); angles of their positions. */
 void gw_forward_embed(gw_state *s, const int32_t *ids);
 /* Compute a layer in three steps, for the batch's tokens from `first` on. keep stores keys and values of all tokens in
- * the cache and leaves queries in q, which attend takes; bidirectional attention needs all of a text kept before any of
- * it attends. */
+ * the cache and leaves queries in q, which attend takes; bidirectional attention needs the keys and values of a whole
+ * text before any of its tokens attends. */
 void gw_forward_keep(gw_state *s, uint32_t layer, int first);
 void gw_forward_attend(gw_state *s, uint32_t layer, int first);
 void gw_forward_feed(gw_state *s, uint32_t layer, int first);

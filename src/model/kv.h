@@ -40,7 +40,7 @@ typedef struct {
 /* Takes all memory from the arena (which may only measure). */
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena);
 
-/* Cuts the cache back to the greatest length <= `length` that it can still serve; returns that. */
+/* Truncates the cache to the greatest length <= `length` that it can still serve; returns that length. */
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length);
 
 /* Call before rows pos .. pos + n - 1 are written (n <= batch). */
@@ -53,9 +53,9 @@ void gw_kv_advance(gw_kv *kv, uint32_t n);
 /* Converts a query q[d] to a row like the keys of GW_KV_I16. */
 void gw_kv_query(uint8_t *row, const float *q, uint32_t d);
 
-/* Rows as saved states have them (run/state.h): heads one behind the other without gaps. gw_kv_row_bytes returns the
+/* Rows in the format of saved states (run/state.h): heads one after the other without gaps. gw_kv_row_bytes returns the
  * bytes of one row of keys or of values; gw_kv_row_in returns false for a row that gw_kv_store would never write:
- * kernels rely on what it writes. */
+ * kernels rely on its bounds. */
 uint32_t gw_kv_row_bytes(const gw_kv_layer *l);
 void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out);
 bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in);

@@ -1,4 +1,4 @@
-/* load: see load.h. Header: what the parser left over moves to the window's front. Weights: whole
+/* load: see load.h. Header: unparsed bytes move to the window's front. Weights: whole
  * groups of four rows are packed, in parallel, into their final place as they arrive. */
 #include "model/load.h"
 #include "base/hash.h"
@@ -168,7 +168,7 @@ static int keep_rest(gw_loader *l) {
     return 0;
 }
 
-/* Continues a part where it was left. */
+/* Resumes a part where its header ended. */
 static void take_up(gw_loader *l, uint32_t i) {
     gw_part *p = part_of(l, i);
     if (p->n_kept) memcpy(l->window, p->kept, p->n_kept);
@@ -236,7 +236,8 @@ static int by_place(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Checks that a tensor begins where the previous one ends, after alignment, and the first one where the data begin. A
+/* Checks that a tensor begins where the previous one ends, after alignment, and the first one at the start of the data
+ * section. A
  * gap would mean unknown bytes, or a wrong type. */
 static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
     uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
@@ -362,7 +363,8 @@ typedef struct {
     uint64_t seed;       /* of the tensor */
     _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
-    size_t first, n_rows, row_bytes, step; /* first: of the rows, in the matrix; row_bytes: in the file */
+    /* first: index of the first row in the matrix; row_bytes: bytes of a row in the file */
+    size_t first, n_rows, row_bytes, step;
 } pack_job;
 
 /* Returns eight bytes, or all of a shorter row. A constant length is one load, any other a call. */

@@ -20,7 +20,7 @@ typedef struct {
     uint64_t data_offset, end; /* where its data section begins and its last tensor ends */
     uint64_t alignment;
     uint64_t position; /* of kept[0] */
-    uint8_t *kept;     /* bytes read behind its header, kept until its weights are loaded */
+    uint8_t *kept;     /* bytes read after its header, kept until its weights are loaded */
     size_t n_kept;
 } gw_part;
 
@@ -37,7 +37,7 @@ typedef struct {
     uint64_t position;         /* offset in the part's file of window[0] */
     uint32_t part;             /* whose bytes are in the window */
     uint32_t n_given, n_parts; /* files of the host; parts according to the first file */
-    int64_t n_tensors;         /* of all parts, according to the first; -1: not said */
+    int64_t n_tensors;         /* of all parts, according to the first; -1: not given */
     gw_buffer parts;           /* gw_part[], of those whose header is complete */
     uint32_t *order;           /* tensors by part and offset */
     uint32_t current;          /* index into order */
@@ -51,13 +51,13 @@ int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* 0 or GW_E_NO_
 void gw_loader_free(gw_loader *l);                              /* the weights too */
 int gw_loader_give(gw_loader *l, int n_files);                  /* before the first byte; 1 else */
 size_t gw_loader_room(const gw_loader *l);
-/* Takes n bytes that were put after the `used` ones of the window. Returns the state or an error. */
+/* Processes n bytes that were written after the `used` ones in the window. Returns the state or an error. */
 int gw_loader_commit(gw_loader *l, size_t n);
 /* Ends the current file. Returns 0 if READY, else an error. */
 int gw_loader_end(gw_loader *l);
 /* Allocates the weights: from PLAN to WEIGHTS. */
 int gw_loader_reserve(gw_loader *l);
-uint64_t gw_loader_window_bytes(const gw_loader *l); /* that reserve takes for a larger window; usually 0 */
+uint64_t gw_loader_window_bytes(const gw_loader *l); /* bytes that reserve needs for a larger window; usually 0 */
 /* Returns part i, NULL before its header is complete. */
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i);
 

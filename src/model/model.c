@@ -43,7 +43,7 @@ static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
 
 static bool is_vector(int weight) { return weights[weight].rows == NONE; }
 
-/* --- which tensor is which weight --- */
+/* --- matching tensors with weights --- */
 
 /* The weights that a layer needs only if it owns its keys and values. */
 #define OWNED (1ull << GW_WEIGHT_K | 1ull << GW_WEIGHT_V | 1ull << GW_WEIGHT_K_NORM)
@@ -275,7 +275,8 @@ float *gw_file_vector(const gw_file *f, uint32_t i) {
 
 /* --- hash --- */
 
-/* Field by field, because structs have padding. Saved states name this hash: changing it rejects them all. */
+/* Hashes field by field, because structs have padding. Saved states contain this hash, so a change rejects all of them.
+   */
 static uint64_t hash_rules(const gw_config *c) {
     const gw_layer_shape *first = c->layer;
     const gw_rope *local = &c->rope[GW_ROPE_LOCAL], *global = &c->rope[GW_ROPE_GLOBAL];

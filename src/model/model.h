@@ -7,15 +7,15 @@
 #include "model/arch.h"
 #include "model/tokens.h"
 
-/* How matrices of F32, F16 or BF16 are stored. AUTO: unchanged, also the F16 embedding of files whose layers are
+/* The storage of F32, F16 and BF16 matrices. AUTO: unchanged, also the F16 embedding of files whose layers are
  * quantised (api.h says why). */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
-/* How an output matrix of Q8_0 is packed. AUTO: in two planes, of which greedy decoding reads one (argmax.c), if it is
+/* The packing of a Q8_0 output matrix. AUTO: in two planes, of which greedy decoding reads one (argmax.c), if it is
  * large; a small one stays in a cache, and its bound would cost more than its bytes. */
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_PLANES };
 
-/* The weight that a tensor is: GW_WEIGHT_…, or GW_WEIGHTS for none (its bytes are skipped); and its layer. */
+/* The weight that a tensor holds: GW_WEIGHT_…, or GW_WEIGHTS for none (its bytes are skipped); and its layer. */
 typedef struct {
     int weight;
     uint32_t layer;

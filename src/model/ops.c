@@ -60,7 +60,7 @@ static const struct product {
 static const struct product *product_of(const gw_matrix *m) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (products[i].type == m->type->id) return &products[i];
-    return NULL; /* not reached: the model refuses types that cannot be packed */
+    return NULL; /* not reached: the model rejects types that cannot be packed */
 }
 
 enum { MAX_TOGETHER = 3 };
@@ -133,7 +133,7 @@ static void row_put(void *ctx, int item, const float *out) {
 enum { MOST_PANELS = 256 }; /* of an item */
 _Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "an item of one row");
 
-/* Items small enough to balance threads, large enough to stream. */
+/* Returns an item size that is small enough to balance threads and large enough to stream. */
 static int panels_per_item(int panels, int threads) {
     int step = panels / (threads * 6) / 8 * 8;
     return step < 8 ? 8 : step > MOST_PANELS ? MOST_PANELS : step;
@@ -204,7 +204,8 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
                bool int15) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
-    bool pure = true; /* products that read the floats themselves are not: these change after the call */
+    /* products that read the floats directly are not pure, because the floats change after the call */
+    bool pure = true;
     for (int i = 0; i < count; i++) panels += panels_of(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));
     for (int i = 0; i < count; i++) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The families' names for the end of a turn, then of a text. Files name one or two of theirs by id. */
+/* The families' names for the end of a turn, then of a text. Files name only one or two of them by id. */
 static const char *const end_names[] = { "<end_of_turn>", "<|eot_id|>",      "<|im_end|>",    "<turn|>",
                                          "<|eom_id|>",    "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
 static const char *const id_names[] = { "bos", "eos", "eot", "eom", "padding" };
@@ -31,7 +31,7 @@ static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id,
     return 0;
 }
 
-/* Must run before the tokenizer is finished: the user's text must not match these tokens. */
+/* Reads the ids. Must run before the tokenizer is finished: the user's text must not match these tokens. */
 static int read_ids(gw_tokens *t, int32_t *eom, const gw_store *s, uint32_t n, gw_tokenizer *tokenizer, gw_error *e) {
     int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, eom, &t->pad };
     int bad = 0;
@@ -71,7 +71,7 @@ static void add_end(gw_tokens *t, int32_t id) {
 static bool adds_bos(const gw_store *s) {
     const char *model = gw_store_text(s, "tokenizer.ggml.model"), *pre = gw_store_text(s, "tokenizer.ggml.pre");
     bool by_score = !strcmp(model, "llama");
-    if (!strcmp(model, "gemma4")) return true; /* as in llama.cpp, even if the file says no */
+    if (!strcmp(model, "gemma4")) return true; /* as in llama.cpp, whatever the file's flag */
     return flag(s, "tokenizer.ggml.add_bos_token", by_score || (pre && !strcmp(pre, "llama-bpe")));
 }
 

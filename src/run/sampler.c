@@ -88,7 +88,7 @@ typedef double pair __attribute__((vector_size(16))); /* two lanes, with the sam
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
 
 /* Returns e^x for x <= 0, to about 1 ulp; 0 below -700. Sets the exponent field for 2^k and uses the Taylor series of
-   e^r. */
+ * e^r. */
 static inline pair exp_of_pair(pair x) {
     pair_bits normal = (pair_bits)(x >= -700.0);
     pair y = (pair)((pair_bits)x & normal);
@@ -300,7 +300,7 @@ static double weigh(candidate *c, size_t m, double scale) {
 }
 
 /* Locally typical sampling (Meister et al. 2022): prefers tokens whose information is nearest to the entropy. With d =
-   logit - top, both hold ln(total), which cancels: |d - mean of d| remains. */
+ * logit - top, both hold ln(total), which cancels: |d - mean of d| remains. */
 static size_t cut_typical(candidate *c, size_t m, double p) {
     double total = weigh(c, m, 1), top = top_of(c, m), mean = 0;
     for (size_t i = 0; i < m; i++)
@@ -339,7 +339,7 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
 }
 
 /* Collects the candidates before any cut but top-k. *total: the mass of all tokens that the candidates represent (0:
-   the candidates' own mass). */
+ * the candidates' own mass). */
 static size_t candidates(gw_sampler *s, const float *x, float top, double *total) {
     const double *o = s->option;
     size_t k = (size_t)o[TOP_K];

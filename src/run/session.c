@@ -268,7 +268,7 @@ static int first_wanted(const gw_session *s) {
 }
 
 /* Evaluates a part of a layer for the batch. Inspection reads x after each part: after the first layer's GW_STEP_KEEP,
-   x is the embedding; in other layers it is still the result of GW_STEP_FEED. */
+ * x is the embedding; in other layers it is still the result of GW_STEP_FEED. */
 static int take_step(gw_session *s) {
     gw_state *st = &s->state;
     int first = first_wanted(s), n = st->batch.n;

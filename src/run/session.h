@@ -10,7 +10,7 @@
 enum { GW_MOST_REQUIRED = 256 };
 
 /* A step evaluates up to GW_BATCH rows: one of the three parts of a layer (forward.h) or, after the last layer, logits
-   or vectors. */
+ * or vectors. */
 enum { GW_STEP_KEEP, GW_STEP_ATTEND, GW_STEP_FEED, GW_STEP_FINISH };
 
 /* Texts that are evaluated together. */
@@ -25,7 +25,7 @@ typedef struct {
     int32_t *ids;   /* [n_ctx] */
     uint32_t n_ids; /* the first state.kv.pos of them are evaluated */
     /* The current block, ids kv.pos .. end - 1; none if state.batch.n is 0. All its rows complete a step before any of
-       them begins the next one. */
+     * them begins the next one. */
     uint32_t end, row; /* row: the next one to take the step */
     uint32_t layer;
     int step;                       /* GW_STEP_… */

@@ -1,5 +1,5 @@
 /* classes: the class of a code point: letter (\p{L}), number (\p{N}), white space (White_Space) or other.
-   tools/build/classes.js makes the table. */
+ * tools/build/classes.js makes the table. */
 #ifndef GW_CLASSES_H
 #define GW_CLASSES_H
 

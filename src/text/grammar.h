@@ -21,7 +21,7 @@
 
 enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
 /* Effects of an edge on the register: none; start the next round; leave the loop; add a member; check that another
-   member fits. */
+ * member fits. */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
 enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* at most: 8 MB */

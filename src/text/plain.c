@@ -21,7 +21,7 @@ static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *u
 }
 
 /* Returns whether each character with a first byte from lo to hi and `more` continuation bytes ends one of these
-   spellings. */
+ * spellings. */
 static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
     uint32_t next[MOST_LABELS];
     while (lo <= hi) {
@@ -93,7 +93,7 @@ static bool leads_on(const gw_plain *p, uint32_t state) {
 }
 
 /* Returns whether any number of plain characters can follow in a state: the greatest fixpoint over the states that they
-   reach. Failing states are removed until none is left. */
+ * reach. Failing states are removed until none is left. */
 static bool is_total(gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     if (p->total[state]) return p->total[state] == YES;

@@ -1,5 +1,5 @@
 /* plain: how many plain characters, those that a JSON string contains unescaped (trie.h), a DFA state accepts. If it
-   accepts any number, or a known number, tokens of plain characters need no walk. */
+ * accepts any number, or a known number, tokens of plain characters need no walk. */
 #ifndef GW_PLAIN_H
 #define GW_PLAIN_H
 

@@ -1,6 +1,6 @@
 /* split: splits a text into the words that byte-level BPE merges one by one, with the regular expression of each family
-   of vocabularies (tokenizer.ggml.pre). Bytes that are not UTF-8 count as characters that are neither letters, numbers
-   nor white space. */
+ * of vocabularies (tokenizer.ggml.pre). Bytes that are not UTF-8 count as characters that are neither letters, numbers
+ * nor white space. */
 #ifndef GW_SPLIT_H
 #define GW_SPLIT_H
 
@@ -13,7 +13,7 @@ gw_split gw_split_named(const char *name);
 #define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2 or smollm"
 
 /* Returns the length in bytes of the first word of text[0..len), len > 0. Reads beyond the word only through a run of
-   blanks, so
+ * blanks, so
  * the time is linear in the text's length. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 

@@ -1,5 +1,5 @@
 /* spm: see spm.h. A text is split between two characters that are adjacent in no piece: no merge can cross that
-   position, so each segment merges alone, and short segments keep the scratch memory small. */
+ * position, so each segment merges alone, and short segments keep the scratch memory small. */
 #include "text/spm.h"
 
 #include <string.h>

@@ -202,7 +202,7 @@ static bool may_end(const gw_dfa *d, uint32_t state, uint32_t reg) {
 }
 
 /* A register of `reg` means that round reg + 1 is in progress. A token of `longest` bytes starts at most that many
-   rounds, so counts are equivalent if it cannot reach either bound. */
+ * rounds, so counts are equivalent if it cannot reach either bound. */
 uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest) {
     const gw_loop *l = &d->g->loops[gw_loop_of(d->g, state)];
     uint64_t reach = (uint64_t)reg + longest + 2;
@@ -225,7 +225,7 @@ void gw_set_clear(gw_dfa *d) {
 }
 
 /* Returns whether the closure reaches a frame for the first time. If the table is crowded, a frame may be visited
-   again. */
+ * again. */
 static bool first_time(gw_dfa *d, const gw_frame *frame) {
     uint32_t h = hash_words(frame, WORDS(gw_frame), 7);
     for (uint32_t i = 0; i < 64; i++) {

@@ -1,5 +1,5 @@
 /* states: the DFA cache of a grammar (matcher.h explains the design). All its data is in one block of words. Offsets
-   into the block replace pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
+ * into the block replace pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
  * once, so equal offsets mean equal contents. */
 #ifndef GW_STATES_H
 #define GW_STATES_H
@@ -104,7 +104,7 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 
 /* These add to d->set: the closure of a state, or the states that a byte or token leads to. Return 0, GW_FULL, or a
-   coded error. */
+ * coded error. */
 void gw_set_clear(gw_dfa *d);
 int gw_set_enter(gw_dfa *d, gw_frame frame);
 int gw_set_add(gw_dfa *d, gw_item item);

@@ -76,7 +76,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
 enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
 
 /* Returns whether the character at p is certainly not white space. U+0085, U+00A0, U+1680, U+180E, U+2000 to U+205F and
-   U+3000 are white space; for speed some other characters count as white space too. */
+ * U+3000 are white space; for speed some other characters count as white space too. */
 static bool no_blank(const uint8_t *p) {
     bool two = p[0] == 0xC2 || (p[0] > 0xE0 && p[0] < 0xE4),
          safe = p[1] > 0x81 && p[1] != 0x85 && p[1] != 0x9A && p[1] != 0xA0;
@@ -159,7 +159,7 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
 }
 
 /* Returns whether encoding inserts a space after this token. The unknown piece also stands for ordinary characters, and
-   counts as an added token only where its name is shown. */
+ * counts as an added token only where its name is shown. */
 static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
     if (!in_range(t, before)) return true;
     int type = t->v.types[before];

@@ -11,7 +11,7 @@
 typedef struct gw_tokenizer gw_tokenizer;
 
 /* SPECIAL: control pieces in the text match; never for untrusted text. CONTINUES: the text continues another one, so no
-   space is inserted before it. MORE: more text follows these bytes, so ids that could change are omitted; the rest
+ * space is inserted before it. MORE: more text follows these bytes, so ids that could change are omitted; the rest
  * begins at the byte gw_tokenizer_taken, with CONTINUES if that is not 0. */
 enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 };
 
@@ -27,7 +27,7 @@ int gw_tokenizer_add_type(gw_tokenizer *t, int type);
 /* Adds an element of tokenizer.ggml.merges: "left right", best first. Ignored by score. */
 int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* Marks an id as a control token whatever its type: existing files give turn tokens wrong types, so that users' text
-   could contain them. Those of the supported families are known by name. Before
+ * could contain them. Those of the supported families are known by name. Before
  * finish; at most 8 ids, others and those out of range are ignored. */
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 
@@ -40,7 +40,7 @@ typedef struct {
 } gw_tokenizer_kind;
 
 /* Checks the counts against each other and builds the look-up tables. Returns 0, or a coded error in e; then the
-   tokenizer can only be freed. Types may be missing as a whole; scores only with merges. */
+ * tokenizer can only be freed. Types may be missing as a whole; scores only with merges. */
 int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e);
 
 uint32_t gw_tokenizer_size(const gw_tokenizer *t); /* pieces; 0 before it is finished */
@@ -48,7 +48,7 @@ const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t);
 size_t gw_tokenizer_bytes(const gw_tokenizer *t); /* heap bytes in use, for model.info.memory */
 
 /* Writes the ids of text[0..len) to ids[0..cap). Returns the number of ids (at most len; twice that with a space
-   prefix) or a
+ * prefix) or a
  * negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it without a word
  * boundary, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal describes the error. Any bytes are accepted; no BOS is
  * added.

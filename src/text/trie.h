@@ -43,7 +43,7 @@ int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e); /* 0 or GW_E_
 void gw_trie_free(gw_trie *t);
 
 /* Returns the bytes of a piece that can be a part of text, at most 1024; 0 for others. `one`: a buffer for a byte
-   piece. */
+ * piece. */
 size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes, uint8_t one[1]);
 
 /* Returns the plain pieces of at most n characters, n > 0: [words], without some that are longer than GW_PLAIN_MASKS;

@@ -271,7 +271,7 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
 }
 
 /* Indexes pieces [id, end), at most GROUP. Their slots are mostly not in a cache; touching them in direct succession
-   fetches them in parallel. Not inlined: browsers optimise only functions that are called often. */
+ * fetches them in parallel. Not inlined: browsers optimise only functions that are called often. */
 enum { GROUP = 64 };
 __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, uint32_t end, gw_error *e) {
     uint32_t hash[GROUP], *h = hash;

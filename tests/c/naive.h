@@ -1,6 +1,6 @@
 /* naive: a second implementation of Gemma 3's forward pass, in double precision, token by token, without a cache,
-   blocks, batches or threads: slow and obvious. Written from the report (arXiv 2503.19786) and the tensor names of GGUF
-   files, it shares only the dequantisers with src/. */
+ * blocks, batches or threads: slow and obvious. Written from the report (arXiv 2503.19786) and the tensor names of GGUF
+ * files, it shares only the dequantisers with src/. */
 #ifndef NAIVE_H
 #define NAIVE_H
 

@@ -1,5 +1,5 @@
 /* The output matrix in two planes: packing, the product bit for bit against the one-plane product, the bound of every
-   row, and the argmax over matrices made to mislead an approximation, with and without a soft cap. */
+ * row, and the argmax over matrices made to mislead an approximation, with and without a soft cap. */
 #include "model/argmax.h"
 #include "kernels/pack.h"
 #include "api.h"
@@ -263,7 +263,7 @@ static void check_bound(const char *what) {
 }
 
 /* Makes quants whose low nibbles are all as far from the middle as possible, with the signs of x, so that the error
-   nearly reaches the bound. */
+ * nearly reaches the bound. */
 static void worst_rows(void) {
     for (uint32_t r = 0; r < rig.plain.rows; r++)
         for (uint32_t i = 0; i < rig.plain.k; i++) {
@@ -356,7 +356,7 @@ TEST(top_gives_the_lowest_id_of_equals) {
 }
 
 /* Rows with equal high planes, so that the low planes decide; and the reverse: a large value in the high plane that the
-   low plane cancels. */
+ * low plane cancels. */
 TEST(top_is_not_misled_by_the_high_plane) {
     open_rig(MOST_ROWS, MOST_K, 2);
     for (int round = 0; round < 20; round++) {
@@ -461,7 +461,7 @@ TEST(top_looks_for_the_greatest_among_candidates) {
 }
 
 /* With few wanted rows, their panels equal those of the full product, and no others are computed, with one plane and
-   with two. */
+ * with two. */
 TEST(few_rows_are_those_of_the_whole_product) {
     for (int cap = 0; cap <= 30; cap += 30) {
         open_rig(MOST_ROWS, MOST_K, 2);

@@ -1,5 +1,5 @@
 /* Attention: the SIMD kernels against the scalar specification, bit for bit; the complete operation against a softmax
-   in double precision, for every type of cache; and independence of batches and threads, bit for bit. */
+ * in double precision, for every type of cache; and independence of batches and threads, bit for bit. */
 #include "model/attention.h"
 #include "test.h"
 
@@ -158,7 +158,7 @@ static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
 }
 
 /* Sums fit their lanes. A conversion of each lane and five operations follow, each with a relative error of 2^-24;
-   stored rows are off by half a step. */
+ * stored rows are off by half a step. */
 static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn *query) {
     float scores[2][GW_SPAN];
     const void *q = r->q;

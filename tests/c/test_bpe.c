@@ -1,5 +1,5 @@
 /* Byte-level BPE: words and ids of other implementations (tests/vectors/bpe.md), a literal case for each rule,
-   malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000 texts. */
+ * malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000 texts. */
 #include "test.h"
 #include "text/classes.h"
 #include "text/split.h"
@@ -333,7 +333,7 @@ TEST(unknown_tokenizers_are_refused) {
 }
 
 /* Gemma 4's kind: U+2581 is a space, merges join characters, the later of two pieces with the same text counts, and a
-   character without a piece becomes its bytes. */
+ * character without a piece becomes its bytes. */
 TEST(merges_over_characters) {
     static const char *const pieces[] = { "\xE2\x96\x81",
                                           "a",
@@ -435,7 +435,7 @@ TEST(bpe_hostile_texts_take_linear_time) {
 }
 
 /* A stretch of text without a word boundary has a maximum length, in both kinds; the error names it, and the tokenizer
-   stays usable. */
+ * stays usable. */
 TEST(stretches_beyond_the_bound_are_refused) {
     const size_t most = 1 << 22;
     char *text = malloc(most + 2);

@@ -1,6 +1,6 @@
 /* Evaluation through the API: compared with a naive forward pass, and bit for bit the same with any number of threads,
-   in batches or token by token, with one row of logits or all, with a reused prefix or without, after an abort, beside
-   another model. */
+ * in batches or token by token, with one row of logits or all, with a reused prefix or without, after an abort, beside
+ * another model. */
 #include "api.h"
 #include "model/load.h"
 #include "naive.h"

@@ -1,5 +1,5 @@
 /* Float matrices packed as Q8_0: rounded as in ggml in every build, within the bound in api.h; and the load option: a
-   float file packed as Q8_0 is, bit for bit, the Q8_0 file with the same weights. */
+ * float file packed as Q8_0 is, bit for bit, the Q8_0 file with the same weights. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "../vectors/quant-ggml.inc"

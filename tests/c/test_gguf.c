@@ -107,7 +107,7 @@ static void begin(void) {
 }
 
 /* Pushes file[0..size) in steps: `step` more bytes become visible each time. Each view is a separate block of exactly
-   the visible length, so that a sanitizer detects reads past it. */
+ * the visible length, so that a sanitizer detects reads past it. */
 static int read_in_steps(size_t size, size_t first, size_t step) {
     begin();
     size_t at = 0, seen = gw_min(first, size);

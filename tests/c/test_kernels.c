@@ -1,5 +1,5 @@
 /* Compares the SIMD kernels with the scalar specification, bit for bit; the specification with double precision;
-   packing with the dequantisers. */
+ * packing with the dequantisers. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "test.h"
@@ -70,7 +70,7 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
 }
 
 /* Returns the largest activations, with equal or alternating signs, because pairs of products are added in 16-bit
-   lanes. */
+ * lanes. */
 static float extreme_at(int t, size_t i) { return (t % 2) != (t / 2 % 2 && i / 2 % 2) ? -1.0f : 1.0f; }
 
 static gw_acts random_acts(int n, size_t k, size_t ldx) {

@@ -1,5 +1,5 @@
 /* The key/value cache against a naive model: a list of what was last stored at each position. Every item of a row holds
-   a sequence number of its write, which reveals lost and misplaced rows. */
+ * a sequence number of its write, which reveals lost and misplaced rows. */
 #include "kernels/kernels.h"
 #include "model/kv.h"
 #include "file/types.h"
@@ -266,7 +266,7 @@ static double norm_of_lane(const float *x, int lane) {
 }
 
 /* Rows of every size: values are accurate to half a step of the largest / 32767, keys to half a step of that or of a
-   lane's largest norm / GW_I16_NORM, which no integer lane exceeds. */
+ * lane's largest norm / GW_I16_NORM, which no integer lane exceeds. */
 TEST(kv_i16_rows_keep_half_a_step) {
     uint8_t plane[2][2 * D_I16 + 16];
     float in[D_I16], out[2][D_I16];

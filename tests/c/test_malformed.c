@@ -1,5 +1,5 @@
 /* Malformed files (tests/vectors/malformed.md): each is rejected with its own error message, however its bytes are
-   chunked; afterwards a valid file loads. */
+ * chunked; afterwards a valid file loads. */
 #include "api.h"
 #include "model/load.h"
 #include "file/types.h"

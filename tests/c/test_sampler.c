@@ -130,7 +130,7 @@ TEST(sampler_llama_penalties) {
 }
 
 /* Checks llama.cpp's chains of samplers, in this sampler's order, on 10,000 tokens with probabilities proportional to
-   their ids: the survivors are the ids from `least` on. */
+ * their ids: the survivors are the ids from `least` on. */
 static void check_queue(int line, int k, double top_p, double min_p) {
     enum { N = 10000 };
     static float logits[N];
@@ -272,7 +272,7 @@ TEST(sampler_probabilities_add_up) {
 /* --- draws ------------------------------------------------------------------------------------------ */
 
 /* Draws often, compares the counts with gw_sampler_distribution by chi-square. Classes with fewer than 8 expected draws
-   are merged. The limit is mean + 4 sigma, the seed is fixed. */
+ * are merged. The limit is mean + 4 sigma, the seed is fixed. */
 static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
     enum { DRAWS = 20000 };
     int *counts = calloc(n, sizeof *counts);

@@ -1,6 +1,6 @@
 /* Saved states: a restored session gives the same bits as one that was never interrupted, with every type of cache,
-   with and without windows, with other threads and context lengths; the sampler continues; a state that is damaged,
-   truncated, forged, or of another model or cache is rejected, and the model stays usable. */
+ * with and without windows, with other threads and context lengths; the sampler continues; a state that is damaged,
+ * truncated, forged, or of another model or cache is rejected, and the model stays usable. */
 #include "api.h"
 #include "base/hash.h"
 #include "model/load.h"

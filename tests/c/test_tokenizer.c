@@ -1,5 +1,5 @@
 /* The tokenizer on small vocabularies: a literal case for each rule, then all rules against a naive merge on random
-   texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
+ * texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
 #include "test.h"
 #include "text/tokenizer.h"
 

@@ -295,8 +295,8 @@ export function catchCopies() {
   });
 }
 
-/** Returns the last answer as the model wrote it, through its copy button. @param {import('puppeteer-core').Page}
- * page */
+/** Returns the last answer as the model wrote it, through its copy button.
+ * @param {import('puppeteer-core').Page} page */
 export async function answerText(page) {
   return page.evaluate(async () => {
     const buttons = [...document.querySelectorAll('.from-model:last-child .answer-foot button')];

@@ -44,8 +44,8 @@ async function slowly(request, response, bytes, until) {
   else response.destroy();
 }
 
-/** Starts a server that misbehaves on purpose. @returns
- * {Promise<import('../../tools/serve.js').Options['intercept']>} */
+/** Starts a server that misbehaves on purpose.
+ * @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
 async function trouble() {
   const whole = readFileSync(await testModel('tiny'));
   const embedding = readFileSync(await testModel('embed-small-q4_0'));

@@ -1,5 +1,5 @@
 /* fuzz: shared by all harnesses: a requirement that aborts the process, a stream of small choices from the input, and
-   memory that must not be read. Knows nothing of the engine except its error struct. */
+ * memory that must not be read. Knows nothing of the engine except its error struct. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

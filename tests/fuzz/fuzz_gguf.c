@@ -98,7 +98,7 @@ static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
 /* --- parsing -------------------------------------------------------------------------------------- */
 
 /* Feeds data[0..size) in pieces of at most `step` bytes (random sizes; 0: all at once). Bytes that have not arrived
-   yet, or were consumed, must not be read. */
+ * yet, or were consumed, must not be read. */
 static int feed(gw_gguf *g, watcher *w, const uint8_t *data, size_t size, size_t step, uint64_t state) {
     static uint8_t copy[MOST + 8];
     fuzz_allow(copy, size + 8);

@@ -241,8 +241,8 @@ function tryOne(engine, seed) {
   return 'taken';
 }
 
-/** Returns how many formats were accepted and rejected. @param {number} first seed @param {(n: number) => boolean}
- * more */
+/** Returns how many formats were accepted and rejected. @param {number} first seed
+ * @param {(n: number) => boolean} more */
 export async function fuzzFormats(first, more) {
   const engine = await bareEngine(await testModel('tiny'));
   const counts = { taken: 0, refused: 0 };

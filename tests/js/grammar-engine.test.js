@@ -47,8 +47,8 @@ function textOf(bytes) {
   }
 }
 
-/** Returns the tokens that the mask allows, after trying each token alone. @param {any} matcher @param {string}
- * where */
+/** Returns the tokens that the mask allows, after trying each token alone. @param {any} matcher
+ * @param {string} where */
 function allowed(matcher, where) {
   const mask = matcher.mask();
   const ids = [];

@@ -58,8 +58,8 @@ export const someIds = (n, vocabSize = 1024) => [
 
 export { setTimeout as sleep } from 'node:timers/promises';
 
-/** Returns a value with a type that lets it be passed where the API rejects it. @param {unknown} value @returns
- * {any} */
+/** Returns a value with a type that lets it be passed where the API rejects it. @param {unknown} value
+ * @returns {any} */
 export const wrong = (value) => value;
 
 /** Returns the fields that are equal when a generation is repeated. @param {GenerateResult} result */

@@ -91,8 +91,8 @@ test('no text stands in the document', () => {
 const SHOWN_BY = { action: 0, announce: 0, hint: 0, paragraph: 0, el: 1, fail: 1, append: 0, replaceChildren: 0 };
 const SHOWN_AS = /^(textContent|title|ariaLabel|placeholder|innerText)$/;
 
-/** Returns whether a string is shown on the screen or read by a screen reader. @param {ts.Node} node @returns
- * {boolean} */
+/** Returns whether a string is shown on the screen or read by a screen reader. @param {ts.Node} node
+ * @returns {boolean} */
 function isShown(node) {
   const { parent } = node;
   if (ts.isCallExpression(parent)) {

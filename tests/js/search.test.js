@@ -459,8 +459,8 @@ test('the example cuts texts into passages that hold all of them', () => {
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
 });
 
-/** Returns a fake embedding model that makes vectors from the lengths and first letters of texts. @param {string}
- * name */
+/** Returns a fake embedding model that makes vectors from the lengths and first letters of texts.
+ * @param {string} name */
 function maker(name, onRead = () => {}) {
   /** @param {{ text: string }[]} list */
   const vectors = (list) => list.map(({ text }) => Float32Array.of(text.length, text.charCodeAt(0), 1, 0));

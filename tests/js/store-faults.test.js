@@ -489,8 +489,8 @@ async function flip(folder, name) {
   await writeFile(join(folder, name), copy);
 }
 
-/** Rewrites a copy as earlier versions did: without checksums, and with a journal of equal halves. @param {Place}
- * place */
+/** Rewrites a copy as earlier versions did: without checksums, and with a journal of equal halves.
+ * @param {Place} place */
 async function asBefore({ folder, name, store }) {
   const { piece: _, ...journal } = /** @type {any} */ (await readJournal(store, name));
   const half = JSON.stringify(journal).padEnd(4096);

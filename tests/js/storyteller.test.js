@@ -199,8 +199,8 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
 describe('sampling', () => {
   const DRAWS = 600;
 
-  /** Returns softmax(logits / temperature), likeliest first. @param {Float32Array} logits @param {number}
-   * temperature */
+  /** Returns softmax(logits / temperature), likeliest first. @param {Float32Array} logits
+   * @param {number} temperature */
   function distribution(logits, temperature) {
     const most = logits.reduce((a, b) => Math.max(a, b), -Infinity);
     const weights = Array.from(logits, (x) => Math.exp((x - most) / temperature));

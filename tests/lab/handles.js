@@ -29,8 +29,8 @@ const calls = [${Object.values(CALLS)
 window.go = async (which, count) => { for (let i = 0; i < count; i++) await calls[which](); };
 </script>`;
 
-/** Returns the number of 64 KB buffers that a process and its descendants share, each counted once. @param {number}
- * pid */
+/** Returns the number of 64 KB buffers that a process and its descendants share, each counted once.
+ * @param {number} pid */
 function buffers(pid) {
   const seen = new Set();
   for (const one of peaksBelow(pid)) {

@@ -92,8 +92,8 @@ const problems = [];
 /** What each file imports, types included. @type {Map<string, string[]>} */
 const graph = new Map();
 
-/** The folder of a file, or the group of one that lies in the tree's own folder. @param {string} tree @param {string}
- * file */
+/** The folder of a file, or the group of one that lies in the tree's own folder. @param {string} tree
+ * @param {string} file */
 function folderOf(tree, file) {
   if (file.includes('/')) return file.split('/')[0];
   return tree === 'js' ? (GROUPS[file.replace(/(\.node)?\.js$/, '')] ?? '.') : '.';
