@@ -180,8 +180,8 @@ INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *
     }
 }
 
-/* Processes all GW_HEADS heads together, or one by one: kernels for other numbers would double the code for few models.
-   */
+/* Processes all GW_HEADS heads together, or one by one: kernels for other numbers would double the code for few
+ * models. */
 #define DEFINE_KERNELS(type, by, load)                                                                            \
     void gw_simd_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
                                float *scores) {                                                                   \

@@ -1,5 +1,5 @@
-/* planes: shared by both SIMD builds: walking the panels of an output head in two planes. Included by planes_*.c only.
-   */
+/* planes: shared by both SIMD builds: walking the panels of an output head in two planes. Included by planes_*.c
+ * only. */
 #ifndef GW_PLANES_H
 #define GW_PLANES_H
 

@@ -136,7 +136,7 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
                 continue;
             }
             x.scale = *scale;
-            /* without unrolling, each load switches streams, which defeats prefetchers and costs two thirds of the speed */
+            /* rolled, each load would switch streams and defeat the prefetchers: two thirds of the speed are lost */
             UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2], c[COLUMNS];

@@ -90,7 +90,7 @@ INLINE void interleaved(const format *f, const walk *to, const acts *a) {
                 for (int i = 0; i < s->n; i++) total[i] = add_block(f, total[i], &all[i], first + i, j, &x, &m);
                 continue;
             }
-            /* without unrolling, each load switches streams, which defeats prefetchers and costs two thirds of the speed */
+            /* rolled, each load would switch streams and defeat the prefetchers: two thirds of the speed are lost */
             UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2];

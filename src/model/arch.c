@@ -46,8 +46,8 @@ static const gw_arch table[] = {
         .layers_27b = 46,
     },
     {
-        /* Gemma Team 2025, arXiv 2503.19786; existing files name neither pattern nor local base; the 27B has 62 layers
-           */
+        /* Gemma Team 2025, arXiv 2503.19786; existing files name neither pattern nor local base; the 27B has 62
+         * layers */
         .name = "gemma3",
         .policy = &causal,
         .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,

@@ -275,8 +275,8 @@ float *gw_file_vector(const gw_file *f, uint32_t i) {
 
 /* --- hash --- */
 
-/* Hashes field by field, because structs have padding. Saved states contain this hash, so a change rejects all of them.
-   */
+/* Hashes field by field, because structs have padding. Saved states contain this hash, so a change rejects all of
+ * them. */
 static uint64_t hash_rules(const gw_config *c) {
     const gw_layer_shape *first = c->layer;
     const gw_rope *local = &c->rope[GW_ROPE_LOCAL], *global = &c->rope[GW_ROPE_GLOBAL];

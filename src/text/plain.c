@@ -125,8 +125,8 @@ static bool is_total(gw_plain *p, uint32_t state) {
 
 /* --- up to a limit ---------------------------------------------------------------------------------- */
 
-/* Returns whether a state reads plain characters only in a loop to itself. *act is the loop's effect on the register.
-   */
+/* Returns whether a state reads plain characters only in a loop to itself. *act is the loop's effect on the
+ * register. */
 static bool loops_on_plain(gw_plain *p, uint32_t state, uint32_t *act) {
     const gw_grammar *g = p->d->g;
     bool loops = false;

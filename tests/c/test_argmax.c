@@ -525,8 +525,8 @@ static int ties(float cap) {
     return n;
 }
 
-/* Makes rows that differ from row 700 only in the lowest bit of some quants: their logits are slightly less or greater.
-   */
+/* Makes rows that differ from row 700 only in the lowest bit of some quants: their logits are slightly less or
+ * greater. */
 static void close_rows(uint32_t first, uint32_t last) {
     for (uint32_t r = first; r < last; r++) {
         copy_row(r, 700);

@@ -132,8 +132,8 @@ TEST(state_goes_on_bit_for_bit) {
     }
 }
 
-/* A hash of states without the sampler, which test_sampler.c covers: it changes with the layout and with the results.
-   */
+/* A hash of states without the sampler, which test_sampler.c covers: it changes with the layout and with the
+ * results. */
 TEST(state_layout_has_a_version) {
     static const uint64_t known[] = { 0x932db0754c74f475, 0xeb5ad2938a983291,
                                       0x97a120dfa773d4d2 }; /* if these change, increase GW_LAYOUT */
