@@ -18,7 +18,7 @@ import {
   signal,
   string,
 } from './options.js';
-import { packSaid, unpackSaid } from './saved.js';
+import { packChat, unpackChat } from './saved.js';
 
 /** Default maximum of answers in a row whose calls are run. */
 const MAX_ROUNDS = 8;
@@ -172,7 +172,7 @@ export class Chat {
     checkOptions(options, { signal });
     this.#check();
     const prefixes = this.#prefixes;
-    const head = packSaid({ messages: this.#messages, options: this.#defaults, prefixes });
+    const head = packChat({ messages: this.#messages, options: this.#defaults, prefixes });
     return this.#deps.save(head, prefixes.next, options.signal);
   }
 
@@ -249,7 +249,7 @@ function messageOf({ text, finishReason, toolCalls }) {
 function unpack(saved, others) {
   const none = rule('left out beside `saved`, which contains it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);
-  return unpackSaid(
+  return unpackChat(
     ArrayBuffer.isView(saved)
       ? new Uint8Array(saved.buffer, saved.byteOffset, saved.byteLength)
       : new Uint8Array(saved),

@@ -12,7 +12,7 @@ import { boolean, checkOptions, checkValue, integer, rule, signal } from './opti
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
  */
 
-const MOST_TOP = 64;
+const MAX_TOP = 64;
 
 /** @param {number} least @param {number} most */
 const listOf = (least, most) =>
@@ -32,7 +32,7 @@ export function insideArgs({ layers: nLayers, heads: nHeads, contextLength, embe
     signal,
     norms: boolean,
     heads: rule(`'all', or ${list.expected}`, (value) => value === 'all' || list.fits(value)),
-    lens: integer(0, MOST_TOP),
+    lens: integer(0, MAX_TOP),
   });
   const { layers = upTo(nLayers), heads = [], positions = null, lens = 0, norms = false } = options;
   checkValue(

@@ -37,10 +37,10 @@ import {
 import { describeSource } from './download/describe.js';
 import { Feeders } from './download/feeder.js';
 import { onHub } from './download/hub.js';
-import { ChatCache } from './states.js';
+import { ChatCache } from './chat-cache.js';
 
 /** Maximum of ids in one call: more than any context holds. */
-const MOST_IDS = 1 << 24;
+const MAX_IDS = 1 << 24;
 
 /** Loads a model into a worker. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
@@ -288,7 +288,7 @@ export class HeaderModel {
     checkValue(
       `The length of ${name}`,
       length,
-      rule(`at most ${MOST_IDS}`, () => length <= MOST_IDS),
+      rule(`at most ${MAX_IDS}`, () => length <= MAX_IDS),
     );
     /** @type {number[]} */
     const list = [];
@@ -317,7 +317,7 @@ export class HeaderModel {
 /** A loaded model, in a worker. `loadModel` makes it. */
 export class Model extends HeaderModel {
   /** @type {ChatCache | undefined} */
-  #states;
+  #chatCache;
 
   /** Generates text after a prompt. A string is raw text after one BOS token, ids are used as they are, and messages go
    * through the chat template. Fails with `bad-option`, `bad-token`, `context-exceeded`, `no-chat-template` or
@@ -365,7 +365,7 @@ export class Model extends HeaderModel {
 
   /** The chat cache: saved chats in the store of models. */
   get chatCache() {
-    return (this.#states ??= new ChatCache((args, signal) => this.call('stored', args, signal)));
+    return (this.#chatCache ??= new ChatCache((args, signal) => this.call('stored', args, signal)));
   }
 
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks

@@ -28,7 +28,7 @@ import { MAX_THREADS } from './protocol.js';
  * @template {object} [P=object]
  * @typedef {object} Tool
  * @property {string} name Name that the model calls: 1 to 64 letters, digits, `_`, `.` or `-`, unique among the tools.
- * @property {string} [description] What the tool does, for the model.
+ * @property {string} [description] Description of the tool, for the model.
  * @property {P} [parameters] Arguments, as a JSON Schema or a schema object of a library. Default: no arguments.
  * @property {(args: ArgumentsOf<P>, call: ToolContext) => unknown} [execute] Called in a chat with the arguments of each
  *   call. Returns the result, or a promise of it. Without it the chat stops at the call.
@@ -47,10 +47,10 @@ import { MAX_THREADS } from './protocol.js';
  * @template {object} [P=object]
  * @typedef {object} FunctionTool
  * @property {'function'} type Kind of the tool.
- * @property {ToolFunction<P>} function What the model sees of the tool.
+ * @property {ToolFunction<P>} function Description of the tool, for the model.
  * @property {Tool<P>['execute']} [execute] As in `Tool`.
  */
-/** What the model sees of a tool in OpenAI's form.
+/** Description of a tool in OpenAI's form, for the model.
  * @template {object} [P=object]
  * @typedef {object} ToolFunction
  * @property {string} name As in `Tool`.
@@ -215,19 +215,21 @@ const range = (what, is) => (min, max) => ({
   min,
   max,
 });
+/** Returns a rule of integers in a range. */
 export const integer = range('an integer', Number.isInteger);
 const number = range('a number', (value) => typeof value === 'number');
-/** @param {string} expected @param {(value: any) => boolean} fits @returns {Rule} */
+/** Returns a rule. @param {string} expected completes "`name` must be …" @param {(value: any) => boolean} fits
+ * @returns {Rule} */
 export const rule = (expected, fits) => ({ expected, fits });
 
-/** @param {string} expected */
+/** Returns a rule of a type. @param {string} expected an article and the type */
 const typed = (expected) => rule(expected, (value) => typeof value === expected.split(' ')[1]);
 
 export const string = typed('a string');
 export const object = typed('an object');
 export const callback = typed('a function');
 export const boolean = typed('a boolean');
-/** @param {string[]} values */
+/** Returns a rule of some words. @param {string[]} values */
 export const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
 /** @param {string} what */
 const address = (what) =>
@@ -342,7 +344,7 @@ function isFormat(format) {
   return !more.length && spaced && bounded && Object.hasOwn(CONSTRAINTS, name) && CONSTRAINTS[name](value);
 }
 
-/** @type {Record<string, Rule>} */
+/** Rules of the options of generate(). @type {Record<string, Rule>} */
 export const GENERATE_OPTIONS = {
   maxTokens: integer(0, MAX_TOKENS),
   ...Object.fromEntries(
@@ -392,7 +394,7 @@ export const GENERATE_OPTIONS = {
   onPrefillProgress: callback,
 };
 
-/** @type {Record<string, Rule>} */
+/** Rules of the options of loadModel(). @type {Record<string, Rule>} */
 export const LOAD_OPTIONS = {
   onProgress: callback,
   signal,

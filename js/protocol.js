@@ -5,7 +5,7 @@
 /** @import { SamplingOptions } from './generated.js' */
 import { ModelError } from './errors.js';
 
-// Where bytes come from and where they are kept
+// Sources and stores
 
 /** Addresses of the package's files. page: base of relative addresses; baseUrl: the folder of all files (option
  * `baseUrl`); files: addresses by name, if the entry knows them.
@@ -53,7 +53,7 @@ import { ModelError } from './errors.js';
  * @property {boolean} [persisted] Whether the browser will not clear the storage by itself.
  */
 
-// A model that is loaded
+// Loaded models
 
 /** headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the default place, or
  * the client's own store.
@@ -126,7 +126,7 @@ import { ModelError } from './errors.js';
  * @typedef {object} EmbeddingInfo
  * @property {number} dimensions Length of the vectors.
  * @property {'mean'} pooling How the vectors of the tokens are combined.
- * @property {boolean} dense Whether the file has the dense layers behind the pooling.
+ * @property {boolean} dense Whether the file has the dense layers after the pooling.
  */
 /** The header of a model.
  * @typedef {object} Inspection
@@ -160,18 +160,18 @@ import { ModelError } from './errors.js';
  * @property {string} id Id of the call.
  * @property {string} name Name of the tool.
  * @property {any} arguments Arguments, valid for the tool's `parameters`.
- * @property {any} [result] What `execute` returned.
- * @property {unknown} [error] What `execute` threw.
+ * @property {any} [result] Result of `execute`.
+ * @property {unknown} [error] Error of `execute`.
  */
 /** A message of a conversation. @typedef {{ role: string, content: any, name?: string, id?: string,
- *   toolCalls?: readonly ToolCall[] }} Spoken */
+ *   toolCalls?: readonly ToolCall[] }} PostedMessage */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
 /** Beginning of a conversation in the KV cache: its text with sentinels, and its ids; of: fingerprint of engine and
  * model; cut: number of bytes of an incomplete character at the end of the ids, which the text lacks. Only continue()
  * reuses such ids.
  * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
 /** begin: the beginning of the answer. @typedef {{ text: string } | { ids: number[] }
- *   | { messages: Spoken[], prefix?: Prefix, begin?: string, tools?: ToolSpec[] }} PostedPrompt */
+ *   | { messages: PostedMessage[], prefix?: Prefix, begin?: string, tools?: ToolSpec[] }} PostedPrompt */
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
 /** Bounds where a schema has none: characters of strings, items of arrays, members of objects.
  * @typedef {{ maxLength?: number, maxItems?: number, maxProperties?: number }} Bounds */

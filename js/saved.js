@@ -12,14 +12,14 @@ const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
 /** Version 1 has no `cut` in prefixes. */
 const VERSION = 2;
-const MOST_JSON = 1 << 28;
-const MOST_IDS = 1 << 20;
-const MOST_WHY = 100;
+const MAX_JSON = 1 << 28;
+const MAX_IDS = 1 << 20;
+const MAX_WHY = 100;
 
 /** Prefixes in the KV cache. last: of the last answer; next: for the next one; why: the reason if there is none.
  * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
 /** The messages of a chat and its options.
- * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} Said */
+ * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} SavedChat */
 
 /** @param {Uint8Array} bytes */
 function checksum(bytes) {
@@ -28,8 +28,8 @@ function checksum(bytes) {
   return sum >>> 0;
 }
 
-/** Returns header and JSON; the engine's state follows them. @param {Said} said @returns {Uint8Array} */
-export function packSaid({ messages, options, prefixes }) {
+/** Returns header and JSON; the engine's state follows them. @param {SavedChat} said @returns {Uint8Array} */
+export function packChat({ messages, options, prefixes }) {
   const { logitBias, ...rest } = options;
   const bias = logitBias && { logitBias: biasEntries(logitBias).map(written) };
   const kept = { ...Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name))), ...bias };
@@ -52,14 +52,14 @@ function keeps(name) {
 const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 
 /** Reads saved bytes. Throws `bad-saved`. state: the engine's state, unchecked. @param {Uint8Array} bytes
- * @returns {Said & { state: Uint8Array }} */
-export function unpackSaid(bytes) {
+ * @returns {SavedChat & { state: Uint8Array }} */
+export function unpackChat(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte))
     throw damaged('it does not begin as chat.save() writes it');
   const length = view.getUint32(8, true);
   const end = HEAD + length;
-  if (length > MOST_JSON || end > bytes.length) throw damaged(`it has ${bytes.length} of ${end} bytes`);
+  if (length > MAX_JSON || end > bytes.length) throw damaged(`it has ${bytes.length} of ${end} bytes`);
   const json = bytes.subarray(HEAD, end);
   if (checksum(json) !== view.getUint32(12, true)) throw damaged('its checksum is wrong');
   const { messages, options, prefixes } = parsed(json);
@@ -73,7 +73,7 @@ export function unpackSaid(bytes) {
     prefixes: {
       last: prefixOf(prefixes.last),
       next: prefixOf(prefixes.next),
-      why: typeof prefixes.why === 'string' ? prefixes.why.slice(0, MOST_WHY) : undefined,
+      why: typeof prefixes.why === 'string' ? prefixes.why.slice(0, MAX_WHY) : undefined,
     },
   };
 }
@@ -102,7 +102,7 @@ function prefixOf(prefix) {
   const fits =
     [of, text].every((value) => typeof value === 'string') &&
     Array.isArray(ids) &&
-    ids.length <= MOST_IDS &&
+    ids.length <= MAX_IDS &&
     ids.every((id) => Number.isInteger(id) && id >= 0) &&
     [0, 1, 2, 3].includes(cut);
   return fits ? { of, text, ids, ...(cut && { cut }) } : undefined;

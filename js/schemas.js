@@ -6,8 +6,8 @@ import { jsonOf } from './options.js';
 
 /** Maximum of values in a schema, and of characters in its texts. Larger ones cannot be compiled, and copying them
  * would block the page for seconds. */
-const MOST_VALUES = 500_000;
-const MOST_TEXT = 4 << 20;
+const MAX_VALUES = 500_000;
+const MAX_TEXT = 4 << 20;
 /** Keywords whose value is a map of parts by name. */
 const MAPS = /^(properties|patternProperties|\$defs|definitions|dependent(Schemas|Required)|dependencies)$/;
 
@@ -20,8 +20,8 @@ function schemaCheck(plain) {
   /** @param {string} name @param {any} part @param {any} holder */
   return (name, part, holder) => {
     length += name.length + (typeof part === 'string' ? part.length : 0);
-    if (++count > MOST_VALUES) throw tooLarge(`${MOST_VALUES} values`);
-    if (length > MOST_TEXT) throw tooLarge(`${MOST_TEXT} characters`);
+    if (++count > MAX_VALUES) throw tooLarge(`${MAX_VALUES} values`);
+    if (length > MAX_TEXT) throw tooLarge(`${MAX_TEXT} characters`);
     if (plain && part === undefined && maps.has(holder)) throw new Error(`\`${name}\` is undefined`);
     if (MAPS.test(name) && typeof part === 'object' && part) maps.add(part);
   };

@@ -11,14 +11,15 @@ const scope = /** @type {any} */ (globalThis);
 const files = new Files(MODULES);
 const { port1, port2 } = new MessageChannel();
 
-/** Waiting callers of breathe(): a job and quick calls can yield at the same time. @type {((_: unknown) => void)[]} */
-const breathing = [];
-port1.onmessage = () => breathing.shift()?.(null);
+/** Waiting callers of yieldToMessages(): a job and quick calls can yield at the same time. @type {((_: unknown) =>
+ * void)[]} */
+const waiting = [];
+port1.onmessage = () => waiting.shift()?.(null);
 
 /** Yields to waiting messages. Browsers throttle timers, but not message channels. */
-const breathe = () =>
+const yieldToMessages = () =>
   new Promise((resolve) => {
-    breathing.push(resolve);
+    waiting.push(resolve);
     port2.postMessage(null);
   });
 
@@ -50,7 +51,7 @@ const host = new Host((message, transfer = []) => scope.postMessage(message, tra
     scope.postMessage({ kind: 'thread', port }, [port]);
     return channelPort(channel.port1, () => channel.port1.close());
   },
-  breathe,
+  yield: yieldToMessages,
   openStore,
 });
 scope.onmessage = (/** @type {MessageEvent} */ { data }) => {

@@ -47,7 +47,7 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
   load: (part) => files.load(part),
   parallelism: availableParallelism,
   createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),
-  breathe: () =>
+  yield: () =>
     new Promise((resolve) => {
       setImmediate(resolve);
     }),

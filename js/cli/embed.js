@@ -5,6 +5,7 @@ import { UsageError, number, readText } from './flags.js';
 import { print, using } from './output.js';
 /** @import { Values } from './flags.js' */
 
+/** Flags of the command. */
 export const EMBED = 'text file task title instruction dimensions pooling truncate out json';
 
 /** Runs the command. @param {Values} values */

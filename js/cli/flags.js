@@ -6,10 +6,13 @@ import { FLAGS } from '../generated.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../options.js';
 /** @import { Rule } from '../options.js' */
 
+/** An error of the command line, which exits with status 2. */
 export class UsageError extends Error {}
 /** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
 
+/** Flags of answers. */
 export const ANSWER = `${Object.keys(FLAGS.answer).join(' ')} system`;
+/** Flags of loading. */
 export const LOAD = `${Object.keys(FLAGS.load).join(' ')} no-cache`;
 const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms'];
 

@@ -12,6 +12,7 @@ const CONSTRAINTS = {
   grammar: async (path) => ({ grammar: await readText(path) }),
   choices: (text) => ({ choices: text.split(',') }),
 };
+/** Flags of constraints. */
 export const FORMAT = Object.keys(CONSTRAINTS).join(' ');
 
 /** Returns the format of the flags. Throws UsageError. @param {Values} values @param {Parse} [parse] of a schema

@@ -5,6 +5,7 @@ import { print, using } from './output.js';
 /** @import { InsideLayer } from '../protocol.js' */
 /** @import { Values } from './flags.js' */
 
+/** Flags of the command. */
 export const INSIDE = 'layer head position lens norms json';
 
 /** Returns numbers separated by commas. @param {Values} values @param {string} name */

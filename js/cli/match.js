@@ -11,6 +11,7 @@ import { print, using } from './output.js';
 
 /** @typedef {{ name?: string, schema: any, tests?: { valid: boolean, data: any }[] }} Case */
 
+/** Flags of the command. */
 export const MATCH = `${FORMAT} text cases draft json`;
 const DRAFTS = ['4', '6', '7', '2019', '2020'];
 

@@ -27,10 +27,10 @@ export const LOAD = { PLAN: 1, READY: 3 };
 export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3 };
 
 /** Dependencies on the platform. compile: compiles a wasm file by its name; load: imports a part of the JavaScript
- * (platform/files.js); breathe: yields to waiting messages.
+ * (platform/files.js); yield: yields to waiting messages.
  * @typedef {{ compile: (name: string) => Promise<WebAssembly.Module>, load: (part: string) => Promise<any>,
  *   parallelism: () => number,
- *   createThread: () => Helper, breathe: () => Promise<unknown>,
+ *   createThread: () => Helper, yield: () => Promise<unknown>,
  *   openStore: OpenStore,
  *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */

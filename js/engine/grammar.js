@@ -4,7 +4,7 @@
 /** @import { Engine } from './engine.js' */
 
 /** Largest number of forced bytes to find in one call. */
-const MOST_FORCED = 1024;
+const MAX_FORCED = 1024;
 
 /** A compiled grammar, for any number of texts. */
 export class Grammar {
@@ -83,7 +83,7 @@ export class Matcher {
 
   /** Returns the bytes that every continuation begins with. */
   forced() {
-    return this.#native.bytes('match_forced', this.#address, MOST_FORCED);
+    return this.#native.bytes('match_forced', this.#address, MAX_FORCED);
   }
 
   /** Returns whether a token can begin inside `text` and extend beyond its end.

@@ -4,9 +4,9 @@ import { ModelError, failure } from '../errors.js';
 
 const PAGE = 65536;
 const INITIAL_PAGES = 16;
-const MOST_PAGES = 65536;
+const MAX_PAGES = 65536;
 /** Smallest maximum to try: phones refuse a maximum far above their memory. */
-const LEAST_PAGES = 4096;
+const MIN_PAGES = 4096;
 
 const encoder = new TextEncoder();
 
@@ -18,6 +18,7 @@ export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
+/** Access to the memory of one instance. */
 export class Heap {
   #memory;
   #exports;
@@ -109,11 +110,11 @@ export class Heap {
 
 /** Creates a memory with the largest maximum that the platform grants. Throws `no-memory`. @param {boolean} shared */
 export function createMemory(shared) {
-  for (let maximum = MOST_PAGES; ; maximum = Math.floor((maximum * 3) / 4)) {
+  for (let maximum = MAX_PAGES; ; maximum = Math.floor((maximum * 3) / 4)) {
     try {
       return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
     } catch (cause) {
-      if (maximum > LEAST_PAGES) continue;
+      if (maximum > MIN_PAGES) continue;
       throw failure(
         'no-memory',
         `The platform does not reserve ${maximum * PAGE} bytes of memory`,

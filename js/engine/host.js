@@ -81,7 +81,7 @@ export class Host {
   #quick = new Map();
   #asking;
   /** Time of the last sign of life. */
-  #told = -Infinity;
+  #lastSign = -Infinity;
 
   /** @param {Post} post @param {Platform} platform */
   constructor(post, platform) {
@@ -92,8 +92,8 @@ export class Host {
 
   /** Sends a sign of life during synchronous work, which cannot receive messages. */
   #alive = () => {
-    if (performance.now() - this.#told < SIGN_MS) return;
-    this.#told = performance.now();
+    if (performance.now() - this.#lastSign < SIGN_MS) return;
+    this.#lastSign = performance.now();
     this.#post({ kind: 'beat' });
   };
 
@@ -178,7 +178,7 @@ export class Host {
     const context = /** @type {Context} */ (this.#context);
     // The types of the tables do not tie a method to its arguments (protocol.js).
     const quick = Object.hasOwn(QUICK, method) && /** @type {Record<string, Function>} */ (QUICK)[method];
-    if (quick) return void this.#hurry(id, (job) => quick(context, args, job));
+    if (quick) return void this.#callQuick(id, (job) => quick(context, args, job));
     const evaluate = /** @type {Record<string, Function>} */ (EVALUATING)[method];
     /** @type {HostJob} */
     const job = {
@@ -200,7 +200,7 @@ export class Host {
   }
 
   /** @param {number} id @param {(job: QuickJob) => unknown} f */
-  async #hurry(id, f) {
+  async #callQuick(id, f) {
     const job = { aborted: false };
     this.#quick.set(id, job);
     await this.#answer(id, () => f(job));

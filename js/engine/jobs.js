@@ -17,8 +17,8 @@ const FLUSH_MS = 10;
 /** @import { Runner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
-/** What calls need of the loaded model. load: imports a part of the package's JavaScript (platform/files.js); store: of
- * models and saved chats; chatCacheBytes: limit of all saved chats.
+/** The loaded model and its environment. load: imports a part of the package's JavaScript (platform/files.js); store:
+ * of models and saved chats; chatCacheBytes: limit of all saved chats.
  * @typedef {{ runner: Runner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
 /** unacked: steps that the consumer has not taken; stalled: resolves at the next ack, abort or call.
@@ -92,7 +92,7 @@ async function answer(run) {
   run.reused = native.sync(run.prompt, args.owner);
   // The first token of a call may be drawn a second time (free()), which needs all logits.
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
-  await runner.breathe();
+  await runner.yield();
   const finishReason = await decode(run).catch((error) => {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
@@ -311,7 +311,7 @@ function resultOf(run, finishReason) {
 function callsOf({ reader, args: { prompt } }) {
   const messages = 'messages' in prompt ? prompt.messages : [];
   const before = messages.reduce((sum, { toolCalls = [] }) => sum + toolCalls.length, 0);
-  const calls = reader?.said.calls.filter(({ done }) => done) ?? [];
+  const calls = reader?.parsed.calls.filter(({ done }) => done) ?? [];
   return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
 }
 
@@ -374,7 +374,7 @@ class Outbox {
     this.#flushed = performance.now();
     if (!this.#steps.length) return;
     this.#job.unacked += this.#steps.length;
-    const calls = this.#reader?.said.calls ?? [];
+    const calls = this.#reader?.parsed.calls ?? [];
     this.#job.post({ kind: 'steps', id: this.#job.id, steps: this.#steps, ...(calls.length && { calls }) });
     this.#steps = [];
   }

@@ -3,7 +3,7 @@
 import { ModelError, noTemplate } from '../errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
 
-/** @import { PostedPrompt as Prompt, Prefix, Spoken, ToolSpec as Tool } from '../protocol.js' */
+/** @import { PostedPrompt as Prompt, Prefix, PostedMessage, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Dialect } from '../tool-calling/dialects.js' */
 /** @import { Platform } from './engine.js' */
 /** @import { ChatTemplate, Message } from './template.js' */
@@ -16,9 +16,9 @@ const DECODED_AT_ONCE = 1 << 14;
 const ROOM = 16;
 /** Characters to encode in one call; maximum of bytes without a word boundary. */
 const ENCODED_AT_ONCE = 1 << 16;
-const MOST_REST = 1 << 24;
+const MAX_REST = 1 << 24;
 /** Maximum of tokens of one text: more than any context holds. */
-const MOST_IDS = 1 << 24;
+const MAX_IDS = 1 << 24;
 
 /** Yields between pieces of work. Throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
 const NO_PAUSE = async () => {};
@@ -81,13 +81,13 @@ export class PromptEncoder {
       at += slice.length;
       const { ids: some, taken } = this.#native.encodePart(bytes, { special, begun, more: at < text.length });
       for (const id of some) ids.push(id);
-      if (ids.length > MOST_IDS) {
-        throw new ModelError(code, `The text has more than ${MOST_IDS} tokens. Split it into shorter texts.`);
+      if (ids.length > MAX_IDS) {
+        throw new ModelError(code, `The text has more than ${MAX_IDS} tokens. Split it into shorter texts.`);
       }
       begun ||= taken > 0;
       rest = bytes.slice(taken);
-      if (rest.length > MOST_REST) {
-        throw new ModelError('bad-count', `The text has ${MOST_REST} bytes without a place to split it. Add spaces.`);
+      if (rest.length > MAX_REST) {
+        throw new ModelError('bad-count', `The text has ${MAX_REST} bytes without a place to split it. Add spaces.`);
       }
     }
     return ids;
@@ -198,7 +198,7 @@ export class PromptEncoder {
     return messages.map((message) => (message.role === 'developer' ? { ...message, role: 'system' } : message));
   }
 
-  /** @param {Extract<Prompt, { messages: Spoken[] }>} prompt */
+  /** @param {Extract<Prompt, { messages: PostedMessage[] }>} prompt */
   async #withTools({ messages, prefix: given, begin, tools = [] }) {
     const { withInstructions } = await this.load();
     const template = await this.#ready();

@@ -3,6 +3,7 @@
 
 /** Gets the next bytes of a file, null at its end. @typedef {(part: number) => Promise<Uint8Array | null>} Pull */
 
+/** Bytes of one load. */
 export class Replay {
   #pull;
   /** Bytes by file. @type {(Uint8Array | null)[][]} */

@@ -5,13 +5,13 @@ import { abortError } from '../errors.js';
 import { RUN } from './engine.js';
 
 const SLICE_MS = 20;
-const BREATH_MS = 15;
+const YIELD_MS = 15;
 const MAX_LAYERS = 1 << 20;
 
 /** Runs evaluations and yields to messages between their slices. */
 export class Runner {
   #platform;
-  #lastBreath = 0;
+  #lastYield = 0;
   /** Layers in a slice. */
   #layers = { batch: 1, single: 1 };
 
@@ -53,9 +53,9 @@ export class Runner {
     return state;
   }
 
-  /** Yields to messages if the last yield was more than BREATH_MS ago. */
+  /** Yields to messages if the last yield was more than YIELD_MS ago. */
   async pause() {
-    if (performance.now() - this.#lastBreath > BREATH_MS) await this.breathe();
+    if (performance.now() - this.#lastYield > YIELD_MS) await this.yield();
   }
 
   /** Returns a function that pauses, and throws `aborted` if the job was aborted. @param {{ aborted: boolean }} job */
@@ -67,8 +67,8 @@ export class Runner {
   }
 
   /** Yields to messages. */
-  async breathe() {
-    await this.#platform.breathe();
-    this.#lastBreath = performance.now();
+  async yield() {
+    await this.#platform.yield();
+    this.#lastYield = performance.now();
   }
 }

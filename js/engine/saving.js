@@ -90,27 +90,27 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
 const known = new WeakMap();
 
 /** @param {Context} context */
-function statesOf({ runner: { native }, store, chatCacheBytes }) {
+function chatFilesOf({ runner: { native }, store, chatCacheBytes }) {
   if (!store) {
     throw new ModelError('bad-state', 'The model was loaded with cache: false, so it has no store for conversations.');
   }
-  const states =
+  const files =
     known.get(store) ??
     new ChatFiles(store, {
       engine: native.stateName,
       limit: chatCacheBytes,
       hash: (text) => native.hash(text),
     });
-  known.set(store, states);
-  return states;
+  known.set(store, files);
+  return files;
 }
 
 /** Reads or writes the chat cache. Fails with `bad-state` without a store.
  * @param {Context} context @param {Stored['args']} args @param {{ aborted: boolean }} job @returns {Promise<any>} */
 export async function stored(context, { what, name = '', bytes = new Uint8Array() }, job) {
-  const states = statesOf(context);
+  const files = chatFilesOf(context);
   const pause = context.runner.pauses(job);
-  if (what === 'put') return states.put(name, bytes, pause);
-  if (what === 'get') return states.get(name, pause);
-  return what === 'list' ? states.list() : states.remove(name || undefined);
+  if (what === 'put') return files.put(name, bytes, pause);
+  if (what === 'get') return files.get(name, pause);
+  return what === 'list' ? files.list() : files.remove(name || undefined);
 }

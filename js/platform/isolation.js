@@ -1,6 +1,7 @@
 /* isolation: the headers of cross-origin isolation, which shared memory and threads need, and functions with which a
  * service worker adds them for hosts that do not send them. */
 
+/** The headers. */
 export const ISOLATION = {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Embedder-Policy': 'require-corp',

@@ -17,7 +17,7 @@ const GOODBYE_MS = 1000;
 const BEAT_CHARACTERS = 50_000;
 /** Maximum of characters in the arguments of one call. The ids of more would not fit into an array of V8, which aborts
  * Node 20. */
-const MOST_CHARACTERS = 1 << 26;
+const MAX_CHARACTERS = 1 << 26;
 
 /** Returns the number of characters in a value. @param {any} value @returns {number} */
 export function charactersIn(value) {
@@ -66,11 +66,11 @@ export class Connection {
    * @param {CallOptions} [options] @returns {CallHandle} */
   call(method, args, options) {
     const length = charactersIn(args);
-    if (length > MOST_CHARACTERS) {
+    if (length > MAX_CHARACTERS) {
       return refused(
         new ModelError(
           'bad-option',
-          `Cannot take ${length} characters of text in one call; at most ${MOST_CHARACTERS}` +
+          `Cannot take ${length} characters of text in one call; at most ${MAX_CHARACTERS}` +
             ' are possible. Pass less text at once.',
         ),
       );

@@ -18,7 +18,7 @@ export class PendingCall {
   #attempt = null;
   /** Steps passed on to the consumer. @type {Step[]} */
   #given = [];
-  /** Of these, the number that the consumer has taken. */
+  /** Number of these steps that the consumer has taken. */
   #taken = 0;
   /** Steps received from the current engine. */
   #received = 0;

@@ -8,10 +8,10 @@ import { asResponses, functionOf, withoutTools, oneCallPerMessage, standardForm 
 import { partialJson } from './partial.js';
 import { callOf, flat, jsonCall, objectEnd } from './reading.js';
 
-/** @import { Spoken, ToolSpec as Tool } from '../protocol.js' */
+/** @import { PostedMessage, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Node, Grammar } from '../grammar/nodes.js' */
 /** @import { Message } from './messages.js' */
-/** @import { Parse, Said } from './reading.js' */
+/** @import { Parse, ParsedAnswer } from './reading.js' */
 /** @import { CallGrammarOptions } from './build.js' */
 
 /** Facts about a file. probe: the text that its template renders for a sample tool, '' if it ignores tools; has:
@@ -24,7 +24,7 @@ import { callOf, flat, jsonCall, objectEnd } from './reading.js';
  * nothing else.
  * @typedef {{ name: string, fits: (facts: Facts) => boolean, marks: string[],
  *   opening?: { mark: string } | { first: string },
- *   render: (messages: Spoken[], tools: Tool[]) => Rendering, grammar: (wanted: CallGrammarOptions) => Grammar,
+ *   render: (messages: PostedMessage[], tools: Tool[]) => Rendering, grammar: (wanted: CallGrammarOptions) => Grammar,
  *   parse: Parse }} Dialect */
 
 /** @param {Tool[]} tools */
@@ -72,7 +72,7 @@ const HERMES = {
     const places = [...marks].flatMap(([place, name]) => (name === opening ? [place] : []));
     const next = (/** @type {number} */ from) =>
       spelled.includes(opening) ? text.indexOf(opening, from) : (places.find((place) => place >= from) ?? -1);
-    /** @type {Said} */
+    /** @type {ParsedAnswer} */
     const said = { text, calls: [] };
     for (let at = next(0); at >= 0; ) {
       if (said.text === text) said.text = text.slice(0, at);
@@ -98,7 +98,7 @@ const LLAMA3 = {
   parse(items) {
     const { text } = flat(items);
     if (!text.startsWith('{')) return { text, calls: [] };
-    /** @type {Said} */
+    /** @type {ParsedAnswer} */
     const said = { text: '', calls: [] };
     for (let at = 0; at >= 0 && at < text.length; ) {
       const { calls, end } = jsonCall(text, at, 'parameters');

@@ -10,8 +10,9 @@ import { partialJson } from './partial.js';
 /** @import { PartialCall as Call, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Grammar, Member, Node } from '../grammar/nodes.js' */
 /** @import { CallGrammarOptions } from './build.js' */
-/** @import { Item, Said } from './reading.js' */
+/** @import { Item, ParsedAnswer } from './reading.js' */
 
+/** Tokens that delimit calls and strings. */
 export const MARKS = ['<start_function_call>', '<end_function_call>', '<escape>'];
 const [START, END, ESCAPE] = MARKS;
 /** Matches a name that needs no quotes. */
@@ -19,9 +20,9 @@ const BARE = /^[^\s:{}[\],"]+$/;
 /** Matches a key without quotes after a brace or a comma. */
 const BARE_KEY = /([{,]\s*)([^\s:{}[\],"]+)\s*:/g;
 
-/** Parses an answer. @param {Item[]} items @returns {Said} */
+/** Parses an answer. @param {Item[]} items @returns {ParsedAnswer} */
 export function parse(items) {
-  /** @type {Said} */
+  /** @type {ParsedAnswer} */
   const said = { text: '', calls: [] };
   for (let at = 0; at < items.length; at++) {
     const item = items[at];

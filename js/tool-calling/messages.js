@@ -1,7 +1,7 @@
 /* messages: converts conversations with tools to the form that chat templates take. The standard form is Hugging
  * Face's: `tool_calls` of the assistant, role `tool` for results, tools as functions. Some dialects need another
  * one. */
-/** @import { Spoken, ToolCall, ToolSpec as Tool } from '../protocol.js' */
+/** @import { PostedMessage, ToolCall, ToolSpec as Tool } from '../protocol.js' */
 
 /** A message in the form of chat templates. @typedef {Record<string, any> & { role: string, content: any }} Message */
 
@@ -19,12 +19,12 @@ export function functionOf(tool) {
 /** Returns a value as JSON, or a string as it is. @param {any} value */
 export const toText = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
 
-/** Returns a message without its calls. @param {Spoken} message @returns {Message} */
+/** Returns a message without its calls. @param {PostedMessage} message @returns {Message} */
 export function plain({ role, content }) {
   return { role: role === 'model' ? 'assistant' : role, content };
 }
 
-/** @param {Spoken} message @returns {Message} */
+/** @param {PostedMessage} message @returns {Message} */
 function withCalls(message) {
   if (!message.toolCalls?.length) return plain(message);
   const calls = message.toolCalls.map(({ id, name, arguments: args }) => {
@@ -33,7 +33,7 @@ function withCalls(message) {
   return { ...plain(message), tool_calls: calls };
 }
 
-/** Returns the standard form. @param {Spoken[]} messages */
+/** Returns the standard form. @param {PostedMessage[]} messages */
 export function standardForm(messages) {
   return messages.map((message) => {
     const { role, content, name, id } = message;
@@ -42,9 +42,9 @@ export function standardForm(messages) {
 }
 
 /** Returns the form with one call per message, followed by its result, for templates that accept no more.
- * @param {Spoken[]} messages @returns {Message[]} */
+ * @param {PostedMessage[]} messages @returns {Message[]} */
 export function oneCallPerMessage(messages) {
-  /** @type {Spoken[]} */
+  /** @type {PostedMessage[]} */
   const out = [];
   for (let at = 0; at < messages.length; at++) {
     const { toolCalls = [], ...message } = messages[at];
@@ -65,7 +65,7 @@ export function oneCallPerMessage(messages) {
 }
 
 /** Returns the form with results as values by the name of their tool. Joins successive results into one message.
- * @param {Spoken[]} messages @returns {Message[]} */
+ * @param {PostedMessage[]} messages @returns {Message[]} */
 export function asResponses(messages) {
   /** @type {Message[]} */
   const out = [];
@@ -80,7 +80,7 @@ export function asResponses(messages) {
 
 /** Returns the form without tools, for templates that ignore them: calls as the JSON that the model wrote, results as
  * messages of the user.
- * @param {Spoken[]} messages @returns {Message[]} */
+ * @param {PostedMessage[]} messages @returns {Message[]} */
 export function withoutTools(messages) {
   /** @type {Message[]} */
   const out = [];

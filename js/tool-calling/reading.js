@@ -6,9 +6,9 @@ import { partialJson } from './partial.js';
 
 /** A part of an answer: text, or a token of `marks` by its name.
  * @typedef {{ text: string } | { mark: string }} Item */
-/** Text and calls of an answer so far. @typedef {{ text: string, calls: Call[] }} Said */
+/** Text and calls of an answer so far. @typedef {{ text: string, calls: Call[] }} ParsedAnswer */
 /** spelled: marks without a token in this vocabulary, which the model spells as text.
- * @typedef {(items: Item[], spelled: string[]) => Said} Parse */
+ * @typedef {(items: Item[], spelled: string[]) => ParsedAnswer} Parse */
 
 /** Reads one answer. */
 export class CallReader {
@@ -19,8 +19,8 @@ export class CallReader {
   /** @type {Item[]} */
   #items = [];
   #shown = 0;
-  /** @type {Said} */
-  said = { text: '', calls: [] };
+  /** @type {ParsedAnswer} */
+  parsed = { text: '', calls: [] };
 
   /** @param {string[]} marks names of the tokens that delimit calls @param {(name: string) => number | null} id
    * @param {Parse} parse */
@@ -44,8 +44,8 @@ export class CallReader {
     if (mark !== undefined) this.#items.push({ mark });
     else if (last && 'text' in last) last.text += text;
     else this.#items.push({ text });
-    this.said = this.#parse(this.#items, this.#spelled);
-    const fresh = this.said.text.slice(this.#shown);
+    this.parsed = this.#parse(this.#items, this.#spelled);
+    const fresh = this.parsed.text.slice(this.#shown);
     this.#shown += fresh.length;
     return fresh;
   }

@@ -37,7 +37,7 @@ async function hosted() {
       },
       parallelism: () => 1,
       load: () => import('../../js/grammar.js'),
-      breathe: () =>
+      yield: () =>
         new Promise((resolve) => {
           setImmediate(resolve);
         }),

@@ -25,7 +25,7 @@ export function barePlatform(compile) {
     createThread() {
       throw new Error('no helpers here');
     },
-    breathe: async () => {},
+    yield: async () => {},
     openStore() {
       throw new Error('no store here');
     },

@@ -2,7 +2,7 @@
  * to the messages; damaged states are rejected. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { packSaid } from '../../js/saved.js';
+import { packChat } from '../../js/saved.js';
 import { open, refuses, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -18,7 +18,7 @@ async function talk(model, options = SHORT) {
 
 /** Writes messages as chat.save() does. @param {object} said */
 function packed(said) {
-  const bytes = packSaid({ messages: [], options: {}, prefixes: {} }).slice(0, 8);
+  const bytes = packChat({ messages: [], options: {}, prefixes: {} }).slice(0, 8);
   const json = new TextEncoder().encode(JSON.stringify({ version: 1, ...said }));
   const out = new Uint8Array(16 + json.length);
   const view = new DataView(out.buffer);

@@ -206,10 +206,10 @@ function read(vocabulary, dialect, ids) {
   let shown = '';
   const states = ids.map((id, i) => {
     shown += reader.add(id, vocabulary.bytes(id, ids[i - 1] ?? -1));
-    return structuredClone(reader.said);
+    return structuredClone(reader.parsed);
   });
-  assert.equal(shown, reader.said.text);
-  return { states, ...reader.said };
+  assert.equal(shown, reader.parsed.text);
+  return { states, ...reader.parsed };
 }
 
 for (const [name, write] of Object.entries(WRITERS)) {

@@ -33,17 +33,17 @@ const LIMITS = {
       '',
     ],
     ['characters of one word', 'src/text/merge_queue.h', 'GW_MAX_WORD', '', 'bad-count'],
-    ['bytes of text buffered until a word boundary', 'js/engine/prompt-encoder.js', 'MOST_REST', '', 'bad-count'],
-    ['characters in all texts of a call', 'js/rpc/connection.js', 'MOST_CHARACTERS', '', 'bad-option'],
+    ['bytes of text buffered until a word boundary', 'js/engine/prompt-encoder.js', 'MAX_REST', '', 'bad-count'],
+    ['characters in all texts of a call', 'js/rpc/connection.js', 'MAX_CHARACTERS', '', 'bad-option'],
     [
       'tokens of one text (in a prompt, or to embed or score: `context-exceeded`)',
       'js/engine/prompt-encoder.js',
-      'MOST_IDS',
+      'MAX_IDS',
       '',
       'bad-count',
     ],
     ['stop sequences', 'js/options.js', 'MAX_STOPS', '', 'bad-option'],
-    ['ids in one list', 'js/model.js', 'MOST_IDS', '', 'bad-option'],
+    ['ids in one list', 'js/model.js', 'MAX_IDS', '', 'bad-option'],
     ['`maxTokens`', 'js/options.js', 'MAX_TOKENS', 'tokens', 'bad-option'],
   ],
   'Chat templates': [
@@ -60,8 +60,8 @@ const LIMITS = {
   ],
   'Saved chats': [
     ['all saved chats, by default of `chatCacheBytes`', 'js/engine/host.js', 'CHAT_CACHE_BYTES', 'bytes'],
-    ['messages as JSON', 'js/saved.js', 'MOST_JSON', 'bytes', 'bad-saved'],
-    ['name', 'js/states.js', 'MOST_NAME', 'characters', 'bad-option'],
+    ['messages as JSON', 'js/saved.js', 'MAX_JSON', 'bytes', 'bad-saved'],
+    ['name', 'js/chat-cache.js', 'MAX_NAME', 'characters', 'bad-option'],
     ['time of one store operation', 'js/download/chat-cache.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
   ],
   Downloads: [

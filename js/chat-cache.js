@@ -1,14 +1,14 @@
-/* states: implements model.chatCache: saved chats in the store of models. The worker reads and writes them
+/* chat-cache: implements model.chatCache: saved chats in the store of models. The worker reads and writes them
  * (download/chat-cache.js), because pages cannot write files. */
 /** @import { CallOptions } from './options.js' */
 /** @import { Calls, StorageUse } from './protocol.js' */
 /** @import { ChatCacheEntry } from './download/chat-cache.js' */
 import { bytes as isBytes, checkOptions, checkValue, rule, signal } from './options.js';
-import { unpackSaid } from './saved.js';
+import { unpackChat } from './saved.js';
 
-const MOST_NAME = 200;
-const name = rule(`a string of 1 to ${MOST_NAME} characters`, (value) => {
-  return typeof value === 'string' && value.length > 0 && value.length <= MOST_NAME;
+const MAX_NAME = 200;
+const name = rule(`a string of 1 to ${MAX_NAME} characters`, (value) => {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_NAME;
 });
 
 /** @typedef {(args: Calls['stored']['args'], signal?: AbortSignal) => Promise<any>} Ask */
@@ -31,7 +31,7 @@ export class ChatCache {
     checkOptions(options, { signal });
     const view = ArrayBuffer.isView(saved) ? saved : new Uint8Array(saved);
     const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-    unpackSaid(bytes);
+    unpackChat(bytes);
     return this.#ask({ what: 'put', name: key, bytes }, options.signal);
   }
 
