@@ -44,12 +44,12 @@ import { readBandwidth, visit } from './visit.js';
 /** @typedef {import('./table.js').Result} Result */
 /** @typedef {import('./measure.js').Sample} Sample */
 /** @typedef {ReturnType<typeof readOptions>} Options */
-/** cached: from a cache, where only the processors count. */
+/** cached: read from a processor cache, where memory does not matter. */
 /** @typedef {{ threads: number, bytesPerSecond: number[], cached: number[] }} Reads */
 
-/** Room behind the longest prompt. */
+/** Context lengths are rounded up to a multiple of this. */
 const CONTEXT_STEP = 256;
-/** Share of the machine's time that others may use before a visit without a remark. */
+/** Share of the machine's time that other programs may use before a visit without being reported. */
 const CALM = 0.1;
 
 const FLAGS = /** @type {const} */ ({
@@ -112,7 +112,7 @@ async function findModel(name) {
   throw new Trouble(`--model ${name}: neither a file nor one of ${Object.keys(MODELS).join(', ')}`);
 }
 
-/** Bytes of weights, which is what decoding reads for each token: the embedding too, as the head.
+/** Returns the bytes of weights that decoding reads for each token, including the embedding, which is the head.
  * @param {string} path */
 function weightBytes(path) {
   const file = openSync(path, 'r');
@@ -126,7 +126,7 @@ function weightBytes(path) {
   }
 }
 
-/** Busy share of all cores during one second of doing nothing. */
+/** Returns the busy share of all cores during one idle second. */
 async function busyShare() {
   const read = () =>
     cpus().reduce(
@@ -162,7 +162,7 @@ function plan({ sides, threads }) {
   );
 }
 
-/** @param {number[]} lengths of what is evaluated @param {number} tokens drawn after it */
+/** @param {number[]} lengths of the prompts @param {number} tokens generated after it */
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
 /** Returns the settings of a result's visits. @param {Options} options @param {Result} result @param {number} round */
@@ -176,7 +176,7 @@ function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { 
   return { plain: { ...common, prefill, contexts: short, turn, contextLength }, deep: deep ? far : null };
 }
 
-/** One visit, unless the last one was too slow to be repeated. Gives how busy the machine was.
+/** Makes one visit, unless the last one was too slow to be repeated. Returns how busy the machine was.
  * @param {string} model @param {Options} options @param {Result} result @param {number} round
  * @param {'plain' | 'deep'} kind */
 async function pay(model, options, result, round, kind) {
@@ -230,7 +230,7 @@ function machine() {
   };
 }
 
-/** Each result with its medians and with how many times better our side is.
+/** Returns each result with its medians and its ratios to our side.
  * @param {Result[]} results */
 function withRatios(results) {
   return results.map((result) => {
@@ -240,7 +240,7 @@ function withRatios(results) {
   });
 }
 
-/** Read bandwidth (medians), and the share of it that our decoding at context 0 reaches.
+/** Returns the median read bandwidth, and the share of it that our decoding reaches at context 0.
  * @param {Result[]} results @param {number} bytes of weights @param {Reads[]} reads */
 function shares(results, bytes, reads) {
   return reads.flatMap(({ threads, bytesPerSecond, cached }) => {
@@ -279,7 +279,7 @@ async function play(model, options, results) {
   return { reads, busy };
 }
 
-/** All sides on one model. @param {string} name @param {Options} options */
+/** Compares all sides on one model. @param {string} name @param {Options} options */
 async function compare(name, options) {
   const path = await findModel(name);
   const results = plan(options);
@@ -330,7 +330,7 @@ function printNeighbour({ turns, beside, scaling }, threads) {
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
-// A browser is ended with this process, which its driver would let live on without it.
+// Closes the browsers with this process; their driver would leave them running.
 for (const signal of ['SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
 
 await cli(async () => {
@@ -344,7 +344,7 @@ await cli(async () => {
   mkdirSync(dirname(resolve(json)), { recursive: true });
   for (const name of options.models) {
     models.push(await compare(name, options));
-    print(models[models.length - 1], options); // and written at once: the next model may take an hour
+    print(models[models.length - 1], options); // written immediately, because the next model may take an hour
     const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
     writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
   }

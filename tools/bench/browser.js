@@ -32,7 +32,8 @@ const TIMEOUT = 3600e3;
 /** Bundles the page, the drivers and the workers of gemma-wasm. */
 export const buildPage = () => bundlePage(PAGE, ENTRIES, readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 
-/** Serves the page, without isolation also without shared memory, as on hosts without the headers. There is no content
+/** Serves the page; without isolation there is no shared memory either, as on hosts without the headers. There is no
+ * content
  * security policy, because the peers start workers from blobs.
  * @param {string} model @param {boolean} isolation */
 export function servePage(model, isolation) {
@@ -49,7 +50,7 @@ export function launch(name) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
   if (!executablePath) throw new Trouble(`${name} is not here`);
-  // Watching the network, a browser's tools keep copies of what is fetched: up to 200 MB, and half of the time.
+  // With network monitoring, browsers keep copies of fetched bytes, up to 200 MB, which takes half of the time.
   const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false };
   if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
   return puppeteer.launch({ ...common, args: CHROMIUM_FLAGS });
@@ -63,10 +64,10 @@ export async function ask(page, url, job) {
   return page.evaluate(`bench(${JSON.stringify(job)})`);
 }
 
-/** A field of /proc/PID/status, as a number. @param {string} status @param {string} name */
+/** Returns a field of /proc/PID/status as a number. @param {string} status @param {string} name */
 const field = (status, name) => Number(status.match(new RegExp(`^${name}:\\s+(\\d+)`, 'm'))?.[1] ?? NaN);
 
-/** Processes by id, as Linux shows them. */
+/** Returns Linux's processes by id. */
 function processes() {
   /** @type {Map<number, { parent: number, peak: number, command: string }>} */
   const all = new Map();
@@ -82,7 +83,7 @@ function processes() {
   return all;
 }
 
-/** Peak resident memory of a browser's largest content process, bytes; undefined elsewhere than on Linux.
+/** Returns the peak resident bytes of a browser's largest content process; undefined except on Linux.
  * @param {import('puppeteer-core').Browser} browser @returns {number | undefined} */
 export function contentPeak(browser) {
   const root = browser.process()?.pid;

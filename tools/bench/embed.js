@@ -19,7 +19,7 @@ import { at, cli } from '../support/proc.js';
 const TOKENS = 64;
 const TOGETHER = 16;
 const RUNS = 5;
-/** EmbeddingGemma 300M's (its config.json). */
+/** The shape of EmbeddingGemma 300M (its config.json). */
 const SHAPE = { layers: 24, width: 768, kv: 256, ff: 1152, dense: 3072 };
 
 /** @param {string} model path @param {object} job */
@@ -54,7 +54,7 @@ async function native(modelPath, threads) {
   return runs;
 }
 
-/** A file of the matrices alone, for so many rows. @param {number} rows */
+/** Returns the path of an ONNX file with only the matrices, for this number of rows. @param {number} rows */
 function matricesFile(rows) {
   const path = at('build', 'models', `embed-matrices-${rows}.onnx`);
   mkdirSync(dirname(path), { recursive: true });

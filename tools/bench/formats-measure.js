@@ -2,8 +2,8 @@
  * tool call), with and without jump-forward, in turns: for bench/formats.js, in Node and in browsers. */
 
 /** @typedef {import('../../js/index.js').Model} Model */
-/** tokens: of the answer; forced: of these, those that were not drawn; seconds of the whole answer, from the call on;
- * rate: tokens per second behind the first ones, which come with the prompt.
+/** tokens: of the answer; forced: jump-forward tokens among them; seconds: of the whole answer, from the call on; rate:
+ * tokens per second after the first ones, whose time includes the prompt.
  * @typedef {{ tokens: number, forced: number, seconds: number, rate: number }} Answer */
 /** model: a path or an address.
  * @typedef {{ model: string, threads: number, variant?: string, rounds: number, tokens: number }} Job */

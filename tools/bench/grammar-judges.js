@@ -19,7 +19,7 @@ import { testModel } from '../../tests/js/models.js';
 /** A judge: `open` compiles or throws; `take` returns false if the token was rejected.
  * @typedef {{ open: (schema: any) => Promise<void> | void, reset: () => void, mask: () => Promise<unknown> | void,
  *   take: (id: number) => boolean, complete: () => boolean, found: () => number, bytes: () => number,
- *   close: () => void }} Judge found: states that masks had to look for so far */
+ *   close: () => void }} Judge found: states whose masks were computed so far */
 /** The result of one case. cut: it took too long; times in milliseconds; said: the failure.
  * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
  *   times: Record<string, number[]>, said: string[] }} Found */
@@ -47,7 +47,7 @@ export function ours(engine) {
   };
 }
 
-/** A CommonJS file in a package that calls itself a module. @param {string} path @returns {any} */
+/** Loads a CommonJS file of a package that declares itself an ES module. @param {string} path @returns {any} */
 function loaded(path) {
   const module = { exports: {} };
   const names = ['exports', 'module', 'require', '__filename', '__dirname'];
@@ -92,7 +92,7 @@ export const nothing = () => ({
   times: { masks: [], new: [], known: [], first: [], compiling: [] },
 });
 
-/** A mask, timed; once more where it was that of a new state. @param {Judge} judge @param {Found['times']} times
+/** Times a mask, twice if the state was new. @param {Judge} judge @param {Found['times']} times
  * @param {number} [since] when compiling began */
 async function mask(judge, times, since) {
   const states = judge.found();

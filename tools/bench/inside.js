@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../../tests/e2e/helpers.js';
 import { cli } from '../support/proc.js';
 
-/** Milliseconds from a click until the panel is whole.
+/** Returns the milliseconds from a click until the panel is complete.
  * @param {import('puppeteer-core').Page} page @param {string} button */
 function timed(page, button) {
   return page.evaluate(

@@ -1,12 +1,12 @@
-/* What tools/bench/kernels.js runs in wasm: one thread's share of products with one type of weights, more of them
- * than caches hold. Calls the kernels that the build would choose, in pieces as src/model/ops.c cuts them. */
+/* The wasm side of tools/bench/kernels.js: one thread's share of products with one type of weights, larger than the
+   caches. Calls the kernels that the build would choose, in pieces like those of src/model/ops.c. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* panels made at random, then repeated; columns x panels of a call */
+enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* random panels, which are repeated; columns x panels per call */
 
 #define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15) },
 static const struct { int type; gw_matmul_kernel *int8, *int15; } products[] = {
@@ -59,7 +59,8 @@ static void set_acts(int n, size_t k) {
     }
 }
 
-/* Room for `bytes` of packed rows of k columns of product i's type, and n tokens. Returns the bytes taken. */
+/* Allocates at most `bytes` of packed rows with k columns of product i's type, and n tokens. Returns the bytes
+   allocated. */
 double bench_set(int i, size_t bytes, size_t k, int n) {
     const gw_type *type = gw_type_of(products[product = i].type);
     panel_bytes = GW_PANEL * gw_row_bytes(type, k);
@@ -79,10 +80,10 @@ double bench_set(int i, size_t bytes, size_t k, int n) {
     return (double)n_panels * (double)panel_bytes;
 }
 
-/* Panels that decode reads side by side, see gw_acts. */
+/* Sets whether decode reads panels sequentially, see gw_acts. */
 void bench_streams(int n) { acts.sequential = n; }
 
-/* All products once. */
+/* Computes all products once. */
 void bench_run(int int15) {
     size_t step = PIECE / acts.k / 4 * 4;
     for (size_t p = 0; p < n_panels; p += step) {
@@ -94,10 +95,10 @@ void bench_run(int int15) {
 
 const char *bench_name(int i) { return i < PRODUCTS ? gw_type_name((uint32_t)products[i].type) : NULL; }
 
-/* Multiplications for each byte of weights. */
+/* Returns the number of multiplications per byte of weights. */
 double bench_macs(void) { return (double)acts.n * (double)acts.k * GW_PANEL / (double)panel_bytes; }
 
-/* Bytes of all weights, read and added up: what memory gives. */
+/* Reads and sums all bytes of the weights, to measure the memory's speed. */
 int bench_read(void) {
     uint32_t sum[8] = { 0 };
     size_t part = n_panels * panel_bytes / 8 / 16 * 16;

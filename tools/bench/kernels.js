@@ -19,7 +19,7 @@ import { Worker, isMainThread, parentPort, workerData } from 'node:worker_thread
 import { at } from '../support/proc.js';
 
 const K = 6912;
-const K_SHORT = 1152; // rows of ffn_down, and of all that are not whole super-blocks
+const K_SHORT = 1152; // row length of the 1B's matrices that are not whole super-blocks
 const SOURCES = [
   'base/base',
   'base/half',
@@ -42,7 +42,7 @@ const SOURCES = [
   ].map((name) => `kernels/${name}`),
 ];
 
-/** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only where relaxed SIMD is. */
+/** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only with relaxed SIMD. */
 const RELAXED = Uint8Array.from([
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 0, 253, 15, 65, 0, 253, 15,
   253, 128, 2, 11,
@@ -89,7 +89,7 @@ function build(variant, built) {
 
 /** @param {string} path @returns {any} the exports */
 function instantiate(path) {
-  setFlagsFromString('--no-liftoff'); // optimised code from the first call on
+  setFlagsFromString('--no-liftoff'); // uses optimised code from the first call on
   const none = new Proxy({}, { get: () => () => 0 });
   const imports = new Proxy({}, { get: () => none });
   return new WebAssembly.Instance(new WebAssembly.Module(readFileSync(path)), imports).exports;
@@ -128,7 +128,7 @@ function work() {
 
 const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
-/** One message to all workers, one answer of each.
+/** Sends one message to all workers; returns one answer from each.
  * @param {Worker[]} workers @param {any} message @returns {Promise<any[]>} */
 const ask = (workers, message) =>
   Promise.all(
@@ -172,7 +172,8 @@ function readArguments() {
   return { ...values, threads: Number(values.threads), rounds: Number(values.rounds), mb: Number(values.mb) };
 }
 
-/** Types and rows to measure; Q4_0 always, as the others' measure. @param {string[]} names @param {string} only */
+/** Returns the types and rows to measure; always with Q4_0, for comparison. @param {string[]} names
+ * @param {string} only */
 const casesOf = (names, only) =>
   names
     .flatMap((name, product) => (/_(K|XS)$/.test(name) ? [K] : [K_SHORT, K]).map((k) => ({ name, product, k })))

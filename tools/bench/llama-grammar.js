@@ -29,7 +29,7 @@ async function opened() {
  * @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
 export async function llamaGrammar() {
   const { bindings, llama, model, sequence } = await opened();
-  /** Milliseconds of each token. @param {number} most @param {any} [grammarEvaluationState] */
+  /** Returns the milliseconds of each token. @param {number} most @param {any} [grammarEvaluationState] */
   const walk = async (most, grammarEvaluationState) => {
     await sequence.clearHistory();
     const random = { temperature: 1, seed: 7, topK: 0, topP: 1, grammarEvaluationState };

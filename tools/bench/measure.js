@@ -2,10 +2,10 @@
  * measure: measures every side of the benchmark in the same order and with the same clock: load, warm up, prefill, decode.
  * Runs in a page and in Node, and must not know the sides.
  *
- * A side gives one function: evaluate a prompt and draw so many tokens after the first one, greedily.
+ * A side provides one function: evaluate a prompt and generate a number of tokens after the first one, greedily.
  *
  * @typedef {object} Timing
- * @property {number} promptTokens that were really evaluated (what was cached is not counted)
+ * @property {number} promptTokens that were really evaluated (without cached ones)
  * @property {number} promptMs     until the first token is there
  * @property {number} tokens       drawn after the first one
  * @property {number} tokensMs     for those
@@ -49,16 +49,16 @@ import { randoms } from '../../tests/support/random.js';
 const WARM_UP = { prompt: 32, tokens: 4 };
 /** A turn of a conversation, in tokens. */
 export const TURN = { history: 1000, message: 20 };
-/** Ids that every test model has, of ordinary pieces. */
+/** Ids of ordinary pieces that every test model has. */
 const FIRST_ID = 300;
 const IDS = 700;
-/** Words that are one token each of Gemma's vocabulary, with the blank before them. */
+/** Words that are one token each in Gemma's vocabulary, with the space before them. */
 const WORDS = (
   'the of and to in is that for it as was with be by on not he his but at are this have from or had an ' +
   'they which one you were all her she there would their we him been has when who will no more if out so up'
 ).split(' ');
 
-/** Two seeds give prompts that differ from the first token on, so that no cache shortens one.
+/** Returns a prompt. Prompts of different seeds differ from the first token on, so that no cache shortens them.
  * @param {number} length @param {number} seed @returns {Prompt} */
 export function makePrompt(length, seed) {
   const next = randoms(seed);
@@ -105,7 +105,7 @@ export async function measure(open, job) {
   return sample;
 }
 
-/** Milliseconds until the first token of the answer to a short message after a long history.
+/** Returns the milliseconds until the first token of the answer to a short message after a long history.
  * @param {Opened['run']} run @param {number} seed */
 async function timeTurn(run, seed) {
   const history = makePrompt(TURN.history, seed);

@@ -10,7 +10,7 @@ import { overOne } from './table.js';
 /** Until it computes. */
 const START_MS = 120;
 
-/** Starts that many; gives what ends them. @param {number} count */
+/** Starts that many busy programs; returns a function that ends them. @param {number} count */
 export function keepBusy(count) {
   const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
   const children = Array.from({ length: count }, loop);
@@ -18,7 +18,7 @@ export function keepBusy(count) {
 }
 
 /** beside: `threads` beside a busy program over one thread on a free machine; scaling: `threads` over one thread,
- * both on a free machine. In one Chromium page, in turns for so many seconds.
+ * both on a free machine. In one Chromium page, in turns for `seconds` seconds.
  * @param {string} model path @param {number} threads @param {number} seconds */
 export async function besideNeighbour(model, threads, seconds) {
   const server = await servePage(model, true);

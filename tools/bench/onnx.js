@@ -14,7 +14,8 @@ const INT8 = 3;
 /** @param {number} value @returns {number[]} */
 const varint = (value) => (value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))]);
 
-/** A number, or bytes with their count. @param {number} field @param {number | string | Uint8Array} value */
+/** Returns a protobuf field: a number, or bytes with their length. @param {number} field @param {number | string |
+ * Uint8Array} value */
 function item(field, value) {
   if (typeof value === 'number') return Buffer.from([...varint(field * 8), ...varint(value)]);
   const bytes = Buffer.from(value);
@@ -56,7 +57,7 @@ const value = (name, shape) =>
     item(2, item(1, join(item(1, FLOAT), item(2, join(shape.map((size) => item(1, item(1, size)))))))),
   );
 
-/** Bytes that no two matrices have alike. @param {number} count @param {number} seed */
+/** Returns random bytes that differ between matrices. @param {number} count @param {number} seed */
 function randomBytes(count, seed) {
   const words = new Uint32Array(Math.ceil(count / 4));
   const random = randoms(seed);

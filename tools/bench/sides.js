@@ -1,4 +1,4 @@
-/** sides: what the benchmark can compare, and with which settings each runs. */
+/** sides: the runtimes that the benchmark can compare, and their settings. */
 import { newerNode } from '../build/setup.js';
 
 /**
@@ -10,7 +10,7 @@ import { newerNode } from '../build/setup.js';
  * @property {string} [variant]    of gemma-wasm
  * @property {() => string} [node] program of a Node side
  * @property {boolean} [path]      takes a path, not an address
- * @property {boolean} [deep]      timed behind long contexts too: minutes for each, so only where the bars ask for it
+ * @property {boolean} [deep]      also timed after long contexts: minutes for each, so only where a limit needs it
  */
 
 /** @type {Record<string, Side>} */

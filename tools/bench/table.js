@@ -1,4 +1,4 @@
-/** table: samples to medians, medians to the lines that are printed. Pure. */
+/** table: computes medians of samples and formats the printed lines. Pure functions. */
 
 /** @typedef {import('./measure.js').Sample} Sample */
 /**
@@ -20,7 +20,7 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Time and memory are better when fewer. @param {string} column */
+/** Returns whether smaller values are better: of times and memory. @param {string} column */
 const fewerIsBetter = (column) => /^(load|turn|memory)/.test(column);
 
 /** @param {Sample} sample @returns {Figures} */
@@ -42,19 +42,19 @@ export function medians(samples) {
   return Object.fromEntries([...columns].map((column) => [column, median(all.map((one) => one[column]))]));
 }
 
-/** Decode behind long contexts. @param {Sample[]} deep @returns {Figures} */
+/** Returns decode speeds after long contexts. @param {Sample[]} deep @returns {Figures} */
 function decodes(deep) {
   return Object.fromEntries(Object.entries(medians(deep)).filter(([column]) => /^decode @[1-9]/.test(column)));
 }
 
-/** Medians of a side: those at long contexts beside those of the plain visits.
+/** Returns the medians of a side, of visits with and without long contexts.
  * @param {Result} result @returns {Figures} */
 export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes(deep) });
 
 /** @param {number | undefined} share */
 const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
 
-/** Shares of the speed at context 0 in the same visits. @param {Result} result */
+/** Returns speeds as shares of the speed at context 0 in the same visits. @param {Result} result */
 function depths(result) {
   const contexts = Object.keys(decodes(result.deep));
   if (!contexts.length) return [];
@@ -76,7 +76,7 @@ function scaling(one, results) {
   return texts.length ? [`${one.title}: 2 threads over 1: ${texts.join(', ')}`] : [];
 }
 
-/** Lines on what the columns do not show. @param {Result[]} results */
+/** Returns lines with facts that the columns do not show. @param {Result[]} results */
 export const remarks = (results) => results.flatMap((result) => [...depths(result), ...scaling(result, results)]);
 
 /** Returns how many times better `ours` is than `theirs`, by column.
@@ -91,7 +91,7 @@ export function ratios(ours, theirs) {
   return all;
 }
 
-/** Medians of what several threads do over one, on a free machine and beside a busy program.
+/** Returns median speedups of several threads over one, on a free machine and beside a busy program.
  * @param {import('./drivers/neighbour.js').Turn[]} turns */
 export function overOne(turns) {
   const over = (/** @type {'two' | 'beside'} */ key) => (/** @type {'prefill' | 'decode'} */ what) => {
@@ -101,7 +101,7 @@ export function overOne(turns) {
   return { turns: turns.length, beside: both(over('beside')), scaling: both(over('two')) };
 }
 
-/** Lines of equal columns, the first to the left, the others to the right. @param {string[][]} rows */
+/** Returns lines with aligned columns, the first to the left, the others to the right. @param {string[][]} rows */
 function align(rows) {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => (row[i] ?? '').length)));
   return rows.map((row) =>
@@ -146,7 +146,7 @@ function comparisons(entries, reference, columns) {
 /** @param {Result} result */
 const label = ({ title, threads }) => `${title}, ${threads} thread${threads > 1 ? 's' : ''}`;
 
-/** The table: medians of each side, then how many times better `reference` is.
+/** Returns the table: medians of each side, then how many times better `reference` is.
  * @param {Result[]} results @param {string} reference */
 export function render(results, reference) {
   const entries = results

@@ -18,7 +18,7 @@ import { MODULES } from './peers.js';
  * @returns {Promise<Sample>}
  */
 export async function visit(side, model, settings) {
-  // One thread is what pages without cross-origin isolation get, so that is how it is measured.
+  // One thread is measured without cross-origin isolation, as in pages that have only one.
   const server = await servePage(model, settings.threads > 1);
   const { driver, variant } = side;
   const address = side.path ? model : `${server.url}models/${basename(model)}`;
@@ -33,7 +33,8 @@ export async function visit(side, model, settings) {
   }
 }
 
-/** So that each side finds the file in the system's cache, which may have given it up. @param {string} path */
+/** Reads the file once, so that each side finds it in the system's cache, which may have evicted it.
+ * @param {string} path */
 async function readOnce(path) {
   for await (const _ of createReadStream(path, { highWaterMark: 2 ** 20 }));
 }

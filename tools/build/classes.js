@@ -1,5 +1,6 @@
 /**
- * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and blanks, from the regular
+ * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and white space, from the
+ * regular
  * expressions of this Node. The file names the version of Unicode.
  *
  *   node tools/build/classes.js
@@ -17,7 +18,7 @@ function classOf(code) {
   return CLASSES.findIndex((pattern) => pattern.test(text)) + 1;
 }
 
-/** The first code point of each range, times four, plus its class. */
+/** Returns the first code point of each range, times four, plus its class. */
 export function ranges() {
   const list = [];
   for (let code = 0, before = -1; code <= 0x10ffff; code++) {

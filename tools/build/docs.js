@@ -1,5 +1,6 @@
 /**
- * build/docs: the documents of docs/ as a static site with search, in site/docs/ beside the page. Eleventy renders the
+ * build/docs: builds a static site with search from the documents of docs/, in site/docs/ beside the page. Eleventy
+ * renders the
  * Markdown, Pagefind indexes the result. The sidebar is the list of docs/index.md.
  *
  * Links are relative, so the site works from any path. Nothing is inline, so the page's content security policy holds.
@@ -62,7 +63,7 @@ function linked(html, page) {
     .replaceAll(' style="text-align:right"', ' class="number"');
 }
 
-/** The list of documents for the sidebar of a page. @param {string} index  docs/index.md as HTML
+/** Returns the list of documents for the sidebar of a page. @param {string} index  docs/index.md as HTML
  * @param {string} root @param {string} page */
 function sidebar(index, root, page) {
   const list = index.slice(index.indexOf('<h2')).replace(/ id="[^"]*"/g, '');

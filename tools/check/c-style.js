@@ -40,10 +40,10 @@ for (const file of files.sort()) {
   let start = 0;
   for (const [i, line] of lines.entries()) {
     const place = `${file}:${i + 1}`;
-    // A message is easier to find when it is not cut.
+    // Long messages stay on one line, so that they can be searched for.
     if ([...line].length > COLUMNS && !/"[^"]{60,}"/.test(line))
       problems.push(`${place}: more than ${COLUMNS} columns`);
-    // A definition begins behind an empty line and ends with a brace in the first column.
+    // A definition begins after an empty line and ends with a brace in the first column.
     if (!line) start = i + 1;
     if (/^\}/.test(line) && i - start > FUNCTION_LINES) problems.push(`${place}: a function of ${i - start} lines`);
   }

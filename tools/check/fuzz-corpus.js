@@ -1,6 +1,6 @@
 /**
- * check/fuzz-corpus: writes tests/fuzz/corpus/malformed/, one small file per way in which a GGUF can be
- * wrong, and a few that are right but no Gemma, and tests/vectors/malformed.* with the error that each must
+ * check/fuzz-corpus: writes tests/fuzz/corpus/malformed/, one small file for each way in which a GGUF can be malformed,
+ * and a few valid ones that are no Gemma, and tests/vectors/malformed.* with the error that each must
  * give. The kinds of damage are those of llama.cpp's tests/test-gguf.cpp and gguf-py's
  * test_gguf_reader_validation.py (facts, not code), and some more.
  * Bytes are written raw here: gguf-write.js refuses to write what is wrong.
@@ -53,7 +53,7 @@ const oneTensor = (...info) => [...head(3, 1, 0), ...info];
 
 const ALIGNMENT = 'general.alignment';
 
-/** Tensor data, where there is some. */
+/** Tensor data, for files that have some. */
 const DATA = Buffer.alloc(1088);
 
 /** Keys of a split file. @param {number} no @param {number} count @param {number} tensors */
@@ -175,7 +175,7 @@ const FILES = {
   'split-of-too-many': [...head(3, 0, 3), ...split(0, 65535, 5)],
 };
 
-/** The error of a file that is given alone as a model. A file that is well-formed lacks what a model has.
+/** The error of each file when it is loaded as a model. Well-formed files lack data that a model needs.
  * @type {Record<string, RegExp>} the first that fits a name */
 const EXPECTED = {
   'bad-magic': /^header-(bad-magic|web-page)/,
@@ -193,7 +193,7 @@ const EXPECTED = {
 const codeOf = (/** @type {string} */ name) =>
   /** @type {[string, RegExp]} */ (Object.entries(EXPECTED).find(([, pattern]) => pattern.test(name)))[0];
 
-/** A C string of any bytes, in lines. @param {Buffer} bytes */
+/** Returns any bytes as a C string in several lines. @param {Buffer} bytes */
 function literal(bytes) {
   const parts = Array.from(bytes, (b, i) => {
     const c = String.fromCharCode(b);

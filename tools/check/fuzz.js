@@ -1,8 +1,8 @@
 /**
  * fuzz: `npm run fuzz -- [--minutes N] [--runs N] [--merge] [HARNESS …]`. Builds the harnesses of tests/fuzz
  * under libFuzzer and both sanitizers and runs each for some minutes, one after another; a finding ends the
- * run with a file in build/fuzz/findings. New inputs stay in build/fuzz/work; --merge brings
- * the little of it that adds coverage into the corpus, which `npm test` replays without libFuzzer.
+ * run with a file in build/fuzz/findings. New inputs stay in build/fuzz/work; --merge copies the few of them that add
+ * coverage into the corpus, which `npm test` replays without libFuzzer.
  * Needs clang with its compiler-rt (Debian: clang-19 and libclang-rt-19-dev; GW_CLANG names another).
  */
 import { spawnSync } from 'node:child_process';
@@ -21,12 +21,12 @@ const HARNESSES = {
   sampler: { length: 256, words: false, seconds: 20 },
   state: { length: 2048, words: false, seconds: 20 },
 };
-/** Bytes of a file that may go into the corpus, and of all that one harness adds. */
+/** Limits in bytes of a file in the corpus, and of all files that one harness adds. */
 const MOST = { file: 512, harness: 48 * 1024 };
 
 /** @typedef {keyof typeof HARNESSES} Harness */
 
-/** Ends with the command's status. @param {string} program @param {string[]} args */
+/** Runs a command; exits with its status if it fails. @param {string} program @param {string[]} args */
 function run(program, args) {
   const environment = { ASAN_OPTIONS: 'quarantine_size_mb=8', UBSAN_OPTIONS: 'print_stacktrace=1', ...process.env };
   const { status, error } = spawnSync(program, args, { cwd: at(), stdio: 'inherit', env: environment });
@@ -73,7 +73,7 @@ function fuzz(name, { minutes, runs }) {
   ]);
 }
 
-/** Small files first: of what covers the same the smallest stays. @param {Harness} name */
+/** Merges small files first: of files with the same coverage the smallest stays. @param {Harness} name */
 function merge(name) {
   const { work, corpus, seeds } = folders(name);
   const merged = at('build', 'fuzz', `merged-${name}`);

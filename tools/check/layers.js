@@ -64,20 +64,20 @@ const GROUPS = /** @type {Record<string, string>} */ ({
 /** Entries of the package that the command line starts from. */
 const STARTS = /^(index|index\.node)\.js$/;
 
-/** Headers from outside the project: the C standard's, and the platform's where they belong. */
+/** Headers from outside the project: the C standard's, and the platform's in the files that may use them. */
 const STANDARD = /^(limits|math|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|float)\.h$/;
 const PLATFORM = /** @type {[files: RegExp, headers: RegExp][]} */ ([
   [/^base\/threads/, /^(pthread|time)\.h$/],
   [/^kernels\/simd/, /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/],
 ]);
-/** The only files that may ask what they are compiled for. */
+/** The only files that may test the platform they are compiled for. */
 const KNOWS_PLATFORM = /^(base\/(base|threads)|kernels\/|api\.)/;
 
 /** The only packages that js/ may import, and from where. */
 const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/interpreter.js' });
 /** Modules that may use Node's own modules. */
 const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)/;
-/** What web/ may import from outside: the package's index and libraries. */
+/** Imports from outside that web/ may use: the package's index and libraries. */
 const WEB_IMPORTS = /^(js\/index\.js|marked|dompurify|temml|highlight\.js\/lib\/(core|languages\/\w+))$/;
 /** Further imports of single files: those that the package offers for service workers, and the search. */
 const WEB_MORE = /** @type {Record<string, string[]>} */ ({
@@ -89,17 +89,17 @@ const WEB_MORE = /** @type {Record<string, string[]>} */ ({
 
 /** @type {string[]} */
 const problems = [];
-/** What each file imports, types included. @type {Map<string, string[]>} */
+/** The imports of each file, types included. @type {Map<string, string[]>} */
 const graph = new Map();
 
-/** The folder of a file, or the group of one that lies in the tree's own folder. @param {string} tree
+/** Returns the folder of a file, or the group of a file in the tree's own folder. @param {string} tree
  * @param {string} file */
 function folderOf(tree, file) {
   if (file.includes('/')) return file.split('/')[0];
   return tree === 'js' ? (GROUPS[file.replace(/(\.node)?\.js$/, '')] ?? '.') : '.';
 }
 
-/** Notes an import within a tree, and says whether the layers allow it.
+/** Records an import within a tree, and returns whether the layers allow it.
  * @param {string} tree @param {string} file @param {string} target both relative to the tree */
 function isAllowed(tree, file, target) {
   graph.set(`${tree}/${file}`, [...(graph.get(`${tree}/${file}`) ?? []), `${tree}/${target}`]);
@@ -125,7 +125,7 @@ function checkC(file) {
   if (file === 'model/forward.c' && /^#\s*if/m.test(text)) problems.push('src/model/forward.c: the recipe has no #if');
 }
 
-/** Returns what a file imports, statically or not, and what only its types need. @param {string} text */
+/** Returns a file's imports, static or dynamic, and those that only its types need. @param {string} text */
 function imports(text) {
   const types = text.matchAll(/@import [^']*'([^']+)'|\bimport\('([^']+)'\)/g);
   const all = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);
@@ -191,7 +191,7 @@ function checkCircles() {
   for (const file of graph.keys()) if (!seen.has(file)) visit(file);
 }
 
-/** Notes what a file of tests/ or tools/ imports: whether it exists is the type check's to say.
+/** Records the imports of a file of tests/ or tools/. The type check reports missing files.
  * @param {string} path */
 function noteImports(path) {
   const { all, types } = imports(readFileSync(at(path), 'utf8'));

@@ -1,7 +1,7 @@
 /**
- * processors: do all test models give the bits of simd128 on engines and processors that are weaker, as flags imitate
- * them, and is each relaxed instruction that is wrong noticed? Prints tables and keeps them in
- * docs/reports/processors.md. Ends with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes
+ * processors: checks that all test models give the bits of simd128 on weaker engines and processors, imitated by flags,
+ * and that every wrong relaxed instruction is detected. Prints tables and writes them to docs/reports/processors.md.
+ * Ends with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes
  * by npm.
  *
  *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox; all of them
@@ -20,12 +20,12 @@ const run = promisify(execFile);
 const CHILD = at('tests', 'js', 'processor-child.js');
 const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
-/** All but the large ones, which have the same types. */
+/** All models except large ones, which have the same types. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
-/** Each format, in rows that end where blocks of it end and where they do not. */
+/** Each format, in rows that are whole super-blocks and in rows that are not. */
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
 
-/** What V8 may be told to do without, and by which of its compilers. */
+/** Flags of V8 that disable processor features and select compilers. */
 const V8 = [
   [],
   ['--no-enable-avx'],
@@ -44,7 +44,7 @@ const V8 = [
 /** Preferences of SpiderMonkey: either compiler. */
 const FIREFOX = [[], ['no-wasm_optimizingjit'], ['no-wasm_baselinejit']];
 
-/** The newest of a major version, as npm has it. @param {number} major */
+/** Returns the newest Node of a major version from npm. @param {number} major */
 async function nodeOf(major) {
   if (process.versions.node.startsWith(`${major}.`)) return process.execPath;
   const folder = at('build', 'nodes', `${major}`);
@@ -57,7 +57,7 @@ async function nodeOf(major) {
   return program;
 }
 
-/** What the child prints; null if this V8 does not know a flag.
+/** Returns the child's output; null if this V8 does not know a flag.
  * @param {string} program @param {string[]} flags @param {string[]} args */
 async function child(program, flags, args) {
   try {
@@ -69,14 +69,14 @@ async function child(program, flags, args) {
   }
 }
 
-/** Each text once, with how often if there are several. @param {string[]} texts */
+/** Returns each text once, with its count if it occurs several times. @param {string[]} texts */
 function counted(texts) {
   const kinds = [...new Set(texts)];
   const times = (/** @type {string} */ kind) => texts.filter((text) => text === kind).length;
   return kinds.map((kind) => (kinds.length > 1 ? `${kind || 'nothing'} (${times(kind)})` : kind)).join('; ');
 }
 
-/** A row of the table. @param {string} runtime @param {string[]} flags @param {Bits} bits @param {Bits} want */
+/** Returns a row of the table. @param {string} runtime @param {string[]} flags @param {Bits} bits @param {Bits} want */
 function rowOf(runtime, flags, bits, want) {
   const found = Object.entries(bits).filter(([name]) => want[name]);
   const right = found.filter(([name, { bits }]) => bits === want[name].bits).length;
@@ -110,7 +110,7 @@ const HEAD = [
   "| runtime | flags | build | why not relaxed, or not all of it | models with simd128's bits |",
   '|---|---|---|---|---|',
 ];
-/** Of a row: the runtime, without its minor version. @param {string} line */
+/** Returns the runtime of a row, without its minor version. @param {string} line */
 const kindOf = (line) => /^\| (\w+ \d+)/.exec(line)?.[1] ?? '';
 const ORDER = ['Node', 'Chromium', 'firefox'];
 /** @param {string} line */
@@ -141,7 +141,7 @@ async function matrix(runtimes) {
   return right;
 }
 
-/** What becomes of a site, worst first: a letter for the record. */
+/** Outcomes of a replaced instruction, worst first, with a letter for the record. */
 const LETTERS = /** @type {const} */ ({
   wrong: 'W',
   'engine-fault': 'F',
@@ -153,7 +153,7 @@ const WORDS = { W: 'wrong', F: 'caught at load', N: 'done without', R: 'caught a
 
 /** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
 
-/** One letter for each site, over all models and flags. @param {Flip[]} flips */
+/** Returns one letter for each site, the worst over all models and flags. @param {Flip[]} flips */
 function lettersOf(flips) {
   const order = Object.values(LETTERS).join('');
   /** @type {Map<number, { name: string, code: number, letter: string }>} */
@@ -171,7 +171,7 @@ async function flips() {
   const version = output(program, ['--version']).trim();
   /** @type {Flip[]} */
   const all = [];
-  // Kernels use other instructions without AVX-VNNI than with it.
+  // AVX-VNNI changes the instructions that kernels use.
   for (const flags of [[], ['--no-enable-avx-vnni']]) {
     const found = await Promise.all(FLIPPED.map((name) => child(program, flags, ['faults', '1', '0', name])));
     all.push(...found.flat());
@@ -207,7 +207,7 @@ async function flips() {
   return !sites.some(({ letter }) => letter === 'W');
 }
 
-/** Into the page, in place of what stands there. @param {string} name @param {(before: string[]) => string[]} lines */
+/** Replaces a table of the document. @param {string} name @param {(before: string[]) => string[]} lines */
 function keep(name, lines) {
   const text = readFileSync(PAGE, 'utf8');
   const part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);

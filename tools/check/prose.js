@@ -3,7 +3,7 @@
  *
  *   node tools/check/prose.js [FOLDER|FILE …]
  *
- * Strings count as prose where they hold two words in a row. In tests they are data, except titles of tests and
+ * Strings count as prose if they contain two consecutive words. In tests they are data, except titles of tests and
  * messages of errors.
  */
 import { readFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ function isTitle({ parent }) {
   return TITLES.test(parent.expression.getText().split('.')[0]);
 }
 
-/** Comments, strings and identifiers. @param {string} file @param {string} text */
+/** Returns comments, strings and identifiers. @param {string} file @param {string} text */
 function javascript(file, text) {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
   /** @type {Piece[]} */
@@ -64,21 +64,22 @@ function javascript(file, text) {
   return found;
 }
 
-/** Comments and strings, and the identifiers between them. @param {RegExp} pattern of a comment or string
+/** Returns a reader of comments and strings, and the identifiers between them. @param {RegExp} pattern of a comment or
+ * string
  * @returns {Reader} */
 const withPattern = (pattern) => (file, text) =>
   pieces(text, pattern).filter(
     (piece) => !/^["']/.test(piece.text) || (!file.startsWith('tests/') && isProse(piece.text)),
   );
 
-/** Texts between tags, and attributes that hold texts. @param {string} _file @param {string} text */
+/** Returns texts between tags, and attributes that hold texts. @param {string} _file @param {string} text */
 const html = (_file, text) =>
   pieces(text, /<(script|style)\b[^]*?<\/\1>|<!--[^]*?-->|(?<=>)[^<]+|"[^"<>]*"/g).filter(
     (piece) => isProse(piece.text) && !/^<s/.test(piece.text),
   );
 
 const c = withPattern(/\/\*[^]*?\*\/|\/\/.*|"(?:\\.|[^"\\\n])*"|\b[a-zA-Z]\w*_\w+/g);
-/** What is read in each kind of file, by its ending; Markdown is read whole. */
+/** Readers by file extension; Markdown is checked as a whole. */
 const READERS = /** @type {Record<string, Reader | undefined>} */ ({
   '.js': javascript,
   '.ts': javascript,
@@ -90,7 +91,7 @@ const READERS = /** @type {Record<string, Reader | undefined>} */ ({
 });
 
 const kernel = new TextlintKernel();
-/** The hits of a text as lines `FILE:LINE: FOUND => INSTEAD`. @param {string} file @param {string} text */
+/** Returns the hits of a text as lines `FILE:LINE: FOUND => INSTEAD`. @param {string} file @param {string} text */
 async function hits(file, text) {
   const reader = READERS[extname(file)];
   // Each piece is a paragraph, its lines without the comment's marks; lines remember the line they come from.

@@ -1,5 +1,6 @@
 /*
- * schemas: how many JSON schemas are held, and whether every instance is judged rightly, through the engine: a table of
+ * schemas: counts the supported JSON schemas, and checks through the engine that every instance is judged correctly: a
+ * table of
  * the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), and of a file of cases, { name, schema, tests: [{ valid,
  * data }] } a line, as MaskBench has them. Each instance is judged as compact and as indented text.
  *
@@ -39,7 +40,7 @@ function suiteCases() {
   );
 }
 
-/** By the name's first word. @param {string} path @returns {Map<string, Case[]>} */
+/** Groups cases by the first word of their names. @param {string} path @returns {Map<string, Case[]>} */
 function fileCases(path) {
   /** @type {Map<string, Case[]>} */
   const all = new Map();
@@ -51,7 +52,7 @@ function fileCases(path) {
   return all;
 }
 
-/** The keyword or the kind of a refusal. @param {string} reason */
+/** Returns the keyword or the kind of a rejection. @param {string} reason */
 const kindOf = (reason) =>
   reason
     .replace(/ \(at .*/s, '')

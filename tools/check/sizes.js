@@ -1,5 +1,6 @@
 /**
- * check/sizes: how large what users download is, and its limits: each wasm module, the JavaScript that a page loads
+ * check/sizes: measures the sizes of downloads and checks their limits: each wasm module, the JavaScript that a page
+ * loads
  * besides one of them, the packed package, which must hold what `npm install` users need, and the page's own code.
  *
  *   node tools/check/sizes.js     (after npm run build, and the types)
@@ -47,7 +48,8 @@ function missing(problem) {
   console.log(problem);
 }
 
-/** Files, each compressed as a server sends it. @param {string[]} names @param {string} [folder] */
+/** Returns the sizes of files, plain and compressed as a server sends them. @param {string[]} names @param {string}
+ * [folder] */
 function sizes(names, folder = 'dist') {
   const files = names
     .map((name) => at(folder, name))
@@ -65,14 +67,14 @@ for (const path of MODULES.map((name) => join('dist', name))) {
   const bytes = readFileSync(at(path));
   row(path, bytes.length, LIMITS.wasm, gzipSync(bytes).length);
 }
-// What the index shares with other entries is loaded with it.
+// Chunks that the index shares with other entries are loaded with it.
 const index = existsSync(at('dist', 'index.js')) ? readFileSync(at('dist', 'index.js'), 'utf8') : '';
 const page = sizes([...PAGE_SCRIPTS, ...[...index.matchAll(/from"\.\/([\w-]+\.js)"/g)].map(([, name]) => name)]);
 row(`a page: ${PAGE_SCRIPTS.join(', ')}`, page.bytes, LIMITS.scripts);
 row('the same, compressed', page.small, LIMITS.compressed);
 for (const name of PARTS) row(`when first used: ${name}`, sizes([name]).bytes, Infinity, sizes([name]).small);
 
-// Its service worker has a list of what it keeps first.
+// The service worker lists the files that it stores first.
 const worker = existsSync(at('site', 'sw.js')) ? readFileSync(at('site', 'sw.js'), 'utf8') : '';
 const [, list = ''] = /"needed":(\{.*?\})/.exec(worker) ?? [];
 if (!list) missing('site/ is not built');

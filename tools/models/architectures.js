@@ -1,6 +1,6 @@
 /**
- * What test models of each architecture hold: keys of the header, tensors in the converter's order, how far their
- * weights spread. Names and defaults are those of llama.cpp's converters and loaders (conversion/*.py,
+ * The contents of test models by architecture: keys of the header, tensors in the converter's order, the spread of
+ * their weights. Names and defaults are those of llama.cpp's converters and loaders (conversion/*.py,
  * src/models/*.cpp).
  * A table: a row says what an architecture has, and make-model.js writes it. Knows no bytes.
  *
@@ -173,7 +173,7 @@ const KEYS = {
   dense_3_feat_out: ['u32', 'denseIn'],
 };
 
-/** The architecture's own part of the header.
+/** Returns the architecture's own part of the header.
  * @param {Record<string, any>} s a full spec, and vocabSize @returns {MetadataEntry[]} */
 export function architectureKeys(s) {
   const name = /** @type {ArchitectureName} */ (s.architecture);
@@ -206,7 +206,7 @@ function layerOf(s, l) {
   };
 }
 
-/** Matrices and norms of a layer, in the converter's order. @param {FullSpec} s @param {number} l
+/** Returns matrices and norms of a layer, in the converter's order. @param {FullSpec} s @param {number} l
  * @returns {[string, number[]][]} */
 function layerShapes(s, l) {
   const { architecture, dModel, heads, perLayer = 0 } = s;
@@ -238,11 +238,12 @@ function layerShapes(s, l) {
   return all.filter(([there]) => there).map(([, group, shape]) => [group, shape]);
 }
 
-/** Whether a bias stands beside this matrix or norm. @param {FullSpec} s @param {string} group */
+/** Returns whether this matrix or norm has a bias. @param {FullSpec} s @param {string} group */
 const hasBias = (s, group) =>
   ARCHITECTURES[s.architecture].biased || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
 
-/** All tensors of a model. Files of llama.cpp's quantiser are sorted by layer and name, its converter's are not.
+/** Returns all tensors of a model. Files of llama.cpp's quantiser are sorted by layer and name, its converter's are
+ * not.
  * @param {FullSpec} s @param {number} vocabSize @param {boolean} sorted @returns {Part[]} */
 export function architectureTensors(s, vocabSize, sorted) {
   const { learned } = ARCHITECTURES[s.architecture];
@@ -275,8 +276,8 @@ export function architectureTensors(s, vocabSize, sorted) {
   return parts;
 }
 
-/** Factors that Llama 3 divides its frequencies by: 1 for short waves, `factor` for those longer than the context it
- * was first trained on, between them in between. Roots and products only, so that every JavaScript engine agrees.
+/** Returns the divisors of Llama 3's frequencies: 1 for short wavelengths, `factor` for those longer than its first
+ * training context, and interpolated between. Uses only roots and products, so that every JavaScript engine agrees.
  * @param {number} headDim a power of two @param {number} base
  * @param {{ factor: number, low: number, high: number, context: number }} scaling */
 export function ropeFactors(headDim, base, { factor, low, high, context }) {
@@ -292,9 +293,9 @@ export function ropeFactors(headDim, base, { factor, low, high, context }) {
   return out;
 }
 
-/** Deviation of a matrix or bias, or centre of a norm. Queries and keys are stretched so that attention is sharp enough
- * for a wrong position to show. Embeddings are short, so that a random tied model does not just repeat its last token,
- * and the final norm makes up for it. @param {Part} part @param {FullSpec} s */
+/** Returns the deviation of a matrix or bias, or the centre of a norm. Queries and keys are larger, so that attention
+ * is sharp enough to reveal a wrong position. Embeddings are small, so that a random tied model does not just repeat
+ * its last token; the final norm compensates for that. @param {Part} part @param {FullSpec} s */
 export function sizeOf({ group, suffix, shape }, s) {
   const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture];
   const first = s.architecture === 'gemma3';
@@ -303,8 +304,8 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
   if (group === 'per_layer_token_embd') return 1 / Math.sqrt(s.perLayer ?? 1);
   if (group === 'layer_output_scale') return 0.7;
-  const short = s.loud ? 2 : 1; // loud rows shall not drown what the layers add
-  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // nor the best all press against the cap
+  const short = s.loud ? 2 : 1; // loud rows must not drown the layers' output
+  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // and the best logits must not all reach the cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
   if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);

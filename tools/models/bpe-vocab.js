@@ -1,7 +1,7 @@
 /**
  * Vocabularies for test models of every tokenizer kind: small synthetic ones, or of the true sizes with synthetic
- * pieces, as a GGUF carries them. Byte-level BPE as GPT-2 does it: 256 byte characters, then what merges make of them,
- * control tokens where each family has them. Gemma's kind comes from vocab.js. Writes no files.
+ * pieces, as a GGUF carries them. Byte-level BPE like GPT-2's: 256 byte characters, then the results of merges, and
+ * control tokens at the positions of each family. Gemma's kind comes from vocab.js. Writes no files.
  *
  * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
@@ -15,10 +15,11 @@ const CONTROL = 3;
 const USER = 4;
 const UNUSED = 5;
 const BYTE = 6;
-/** From here on a vocabulary has all of its family's special tokens, below only those with a use. */
+/** From this size on, a vocabulary has all of its family's special tokens; smaller ones have only those in use. */
 const WHOLE = 2048;
 
-/** GPT-2's table: bytes that print stand for themselves, others for the characters from 256 on. In order of ids. */
+/** Returns GPT-2's table in the order of ids: printable bytes stand for themselves, others for the characters from 256
+ * on. */
 export function byteCharacters() {
   const prints = (/** @type {number} */ b) => (b > 32 && b < 127) || (b > 160 && b !== 173);
   const bytes = Array.from({ length: 256 }, (_, b) => b);
@@ -27,10 +28,10 @@ export function byteCharacters() {
 }
 
 const SPACE = 'Ġ';
-/** What words are made of: common letters first. */
+/** Letters of words, common ones first. */
 const LETTERS = [...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ'];
 
-/** n merges of two known pieces each; a blank is only ever the first character, as the pre-tokenizer cuts.
+/** Returns n merges of two known pieces each; a space is only ever the first character, because of the pre-tokenizer.
  * @param {number} n @param {number} seed @returns {[string, string][]} */
 function syntheticMerges(n, seed) {
   const next = random(seed);
@@ -54,7 +55,7 @@ const numbered = (/** @type {string} */ name, /** @type {number} */ from, /** @t
   Array.from({ length: Math.max(0, to - from) }, (_, i) => name.replace('#', String(from + i)));
 
 /** Special tokens of each family. `first`: their ids come before the bytes'. `user`: user defined, matched in any
- * text. `rest`: the remainder of a whole vocabulary. Names in `ids` are those of the header's keys.
+ * text. `rest`: further tokens of a full vocabulary. Names in `ids` are those of the header's keys.
  * @type {Record<Exclude<TokenizerName, 'gemma' | 'gemma4' | 'llama'>, { first?: boolean, control: string[], user?: string[],
  *   rest?: { names: string[], type: number }, ids: Record<string, string>,
  *   addBos?: boolean, addSpacePrefix?: boolean }>} */
@@ -119,7 +120,8 @@ function bytePairVocab(name, size, seed) {
   };
 }
 
-/** Llama 2's kind: SentencePiece by score, a blank before every text. @param {number} size @param {number} seed
+/** Returns a vocabulary of Llama 2's kind: SentencePiece by score, a space before every text. @param {number} size
+ * @param {number} seed
  * @returns {Vocabulary} */
 function llamaVocab(size, seed) {
   const head = ['<unk>', '<s>', '</s>'];
@@ -157,18 +159,19 @@ function gemmaVocab(size, seed) {
   };
 }
 
-/** Gemma 4's kind: the same pieces with merges instead of scores. A small one has the names of Gemma 4's turns.
+/** Returns a vocabulary of Gemma 4's kind: the same pieces with merges instead of scores. A small one has the names of
+ * Gemma 4's turns.
  * @param {'gemma3' | number} size @param {number} seed @returns {Vocabulary} */
 function gemma4Vocab(size, seed) {
   const names = /** @type {Record<string, string>} */ ({ '<start_of_turn>': '<|turn>', '<end_of_turn>': '<turn|>' });
   const { pieces: old, types, ids } = gemmaVocab(size, seed);
   const pieces = size === 'gemma3' ? old : old.map((piece) => names[String(piece)] ?? piece);
   const merges = size === 'gemma3' ? gemma3Merges() : allMerges(pieces.map(String), types);
-  const scores = new Float32Array(pieces.length).fill(-1000); // llama.cpp's converter writes no others
+  const scores = new Float32Array(pieces.length).fill(-1000); // llama.cpp's converter writes only this score
   return { model: 'gemma4', pieces, types, scores, merges: merges.map((pair) => pair.join(' ')), ids, addBos: true };
 }
 
-/** All ways to split each piece that is no control token in two, in the order of ids.
+/** Returns all ways to split each piece, except control tokens, in two, in the order of ids.
  * @param {string[]} pieces @param {ArrayLike<number>} types @returns {[string, string][]} */
 function allMerges(pieces, types) {
   const parts = new Set(pieces.filter((_, id) => types[id] === NORMAL || types[id] === USER));
@@ -190,7 +193,7 @@ export function vocabularyOf(name, size, seed) {
   return name === 'llama' ? llamaVocab(size, seed) : bytePairVocab(name, size, seed);
 }
 
-/** The tokenizer's part of the header. @param {Vocabulary} v @returns {MetadataEntry[]} */
+/** Returns the tokenizer's part of the header. @param {Vocabulary} v @returns {MetadataEntry[]} */
 export function tokenizerKeys(v) {
   /** @type {MetadataEntry[]} */
   const list = [['tokenizer.ggml.model', 'string', v.model]];

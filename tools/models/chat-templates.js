@@ -1,10 +1,10 @@
 /**
- * Chat templates of test models, one for each family's form of a conversation: written here, in the way that the
- * families' own templates are (bos_token, messages, add_generation_prompt; content a string or a list of parts).
+ * Chat templates of test models, one for each family's format: written for this project with the same interface as the
+ * families' own (bos_token, messages, add_generation_prompt; content is a string or a list of parts).
  */
 
-/** The shape of the conversation as gemma3.md tells it: one BOS, turns, system text before the first
- * user turn. Content is a string or a list of { type: 'text', text } parts. */
+/** Gemma 3: one BOS, turns, system text before the first user turn. Content is a string or a list of { type: 'text',
+ * text } parts. */
 export const GEMMA3 = `{{ bos_token }}
 {%- set turns = messages -%}
 {%- set lead = '' -%}
@@ -48,7 +48,7 @@ const GEMMA = `{{ bos_token }}
 {%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
 `;
 
-/** Gemma 4: turns with other names, and a system turn. */
+/** Gemma 4: other turn tokens, and a system turn. */
 const GEMMA4 = `{{- bos_token -}}
 {%- for turn in messages -%}
   {{- '<|turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\n' -}}
@@ -58,7 +58,7 @@ const GEMMA4 = `{{- bos_token -}}
 {%- if add_generation_prompt -%}{{- '<|turn>model\n' -}}{%- endif -%}
 `;
 
-/** Llama 3: a header names who speaks. */
+/** Llama 3: a header names the role. */
 const LLAMA3 = `{{- bos_token }}
 {%- for turn in messages %}
   {{- '<|start_header_id|>' + turn['role'] + '<|end_header_id|>\n\n' + (turn['content'] | trim) + '<|eot_id|>' }}
@@ -73,7 +73,7 @@ const CHATML = `{%- for turn in messages -%}
 {%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}
 `;
 
-/** ChatML as Qwen3 has it: thoughts of earlier answers are left out, and thinking can be switched off. */
+/** Qwen3's ChatML: thoughts of earlier answers are omitted, and thinking can be switched off. */
 const QWEN3 = `{%- for turn in messages %}
   {%- set content = turn['content'] %}
   {%- if turn['role'] == 'assistant' and '</think>' in content %}

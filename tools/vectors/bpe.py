@@ -1,4 +1,5 @@
-"""bpe: writes tests/vectors/bpe.inc: texts, the words that PyPI `tokenizers` cuts them into for each pre-tokenizer, and
+"""bpe: writes tests/vectors/bpe.inc: texts, the words into which PyPI `tokenizers` splits them for each pre-tokenizer,
+and
 llama.cpp's ids for two real vocabularies, of which only the merges that these texts can reach are kept.
 
     pip install tokenizers==0.23.3 gguf
@@ -20,14 +21,15 @@ def split(pattern):
     return pre.Split(Regex(pattern), 'isolated')
 
 
-# In the order of gw_split. What ByteLevel does behind a split is no business of words.
+# In the order of gw_split. ByteLevel's steps after a split do not concern words.
 KINDS = {
     'gpt-2': split(GPT2),
     'smollm': pre.Sequence([pre.Digits(individual_digits=True), split(GPT2)]),
     'llama-bpe': split(LLAMA3),
     'qwen2': split(LLAMA3.replace('{1,3}', '')),
 }
-# Beside llama.cpp's own: ends of runs, breaks in blanks, cases, characters that are blanks to some, marks, halves.
+# In addition to llama.cpp's own texts: ends of runs, line breaks among spaces, cases, characters that only some call
+# white space, marks, lone surrogates.
 MORE = ["a  b", "a  ", "  a", "a \n b", "a\n\n b", "a\r\n\r\n  b", " \n \n x", "\t\tif", "x\u00a0y", "x\u3000 y", "x\u0085y",
         "x\ufeffy", "x\u200by", "x\u180ey", "x\u1680 y", "\u2028a", "1a", "a1", "1 2  3", " 12345", "\u0663\u0664\u0665\u0666",
         "\u2167\u00bd\u00b2x", "it's IT'S it'S 's 'S", "'ll'LL'lL", "'rex'RE", "''s", " 's", "'\u017f", "e\u0301a", "\u0301",

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Texts for embed.py, and what llama.cpp makes of them: its ids, and how far its vectors are from the truth.
+ * Writes texts for embed.py with llama.cpp's ids, and the distances of llama.cpp's vectors from the reference.
  *
  *   node tools/vectors/embed-llama.js texts   writes tests/vectors/embed.json anew
  *   node tools/vectors/embed-llama.js         adds llama.cpp's distances to it, behind embed.py
@@ -31,7 +31,8 @@ const pathOf = (name) => execFileSync('node', ['tests/js/models.js', name], { cw
 /** @param {string} name */
 const kindsOf = (name) => (name === 'embed-300m' ? [name] : KINDS.map((kind) => `${name}-${kind}`));
 
-/** A text of that many ids. @param {any} model of llama.cpp @param {number} count @param {() => number} next */
+/** Returns a text with that many ids. @param {any} model of llama.cpp @param {number} count @param {() => number}
+ * next */
 function textOf(model, count, next) {
   const ids = (/** @type {string} */ text) => {
     return [model.tokens.bos, ...model.tokenize(text, false), model.tokens.eos].map(Number);
@@ -69,7 +70,7 @@ function apart(a, b) {
     x += a[i] ** 2;
     y += b[i] ** 2;
   }
-  // Of unit vectors half the squared distance is the same, and keeps its digits.
+  // For unit vectors, 1 - cosine is half the squared distance, which loses no digits.
   for (let i = 0; i < a.length; i++) far += (a[i] / Math.sqrt(x) - b[i] / Math.sqrt(y)) ** 2;
   return dot > 0 ? far / 2 : 1 - dot / Math.sqrt(x * y);
 }

@@ -23,7 +23,7 @@ def text_model(f):
         **common(f), query_pre_attn_scalar=f.head_dim, sliding_window=f.window, layer_types=layer_types(f),
         use_bidirectional_attention=True,
         rope_parameters={'full_attention': plain_rope(f.base), 'sliding_attention': plain_rope(f.base_local)})
-    # The class makes of a window of n tokens on both sides what its mask wants: n // 2 + 1, not reached.
+    # The class converts a window of n tokens to the exclusive bound n // 2 + 1 of its mask.
     assert config.sliding_window == f.window // 2 + 1
     model = transformers.Gemma3TextModel(config).eval()
     state = {k.removeprefix('model.'): v for k, v in state_of(f).items() if k.startswith('model.')}

@@ -1,4 +1,5 @@
-"""What `quantizeFloats: 'q8_0'` costs: files like Google's QAT ones (layers Q4_0, embedding in floats), their embedding
+"""The accuracy of `quantizeFloats: 'q8_0'`: files like Google's QAT ones (layers Q4_0, embedding in floats), their
+embedding
 kept and packed as Q8_0, against float64 arithmetic on the weights as the file has them.
 
 Random models are made by tools/models/make-model.js, 1152 wide. A trained one, given as F32, is quantised by

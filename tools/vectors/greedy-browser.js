@@ -17,7 +17,7 @@ const HTML =
 export async function followInChromium(file, led, threads) {
   await bundlePage(PAGE, ['tools/vectors/greedy-page.js', 'js/worker.js', 'js/thread.js'], HTML);
   const { url, close } = await serve({ root: PAGE, mounts: { '/models/': path.dirname(path.resolve(file)) } });
-  // Watching the network, the browser's tools would keep a copy of the model.
+  // With network monitoring, the browser would keep a copy of the model.
   const browser = await puppeteer.launch({
     executablePath: testEnvironment().GW_CHROMIUM,
     headless: true,

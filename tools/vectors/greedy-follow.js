@@ -1,15 +1,17 @@
 /**
- * This engine along the greedy ids of another one, in Node (greedy-node.js) or in a page (greedy-page.js). greedy.js
+ * Follows the greedy ids of another engine with this one, in Node (greedy-node.js) or in a page (greedy-page.js).
+ * greedy.js
  * starts both.
  *
- * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led  what llama.cpp chose, its
- *   second best, and how far the two logits are apart
+ * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led  llama.cpp's choices, its
+ * second best ids, and the distances of their logits
  * @typedef {{ chosen: number[], generated: number[], margins: number[], nmse?: number, variant: string }} Followed
  *   this engine's choice behind each of llama.cpp's ids; what it generates alone; by how much it prefers llama.cpp's
  *   best to llama.cpp's second
  */
 
-/** The two best of a row. @param {Float32Array} row @returns {{ id: number, second: number, margin: number }} */
+/** Returns the two best ids of a row. @param {Float32Array} row @returns {{ id: number, second: number, margin: number
+ * }} */
 export function choice(row) {
   let id = 0;
   let second = -1;

@@ -1,5 +1,5 @@
 /**
- * greedy-table: what greedy.js and greedy.py have found, as lines of a table.
+ * greedy-table: formats the results of greedy.js and greedy.py as lines of a table.
  *
  * @typedef {import('./greedy-follow.js').Followed & { version: string }} Run
  * @typedef {{ choices: number[], llamaNmse: number, oursNmse: number, margins: number[] }} Truth  of float64: its
@@ -37,7 +37,7 @@ const HEAD_TRUTH = headOf([
   'step: the three margins where they differ',
 ]);
 
-/** @param {number[]} a @param {number[]} b how many begin the same */
+/** @param {number[]} a @param {number[]} b returns the length of the common beginning */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 
 /** Returns a row of the table. @param {Recorded} record @param {string} place @param {Run | null} run */
@@ -87,7 +87,7 @@ function truthRow({ name, led: { ids, margins }, truth, runs }) {
   return [`| ${cells.join(' | ')} |`];
 }
 
-/** The document with its passport. @param {Recorded[]} records
+/** Returns the document with its passport. @param {Recorded[]} records
  * @param {Readonly<Record<string, import('../models/make-model.js').ModelSpec>>} presets */
 export function document(records, presets) {
   const constants = records

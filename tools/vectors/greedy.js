@@ -44,7 +44,8 @@ async function fileOf(name) {
   return file;
 }
 
-/** llama.cpp's choices after a prompt of its ids. @param {any} llama @param {string} file @param {number} tokens
+/** Returns llama.cpp's choices after a prompt of its ids. @param {any} llama @param {string} file
+ * @param {number} tokens
  * @param {object} options of its context */
 async function lead(llama, file, tokens, options) {
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
@@ -67,7 +68,7 @@ async function lead(llama, file, tokens, options) {
   return { led: { prompt, ids, seconds, margins }, rows };
 }
 
-/** Types of the matrices, the most common first. @param {string} file */
+/** Returns the types of the matrices, the most common first. @param {string} file */
 async function typesOf(file) {
   const { inspectModel } = await import('../../js/index.node.js');
   /** @type {Record<string, number>} */

@@ -1,4 +1,4 @@
-"""Hugging Face transformers on the weights of a GGUF (parity.File): what its converter did to them is undone here.
+"""Hugging Face transformers on the weights of a GGUF (parity.File): undoes the changes of llama.cpp's converter.
 
 The converter added 1 to Gemma's norms, permuted Llama's q and k so that neighbours turn together, transposed GPT-2's
 matrices. Eager attention, which has Gemma 2's soft caps.
@@ -18,7 +18,7 @@ GEMMA4 = {'per_layer_token_embd': 'embed_tokens_per_layer', 'per_layer_model_pro
           'per_layer_proj_norm': 'per_layer_projection_norm'}
 GPT2_LAYER = {'attn_norm': 'ln_1', 'attn_qkv': 'attn.c_attn', 'attn_output': 'attn.c_proj', 'ffn_norm': 'ln_2',
               'ffn_up': 'mlp.c_fc', 'ffn_down': 'mlp.c_proj'}
-# Llama 3's factors as this class computes them by itself, from the numbers that models.js made the file's table of.
+# Llama 3's factors, which this class computes from the same numbers as models.js the file's table.
 LLAMA3 = {'rope_type': 'llama3', 'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor': 4.0,
           'original_max_position_embeddings': 64}
 

@@ -1,4 +1,5 @@
-"""What transformers sees inside of models, for tests/js/inside.test.js: attention weights (output_attentions, eager), the
+"""Layer-by-layer results of transformers, for tests/js/inside.test.js: attention weights (output_attentions, eager),
+the
 residual stream behind each layer (output_hidden_states) through the final norm and the head, its lengths, and vectors of
 pooled tokens. In float32, on the weights of the file.
 
@@ -26,7 +27,7 @@ def model_of(f):
 
 
 def streams(model, ids):
-    """The residual stream before the first layer and behind each: hidden_states has the last one normed."""
+    """Returns the residual stream before the first layer and after each; hidden_states has the last one normed."""
     seen = []
     trunk = getattr(model, 'transformer', None) or model.model
     layers = trunk.h if hasattr(trunk, 'h') else trunk.layers

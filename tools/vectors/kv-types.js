@@ -1,5 +1,6 @@
 /**
- * What each kvType costs in accuracy and memory: writes tests/vectors/kv-types.md, a record; tests/js/kv-types.test.js
+ * Measures the accuracy and memory of each kvType: writes tests/vectors/kv-types.md, a record;
+ * tests/js/kv-types.test.js
  * asserts bounds with the same functions. Needs the package built, and nothing else.
  *
  *   node tools/vectors/kv-types.js
@@ -20,7 +21,7 @@ const CONTEXTS = [4096, 16384, 32768];
 const vectors = (/** @type {string} */ name) => readFileSync(at('tests', 'vectors', name));
 const json = (/** @type {string} */ name) => JSON.parse(vectors(name).toString());
 
-/** sum (a - b)^2 / sum b^2 of each position against the truth of tests/vectors/parity.md.
+/** Returns sum (a - b)^2 / sum b^2 of each position against the reference of tests/vectors/parity.md.
  * @param {string} name @param {KvType} kvType @param {import('../../js/options.js').LoadOptions} [options] */
 export async function errorsOf(name, kvType, options = {}) {
   const model = await loadModel(await testModel(name), { threads: 2, ...options, kvType });
@@ -48,7 +49,8 @@ export async function errorsOf(name, kvType, options = {}) {
   }
 }
 
-/** Perplexity of the shipped storyteller, a trained model, on the texts of its vectors. @param {KvType} kvType */
+/** Returns the perplexity of the shipped storyteller, a trained model, on the texts of its vectors.
+ * @param {KvType} kvType */
 export async function perplexityOf(kvType) {
   const model = await loadModel(SHIPPED, { threads: 1, kvType });
   try {
@@ -65,7 +67,7 @@ export async function perplexityOf(kvType) {
   }
 }
 
-/** Bytes of the cache of a 1B. @param {KvType} kvType @param {number} contextLength */
+/** Returns the size of the KV cache of a 1B model in bytes. @param {KvType} kvType @param {number} contextLength */
 export async function memoryOf(kvType, contextLength) {
   return (await inspectModel(await testModel('oneb-q4_0'), { kvType, contextLength })).info.memory.kv;
 }

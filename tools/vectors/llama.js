@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * What llama.cpp makes of the models of tests/vectors/parity.json: its error against the same truth, position
- * by position, and its greedy continuations. Run tools/vectors/parity.py first.
+ * Evaluates the models of tests/vectors/parity.json with llama.cpp: its error against the same reference, position by
+ * position, and its greedy continuations. Run tools/vectors/parity.py first.
  *
  *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/llama.js                writes tests/vectors/parity-llama.json
@@ -21,7 +21,7 @@ const VECTORS = path.join(ROOT, 'tests', 'vectors');
 const THREADS = 2;
 const GREEDY = 48;
 
-/** With flash attention an f32 cache changes nothing (measured): it works in f16 all the same. */
+/** With flash attention an f32 cache changes nothing (measured), because it computes in f16 anyway. */
 export const SETTINGS = {
   default: {},
   noFlashAttention: { flashAttention: false },
@@ -39,7 +39,7 @@ export async function startLlama() {
   return getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' });
 }
 
-/** @param {any} next what an evaluation returned for one token */
+/** @param {any} next the result of an evaluation for one token */
 function rowOf(next) {
   const row = new Float32Array(next.logits.size);
   for (const [id, value] of next.logits) row[id] = value;
@@ -83,7 +83,7 @@ export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ 
   return error / size;
 }
 
-/** Greedy text after ids: each id and how far its logit is above the next best, in standard deviations.
+/** Returns greedy ids after a prompt, each with the distance of its logit from the next best in standard deviations.
  * @param {(ids: number[]) => Promise<Float32Array[]>} evaluate @param {number[]} ids */
 async function greedy(evaluate, ids) {
   const context = [...ids];

@@ -1,5 +1,6 @@
-"""Every file type of llama.cpp's own quantiser, 1152 wide (no multiple of 256, so types are mixed as in a real 1B):
-does it load, and is our error against float64 arithmetic on the dequantised weights no larger than llama.cpp's?
+"""Every file type of llama.cpp's own quantiser, 1152 wide (not a multiple of 256, so types are mixed as in a real 1B):
+checks that it loads, and that the error against float64 arithmetic on the dequantised weights is no larger than
+llama.cpp's.
 
 A random F32 model is made by tools/models/make-model.js, quantised by llama_model_quantize (libllama through its C interface)
 and run by numpy (parity.py), by llama.cpp (llama.js) and by js/cli.js. Writes tests/vectors/mixes.md: only a record,
@@ -28,7 +29,7 @@ IDS = [(7 * i * i + 31 * i + 300) % 512 for i in range(40)]
 
 
 class Parameters(ctypes.Structure):
-    """Head of struct llama_model_quantize_params (llama.h); the rest is kept as it comes."""
+    """Beginning of struct llama_model_quantize_params (llama.h); the rest keeps its defaults."""
     _fields_ = [('nthread', ctypes.c_int32), ('ftype', ctypes.c_int32), ('output', ctypes.c_int32),
                 ('embedding', ctypes.c_int32), ('rest', ctypes.c_uint8 * 240)]
 

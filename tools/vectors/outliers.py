@@ -92,7 +92,7 @@ def study(folder, number, kind):
 
 
 def missed(kind, found):
-    """Which bars, if any."""
+    """Returns the limits that were exceeded."""
     ours, list_ = found['default'], []
     if kind == 'F32' and ours.max() > 1e-6:
         list_.append('worst')
@@ -111,7 +111,7 @@ def rows_of(text):
 
 
 def keep(lines):
-    """Writes the record; what it says of other configurations stays."""
+    """Writes the record; rows of other configurations stay."""
     path = ROOT / 'tests' / 'vectors' / 'outliers.md'
     rows = (rows_of(path.read_text()) if path.exists() else {}) | rows_of('\n'.join(lines))
     order = sorted(rows, key=lambda key: (key[0], list(KINDS).index(key[1])))

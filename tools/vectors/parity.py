@@ -35,8 +35,8 @@ LENGTHS |= {f'{family}-{kind}': (1, 70) if kind in ('f32', 'outliers') else (1, 
             for family in FAMILIES for kind in ('f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_k_m')}
 LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40)}
 
-# What each architecture does: embeddings scaled by sqrt(width); positions by turning halves or pairs, or from a table;
-# period of global layers and the one among them; feed-forward.
+# Rules of each architecture: embeddings scaled by sqrt(width); positions by RoPE of halves or pairs, or from a table;
+# period of global layers and their index in it; feed-forward.
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
            'gemma4': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': {'rope': 'pairs', 'act': 'silu'}, 'qwen3': {'rope': 'halves', 'act': 'silu'}}
@@ -194,7 +194,7 @@ def feed_forward(f, l, x):
 
 
 def per_layer_inputs(f, ids, x):
-    """[position, layer, width]: each layer's own embedding of a token, and what the embedding says of it."""
+    """[position, layer, width]: each layer's own embedding of a token, combined with a projection of the embedding."""
     shape = len(ids), f.layers, f.per_layer
     table = f.w['per_layer_token_embd.weight'][ids].reshape(shape) * np.sqrt(f.per_layer)
     projected = (x @ f.w['per_layer_model_proj.weight'].T / np.sqrt(f.d)).reshape(shape)

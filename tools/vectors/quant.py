@@ -74,7 +74,7 @@ def dequantise(lib, kind, raw, n):
 
 
 def real_blocks():
-    """Blocks of 32 as weights have them, and the awkward ones."""
+    """Blocks of 32 like those of weights, and edge cases."""
     r = splitmix(1)
     rows = []
     for scale in (1.0, 0.02, 1e-3, 37.5, 1e-6, 6e4):

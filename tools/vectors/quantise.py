@@ -4,8 +4,8 @@
   npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
   python3 tools/vectors/quantise.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
 
-Writes tests/vectors/quantise-js.json: floats as hexadecimal bytes and what each type makes of them.
-Needs nothing but Python; deterministic.
+Writes tests/vectors/quantise-js.json: floats as hexadecimal bytes and their blocks in each type.
+Needs only Python; deterministic.
 """
 import ctypes
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * What llama.cpp makes of the storyteller: mean -ln p of the texts of tests/vectors/storyteller.json
- * under Q8_0 and Q4_0, and a story chosen greedily. Run tools/vectors/storyteller.py first.
+ * Evaluates the storyteller with llama.cpp: mean -ln p of the texts of tests/vectors/storyteller.json under Q8_0 and
+ * Q4_0, and a greedy story. Run tools/vectors/storyteller.py first.
  *
  *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/storyteller.js      writes tests/vectors/storyteller-llama.json
@@ -13,7 +13,7 @@ import { storyteller } from '../../tests/js/storyteller-files.js';
 import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
-/** The story kept is the one whose closest choice is the clearest: others hang on the last bit of a float. */
+/** Keeps the story whose closest choice is the clearest: others depend on the last bit of a float. */
 const TOPICS = [
   'a cat and a boat',
   'a dog',
@@ -31,7 +31,7 @@ const TOPICS = [
 const LONGEST = 300;
 const END = 5;
 
-/** -ln p of id by a row of logits. @param {Float32Array} row @param {number} id */
+/** Returns -ln p of an id from a row of logits. @param {Float32Array} row @param {number} id */
 function loss(row, id) {
   const most = row.reduce((a, b) => Math.max(a, b), -Infinity);
   return Math.log(row.reduce((sum, x) => sum + Math.exp(x - most), 0)) + most - row[id];
@@ -45,7 +45,7 @@ async function nll(evaluate, ids) {
   return rows.reduce((sum, row, i) => sum + loss(row, ids[i + 1]), 0) / rows.length;
 }
 
-/** The likeliest token each time, up to the end of the turn, and how far the next one was behind.
+/** Returns the likeliest tokens up to the end of the turn, with the distances to the next best.
  * @param {Evaluate} evaluate @param {(id: number) => Promise<Float32Array>} extend
  * @param {number[]} prompt */
 async function greedy(evaluate, extend, prompt) {

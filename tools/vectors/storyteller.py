@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Hugging Face transformers makes of the storyteller's weights, and SentencePiece of its texts.
+"""Evaluates the storyteller's weights with Hugging Face transformers, and tokenizes its texts with SentencePiece.
 
 Takes the weights out of models/storyteller/storyteller.gguf (Q8_0, turned to float32), runs
 Gemma3ForCausalLM in float32 over public-domain tales that the model was not trained on, and writes
@@ -70,7 +70,7 @@ def load(path):
 
 
 def pieces(corpus, tokenizer):
-    """The tales, cut between paragraphs into texts that fit the context."""
+    """Returns the tales, split between paragraphs into texts that fit the context."""
     by_key = {d.key: d for d in read_corpus(corpus, EVERYTHING)}
     for key in TALES:
         for ids in chunks(tokenizer, by_key[key].text, RUN):

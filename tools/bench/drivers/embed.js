@@ -1,9 +1,9 @@
-/** embed: gemma-wasm's embeddings of texts of one length, alone and many together, milliseconds for a text. */
+/** embed: measures gemma-wasm's embeddings of texts of one length, alone and batched, in milliseconds per text. */
 import { loadModel } from '../../../js/index.js';
 
 /** @typedef {{ model: string, threads: number, tokens: number, together: number, rounds: number }} Job */
 
-/** A text of so many tokens, with those that the model puts around it.
+/** Returns a text with this number of tokens, including the tokens that the model adds.
  * @param {import('../../../js/model.js').Model} model @param {number} tokens */
 async function textOf(model, tokens) {
   const count = async (/** @type {string} */ text) => (await model.tokenize(text, { bos: true })).length + 1;

@@ -1,4 +1,4 @@
-/** formats: gemma-wasm's answers in a shape, in a browser. */
+/** formats: measures gemma-wasm's constrained answers in a browser. */
 import { loadModel } from '../../../js/index.js';
 import { answers } from '../formats-measure.js';
 

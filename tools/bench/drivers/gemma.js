@@ -1,4 +1,4 @@
-/** gemma: this package, through its public API. Platform-free: who calls it brings loadModel.
+/** gemma: this package, through its public API. Independent of the platform: the caller passes loadModel.
  * @typedef {import('../measure.js').Job} Job */
 
 /** @param {typeof import('../../../js/index.js').loadModel} loadModel */
@@ -8,7 +8,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     threads,
     contextLength,
     variant: /** @type {'auto' | undefined} */ (variant),
-    cache: false, // the peers are not made to write a file either
+    cache: false, // the peers do not write a file either
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));

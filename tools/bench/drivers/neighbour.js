@@ -1,5 +1,5 @@
 /** neighbour: gemma-wasm with one thread and with several in one page, in turns, with and without another program on
- * the processors: what a machine does from minute to minute is in all of them. The opener gives `keepBusy`. */
+ * the processors, so that changes of the machine's load affect all alike. The page's opener provides `keepBusy`. */
 import { loadModel } from '../../../js/index.js';
 import { makePrompt } from '../measure.js';
 import { gemma } from './gemma.js';

@@ -1,6 +1,6 @@
 /**
- * node-llama-wasm: @fugood/node-llama-wasm in a browser, in its own worker. It takes text, and its worker
- * hands out all tokens at the end, so times and counts are those that it reports.
+ * node-llama-wasm: @fugood/node-llama-wasm in a browser, in its own worker. It accepts text, and its worker returns all
+ * tokens at the end, so times and counts are its own.
  */
 
 /** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */

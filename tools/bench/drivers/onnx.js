@@ -1,4 +1,4 @@
-/** onnx: onnxruntime-web on the processors: a file of ONNX, run again and again, milliseconds a run. */
+/** onnx: measures onnxruntime-web on the CPU: repeated runs of an ONNX file, in milliseconds per run. */
 
 /** @param {{ model: string, threads: number, rows: number, width: number, rounds: number, peers: string }} job
  * @returns {Promise<{ runs: number[] }>} */

@@ -33,10 +33,10 @@ const sized = (body) => [...leb(body.length), ...body];
 const section = (id, body) => [id, ...sized(body)];
 /** @param {string} text */
 const name = (text) => sized([...new TextEncoder().encode(text)]);
-/** Signed, for constants below 64 or of two bytes. @param {number} n */
+/** Returns an i32.const instruction with a signed LEB128 value of one or two bytes. @param {number} n */
 const constant = (n) => [OP.i32Const, ...(n < 64 ? [n] : [(n & 127) | 128, n >> 7])];
 
-/** Places of the streams: p, p + stride, … */
+/** Computes the addresses of the streams: p, p + stride, … */
 function startStreams() {
   const code = [OP.get, 0, OP.set, FIRST_STREAM];
   for (let s = 1; s < STREAMS; s++) {
@@ -45,7 +45,7 @@ function startStreams() {
   return code;
 }
 
-/** 64 bytes of one stream into the sums. @param {number} stream */
+/** Adds 64 bytes of one stream to the sums. @param {number} stream */
 function readStream(stream) {
   const code = [];
   for (let i = 0; i < SUMS; i++) {

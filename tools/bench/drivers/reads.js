@@ -1,4 +1,5 @@
-/** reads: measures how fast plain wasm loads read this machine's memory with so many threads, or each processor's cache. */
+/** reads: measures how fast plain wasm loads with `threads` threads read this machine's memory, or each processor's
+ * cache. */
 
 const BYTES = 256 * 2 ** 20;
 const CACHED_BYTES = 2 ** 19; // of a thread
@@ -25,7 +26,7 @@ async function allReady(flag, threads) {
   });
 }
 
-/** Bytes per second. @param {{ threads: number, cached: boolean }} job */
+/** Returns bytes per second. @param {{ threads: number, cached: boolean }} job */
 export async function answer({ threads, cached }) {
   const bytes = cached ? CACHED_BYTES : BYTES;
   const passes = TOTAL / bytes;

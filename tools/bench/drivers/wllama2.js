@@ -1,6 +1,6 @@
 /**
- * wllama2: @wllama/wllama 2.x, step by step through decode() and samplingSample(), which is what
- * its createCompletion() does, without the text. The model is fetched as a Blob: its own download
+ * wllama2: @wllama/wllama 2.x, step by step through decode() and samplingSample(), as its createCompletion() does,
+ * without the text. The model is fetched as a Blob: its own download
  * would write it to disk first.
  */
 

@@ -1,4 +1,5 @@
-/* The search of the documents: Pagefind's index is loaded at the first key. On small screens the contents are closed. */
+/* The search of the documents: Pagefind's index is loaded at the first key. On small screens the table of contents is
+ * collapsed. */
 const field = /** @type {HTMLInputElement} */ (document.querySelector('#search'));
 const list = /** @type {HTMLElement} */ (document.querySelector('#results'));
 /** @type {Promise<any> | undefined} */

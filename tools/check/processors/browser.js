@@ -1,4 +1,4 @@
-/* browser: what processors.js asks of a Chromium or Firefox that imitates another processor. */
+/* browser: evaluates models for processors.js in a Chromium or Firefox that imitates another processor. */
 import { basename, dirname } from 'node:path';
 import puppeteer from 'puppeteer-core';
 import { testModel } from '../../../tests/js/models.js';

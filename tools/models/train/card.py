@@ -1,4 +1,4 @@
-"""The model card: card.md with every figure filled in from what training and evaluation left behind.
+"""The model card: card.md with every figure filled in from the results of training and evaluation.
 
 Also writes what belongs beside it: LICENSE, NOTICE, ATTRIBUTION.tsv, loss.png. Run it last.
 """
@@ -28,7 +28,7 @@ def held_out_rows(figures):
 
 
 def engine_rows():
-    """Perplexity on the texts of the test vectors; ours is measured now."""
+    """Returns perplexities on the texts of the test vectors; measures those of this package."""
     vectors = ROOT / "tests" / "vectors"
     reference = json.loads((vectors / "storyteller.json").read_text())
     llama = json.loads((vectors / "storyteller-llama.json").read_text())

@@ -1,7 +1,7 @@
 """Conversations made of stories: what a user may ask, and the story that answers it.
 
 The topics of a request are taken from the story itself: the head nouns of its first sentences,
-found by what stands around them. The wordings are our own.
+found by the words around them. The wordings are our own.
 """
 import re
 
@@ -48,7 +48,7 @@ def _article(noun):
 
 
 def topics(story):
-    """Up to five things the story is about, what is named most (and earliest) first."""
+    """Returns up to five topics of the story, those named most often (and earliest) first."""
     seen = {}
     for match in _NOUN.finditer(story):
         if match[1] not in _NOT:
@@ -79,7 +79,7 @@ def _request(rng, story, again):
 
 
 def _halves(rng, story):
-    """The story cut at a sentence's end somewhere in its middle, or None."""
+    """Returns the story, cut off at the end of a sentence near its middle, or None."""
     ends = [m.end() for m in re.finditer(r'[.!?]"?(?=\s)', story)]
     ends = [e for e in ends if 0.35 * len(story) < e < 0.7 * len(story)]
     if not ends:
@@ -89,7 +89,7 @@ def _halves(rng, story):
 
 
 def conversation(rng, next_story):
-    """A list of (role, text). next_story() gives the next story of the training set."""
+    """Returns a list of (role, text). next_story() returns the next story of the training set."""
     turns = []
     if rng.random() < 0.06:
         turns += [("user", rng.choice(HELLO)), ("model", rng.choice(GREET))]

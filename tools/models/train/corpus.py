@@ -34,7 +34,7 @@ def _texts(path):
 
 
 def _held_out(work):
-    """One work in a hundred, by a hash of its name, so that the choice outlives any reordering."""
+    """Selects one work in a hundred by a hash of its name, independent of the order."""
     return int.from_bytes(hashlib.sha256(work.encode()).digest()[:4], "big") % 100 == 0
 
 

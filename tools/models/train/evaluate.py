@@ -1,6 +1,6 @@
 """How well the model predicts held-out text, beside a 5-gram model: nats a token, perplexity a word.
 
-Both are asked about the same tokens of the same documents: every piece of the text and the <eos>
+Both predict the same tokens of the same documents: every piece of the text and the <eos>
 behind it, each after what stands before it in its document (in runs of at most 450 tokens for the
 long ones). A word is what stands between blanks; its perplexity is exp(all nats / all words).
 Writes figures.json, from which card.py takes its numbers.

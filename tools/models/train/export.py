@@ -55,7 +55,7 @@ def tensors(hf, layers):
 
 
 def chat_template():
-    """The template that the test models carry too: one text, kept in tools/models/make-model.js."""
+    """Returns the chat template, which the test models use too (tools/models/make-model.js)."""
     script = "import('./tools/models/make-model.js').then((m) => process.stdout.write(m.CHAT_TEMPLATE))"
     return subprocess.run(["node", "-e", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 

@@ -23,7 +23,8 @@ def make_model(config, seed):
 
 
 def hidden_matrices(model):
-    """The matrices of the blocks, and all else (embedding and norms): they learn differently."""
+    """Returns the matrices of the blocks, and the other weights (embedding and norms), which use different
+    optimizers."""
     inner = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     outer = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]
     return inner, outer

@@ -104,7 +104,7 @@ class Trainer:
         return self.step * self.options["rows"] * self.options["length"]
 
     def progress(self):
-        """Part of the budget that is used; rank 0's clock rules."""
+        """Returns the used share of the budget, by rank 0's clock."""
         part = self.tokens / self.args.tokens
         if self.args.minutes:
             part = self.seconds / 60 / self.args.minutes
@@ -138,7 +138,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self):
-        """Nats a token on the held-out documents; each process takes its share of the rows."""
+        """Returns nats per token on the held-out documents; each process evaluates its share of the rows."""
         self.model.eval()
         rows = self.held_out[self.rank::self.world]
         total = torch.tensor([sum(self._loss(r).item() * len(r) for r in rows.split(4)), len(rows)])
@@ -155,7 +155,7 @@ class Trainer:
         print(json.dumps(row), flush=True)
 
     def warm_up(self):
-        """Compiles, one process after the other: the second finds what the first one made."""
+        """Compiles in one process after the other, so that the second uses the cache of the first."""
         rows = torch.zeros(self.options["micro"], self.options["length"] + 1, dtype=torch.long)
         for rank in range(self.world):
             if rank == self.rank:
@@ -164,8 +164,8 @@ class Trainer:
             dist.barrier()
 
     def run(self):
-        """Until the budget is used up. Leaves `last.pt`, and `plateau.pt` from before the decay,
-        from which a longer run can go on."""
+        """Until the budget is used up. Writes `last.pt`, and `plateau.pt` from before the decay, from which a longer
+        run can continue."""
         o, losses = self.options, []
         self.model.train()
         if o["compile"]:
@@ -196,7 +196,7 @@ class Trainer:
 
 
 def work(rank, args, config, meeting):
-    """What each process does."""
+    """The work of each process."""
     torch.set_num_threads(1)
     world = config["train"]["processes"]
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)

@@ -1,6 +1,6 @@
 /**
- * generated: js/generated.js, made of the sampler's table of options (src/run/sampler.c) and of the JSDoc of the options
- * that have a flag.
+ * generated: writes js/generated.js from the sampler's table of options (src/run/sampler.c) and the JSDoc of the
+ * options that have a flag.
  */
 import { readFileSync } from 'node:fs';
 import { Trouble, at } from '../../support/proc.js';
@@ -20,7 +20,8 @@ const INDENT = 27;
 /** @typedef {{ name: string, sampler: string, min: number, max: number, standard: number, whole: boolean,
  *   meaning: string }} SamplingOption */
 
-/** The rows of the sampler's table. `seed` is left out: js/options.js has a smaller range for it, since it draws a random
+/** Returns the rows of the sampler's table. `seed` is left out: js/options.js has a smaller range for it, since it
+ * draws a random
  * seed of 32 bits where none is given.
  * @returns {SamplingOption[]} */
 export function samplingOptions() {

@@ -1,4 +1,4 @@
-/** words: what docs/api.md says of each error code. */
+/** words: descriptions of the error codes for docs/api.md. */
 
 /** The meaning of each error code. @type {Record<import('../../../js/errors.js').ErrorCode, string>} */
 export const MEANINGS = {
