@@ -130,7 +130,7 @@ export class Chat {
   retry(options = {}) {
     const past = () => {
       const end = this.#messages.findLastIndex(({ role }) => role === 'user') + 1;
-      if (!end) throw silence();
+      if (!end) throw nothingToAnswer();
       return { messages: this.#messages.slice(0, end), prefix: this.#prefixes.last };
     };
     return this.#answer(past, options);
@@ -148,7 +148,7 @@ export class Chat {
       throw new ModelError('bad-option', "continue() takes no `format`, and tools only with toolChoice 'none'.");
     }
     const past = () => {
-      if (!this.#messages.length) throw silence();
+      if (!this.#messages.length) throw nothingToAnswer();
       const last = this.#messages[this.#messages.length - 1];
       const ours = /^(assistant|model)$/.test(last.role);
       if (text === undefined && last.toolCalls) {
@@ -229,7 +229,7 @@ export class Chat {
   }
 }
 
-const silence = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
+const nothingToAnswer = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
 
 /** @param {Prefixes} prefixes of a chat without a state */
 const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answer ${why}` : 'nothing was answered'}`;

@@ -191,7 +191,7 @@ export class Generation {
     }
   }
 
-  /** Generates one answer. An abort is not an error: while a worker restarts, the answer is empty.
+  /** Generates one answer. Resolves with an empty one if it is aborted before its first event.
    * @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
     const { signal } = this.#abort;

@@ -72,8 +72,8 @@ async function openConnection(source, options, headerOnly) {
   const { restart = false, ...others } = options;
   const { connection, info, parts } = await openEngine(source, others, headerOnly);
   const streamed = parts.some(({ kind, total }) => kind === 'pull' && total === undefined);
-  const held = parts.some(({ kind }) => kind === 'pull');
-  const once = streamed || (held && !restart);
+  const pulled = parts.some(({ kind }) => kind === 'pull');
+  const once = streamed || (pulled && !restart);
   const reopen = async (/** @type {AbortSignal} */ signal) => {
     return (await openEngine(source, { ...others, signal }, headerOnly)).connection;
   };

@@ -192,7 +192,7 @@ export class Engine {
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
       // The platform grants less than WebAssembly can address. The plan counts the bytes grown below as used.
-      const most = this.#heap.room(need);
+      const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(
         'no-memory',
@@ -252,8 +252,8 @@ export class Engine {
   #encode(bytes, flags) {
     const { length } = bytes;
     /** @param {number} p @param {number} room capacity in ids: twice the bytes is always enough, since a tokenizer that
-     * puts a blank in front can give more ids than bytes; a third is usually enough @returns
-     * {Int32Array<ArrayBuffer>} */
+     * puts a blank in front can give more ids than bytes; a third is usually enough
+     * @returns {Int32Array<ArrayBuffer>} */
     const into = (p, room) => {
       try {
         return this.#heap.with(new Int32Array(room), (ids) => {

@@ -89,7 +89,7 @@ export class Heap {
   }
 
   /** Grows the heap to `wanted` bytes, or as far as possible. Returns its size. @param {number} wanted */
-  room(wanted) {
+  grow(wanted) {
     const missing = () => Math.ceil((wanted - this.buffer.byteLength) / PAGE);
     for (let step = missing(); step > 0; ) {
       try {

@@ -131,7 +131,7 @@ async function decode(run) {
     if (run.matcher?.finished) return 'stop';
     const id = draw(run);
     time.first ||= performance.now() - time.start;
-    reason = taken(run, id, false);
+    reason = appendToken(run, id, false);
     if (reason) break;
     const next = jumpForward(run);
     reason = next.reason;
@@ -158,7 +158,7 @@ function jumpForward(run) {
   for (let more; !reason && (more = jumpForwardTokens(native, matcher, tokens)).length; ) {
     for (const id of more) {
       ids.push(id);
-      if ((reason = taken(run, id, true))) break;
+      if ((reason = appendToken(run, id, true))) break;
     }
   }
   return { ids, reason };
@@ -166,11 +166,11 @@ function jumpForward(run) {
 
 /** Draws the next token. @param {Run} run */
 function draw(run) {
-  return run.matcher ? run.matcher.draw(run.args.logprobs !== null) : free(run);
+  return run.matcher ? run.matcher.draw(run.args.logprobs !== null) : drawFreely(run);
 }
 
 /** Draws a token without a constraint. If it begins a call, constrains the rest of the answer. @param {Run} run */
-function free(run) {
+function drawFreely(run) {
   const { native, waiting, begins, tokens, args } = run;
   const id = native.draw();
   if (!waiting || !begins?.(id, tokens.length)) return id;
@@ -180,7 +180,7 @@ function free(run) {
 
 /** Appends a token to the answer. Returns the reason if the answer ends with it. @param {Run} run @param {number} id
  * @param {boolean} forced @returns {FinishReason | null} */
-function taken(run, id, forced) {
+function appendToken(run, id, forced) {
   const {
     native,
     assembler,
@@ -191,7 +191,7 @@ function taken(run, id, forced) {
   } = run;
   // A grammar may require an end token in the middle of a text.
   if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
-  take(run, id, forced);
+  record(run, id, forced);
   if (matcher?.accept(id) === false) {
     throw new ModelError('bad-state', `The format does not allow the token ${id}.`);
   }
@@ -249,7 +249,7 @@ function lastOf(tokens, prompt) {
 }
 
 /** @param {Run} run @param {number} id @param {boolean} forced */
-function take(run, id, forced) {
+function record(run, id, forced) {
   const { native, assembler, outbox, prompt, reader, tokens, logprobs, args } = run;
   // A constrained text has exactly the bytes that the grammar accepted, a leading blank of the tokenizer included.
   const before = run.matcher ? id : lastOf(tokens, prompt);

@@ -13,7 +13,7 @@ import { Grammar } from './grammar.js';
  * budget, and other calls are answered between them.
  * @param {Format} format @param {import('../grammar/index.js').Options} options
  * @param {() => Promise<unknown>} pause */
-async function judging(format, options, pause) {
+async function compileToMatch(format, options, pause) {
   try {
     return toBytes(format, options);
   } catch (error) {
@@ -40,7 +40,7 @@ export async function match({ runner, encoder }, { format, texts, draft, formats
   try {
     const tokenOf = (/** @type {string} */ text) => tokenNamed(encoder, text);
     const how = { matching: true, draft, formats, tokenOf, alive: encoder.alive };
-    matcher = new Grammar(native, await judging(format, how, pause)).matcher();
+    matcher = new Grammar(native, await compileToMatch(format, how, pause)).matcher();
   } catch (error) {
     const { code, message } = /** @type {{ code?: string, message: string }} */ (error);
     if (!(error instanceof Unsupported) && code !== 'bad-format') throw error;
@@ -53,7 +53,7 @@ export async function match({ runner, encoder }, { format, texts, draft, formats
     const verdicts = [];
     for (const text of texts) {
       const ids = await encoder.encodeAll(text, { exact: true }, pause);
-      verdicts.push(await follow(native, ids, { text, matcher, times, pause }));
+      verdicts.push(await matchText(native, ids, { text, matcher, times, pause }));
     }
     return { compiled: true, verdicts, times: times ?? [], first };
   } finally {
@@ -64,7 +64,7 @@ export async function match({ runner, encoder }, { format, texts, draft, formats
 /** Matches the tokens of one text. @param {Engine} native @param {number[]} ids
  * @param {{ text: string, matcher: Matcher, times: number[] | null, pause: () => Promise<unknown> }} around
  * @returns {Promise<Verdict>} */
-async function follow(native, ids, { text, matcher, times, pause }) {
+async function matchText(native, ids, { text, matcher, times, pause }) {
   matcher.reset();
   let bytes = 0;
   for (let i = 0; i < ids.length; i++) {
@@ -75,7 +75,7 @@ async function follow(native, ids, { text, matcher, times, pause }) {
     // Some tokenizers put a blank before a text. It is not part of the text.
     const blank = i === 0 && piece.length < native.decode(ids[i], false, ids[i]).length;
     const taken = blank ? matcher.acceptBytes(piece) : matcher.allows(ids[i]) && matcher.accept(ids[i]);
-    if (!taken) return { accepted: false, refusedAt: lettersOf(text, bytes) };
+    if (!taken) return { accepted: false, refusedAt: offsetOf(text, bytes) };
     bytes += piece.length;
     await pause();
   }
@@ -84,7 +84,7 @@ async function follow(native, ids, { text, matcher, times, pause }) {
 
 /** Returns the offset in a text of a byte of its UTF-8 form: of the character that contains the byte.
  * @param {string} text @param {number} bytes */
-function lettersOf(text, bytes) {
+function offsetOf(text, bytes) {
   let at = 0;
   for (const letter of text) {
     const code = /** @type {number} */ (letter.codePointAt(0));

@@ -19,12 +19,12 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
     if (!native.saves(ids))
       throw new ModelError('bad-state', 'The conversation could not be evaluated again to be saved. Try again.');
   }
-  return taken(runner, job, head);
+  return headAndState(runner, job, head);
 }
 
 /** Returns `head` followed by the state that the engine has begun to save.
  * @param {Context['runner']} runner @param {EvaluationJob} job @param {Uint8Array} head */
-async function taken(runner, job, head) {
+async function headAndState(runner, job, head) {
   const { native } = runner;
   const size = head.length + native.savedBytes;
   const bytes = wrapped('no-memory', `No memory for a saved conversation of ${size} bytes`, () => new Uint8Array(size));
@@ -40,9 +40,9 @@ async function taken(runner, job, head) {
 
 /** Returns the session's state, null if it is empty or there is no memory for a copy.
  * @param {Context['runner']} runner @param {EvaluationJob} job */
-async function held(runner, job) {
+async function stateOf(runner, job) {
   try {
-    return runner.native.saves([]) ? await taken(runner, job, new Uint8Array()) : null;
+    return runner.native.saves([]) ? await headAndState(runner, job, new Uint8Array()) : null;
   } catch (error) {
     if (/** @type {ModelError} */ (error).code === 'no-memory') return null;
     throw error;
@@ -52,7 +52,7 @@ async function held(runner, job) {
 /** Calls f, which may evaluate anything, and then restores the session's state. @template T
  * @param {Context} context @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
 export async function aside(context, job, f) {
-  const bytes = await held(context.runner, job);
+  const bytes = await stateOf(context.runner, job);
   const owner = context.runner.native.restoredFor;
   try {
     return await f();

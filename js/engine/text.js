@@ -6,7 +6,7 @@ import { joined, textDecoder } from './heap.js';
 export class TextAssembler {
   #decoder = textDecoder();
   #stops;
-  #held = '';
+  #pending = '';
   text = '';
   /** The stop sequence that ended the text. @type {string | null} */
   stopped = null;
@@ -23,10 +23,10 @@ export class TextAssembler {
   /** Appends bytes. Returns the text that can now be shown. @param {Uint8Array} bytes */
   add(bytes) {
     this.#last = joined(this.#last, bytes).slice(-3);
-    const text = this.#held + this.#decoder.decode(bytes, { stream: true });
+    const text = this.#pending + this.#decoder.decode(bytes, { stream: true });
     const cut = this.#earliest(text);
-    this.#held = cut === null ? longestHeld(text, this.#stops) : '';
-    return this.#show(text.slice(0, cut ?? text.length - this.#held.length));
+    this.#pending = cut === null ? longestPrefix(text, this.#stops) : '';
+    return this.#show(text.slice(0, cut ?? text.length - this.#pending.length));
   }
 
   /** Ends the text. Returns the rest of it, without an incomplete character. */
@@ -34,7 +34,7 @@ export class TextAssembler {
     const isCut = this.#decoder.decode() !== '';
     const begins = (/** @type {number} */ n) => textDecoder().decode(this.#last.slice(-n), { stream: true }) === '';
     this.cut = isCut ? ([3, 2].find((n) => n <= this.#last.length && begins(n)) ?? 1) : 0;
-    return this.#show(this.#held);
+    return this.#show(this.#pending);
   }
 
   /** @param {string} piece */
@@ -57,7 +57,7 @@ export class TextAssembler {
 }
 
 /** Returns the longest suffix of a text that begins a stop sequence. @param {string} text @param {string[]} stops */
-function longestHeld(text, stops) {
+function longestPrefix(text, stops) {
   for (let from = 0; from < text.length; from++) {
     const end = text.slice(from);
     if (stops.some((stop) => stop.startsWith(end))) return end;

@@ -1,4 +1,4 @@
-/* functiongemma: the calls of FunctionGemma: `call:NAME{key:value,…}` between two control tokens, with strings between
+/* functiongemma: the calls of FunctionGemma: `call:NAME{key:value,…}` between two control tokens, strings between
  * `<escape>` tokens and everything else unquoted (ai.google.dev/gemma/docs/functiongemma). Parsing converts a call to
  * JSON; building a grammar converts the JSON grammar of a tool's schema to this form. */
 import { ANY_TEXT, EMPTY, choice, literal, sequence } from '../grammar/nodes.js';
