@@ -1,5 +1,5 @@
 /* exact-json: parses and writes JSON with exact integers: BigInts where a number would round. */
-import { ModelError } from '../errors.js';
+import { failure } from '../errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 /** Marks a string that holds the digits of an integer. A file cannot contain it unescaped. */
@@ -19,8 +19,7 @@ export function parseExactly(text, name) {
       typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value,
     );
   } catch (error) {
-    const got = error instanceof Error ? error.message : String(error);
-    throw new ModelError('bad-format', `${name} is no JSON`, { expected: 'JSON', got });
+    throw failure('bad-format', `${name} is not valid JSON`, error);
   }
 }
 

@@ -463,8 +463,9 @@ export function compiled(source) {
  * message text that contains one. Throws `template-error`.
  * @param {any} program
  * @param {{ own: Record<string, unknown>, given: Record<string, unknown> & { messages: { role: string }[] },
- *   names: (text: string) => boolean }} of own, given: variables of the template and of the caller; names: returns whether
- *   a text contains the name of a control token. Roles count as text of the template, since only a few are valid. */
+ *   names: (text: string) => boolean }} of own, given: variables of the template and of the caller; names: returns
+ *   whether a text contains the name of a control token. Roles count as text of the template, since only a few are
+ *   valid. */
 export function traced(program, { own, given, names }) {
   const environment = /** @type {any} */ (new Environment());
   for (const [name, value] of Object.entries({ ...own, ...given })) environment.set(name, value);

@@ -82,7 +82,7 @@ export class Channel {
 /** Returns why tabs cannot share here, '' if they can. */
 export function whyNotShared() {
   const { Worker: workers, document: page, isSecureContext: secure, navigator: here } = globalThis;
-  if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'this is no browser';
+  if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'this is not a browser';
   if (secure && here?.locks && 'BroadcastChannel' in globalThis) return '';
-  return secure ? 'the browser has no Web Locks or no BroadcastChannel' : 'the page does not come over https';
+  return secure ? 'the browser has no Web Locks or no BroadcastChannel' : 'the page is not served over https';
 }
