@@ -62,7 +62,7 @@ export class ModelCache {
     return this.#with(async (store) => store.estimate?.() ?? {});
   }
 
-  /** Asks the browser, which may ask the user, not to clear the storage by itself. Returns whether it agreed. */
+  /** Asks the browser, which may ask the user, not to clear the storage automatically. Returns whether it agreed. */
   persist() {
     return this.#with(async (store) => (await store.persist?.()) ?? true);
   }
@@ -88,7 +88,7 @@ export class ModelCache {
     });
   }
 
-  /** @internal For the worker: a folder, or that the store is the client's. */
+  /** @internal For the worker: the folder, or a mark that the store belongs to the client. */
   get descriptor() {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
@@ -103,7 +103,7 @@ export class ModelCache {
     try {
       this.#store ??= typeof this.#where === 'object' ? this.#where : environment.openStore(this.#where);
       const opening = Promise.resolve(this.#store);
-      opening.catch(() => (this.#store = undefined)); // its script may come the next time
+      opening.catch(() => (this.#store = undefined)); // the store's script may load at the next attempt
       return await f(await opening);
     } catch (cause) {
       throw failure('cache-failed', 'The model cache failed', cause);

@@ -27,15 +27,15 @@ const INNOCENT = [
   'cache-corrupt',
   'engine-fault',
 ];
-/** Interval of looking at another tab's progress. */
+/** Interval at which another tab's progress is checked. */
 const WAIT_MS = 200;
-/** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
+/** Reasons for a missing copy, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = {
   QuotaExceededError: 'The storage is full.',
   NoModificationAllowedError: 'Another tab is storing it.',
 };
 
-/** Another tab or process has the file. @returns {never} */
+/** The error if another tab or process has locked the file. @returns {never} */
 function taken() {
   throw new DOMException('', 'NoModificationAllowedError');
 }
@@ -91,7 +91,7 @@ export class CachedFile {
     this.#notice = deps.notice;
   }
 
-  /** Whether a copy can be begun. */
+  /** Whether the store is usable, so that a copy can be begun. */
   get open() {
     return Boolean(this.#store) && !this.#readOnly && !this.#entry;
   }
@@ -161,7 +161,7 @@ export class CachedFile {
     this.#entry = entry;
   }
 
-  /** Begins a new copy, if there is room. @param {string} stem of its name @param {Journal} journal */
+  /** Begins a new copy, if there is space. @param {string} stem of its name @param {Journal} journal */
   async create(stem, journal) {
     await this.#try(async () => {
       const store = /** @type {Store} */ (this.#store);
@@ -170,7 +170,7 @@ export class CachedFile {
       if (free) throw new Error(`It needs ${journal.total} bytes of storage, and ${free} are free.`);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
       const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#deps);
-      // A file without a journal is no copy: its contents are unknown.
+      // A file without a journal is not a copy: its contents are unknown.
       if (!taken && (await store.size(entry.name))) await store.remove(entry.name);
       try {
         await entry.save();
@@ -246,7 +246,7 @@ export class CachedFile {
     if (this.#entry && !this.#entry.complete) await within(this.#patience, rest).catch(() => {});
   }
 
-  /** Closes the copy, or removes it if it is no model.
+  /** Closes the copy, or removes it if it is not a model.
    * @param {string} digest that the bytes were found to have @param {ModelError} [error] why loading failed */
   async finish(digest, error) {
     const entry = this.#entry;

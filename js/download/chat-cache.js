@@ -36,9 +36,9 @@ const DEPS = { sum: checksum, readOnly: false };
  * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
 /** engine: 16 hexadecimal digits; hash: of a text; limit: bytes.
  * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} ChatCacheDeps */
-/** Throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
+/** Yields to other work; throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
 
-/** Returns the length of the part with the messages. @param {Uint8Array} bytes */
+/** Returns the length of the part that contains the messages. @param {Uint8Array} bytes */
 function saidOf(bytes) {
   if (bytes.length < HEAD) return Infinity;
   return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);

@@ -78,7 +78,7 @@ function describeText(text, describe) {
   }
   throw new ModelError(
     'unsupported-source',
-    'The source of a model is not a valid path or URL without user name and password. Pass secrets as `token` or `headers`.',
+    'The source of a model must be a valid path or URL, without a user name or password. Pass secrets as `token` or `headers`.',
   );
 }
 
@@ -92,7 +92,7 @@ function cloneable(blob) {
   }
 }
 
-/** Returns a view of the bytes; null if the value is no buffer. @param {any} value @returns {Uint8Array | null} */
+/** Returns a view of the bytes; null if the value is not a buffer. @param {any} value @returns {Uint8Array | null} */
 export function asBytes(value) {
   if (ArrayBuffer.isView(value)) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);

@@ -16,8 +16,8 @@ import { CachedFile } from './cached-file.js';
 /** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'done'
  *   | 'failed'} State */
 /** The states of a download.
- *   planned     nothing was asked yet
- *   probing     the cache and the server are asked which versions of the file they have
+ *   planned no request was made yet
+ *   probing asks the cache and the server for their versions of the file
  *   starting    the server has answered and there is no usable copy: next() begins one
  *   streaming   bytes come from the network
  *   reading     a whole copy is cached: read() gets bytes from it without a detour
@@ -58,7 +58,7 @@ export class Download {
   /** @type {State} */
   state = 'planned';
   #url;
-  /** Of a copy that the caller named. @type {string | undefined} */
+  /** Key of the copy that the caller named. @type {string | undefined} */
   #key;
   /** Whether a token is sent. */
   #guarded;
@@ -166,7 +166,7 @@ export class Download {
     let wrong;
     for (const copy of copies) {
       const { total, sha256 } = copy.journal;
-      // If bytes behind the last tensor are missing, they are fetched and all bytes are checked while loading.
+      // If bytes after the last tensor are missing, they are fetched and all bytes are checked while loading.
       if (!expected || this.#deps.readOnly || copy.heldTo(0) < total) {
         if (copy.complete) return { whole: copy, wrong };
         continue;
@@ -227,7 +227,7 @@ export class Download {
       // With the SHA-256 that the caller named, no other version is wanted.
       verdict = verified ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
-      // Without access to the file there is none to its copy.
+      // A client without access to the file must not use its copy either.
       if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
       why = /** @type {ModelError} */ (error).message;
     }
@@ -241,7 +241,8 @@ export class Download {
     return true;
   }
 
-  /** Uses a whole copy without asking the server: its address was stored without secrets. @param {Found} found */
+  /** Uses a complete copy without asking the server, because its address was stored without secrets.
+   * @param {Found} found */
   async #useUnasked({ whole, wrong }) {
     if (!whole) {
       throw (
@@ -262,7 +263,7 @@ export class Download {
     this.#deps.notice('offline', `The cached copy is used, and may be outdated: ${why}`);
   }
 
-  /** Returns whether the server's file begins like a model. Portals and proxies answer with pages. */
+  /** Returns whether the server's file begins like a model. Captive portals and proxies answer with web pages. */
   async #isModel() {
     try {
       const answer = await this.#requests.ask(0, MAGIC.length);
@@ -436,7 +437,7 @@ export class Download {
   /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
   #withRetry(attempts, f, progress) {
     const onRetry = () => {
-      this.#requests.mustBeOpen(); // closing aborts what a range still reads: no failure
+      this.#requests.mustBeOpen(); // close() aborts pending reads, which is not a failure
       this.#deps.notice('retry', 'The connection failed. Trying again.');
     };
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);

@@ -11,7 +11,7 @@ const SLOTS = 4 * HALF;
 /** Hexadecimal digits of a half's checksum, its last bytes. */
 const DIGITS = 16;
 const MAX_PIECES = 64;
-/** Milliseconds from 1970 that a Date can be away. */
+/** Largest distance of a Date from 1970, in milliseconds. */
 const MOST_DATE = 8.64e15;
 
 /** Returns whether a name is of a model's copy. @param {string} name */
@@ -20,12 +20,13 @@ export const isModel = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
 /** Returns whether a name is of a saved chat (chat-cache.js). @param {string} name */
 export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
 
-/** Returns whether a name is one of either: no other file is touched. @param {string} name */
+/** Returns whether a name is one of either. Other files are never touched. @param {string} name */
 export const isName = (name) => isModel(name) || isState(name);
 
 /** Start and end. @typedef {[number, number]} Piece */
 /** url: without secrets; have: ranges in order; need: end of the last tensor, once known; sha256: of all bytes, if it
- * was checked; used: ms since 1970; doubt: the bytes are no model, or not the one that was named; guarded: fetched with
+ * was checked; used: ms since 1970; doubt: the bytes are not a model, or not the one that was named; guarded: fetched
+ * with
  * a token; piece: bytes of a piece, if there are checksums.
  * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[], need: number, sha256: string,
  *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece?: number }} Journal */
@@ -138,7 +139,7 @@ export function without(have, start, end) {
   return left.filter(([a, b]) => a < b);
 }
 
-/** Returns whether all bytes that the engine needs are there. @param {Journal} journal */
+/** Returns whether all bytes that the engine needs are stored. @param {Journal} journal */
 export const isWhole = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
 
 /** Returns whether it is whole and not in doubt. @param {Journal} journal */

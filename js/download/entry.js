@@ -7,7 +7,7 @@
 import { Checks, tableBytes } from './checks.js';
 import { isComplete, isWhole, joined, readAll, readJournal, without, writeJournal } from './entries.js';
 
-/** Bytes read at once: few enough to be in the processor's cache still when they are checked. */
+/** Bytes read at once: few enough to be still in the processor's cache when they are checked. */
 const AT_ONCE = 1 << 20;
 
 /** Saves the journal at least this often, because other tabs may watch the progress. */
@@ -16,7 +16,7 @@ const SAVE_MS = 2000;
 /** sum: a checksum of two words; readOnly: leave the store as it is.
  * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} EntryDeps */
 
-/** A folder with the name of a copy is no copy; other failures are real. @param {any} error */
+/** Ignores a folder with the name of a copy; rethrows other errors. @param {any} error */
 function noFile(error) {
   if (error?.name !== 'TypeMismatchError') throw error;
   return null;
@@ -40,7 +40,7 @@ export class Entry {
   /** @type {unknown} */
   #failure;
   journal;
-  /** Whether it was whole when it was found: then this load must not remove it. */
+  /** Whether it was complete when it was found, so that this load must not remove it. */
   wasWhole;
   /** Number of repaired pieces. */
   mended = 0;
@@ -123,7 +123,8 @@ export class Entry {
   }
 
   /** Fills `into` up to the first corrupt piece. Returns the count.
-   * @param {number} at @param {Uint8Array} into @param {() => boolean} [wanted] false: leave `into` alone */
+   * @param {number} at @param {Uint8Array} into @param {() => boolean} [wanted] false: `into` must not be written any
+   * more */
   async read(at, into, wanted = () => true) {
     const checks = await this.#table();
     for (let done = 0; done < into.length; ) {
@@ -174,13 +175,13 @@ export class Entry {
   async put(lane, at, end, { journalEvery, same }) {
     const checks = await this.#table();
     const { piece = 1 } = this.journal;
-    const written = !this.#lost.size; // decided once: another lane may mend meanwhile
+    const written = !this.#lost.size; // decided once, because another lane may repair the piece meanwhile
     if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
     for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
       const [start, stop] = this.#place(i);
       if (stop > end) {
-        // A lost piece is not written before all of it proved to be right.
+        // A lost piece is not written before all of it is verified.
         if (!written && !this.#lost.has(i)) await this.#write(lane, Math.max(at, start), end);
       } else if (!(await this.#complete(checks, i, lane, { at: Math.max(at, start), same, written }))) {
         return false;
@@ -263,12 +264,12 @@ export class Entry {
     }
   }
 
-  /** Closes it as it is. */
+  /** Closes the copy without saving the journal. */
   async leave() {
     await this.#store.close?.(this.#name);
   }
 
-  /** Returns whether the store still has it as it was saved: it may have been removed or cut off. */
+  /** Returns whether the store still has the copy as it was saved: it may have been removed or truncated. */
   async there() {
     return (await readJournal(this.#store, this.#name))?.turn === this.journal.turn;
   }

@@ -1,4 +1,4 @@
-/* feeder: cuts sources of the client (streams, iterables, bytes) into pieces on the worker's request. */
+/* feeder: splits sources of the client (streams, iterables, bytes) into pieces on the worker's request. */
 /** @import { ByteIterator, Part } from './describe.js' */
 import { ModelError, reading } from '../errors.js';
 import { asBytes } from './describe.js';
@@ -36,7 +36,7 @@ class ChunkFeeder {
     try {
       await this.#iterator.return?.();
     } catch {
-      /* The load has ended: a failure of the caller's clean-up changes nothing. */
+      /* The load has ended, so a failure of the caller's clean-up does not matter. */
     }
   }
 }

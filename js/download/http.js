@@ -1,5 +1,5 @@
-/* http: requests for ranges of one file on a server: which version answered, what a failure means, and whether a retry
- * can help. */
+/* http: requests ranges of one file from a server; determines the version of each response, and whether a retry can fix
+ * a failure. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { ErrorCode, ErrorDetails } from '../errors.js' */
 /** @import { Version } from './identity.js' */
@@ -26,7 +26,8 @@ export const TUNING = {
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
-/** A failure that a retry can fix. after: ms to wait, if the server says so; stalled: after a silence since `since`. */
+/** A failure that a retry can fix. after: ms to wait, if the server says so; stalled: no data has arrived since
+ * `since`. */
 export class TransientError extends ModelError {
   after = 0;
   stalled = false;
@@ -68,7 +69,8 @@ export const sleep = (ms) =>
     setTimeout(resolve, ms);
   });
 
-/** Runs f again after transient errors. Progress resets the attempts; after a stall it takes a quarter of a segment.
+/** Runs f again after transient errors. Progress resets the attempts; after a stall, only progress of a quarter of a
+ * segment does.
  * The stall budget keeps servers from making a file take forever.
  * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
  * @param {{ onRetry: () => void, stallBudget: StallBudget }} file @param {() => number} [progress] */
@@ -94,7 +96,7 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
 /** One file on a server. */
 export class Remote {
   #url;
-  /** Where redirects led: asked first from then on. */
+  /** Target of the redirects, which later requests use first. */
   #at;
   #headers;
   /** Tolerated silence, in ms. */
@@ -264,7 +266,7 @@ export class Answer {
     this.close = close;
   }
 
-  /** Returns at most so many bytes, valid until the next call; none at the end. @param {number} most */
+  /** Returns at most `most` bytes, valid until the next call; none at the end. @param {number} most */
   async read(most) {
     const piece = await this.#take(most);
     this.at += piece.length;

@@ -1,4 +1,4 @@
-/* identity: whether two answers are of one version of a file, and which file a URL names. */
+/* identity: decides whether two responses are of one version of a file, and which file a URL names. */
 
 /** Words in names of query parameters whose values may be secret. */
 const SECRET = new RegExp(
@@ -8,7 +8,8 @@ const SECRET = new RegExp(
 );
 /** Longer values are not shown either. */
 const LONGEST_SHOWN = 20;
-/** Parameters of a signature, which do not name the file. They count only if all needed ones of a group are there. */
+/** Parameters of a signature, which do not name the file. They count only if all required ones of a group are
+ * present. */
 const SIGNATURES = [
   ['Signature', 'Key-Pair-Id', 'Expires', 'Policy'],
   ['sig', 'se', 'sv', 'st', 'spr', 'sp'],
@@ -55,7 +56,7 @@ export class Identity {
     this.version = undefined;
   }
 
-  /** Whether later answers can be compared with it. */
+  /** Whether later responses can be compared with this version. */
   get named() {
     return Boolean(this.version?.etag || this.version?.modified);
   }
@@ -64,7 +65,7 @@ export class Identity {
 /** Returns a URL without query and fragment. @param {string} url */
 const plainUrl = (url) => url.split(/[?#]/)[0];
 
-/** Returns a URL without what may be secret, to show and to store. @param {string} url */
+/** Returns a URL without possible secrets, to show and to store. @param {string} url */
 export function shownUrl(url) {
   const query = [...new URL(url).searchParams].filter(
     ([name, value]) =>

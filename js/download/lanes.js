@@ -29,7 +29,7 @@ class Lane {
     this.bytes = this.bytes.slice();
   }
 
-  /** Returns the place for its next bytes. @param {number} count */
+  /** Returns the buffer space for its next bytes. @param {number} count */
   room(count) {
     return this.bytes.subarray(this.filled, this.filled + count);
   }
@@ -52,7 +52,7 @@ export class Lanes {
   #lanes = [];
   /** Start of the next one. */
   #next = 0;
-  /** Buffers to use again. @type {Uint8Array[]} */
+  /** Buffers to reuse. @type {Uint8Array[]} */
   #spare = [];
 
   /** @param {() => Uint8Array} room allocates a buffer, always of one size @param {Fill} fill */

@@ -1,10 +1,10 @@
-/* pump: bytes of streams, in pieces. */
-/** Bytes of a read: small reads leave more garbage than is collected in time. */
+/* pump: reads streams of bytes in pieces. */
+/** Bytes per read: small reads create garbage faster than it is collected. */
 const CHUNK = 1 << 20;
 /** Buffers of streams that ended. @type {ArrayBuffer[]} */
 const spare = [];
 
-/** Returns a function that cuts chunks (null: the end) into pieces of at most so many bytes; none at the end.
+/** Returns a function that splits chunks (null: the end) into pieces of at most `most` bytes; no bytes at the end.
  * @param {() => Promise<Uint8Array | null>} next */
 export function cutter(next) {
   /** @type {Uint8Array | null} */
@@ -49,7 +49,7 @@ function byteReader(body) {
 /** Returns whether response bodies apply back-pressure. WebKit's do not. */
 export const bodiesWait = () => !!byteReader(/** @type {ReadableStream<Uint8Array>} */ (new Response('.').body));
 
-/** Reads into the same buffer if possible: chunks that wait for the garbage collector would be most of the memory peak.
+/** Reads into the same buffer if possible: otherwise uncollected chunks would be most of the peak memory.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 export function pumpOf(body) {
   const bytes = byteReader(body);

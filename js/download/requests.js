@@ -56,7 +56,7 @@ export class Requests {
   #stream;
   /** A request made before its answer is needed. @type {{ at: number, answer: Promise<Answer> } | undefined} */
   #early;
-  /** Whether to make more of those: some servers refuse a second connection. */
+  /** Whether to make more early requests: some servers refuse a second connection. */
   #eager = true;
   /** @type {Set<Answer>} */
   #open = new Set();
@@ -101,7 +101,7 @@ export class Requests {
     return this.#way === 'pieces' ? this.#tuning.parallel : 1;
   }
 
-  /** Chooses the way for the rest of the file, once the speed is known. */
+  /** Chooses the kind of requests for the rest of the file, once the speed is known. */
   settle() {
     if (this.#way !== 'first' || !this.#pace.rate) return;
     this.#way = this.#pace.rate > this.#tuning.alone && bodiesWait() ? 'long' : 'pieces';
@@ -122,14 +122,14 @@ export class Requests {
     if (this.#closed) throw new ModelError('aborted', 'The download was closed.');
   }
 
-  /** Takes the first answer. @param {Answer} answer @param {number} at the requested offset */
+  /** Records the first response. @param {Answer} answer @param {number} at the requested offset */
   begin(answer, at) {
     this.#check(answer);
     if (!answer.partial) {
       this.#stream = answer;
       this.#way = 'whole';
     } else if (answer.at === at && (this.#identity.named || this.checked())) {
-      // Its bytes arrive while the cache is read, so their speed cannot be measured.
+      // Bytes of this response arrive while the cache is read, so their speed cannot be measured.
       if (at) answer.since = -Infinity;
       this.#early = { at, answer: Promise.resolve(answer) };
     } else {
@@ -228,7 +228,7 @@ export class Requests {
     else this.#pace.one(came, answer.since);
   }
 
-  /** The lane's bytes are complete. @param {Answer} answer @param {number} came */
+  /** Records that the lane's bytes are complete. @param {Answer} answer @param {number} came */
   received(answer, came) {
     if (this.#way === 'long') this.#pace.mean(came);
     if (answer === this.#stream && answer.at === answer.end) this.#stream = undefined;
@@ -301,7 +301,7 @@ export class Requests {
     if (answer) this.#open.delete(answer);
   }
 
-  /** No more of an answer is needed. @param {Answer} answer */
+  /** Ends a response of which no more bytes are needed. @param {Answer} answer */
   done(answer) {
     // Reading a body to its end keeps the connection reusable.
     const close = () => this.drop(answer);

@@ -27,7 +27,7 @@ async function withRetry(f) {
   }
 }
 
-/** Ignores that a file does not exist. @param {Error} error */
+/** Ignores the error of a missing file. @param {Error} error */
 function absent(error) {
   if (error.name !== 'NotFoundError') throw error;
 }
@@ -101,7 +101,7 @@ export function openStore() {
     file.then((there) => there ?? forget(), forget);
     return file;
   };
-  /** Returns the file if it is open. @param {string} name */
+  /** Resolves with the file if it is open. @param {string} name */
   const openNow = async (name) => open.get(name)?.file;
   return {
     list() {
@@ -120,7 +120,7 @@ export function openStore() {
         const part = (await blob(name)).slice(at, at + into.length);
         // The memory of arrayBuffer() is collected late, in Firefox hundreds of megabytes of it.
         if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
-        // A stream that is not read to its end stays open, and behind hundreds of these Chromium stalls the next one.
+        // A stream that is not read to its end stays open, and after hundreds of these Chromium stalls the next one.
         const bytes = new Uint8Array(await part.arrayBuffer());
         if (!wanted()) return 0;
         into.set(bytes);

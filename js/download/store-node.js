@@ -58,7 +58,7 @@ export function openStore(where, told = () => {}) {
     async write(name, at, bytes) {
       if (!open.get(name)?.writable) await mkdir(folder, { recursive: true });
       const file = opened(name, (await size(name)) ? 'r+' : 'w+', true);
-      // A disk that fills up accepts a part first, and fails at the rest.
+      // A full disk accepts a part of the bytes first, and fails at the rest.
       for (let done = 0; done < bytes.length; ) {
         const count = writeSync(file, bytes, done, bytes.length - done, at + done);
         if (!count) throw new Error('The disk is full.');

@@ -177,7 +177,7 @@ export class Rule {
     return any || to >= 0 ? whole : null;
   }
 
-  /** Returns as few labels as possible for these texts: no text may be a prefix of another one in its label.
+  /** Returns as few labels as possible for these texts; within a label, no text may be a prefix of another.
    * @param {string[]} texts */
   #tries(texts) {
     const labels = [];
@@ -202,8 +202,8 @@ export class Rule {
     return labels;
   }
 
-  /** @param {string[][]} texts sorted @param {number} at @param {boolean} quoted a quote stands behind each; else
-   * none is the beginning of another @returns {number} */
+  /** @param {string[][]} texts sorted @param {number} at @param {boolean} quoted a quote follows each text; otherwise
+   * no text is a prefix of another @returns {number} */
   #trie(texts, at, quoted) {
     this.whole.spend(8 + (texts.length * 3) / 4);
     const { spell } = this.whole;

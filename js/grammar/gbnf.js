@@ -36,7 +36,7 @@ class Parser {
     this.at = 0;
     /** @type {Map<string, Node>} */
     this.rules = new Map();
-    /** Rules that are referenced, and where first. @type {Map<string, number>} */
+    /** Referenced rules with the offset of the first reference. @type {Map<string, number>} */
     this.wanted = new Map([['root', 0]]);
   }
 

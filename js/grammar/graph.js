@@ -7,7 +7,7 @@ import { TooComplex } from './refusal.js';
 
 const MOST_NODES = 1 << 20;
 
-/** @param {Uint32Array<ArrayBuffer>} words @param {number} least how many there must be room for */
+/** @param {Uint32Array<ArrayBuffer>} words @param {number} least minimum capacity */
 function grown(words, least) {
   if (words.length >= least) return words;
   const larger = new Uint32Array(Math.max(2 * words.length, least));
@@ -25,7 +25,7 @@ export class Graph {
   /** Number of nodes. */
   count = 1;
   #spans = new Uint32Array(1 << 12);
-  /** Where the spans of each node end, in words. */
+  /** End of each node's spans, in words. */
   #ends = new Uint32Array(1 << 10);
   #table = new Uint32Array(1 << 11);
   /** End of the spans of the node under construction. */
@@ -94,7 +94,7 @@ export class Graph {
     /** @type {number[]} */
     const spans = [];
     place[0] = 0;
-    /** @param {number} node @returns a node behind it that has no number yet, 0 if all have */
+    /** @param {number} node @returns returns a target that has no number yet, 0 if all have one */
     const next = (node) => {
       for (let i = this.#ends[node - 1]; i < this.#ends[node]; i += 2) {
         if (place[this.#spans[i + 1]] < 0) return this.#spans[i + 1];

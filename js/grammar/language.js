@@ -153,7 +153,7 @@ export class Languages {
     return edge ? this.make('state', [], { automaton: term.automaton, min: edge[2] }) : this.nothing;
   }
 
-  /** Whether the node matches a text. @param {Node} node @param {string} text */
+  /** Returns whether the node matches a text. @param {Node} node @param {string} text */
   matches(node, text) {
     let term = this.term(node);
     this.budget.spend('', text.length / 16);
@@ -180,7 +180,7 @@ export class Languages {
     } else for (const part of term.of) this.collect(part, cuts);
   }
 
-  /** Whether the node matches nothing. True is certain, false may mean that it is too large to tell.
+  /** Returns whether the node matches nothing: true is certain; false may mean that it is too large to decide.
    * @param {Node} node */
   isEmpty(node) {
     if (surelySome(node)) return false;
@@ -202,7 +202,7 @@ export class Languages {
 /** @type {WeakMap<Node, boolean>} */
 const plainlySome = new WeakMap();
 
-/** Whether a node obviously matches some text. @param {Node} node @returns {boolean} */
+/** Returns whether a node obviously matches some text. @param {Node} node @returns {boolean} */
 function surelySome(node) {
   if ('literal' in node) return true;
   let known = plainlySome.get(node);
@@ -219,7 +219,8 @@ function looksFruitful(node) {
   return 'repeat' in node && (node.min === 0 || surelySome(node.repeat));
 }
 
-/** Whether a node obviously matches texts of every length from some length on. @param {Node} node @returns {boolean} */
+/** Returns whether a node obviously matches texts of every length from some length on. @param {Node} node
+ * @returns {boolean} */
 function surelyMany(node) {
   if ('except' in node) return surelyMany(node.except[0]) && lengths(node.except[1])[1] < Infinity;
   return 'repeat' in node && node.max === Infinity && 'chars' in node.repeat && node.repeat.chars.length > 0;

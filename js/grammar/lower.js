@@ -210,7 +210,7 @@ const spellings = (rules) =>
     return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
   });
 
-/** Which rules are nullable, productive (match some text) or recursive. */
+/** Facts about rules: which are nullable, productive (match some text) or recursive. */
 class Facts {
   /** @type {Set<string>} */
   nullable = new Set();
@@ -260,7 +260,7 @@ class Facts {
     }
   }
 
-  /** Computes the least set of rules that pass `test`, which may look into `found`.
+  /** Computes the least set of rules that pass `test`, which may use `found`.
    * @param {(node: Node) => boolean} test @param {Set<string>} found */
   #least(test, found) {
     /** @type {Map<string, string[]>} */
@@ -290,7 +290,7 @@ class Facts {
     return known;
   }
 
-  /** Whether a node matches the empty text. @param {Node} node @returns {boolean} */
+  /** Returns whether a node matches the empty text. @param {Node} node @returns {boolean} */
   isNullable(node) {
     if ('literal' in node) return node.literal === '';
     if ('chars' in node) return false;
@@ -311,7 +311,7 @@ class Facts {
     return false;
   };
 
-  /** Whether a node matches anything, as far as its rules decide that. @param {Node} node @returns {boolean} */
+  /** Returns whether a node matches anything, as far as its rules decide that. @param {Node} node @returns {boolean} */
   #isProductive(node) {
     if ('chars' in node) return node.chars.length > 0;
     return this.#once(node, this.#productive);

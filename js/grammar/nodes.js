@@ -31,7 +31,7 @@ export const isNothing = (node) => 'choice' in node && node.choice.length === 0;
 export const isEmpty = (node) =>
   ('sequence' in node && node.sequence.length === 0) || ('literal' in node && node.literal === '');
 
-/** Whether a text has half of a surrogate pair, which has no UTF-8. @param {string} text */
+/** Returns whether a text has a lone surrogate, which cannot be encoded in UTF-8. @param {string} text */
 export const hasHalfPair = (text) => /[\ud800-\udfff]/u.test(text);
 
 /** @param {string} text @returns {Node} */

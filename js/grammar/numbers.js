@@ -50,7 +50,7 @@ function intersection(a, b) {
   return all;
 }
 
-/** Numbers that are in both. @param {Numbers} a @param {Numbers} b @returns {Numbers} */
+/** Returns the numbers that are in both sets. @param {Numbers} a @param {Numbers} b @returns {Numbers} */
 export function bothNumbers(a, b) {
   return {
     intervals: intersection(a.intervals, b.intervals),
@@ -72,7 +72,7 @@ export function gaps(points) {
   return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
 }
 
-/** Whether the set is certainly empty. @param {Numbers} numbers */
+/** Returns whether the set is certainly empty. @param {Numbers} numbers */
 export function noNumber({ intervals, multiples, notMultiples }) {
   if (!intervals.length || multiples.some((step) => notMultiples.includes(step))) return true;
   const [step] = multiples;
@@ -134,8 +134,9 @@ function comparer(bound, fits) {
   };
 }
 
-/** Divides the number. A state is the remainder, and how many digits came after the point. @param {number} divisor
- * @param {boolean} wanted whether multiples are accepted, or all else @returns {Reader & { remainders: number }} */
+/** Divides the number. A state is the remainder, and the number of digits after the point. @param {number} divisor
+ * @param {boolean} wanted true: accepts multiples; false: accepts all other numbers @returns {Reader & { remainders:
+ * number }} */
 function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
   const places = fraction.length;
@@ -204,7 +205,8 @@ function neighbour(value, step) {
   return BITS.getFloat64(0);
 }
 
-/** Whether the text next to an open bound parses to the bound itself. @param {Value} bound @param {1n | -1n} step up or
+/** Returns whether the text next to an open bound parses to the bound itself. @param {Value} bound
+ * @param {1n | -1n} step up or
  * down @param {number} places behind the point of the longer bound; -1 for integers */
 function roundsOnto(bound, step, places) {
   const { integer, fraction } = digitsOf(bound);
@@ -218,7 +220,7 @@ function roundsOnto(bound, step, places) {
  * none that rounds onto an open bound. @param {Interval} interval @param {boolean} integers @returns {Interval} */
 function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
-  // Where the bounds are small, the limiter ends a number long before.
+  // With small bounds, the limiter ends a number long before that.
   const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
   if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
   if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];
@@ -226,7 +228,7 @@ function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   return { lo, loOpen, hi, hiOpen };
 }
 
-/** Returns the limiter of an interval of numbers without a sign: only its bounds can ask for more digits.
+/** Returns the limiter of an interval of numbers without a sign: only its bounds can require more digits.
  * @param {Interval} interval @param {boolean} integers @param {number} all digits @param {number} most states that it
  * may have */
 function limited({ lo, hi }, integers, all, most) {
@@ -332,7 +334,7 @@ const FINITE = sequence(
   ]),
 );
 
-/** Exponents of a range, with redundant zeros and signs. @param {number} lo @param {number} hi whole
+/** Returns the exponents of a range, with redundant zeros and signs. @param {number} lo @param {number} hi whole
  * @param {Budget} [budget] @returns {Node} */
 function exponents(lo, hi, budget) {
   const side = (/** @type {number} */ from, /** @type {number} */ to) =>
@@ -357,7 +359,8 @@ function scientific(value) {
   return [`${all[0]}.${all.slice(1) || '0'}`, power];
 }
 
-/** Spellings of positive numbers of a range with one digit before the point and an exponent. @param {Interval} interval
+/** Returns the spellings of positive numbers of a range with one digit before the point and an exponent.
+ * @param {Interval} interval
  * @param {Budget} budget @returns {Node} */
 function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   const [low, from] = lo > 0 ? scientific(lo) : ['1', -Infinity];
@@ -381,7 +384,7 @@ const HUGE = sequence(
   exponents(21, Infinity),
 );
 
-/** Spellings of the unsigned numbers of a range. @param {Interval} interval @param {Numbers} numbers
+/** Returns the spellings of the unsigned numbers of a range. @param {Interval} interval @param {Numbers} numbers
  * @param {boolean} free any spelling @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length;
@@ -410,7 +413,7 @@ function unsigned(interval, { multiples, notMultiples }, free, budget) {
   return huge ? choice([plain, HUGE]) : plain;
 }
 
-/** Spellings of one number. @param {Value} value @param {boolean} free @returns {Node} */
+/** Returns the spellings of one number. @param {Value} value @param {boolean} free @returns {Node} */
 function point(value, free) {
   const text = String(Number(value) === 0 ? 0 : value);
   if (!free || text.includes('e')) return literal(text);
@@ -432,8 +435,8 @@ function fits(value, { multiples, notMultiples }) {
   return multiples.every(divides) && !notMultiples.some(divides);
 }
 
-/** Spellings of a set of numbers. @param {Numbers} numbers
- * @param {boolean} free whether any spelling of an equal value will do (1.0 for an integer), or only the plain one
+/** Returns the spellings of a set of numbers. @param {Numbers} numbers
+ * @param {boolean} free true: any spelling of an equal value is allowed (1.0 for an integer); false: only the plain one
  * @param {Budget} budget @returns {Node} */
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;

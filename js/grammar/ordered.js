@@ -23,7 +23,7 @@ export function ordered({ rules, start }, budget) {
   });
 }
 
-/** Adds the rules that it needs. */
+/** Orders members and adds the rules that this needs. */
 export class Ordering {
   #rules;
   #writing;
@@ -45,7 +45,7 @@ export class Ordering {
     return 'members' in node ? this.members(node, visit) : mapped(node, visit);
   });
 
-  /** @param {Members} node @param {(value: Node) => Node} value what becomes of values @returns {Node} */
+  /** @param {Members} node @param {(value: Node) => Node} value maps the values @returns {Node} */
   members({ members, colon, comma, min, max }, value) {
     const { key, sort = (list) => list, others = true } = this.#writing;
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
@@ -81,7 +81,8 @@ export class Ordering {
     return { rule };
   }
 
-  /** The members without a name. @param {Node} node @param {Node} comma @param {number} min @param {number} max
+  /** Returns the members without a fixed name. @param {Node} node @param {Node} comma @param {number} min
+   * @param {number} max
    * @param {boolean} behind others @returns {Node} */
   #rest(node, comma, min, max, behind) {
     if (behind) return repeat(sequence(comma, node), Math.max(min, 0), max);

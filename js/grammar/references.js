@@ -79,7 +79,7 @@ function children(schema, pointer) {
   return found;
 }
 
-/** Draft of schemas without `$schema`. @param {Record<string, any>} schema */
+/** Returns the draft of a schema without `$schema`. @param {Record<string, any>} schema */
 function guessDraft(schema) {
   if ('$defs' in schema) return 2020;
   return 'definitions' in schema ? 7 : 2020;
@@ -87,7 +87,7 @@ function guessDraft(schema) {
 
 /** A schema document. */
 export class Document {
-  /** @param {Schema} root @param {Budget} budget @param {number} [draft] where the schema does not say it */
+  /** @param {Schema} root @param {Budget} budget @param {number} [draft] of schemas without `$schema` */
   constructor(root, budget, draft) {
     this.budget = budget;
     /** @type {Map<object, Located>} */

@@ -12,7 +12,7 @@ export class Unsupported extends Error {
   /** @type {'bad-format' | 'format-too-complex'} */
   code = 'bad-format';
 
-  /** @param {string} what cannot be held, and why @param {string | number} place pointer or offset */
+  /** @param {string} what cannot be enforced, and why @param {string | number} place pointer or offset */
   constructor(what, place) {
     const where = typeof place === 'number' ? `offset ${place}` : `#${clipped(place)}`;
     super(`${clipped(what)} (at ${where})`);
@@ -22,7 +22,7 @@ export class Unsupported extends Error {
   }
 }
 
-/** The format could be enforced, but exceeds the limits on work, memory or depth. */
+/** The format can be enforced in principle, but exceeds the limits on work, memory or depth. */
 export class TooComplex extends Unsupported {
   code = /** @type {const} */ ('format-too-complex');
 
@@ -37,7 +37,7 @@ const MOST_STEPS = 250_000;
 /** A backstop for work that is counted too low. Steps decide first, so that the same formats compile everywhere: all of
  * them take about half a second, which a slow phone or a busy machine stretches. */
 const MOST_MILLISECONDS = 10_000;
-/** Steps between two looks at the clock. */
+/** Steps between two checks of the clock. */
 const LOOK = 256;
 
 /** alive: called every few milliseconds, because nothing else can run during a compilation.
@@ -73,7 +73,7 @@ export class Budget {
   }
 }
 
-/** Runs a compiler pass. A stack overflow or an array that is too long becomes a refusal. @template T
+/** Runs a compiler pass. A stack overflow or an array that is too long becomes a TooComplex error. @template T
  * @param {() => T} pass @returns {T} */
 export function bounded(pass) {
   try {

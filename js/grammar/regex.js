@@ -23,14 +23,14 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./regex-parse.js').Tree} Tree */
-/** What precedes a position: nothing, a word character, or another character.
+/** The precedent of a position: nothing, a word character, or another character.
  * @typedef {'none' | 'word' | 'other'} Before */
 
 const WORD_CHAR = chars(WORD);
 const OTHER_CHAR = chars(complement(WORD));
 /** Copies of a repetition with assertions. */
 const COPIES = 16;
-/** Parts that are compiled within each other; JavaScript's stack takes more. */
+/** Depth of nested compilation, within JavaScript's stack. */
 const DEEPEST = 1200;
 /** Parts of a sequence that are copied in one step of work. */
 const COPIED = 64;
@@ -49,9 +49,9 @@ function once(make) {
 
 /** @param {Tree} tree @returns {Tree[]} */
 const partsOf = (tree) => ('parts' in tree ? tree.parts : 'part' in tree ? [tree.part] : []);
-/** Whether a tree has an assertion that looks back. @type {(tree: Tree) => boolean} */
+/** Returns whether a tree has an assertion that looks back. @type {(tree: Tree) => boolean} */
 const looksBack = once((tree) => tree.kind === 'start' || tree.kind === 'boundary' || partsOf(tree).some(looksBack));
-/** Whether a tree has an assertion. @type {(tree: Tree) => boolean} */
+/** Returns whether a tree has an assertion. @type {(tree: Tree) => boolean} */
 const asserts = once(
   (tree) => tree.kind === 'ahead' || tree.kind === 'end' || looksBack(tree) || partsOf(tree).some(asserts),
 );
@@ -67,7 +67,7 @@ const plain = once((tree) => {
 
 /** The continuation of a part, as a memoised node for each precedent. */
 class Rest {
-  /** @param {(before: Before) => Node} make @param {boolean} looks whether what stands before matters */
+  /** @param {(before: Before) => Node} make @param {boolean} looks whether the precedent matters */
   constructor(make, looks) {
     this.make = make;
     this.looks = looks;
@@ -172,7 +172,8 @@ class Compiler {
   }
 }
 
-/** Texts that contain a match of a node. Optional ends of the node are dropped, because they do not matter there.
+/** Returns the texts that contain a match of a node. Optional ends of the node are dropped, because they do not matter
+ * there.
  * @param {Node} node @returns {Node} */
 function within(node) {
   const parts = 'sequence' in node ? [...node.sequence] : [node];
@@ -188,7 +189,7 @@ function within(node) {
 }
 
 /** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget
- * @param {boolean} search whether the expression may stand anywhere in the text @returns {Node} */
+ * @param {boolean} search whether the expression may match anywhere in the text @returns {Node} */
 function build(text, flags, budget, search) {
   const tree = parseRegex(text, flags, budget);
   if (!asserts(tree)) return search ? within(plain(tree)) : plain(tree);
@@ -208,10 +209,10 @@ function build(text, flags, budget, search) {
   return choice(ways);
 }
 
-/** Texts that contain a match, as `pattern` of a JSON schema means it. @param {string} text
+/** Returns the texts that contain a match, like `pattern` of a JSON schema. @param {string} text
  * @param {import('./refusal.js').Budget} budget */
 export const searchNode = (text, budget) => build(text, '', budget, true);
 
-/** Texts that match from start to end. @param {string} text @param {string} flags
+/** Returns the texts that match from start to end. @param {string} text @param {string} flags
  * @param {import('./refusal.js').Budget} budget */
 export const wholeNode = (text, flags, budget) => build(text, flags, budget, false);

@@ -18,10 +18,11 @@ const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
 const MOST_EDGES = 200_000;
 const MAX_PASSES = 8;
-/** Of a state in merge(): its targets are being visited, or its name is final unless it is in a cycle. */
+/** Status of a state in merge(): OPEN: its targets are being visited; otherwise its name is final unless it is in a
+ * cycle. */
 const OPEN = 1;
 const DONE = 2;
-/** More states than any automaton has. */
+/** Upper bound of the states of any automaton. */
 export const STATES = 2 ** 22;
 
 const tooLarge = () => new TooComplex('an intersection or difference has too many states');

@@ -42,7 +42,7 @@ import { TooComplex } from './refusal.js';
 
 export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 'string', 'array', 'object']);
 
-/** Schemas of one goal. */
+/** Maximum number of schemas of one goal. */
 const MOST_GOALS = 1000;
 
 /** Nothing fits. @type {Goal} */
@@ -53,7 +53,7 @@ export const ALWAYS = [];
 /** @param {Goal} goal */
 export const isNever = (goal) => goal[0] === -1;
 
-/** A value that fits all of them. @param {Goal[]} goals @returns {Goal} */
+/** Returns the goal of values that fit all goals. @param {Goal[]} goals @returns {Goal} */
 export function joinGoals(...goals) {
   if (goals.some(isNever)) return NEVER;
   const some = goals.filter((goal) => goal.length);
@@ -165,7 +165,7 @@ export function mergeArms(a, b) {
 /** Work of merging two arms, in steps. @param {Arm} a @param {Arm} b */
 export const mergeCost = (a, b) => (sizeOf(a) + sizeOf(b)) / 4;
 
-/** Demands of an arm: what merging it costs. @param {Arm} arm */
+/** Returns the number of an arm's demands, which is the cost of merging it. @param {Arm} arm */
 function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
@@ -195,7 +195,7 @@ export function unseen(arm) {
   return objectArm({ ...arm.object, seenNames: new Set(), seenPatterns: [], seenAll: false });
 }
 
-/** Goal of a name's value. @param {Members} members @param {string} name
+/** Returns the goal of a name's value. @param {Members} members @param {string} name
  * @param {Pick<Ask, 'fits' | 'spend'>} ask @returns {Goal} */
 export function goalOfName({ names, patterns, additional }, name, { fits, spend }) {
   spend((patterns.length + additional.length) / 8);
@@ -207,7 +207,7 @@ export function goalOfName({ names, patterns, additional }, name, { fits, spend 
   return joinGoals(...goals);
 }
 
-/** Whether nothing fits an arm, as far as can be seen. @param {Arm} arm @param {Ask} ask */
+/** Returns whether no value fits an arm, as far as can be decided. @param {Arm} arm @param {Ask} ask */
 export function isBarren(arm, ask) {
   if (arm.number) return noNumber(arm.number);
   if (arm.string) return arm.string.min > arm.string.max || ask.noText(arm.string);

@@ -36,7 +36,7 @@ import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from 
 /** Name classes of one object, and ways to place `exists` demands on members. */
 const MOST_CLASSES = 64;
 const MOST_WAYS = 256;
-/** States that count the items of `contains`. */
+/** Maximum number of states that count the items of `contains`. */
 const MOST_COUNTS = 3000;
 /** Depth of positional items without rules. */
 const NESTED = 4;
@@ -77,7 +77,7 @@ export class Emitter {
     return { rules: this.rules, start: 'start' };
   }
 
-  /** Values that fit a goal. @param {Goal} goal @param {number} depth of brackets around @returns {Node} */
+  /** Returns the values that fit a goal. @param {Goal} goal @param {number} depth of brackets around @returns {Node} */
   value(goal, depth) {
     if (isNever(goal)) return NOTHING;
     const key = `${goal} ${this.layouts.depth(depth)}`;
@@ -153,7 +153,7 @@ export class Emitter {
     return sequence(literal('['), choice([inner, some]), literal(']'));
   }
 
-  /** Returns how many items are possible: the list ends before an item that nothing fits.
+  /** Returns how many items are possible: the list ends before an item that no value fits.
    * @param {Pick<Items, 'prefix' | 'rest' | 'max'>} items @param {number} depth */
   reach({ prefix, rest, max }, depth) {
     const listed = prefix.slice(0, Math.min(prefix.length, max));
@@ -162,7 +162,7 @@ export class Emitter {
     return max > prefix.length && isNothing(this.value(rest, depth + 1)) ? Math.min(max, prefix.length) : max;
   }
 
-  /** Items from index i on, at least one. @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
+  /** Returns items from index i on, at least one. @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
    * @param {number} i @param {Node} before @param {Node} comma @param {number} depth @returns {Node} */
   tail(items, i, before, comma, depth) {
     const { prefix, rest, min, max } = items;
@@ -295,7 +295,7 @@ export class Emitter {
     return !goal.length || this.logic.languages.matches(this.textsOfGoal(goal), name);
   }
 
-  /** Texts of the strings that fit a goal. @param {Goal} goal @returns {Node} */
+  /** Returns the texts of the strings that fit a goal. @param {Goal} goal @returns {Node} */
   textsOfGoal(goal) {
     if (!goal.length) return ANY_TEXT;
     const arms = this.logic.arms(goal, 'string');

@@ -49,7 +49,7 @@ const SHAPES = [
   ['prefixItems', 'a list', Array.isArray],
   ['additionalItems', 'a schema', isSchema],
 ];
-/** Arms of one type of one schema. */
+/** Maximum number of arms of one type of one schema. */
 const MOST_ARMS = 1500;
 /** Depth of the search for contradictions. */
 const LOOK_DEPTH = 4;
@@ -63,8 +63,8 @@ export const clause = (arms, /** @type {Arm[]} */ denied) => ({ demand: () => ar
 
 export class Logic {
   /** @param {import('./references.js').Document} document @param {import('./language.js').Languages} languages
-   * @param {import('./refusal.js').Budget} budget @param {boolean | undefined} formats whether `format` is held;
-   * undefined: as the draft says @param {boolean} narrow formats as answers are held to them */
+   * @param {import('./refusal.js').Budget} budget @param {boolean | undefined} formats whether `format` is enforced;
+   * undefined: as the draft says @param {boolean} narrow the narrower formats of answers */
   constructor(document, languages, budget, formats, narrow) {
     this.document = document;
     this.languages = languages;
@@ -213,7 +213,7 @@ export class Logic {
     }
   }
 
-  /** Whether certainly no value fits. @param {Goal} goal @returns {boolean} */
+  /** Returns whether certainly no value fits. @param {Goal} goal @returns {boolean} */
   isEmpty(goal) {
     if (isNever(goal) || !goal.length) return isNever(goal);
     const key = goal.join();
@@ -272,7 +272,8 @@ export class Logic {
     return { demand: () => this.fit(place, type, track), deny: () => this.misfit(place, type) };
   }
 
-  /** type, const and enum. @param {Located} place @param {Record<string, any>} schema @param {Type} type
+  /** Returns the clauses of type, const and enum. @param {Located} place @param {Record<string, any>} schema
+   * @param {Type} type
    * @returns {Clause[]} */
   typeClauses(place, schema, type) {
     /** @type {Clause[]} */
@@ -292,7 +293,8 @@ export class Logic {
     return all;
   }
 
-  /** enum and const. @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
+  /** Returns the clauses of enum and const. @param {Located} place @param {any[]} values @param {Type} type
+   * @returns {Clause} */
   values(place, values, type) {
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
     if (!own.length) return clause([], ANY_VALUE);
@@ -336,7 +338,8 @@ export class Logic {
     return all;
   }
 
-  /** allOf, anyOf, oneOf, not, if. @param {Located} place @param {Record<string, any>} schema @param {Type} type
+  /** Returns the clauses of allOf, anyOf, oneOf, not and if. @param {Located} place @param {Record<string, any>} schema
+   * @param {Type} type
    * @param {boolean} track @returns {Clause[]} */
   combinations(place, schema, type, track) {
     const all = this.list(place, schema, 'allOf').map((part) => this.subschema(part, type, track));
@@ -513,7 +516,8 @@ function exactly(value) {
 /** @param {any} value */
 const constant = (value) => ({ const: value });
 
-/** The numeric keywords. @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
+/** Returns the clauses of the numeric keywords. @param {Located} place @param {Record<string, any>} schema
+ * @returns {Clause[]} */
 function numberClauses({ pointer }, schema) {
   /** @type {Clause[]} */
   const all = [];

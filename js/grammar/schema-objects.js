@@ -32,7 +32,8 @@ function nameList({ pointer }, names, path) {
   throw new Unsupported('expected a list of names', pointer + path);
 }
 
-/** properties, patternProperties and additionalProperties. @param {Logic} logic @param {Located} place
+/** Returns the clauses of properties, patternProperties and additionalProperties. @param {Logic} logic
+ * @param {Located} place
  * @param {Record<string, any>} schema @returns {Clause[]} */
 function valueClauses(logic, place, schema) {
   /** @type {Clause[]} */
@@ -86,7 +87,7 @@ function valueClauses(logic, place, schema) {
   return all;
 }
 
-/** A demand that applies if a name is present. @param {string} name @param {() => Arm[]} demand
+/** Returns a demand that applies if a name is present. @param {string} name @param {() => Arm[]} demand
  * @param {() => Arm[]} deny @returns {Clause} */
 const dependent = (name, demand, deny) => ({
   demand: () => [forbidden(name), ...demand().map((arm) => mergeArms(demanded([name]), arm))],

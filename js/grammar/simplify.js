@@ -2,7 +2,7 @@
 import { STATES, merge } from './regular.js';
 
 /** @typedef {import('./automaton.js').Edge} Edge */
-/** `ends`: where the edges of each state end; `how`, `label`, `to`: by edge (src/text/grammar.h).
+/** `ends`: end of each state's edges; `how`, `label`, `to`: by edge (src/text/grammar.h).
  * @typedef {{ accept: boolean[], loop: number[], ends: number[], how: number[], label: number[], to: number[] }} Simple
  */
 

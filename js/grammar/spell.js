@@ -43,7 +43,7 @@ export class Spells {
     return this.graph.made();
   }
 
-  /** Returns the node that starts some bytes, which lead to `to`. @param {Uint8Array} bytes @param {number} [to] */
+  /** Returns the node that spells these bytes and leads to `to`. @param {Uint8Array} bytes @param {number} [to] */
   bytes(bytes, to = END) {
     let node = to;
     for (let i = bytes.length - 1; i >= 0; i--) node = this.#byte(bytes[i], node);
@@ -108,7 +108,8 @@ export class Spells {
     return graph.made();
   }
 
-  /** Returns the node of code points that lead where their segments say. @param {Segment[]} segments sorted, disjoint
+  /** Returns the node of code points that lead to the targets of their segments. @param {Segment[]} segments sorted,
+   * disjoint
    * @param {Spelling} how @param {number} [closing] a byte that leads to the end */
   segments(segments, how, closing = -1) {
     if (how === 'text') return this.#node(this.#utf8(segments));

@@ -26,8 +26,8 @@ const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
 const HOST = `${LABEL}(\\.${LABEL})*`;
 /** At most n characters. @param {number} n */
 const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
-/** At most 253 characters, which is too much to count: few long labels, many short ones, or a long one among short
- * ones. */
+/** Host names have at most 253 characters, which would take too many states to count. These alternatives stay below
+ * that: few long labels, many short ones, or a long one among short ones. */
 const HOSTNAME =
   `(${LABEL}(\\.${LABEL}){0,2}(\\.${label(61)})?|${label(24)}(\\.${label(24)}){1,9}` +
   `|(${label(18)}\\.){0,5}${LABEL}(\\.${label(18)}){0,5})`;
@@ -78,7 +78,7 @@ const UCS =
 const URI = identifiers('', '');
 const IRI = identifiers(UCS, '\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}');
 const POINTER = '(/([^~/]|~[01])*)*';
-/** @param {string} dot between the parts of a variable's name @param {string} letters of what stands as it is */
+/** @param {string} dot between the parts of a variable's name @param {string} letters of literal text */
 function template(dot, letters) {
   const variable = `([A-Za-z0-9_]|%${HEX}{2})(${dot}([A-Za-z0-9_]|%${HEX}{2}))*(:[1-9]\\d{0,3}|\\*)?`;
   return `([${letters}]|%${HEX}{2}|\\{[+#./;?&=,!@|]?${variable}(,${variable})*\\})*`;
@@ -114,7 +114,7 @@ const NARROW = Object.freeze({
   iri: IRI.narrow,
   'uri-template': template('', `!#$&(-;=?-\\[\\]_a-z~${UCS}`),
 });
-/** Formats of the specifications that are refused, and why. @type {Record<string, string>} */
+/** Formats of the specifications that are rejected, with the reason. @type {Record<string, string>} */
 export const REFUSED = Object.freeze({
   regex: 'that a text is a regular expression is not regular',
   'idn-email': 'internationalised host names depend on tables of Unicode',
@@ -124,7 +124,7 @@ export const REFUSED = Object.freeze({
 /** @type {Map<string, Node>} */
 const made = new Map();
 
-/** Returns the texts of a format, undefined if it is an annotation. @param {string} name
+/** Returns the node of a format's texts; undefined if the format is an annotation. @param {string} name
  * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow for answers
  * @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {

@@ -33,9 +33,9 @@ function fruitful({ rules }, hasText, budget) {
   return good;
 }
 
-/** Returns a function that tells whether a node is productive, given what is known of rules. It visits each node once:
+/** Returns a function that decides whether a node is productive, given the facts about rules. It visits each node once:
  * nodes are shared, so there may be very many paths to one. @param {Set<string>} good
- * @param {Set<string>} missing rules that were asked for in vain @param {(node: Node) => boolean} hasText
+ * @param {Set<string>} missing collects rules that were not productive yet @param {(node: Node) => boolean} hasText
  * @returns {(node: Node) => boolean} */
 function endsBy(good, missing, hasText) {
   /** @type {Map<Node, boolean>} */

@@ -33,7 +33,8 @@ export function checkData(data) {
   throw new ModelError('bad-option', `\`data\` must be JSON (got ${got}).`, { got });
 }
 
-/** Returns a copy of a vector. Throws unless it has so many finite numbers. @param {any} vector @param {number} dimensions */
+/** Returns a copy of a vector. Throws unless it has `dimensions` finite numbers. @param {any} vector
+ * @param {number} dimensions */
 export function checkVector(vector, dimensions) {
   const { length } = Object(vector);
   const fits = length === dimensions && Array.prototype.every.call(vector, Number.isFinite);

@@ -1,6 +1,6 @@
 /* index: finds the vectors nearest to a query, exactly. All vectors are scanned as bytes; a bound on the rounding error
- * selects those that can be among the nearest, and only these are compared as floats: a tenth of the time, the same
- * result. docs/search.md explains it. */
+ * selects those that can be among the nearest, and only these are compared as floats: this takes a tenth of the time
+ * and gives the same result. docs/search.md explains it. */
 /** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
 /** @import { StorageUse } from '../protocol.js' */
@@ -162,7 +162,7 @@ export class SearchIndex {
     for (const { entry, stamp, vector } of all.values()) this.#put(entry, stamp, vector);
   }
 
-  /** Writes the file first, so that a change that cannot be stored does not happen. @param {Segment} segment */
+  /** Writes the file first, so that a change that cannot be stored is not applied. @param {Segment} segment */
   async #change(segment) {
     const { entries, deleted } = segment.about;
     const { dimensions } = this;
@@ -185,7 +185,7 @@ export class SearchIndex {
     return this.#change({ about, vectors: new Float32Array(0) });
   }
 
-  /** Runs f after the changes before it. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+  /** Runs f after earlier changes. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
   #locked(f) {
     const turn = this.#turn.then(f);
     this.#turn = turn.catch(() => {});
@@ -295,10 +295,10 @@ export class SearchIndex {
   }
 }
 
-/** The n greatest numbers seen, as a heap with the least of them on top. */
+/** The n greatest numbers so far, as a heap with the smallest of them on top. */
 class Least {
   #heap;
-  /** The least of them. */
+  /** The smallest of these numbers. */
   value = -Infinity;
 
   /** @param {number} n */

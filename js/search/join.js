@@ -53,7 +53,7 @@ export function join(files) {
   return all;
 }
 
-/** Returns what files have seen, themselves included. @param {Stamped[]} files @returns {Seen} */
+/** Returns the stamps that files have seen, their own included. @param {Stamped[]} files @returns {Seen} */
 export function seenOf(files) {
   /** @type {Seen} */
   const seen = {};

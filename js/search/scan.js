@@ -39,7 +39,7 @@ export class Scan {
     this.#query = this.#heap.reserve(2 * this.#width);
   }
 
-  /** Allocates memory for so many rows. @param {number} rows */
+  /** Allocates memory for `rows` rows. @param {number} rows */
   reserve(rows) {
     if (rows <= this.#room) return;
     const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5));

@@ -12,7 +12,7 @@ import { ModelError } from '../errors.js';
  * @property {any} [data] Data of the item.
  */
 /** entries: one for each vector. A file with `stamps` replaces all files that its writer had seen: they are the stamps of
- * the files that the entries came from. seen: what the writer of a file that replaces or deletes had seen.
+ * the files that the entries came from. seen: the stamps that the writer of a replacing or deleting file had seen.
  * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
 /** The storage of an index. read: returns null if the file was removed or is not written yet.
@@ -115,8 +115,8 @@ export function unpack(buffer, name, dimensions) {
   return { about, vectors };
 }
 
-/** Reads all files of a folder, in the order of their names. Others may write meanwhile, so it reads until nothing is new:
- * no file then lacks those that its writer had written or read before it.
+/** Reads all files of a folder, in the order of their names. Others may write meanwhile, so it reads until no new file
+ * appears: then every file's predecessors, which its writer had written or read, are present too.
  * @param {Folder} folder @param {number} dimensions */
 export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */

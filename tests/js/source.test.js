@@ -83,7 +83,7 @@ test('an invalid source is rejected', async () => {
     await refuses(loadModel(wrong(source)), 'unsupported-source');
   }
   assert.match((await refuses(loadModel([]), 'unsupported-source')).message, /Pass at least one file/);
-  assert.match((await refuses(loadModel(''), 'unsupported-source')).message, /not a valid path or URL/);
+  assert.match((await refuses(loadModel(''), 'unsupported-source')).message, /must be a valid path or URL/);
   await refuses(loadModel(new Blob(['a']).stream().pipeThrough(wrong(new TextDecoderStream()))), 'read-error');
   const { message } = await refuses(loadModel('/no/such/file.gguf'), 'read-error');
   assert.match(message, /^\/no\/such\/file\.gguf could not be read: ENOENT/);

@@ -120,4 +120,4 @@ export async function run({ side, count }) {
 
 const median = (/** @type {number[]} */ times) => `${times[4].toFixed(0)} / ${times[8].toFixed(0)} ms`;
 const megabytes = (/** @type {number} */ bytes) =>
-  Number.isNaN(bytes) ? 'not told' : `${(bytes / 1e6).toFixed(1)} MB`;
+  Number.isNaN(bytes) ? 'not reported' : `${(bytes / 1e6).toFixed(1)} MB`;

@@ -67,7 +67,7 @@ export async function readBandwidth(model, threads, cached) {
 /** @param {import('./sides.js').Side} side @param {object} job @returns {Promise<Sample>} */
 function inNode(side, job) {
   const execPath = side.node?.();
-  if (!execPath) throw new Error('no such Node here');
+  if (!execPath) throw new Error('This version of Node is not installed.');
   const child = fork(at('tools', 'bench', 'node.js'), [JSON.stringify(job)], {
     execPath,
     execArgv: [],

@@ -31,8 +31,8 @@ const pathOf = (name) => execFileSync('node', ['tests/js/models.js', name], { cw
 /** @param {string} name */
 const kindsOf = (name) => (name === 'embed-300m' ? [name] : KINDS.map((kind) => `${name}-${kind}`));
 
-/** Returns a text with that many ids. @param {any} model of llama.cpp @param {number} count @param {() => number}
- * next */
+/** Returns a text with that many ids. @param {any} model of llama.cpp @param {number} count
+ * @param {() => number} next */
 function textOf(model, count, next) {
   const ids = (/** @type {string} */ text) => {
     return [model.tokens.bos, ...model.tokenize(text, false), model.tokens.eos].map(Number);

@@ -19,7 +19,7 @@ const suite = [];
 for (const [name, draft] of Object.entries(DRAFTS)) {
   for (const part of FOLDERS) {
     const path = join(folder, 'tests', name, part);
-    if (!existsSync(path)) throw new Error(`${path} is not there`);
+    if (!existsSync(path)) throw new Error(`${path} does not exist.`);
     for (const file of readdirSync(path)
       .filter((one) => one.endsWith('.json'))
       .sort()) {
