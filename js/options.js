@@ -22,15 +22,29 @@ import { MAX_THREADS } from './protocol.js';
  *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
  *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
 
-/** The type of the values that a library's schema accepts. @template P
- * @typedef {P extends StandardSchema<infer V> ? V : any} ArgumentsOf */
+/** The members of an object of a JSON Schema. P: its `properties`; R: names of its `required`.
+ * @template P, R
+ * @typedef {{ -readonly [K in keyof P as K extends R ? K : never]: FromSchema<P[K]> }
+ *   & { -readonly [K in keyof P as K extends R ? never : K]?: FromSchema<P[K]> }} MembersOf */
+/** The JSON of one `type` of a schema. @template S, T
+ * @typedef {T extends 'string' ? string : T extends 'number' | 'integer' ? number : T extends 'boolean' ? boolean
+ *   : T extends 'null' ? null : T extends 'array' ? (S extends { items: infer I } ? FromSchema<I>[] : any[])
+ *   : [T, S] extends ['object', { properties: infer P }]
+ *     ? MembersOf<P, S extends { required: readonly (infer R)[] } ? R : never> : any} TypedJson */
+/** The type of the values that a schema accepts: that of a library's schema object, or of a JSON Schema given as a
+ * literal. `any` where the schema has `$ref`, `allOf`, or no literal `type`.
+ * @template S
+ * @typedef {S extends StandardSchema<infer V> ? V : S extends { const: infer C } ? C
+ *   : S extends { enum: readonly (infer E)[] } ? E : S extends { $ref: any } | { allOf: any } ? any
+ *   : S extends { anyOf: readonly (infer A)[] } | { oneOf: readonly (infer A)[] } ? FromSchema<A>
+ *   : S extends { type: readonly (infer T)[] } | { type: infer T } ? TypedJson<S, T> : any} FromSchema */
 /** A tool that the model may call (docs/tools.md). P: type of `parameters`.
  * @template {object} [P=object]
  * @typedef {object} Tool
  * @property {string} name Name that the model calls: 1 to 64 letters, digits, `_`, `.` or `-`, unique among the tools.
  * @property {string} [description] Description of the tool, for the model.
  * @property {P} [parameters] Arguments, as a JSON Schema or a schema object of a library. Default: no arguments.
- * @property {(args: ArgumentsOf<P>, call: ToolContext) => unknown} [execute] Called in a chat with the arguments of each
+ * @property {(args: FromSchema<P>, call: ToolContext) => unknown} [execute] Called in a chat with the arguments of each
  *   call. Returns the result, or a promise of it. Without it the chat stops at the call.
  */
 /** The call for which `execute` runs.
@@ -85,7 +99,7 @@ import { MAX_THREADS } from './protocol.js';
  * @typedef {'json' | SchemaFormat<V> | RegexFormat | GrammarFormat | ChoicesFormat} Format */
 /** The type of `value` for a format.
  * @template F
- * @typedef {F extends { schema: StandardSchema<infer V> } ? V : F extends { choices: readonly (infer C)[] } ? C
+ * @typedef {F extends { schema: infer S } ? FromSchema<S> : F extends { choices: readonly (infer C)[] } ? C
  *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
 /** Options that type the result.
  * @template {Format} F @template {readonly object[]} P

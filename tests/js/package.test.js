@@ -160,7 +160,7 @@ test('the command line runs by its name', async () => {
 });
 
 /** Types of other specifications, and conditional types, which have no members of their own to describe. */
-const UNDESCRIBED = ['StandardSchema', 'Validated', 'ValueOf', 'CODES'];
+const UNDESCRIBED = ['StandardSchema', 'Validated', 'FromSchema', 'TypedJson', 'ValueOf', 'CODES'];
 
 /** Returns the names of exports and members without a description, at any depth. @param {string} name of a file in
  * dist/ */
@@ -272,6 +272,16 @@ test('TypeScript finds its types', () => {
     calling.sendToolResults([{ name: 'x', content: 1 }] as const);
     await model.embed(['a', 'b'] as const), await loadModel(['a', 'b'] as const, { sha256: ['c'] as const, headers: [['a', 'b']] as const });
     await model.debug.inside('a', { layers: [1] as const });
+    const { value: plan } = await model.generate('a', { format: { schema: { type: 'object', required: ['kind', 'steps'], properties: {
+      kind: { enum: ['walk', 'ride'] }, steps: { type: 'array', items: { type: ['integer', 'null'] } }, note: { type: 'string' } } } } }).result();
+    export const kind: 'walk' | 'ride' | undefined = plan?.kind, steps: (number | null)[] | undefined = plan?.steps;
+    // @ts-expect-error: not required
+    export const note: string = plan?.note;
+    const point = { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] } as const;
+    model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ x }) => x.toFixed() }] });
+    // @ts-expect-error: the arguments have the schema's type
+    model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ y }) => y }] });
+    const vague: { free: true } = (await model.generate('a', { format: { schema: { allOf: [point] } } }).result()).value;
     // @ts-expect-error: a number it is
     model.info.threads.length;
     export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new ModelError('aborted', 'g').code, CODES];`,
