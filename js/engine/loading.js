@@ -97,7 +97,7 @@ function keptOf(sources) {
 }
 
 /** Chooses the number of interleaved streams. Some processors read weights fastest in one stream, others in several, so
- * each quarter of the weights is timed in both ways. Quarters can have different types, so each is compared with itself
+ * each quarter of the weights is timed with each. Quarters can have different types, so each is compared with itself
  * only. Turn -1 warms up the code and does not count. Successive trials read different quarters, so that no cache has
  * them. Only relaxed builds have a choice. @param {Engine} native */
 function chooseStreams(native) {
