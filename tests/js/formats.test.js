@@ -202,7 +202,7 @@ test('with a tokenizer that puts a blank in front: the text is what the format t
   assert.equal(value.email, null);
 });
 
-test('a schema of a library holds the answer to what it says, and its value is what the library makes of it', async (t) => {
+test('a schema of a library constrains the answer, and its value is the one that the library parses', async (t) => {
   const model = await open(t);
   const person = z.object({
     name: z.string().max(5),

@@ -129,7 +129,7 @@ test('a read that comes late is not put where others read by now', async (t) => 
   let givenUp = false;
   for (let at = 0; at < TOTAL; at += LANE) {
     for (let used = 0; used < LANE; ) {
-      // as the engine's window is filled
+      // read in small parts, as the engine does
       let count = await download.read(window.subarray(used));
       if (!count) {
         const piece = /** @type {Uint8Array} */ (await download.next());

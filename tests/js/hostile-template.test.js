@@ -630,7 +630,7 @@ for (const [kind, template] of [
   });
 }
 
-test('an abort does not wait for a busy template, and the model lives on', async (t) => {
+test('an abort does not wait for a busy template, and the model stays usable', async (t) => {
   const model = await withTemplate(t, BUSY);
   const controller = new AbortController();
   const answer = model.generate([{ role: 'user', content: 'hi' }], { signal: controller.signal }).result();

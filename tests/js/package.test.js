@@ -159,7 +159,7 @@ test('the command line runs by its name', async () => {
   assert.match(npx('tokenize', copy, 'Hello'), /^\d+(,\d+)*\n$/);
 });
 
-/** Types of other specifications, and conditional types, which have no members of their own to describe. */
+/** Types of other specifications, and conditional types, which declare no members to describe. */
 const UNDESCRIBED = ['StandardSchema', 'Validated', 'FromSchema', 'TypedJson', 'ValueOf', 'CODES'];
 
 /** Returns the names of exports and members without a description, at any depth. @param {string} name of a file in

@@ -167,7 +167,7 @@ test('of another model, cache or version the messages alone are used, and why is
   const saved = await chat.save();
   const other = saved.slice();
   const view = new DataView(other.buffer);
-  view.setUint32(16 + view.getUint32(8, true) + 8, 77, true); // the layout, in the engine's header
+  view.setUint32(16 + view.getUint32(8, true) + 8, 77, true); // the layout version in the engine's header
   for (const [name, options, bytes, why] of /** @type {[string, LoadOptions, Uint8Array, RegExp][]} */ ([
     ['tiny-f32', { kvType: 'i16' }, saved, /model/],
     ['tiny', { kvType: 'q8_0' }, saved, /kvType/],

@@ -339,7 +339,7 @@ test('an iterator whose clean-up throws does no harm', async () => {
   await sleep(10);
 });
 
-test('sources that fail when they are looked at are refused as such', async () => {
+test('sources that throw when they are inspected are rejected with a code', async () => {
   const locked = new ReadableStream();
   locked.getReader();
   for (const source of [locked, 'file://host/x.gguf', { repo: 'a/b', file: '\ud800.gguf' }]) {

@@ -1,7 +1,7 @@
 /**
- * The storyteller that is shipped (Q8_0), and the same weights in other files: as F32, as Q4_0, like Google's QAT files
- * (layers Q4_0, embedding F16), and with outliers that change nothing but what rounding makes of them. Made of it in
- * build/models/, under a name that changes with it and with what makes them, so that they need not be committed.
+ * The shipped storyteller (Q8_0), and the same weights in other files: as F32, as Q4_0, like Google's QAT files (layers
+ * Q4_0, embedding F16), and with outliers, which affect only rounding. The files are made from it in build/models/
+ * under names that change with it and with the tools, so that they need not be committed.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';

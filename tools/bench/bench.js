@@ -260,7 +260,7 @@ async function listSides({ sides }) {
   }
 }
 
-/** The rounds. @param {string} model @param {Options} options @param {Result[]} results */
+/** Runs the rounds. @param {string} model @param {Options} options @param {Result[]} results */
 async function play(model, options, results) {
   const reads = options.threads.map((threads) => /** @type {Reads} */ ({ threads, bytesPerSecond: [], cached: [] }));
   const busy = [];

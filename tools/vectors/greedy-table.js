@@ -2,8 +2,8 @@
  * greedy-table: formats the results of greedy.js and greedy.py as lines of a table.
  *
  * @typedef {import('./greedy-follow.js').Followed & { version: string }} Run
- * @typedef {{ choices: number[], llamaNmse: number, oursNmse: number, margins: number[] }} Truth  of float64: its
- *   choices, by how much it prefers llama.cpp's best to llama.cpp's second
+ * @typedef {{ choices: number[], llamaNmse: number, oursNmse: number, margins: number[] }} Truth  float64's choices,
+ * and the margins by which it prefers llama.cpp's best to llama.cpp's second
  * @typedef {{ name: string, types: string, bytes: number, llama: string, led: import('./greedy-follow.js').Led,
  *   runs: Record<string, Run>, truth?: Truth }} Recorded
  */
@@ -96,10 +96,10 @@ export function document(records, presets) {
   return `# Greedy tokens of whole models at true shapes, beside llama.cpp
 
 Presets of \`tools/models/make-model.js\`, random weights (${constants.join('; ')}).
-A fixed prompt of 12 ids; llama.cpp (${[...new Set(records.map((r) => r.llama))].join('; ')}, 2 threads, as it comes)
-chooses 32 tokens; this engine (2 threads, as it comes) is led along the same ids and should choose the same wherever
-llama.cpp's two best logits are more than ${CLEAR} apart. "Alone": the length of what \`generate()\` makes of the prompt
-before it leaves llama.cpp's ids. A change of a margin: by how much the distance of llama.cpp's two best differs between
+A fixed prompt of 12 ids; llama.cpp (${[...new Set(records.map((r) => r.llama))].join('; ')}, 2 threads, default settings)
+chooses 32 tokens; this engine (2 threads, default settings) evaluates the same ids and should choose the same wherever
+llama.cpp's two best logits are more than ${CLEAR} apart. "Alone": the number of ids that \`generate()\` produces from the
+prompt before it leaves llama.cpp's ids. A change of a margin: by how much the distance of llama.cpp's two best differs between
 the engines. NMSE: of all logits, mean of the steps, between the two engines.
 
 ${HEAD}

@@ -145,7 +145,7 @@ run over one prompt of random ids. Error: NMSE of a position's logits against fl
 %s
 
 Mean and worst position: transformers in float32 (what float32 itself costs), this package with its defaults, and with
-`quantizeFloats: 'q8_0'`, llama.cpp as it comes. Tokens are fewer than above where a run was kept short (`TOKENS`).
+`quantizeFloats: 'q8_0'`, llama.cpp with its defaults. Tokens are fewer than above where a run was kept short (`TOKENS`).
 
 | | file | tokens | float32 | ours | ours, embedding packed | llama.cpp | bars missed |
 |---|---|---|---|---|---|---|---|

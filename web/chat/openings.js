@@ -37,8 +37,8 @@ export class Openings {
   }
 
   /** @param {string | null} id   of the archive; null: a new conversation
-   * @param {{ instead?: boolean, along?: boolean }} [how]   instead: no step to come back to; along: the message that is
-   *   being written goes along */
+   * @param {{ instead?: boolean, along?: boolean }} [how]   instead: no step to come back to; along: the current draft
+   * moves to the opened conversation */
   async open(id, { instead = false, along = false } = {}) {
     const isLatest = this.#latest();
     const before = state.id;

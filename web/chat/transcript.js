@@ -17,9 +17,9 @@ const AT_ONCE = 12;
 /** @import { Said, Attached } from '../history/tree.js' */
 /** @import { Follow } from './follow.js' */
 
-/** A message, which of its versions it is, whether it is the last one, and whether it has no answer. untold: it is not
- * part of the prompt, or (`before`) nothing above it is; long: more than one turn is part of the prompt; by: its model,
- * if another one gave the answer before.
+/** A message, which of its versions it is, whether it is the last one, and whether it has no answer. untold: the model
+ * does not see it ('all'), or does not see the messages above it ('before'); long: the prompt has more than one turn;
+ * by: its model, if another model gave the previous answer.
  * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean, untold?: '' | 'all' | 'before',
  *   long?: boolean, by?: string }} Row */
 

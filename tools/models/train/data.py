@@ -66,7 +66,7 @@ class Mixture:
 
 
 def batches(mixture, rows, length):
-    """Arrays [rows, length + 1]: inputs and, one on, targets. Documents follow each other."""
+    """Yields arrays [rows, length + 1]: inputs, and targets shifted by one. Documents follow each other."""
     need, buffer = rows * (length + 1), []
     for ids in mixture:
         buffer += ids
