@@ -252,7 +252,7 @@ export const signal = rule('an AbortSignal', (value) => value instanceof AbortSi
 
 /** Checks of the value of each kind of constraint. @type {Record<string, (value: any) => boolean>} */
 const CONSTRAINTS = {
-  // Checked in detail when it is converted.
+  // The conversion checks the schema itself.
   schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
   regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
   grammar: (value) => typeof value === 'string',

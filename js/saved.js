@@ -28,7 +28,8 @@ function checksum(bytes) {
   return sum >>> 0;
 }
 
-/** Returns header and JSON; the engine's state follows them. @param {SavedChat} said @returns {Uint8Array} */
+/** Returns the header and the JSON of a saved chat; the engine's state follows them.
+ * @param {SavedChat} said @returns {Uint8Array} */
 export function packChat({ messages, options, prefixes }) {
   const { logitBias, ...rest } = options;
   const bias = logitBias && { logitBias: biasEntries(logitBias).map(written) };

@@ -24,7 +24,7 @@ struct gw_model {
     gw_state_io state;
     char state_key[17];
     int kv_type;  /* GW_KV_* */
-    double limit; /* of the whole heap, in bytes; 0: none */
+    double limit; /* maximum heap size in bytes; 0: none */
     bool reserved;
 };
 

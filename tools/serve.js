@@ -65,7 +65,7 @@ export const types = {
 
 /**
  * @typedef {object} Options
- * @property {string} root                        folder behind "/"
+ * @property {string} root                        folder served at "/"
  * @property {Record<string, string>} [mounts]    more folders, by path ("/models/")
  * @property {number} [port]                      0: any free one (default)
  * @property {string} [host]                      default localhost: other machines cannot connect

@@ -198,7 +198,7 @@ export class CachedFile {
     return this.#entry?.heldTo(at) ?? at;
   }
 
-  /** Returns the start of the first cached range behind `at`. @param {number} at */
+  /** Returns the start of the first cached range after `at`. @param {number} at */
   gap(at) {
     return this.#entry?.gapTo(at) ?? Infinity;
   }

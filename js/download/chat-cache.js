@@ -68,7 +68,7 @@ export class ChatFiles {
   }
 
   /** Returns the bytes saved under a name: of this engine, or else of another one, whose messages can be used. Corrupt
-   * bytes behind the messages are cut off; corrupt messages are `bad-saved`. @param {string} name @param {Pause} pause
+   * bytes after the messages are cut off; corrupt messages are `bad-saved`. @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
     return this.#inTurn(async () => {

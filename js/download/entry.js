@@ -84,7 +84,7 @@ export class Entry {
     return this.journal.have.find(([a, b]) => a <= at && at < b)?.[1] ?? at;
   }
 
-  /** Returns the start of the first stored range behind `at`. @param {number} at */
+  /** Returns the start of the first stored range after `at`. @param {number} at */
   gapTo(at) {
     return this.journal.have.find(([a]) => a > at)?.[0] ?? Infinity;
   }
@@ -155,7 +155,7 @@ export class Entry {
     return part.length;
   }
 
-  /** Returns the number of correct bytes; the piece behind them is lost.
+  /** Returns the number of correct bytes; the piece after them is lost.
    * @param {Checks} checks @param {number} i the first piece @param {Uint8Array} bytes */
   #check(checks, i, bytes) {
     const { piece = 1, have } = this.journal;
@@ -211,7 +211,8 @@ export class Entry {
     return true;
   }
 
-  /** Returns a piece's bytes. Lanes of another size than it was made for may hold only a part.
+  /** Returns a piece's bytes. If the piece begins before the lane, because it was made for another lane size,
+   * reads them from the store.
    * @param {Part} lane @param {number} start @param {number} end */
   async #bytesOf(lane, start, end) {
     if (start >= lane.start) return lane.bytes.subarray(start - lane.start, end - lane.start);

@@ -4,7 +4,7 @@
  *   long    one after the other, longer than a lane, the next one requested before this one ends: the network is faster
  *           than requests are, and bodies apply back-pressure
  *   whole   one answer for the whole file, because the server does not support ranges; final
- * An answer that continues behind its lane is kept for the next lane: `stream`. */
+ * An answer that continues beyond its lane is kept for the next lane: `stream`. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { Answer } from './http.js' */
 /** @import { Identity, Version } from './identity.js' */

@@ -252,7 +252,7 @@ export class Engine {
   #encode(bytes, flags) {
     const { length } = bytes;
     /** @param {number} p @param {number} room capacity in ids: twice the bytes is always enough, since a tokenizer that
-     * puts a blank in front can give more ids than bytes; a third is usually enough
+     * inserts a leading space can give more ids than bytes; a third is usually enough
      * @returns {Int32Array<ArrayBuffer>} */
     const into = (p, room) => {
       try {

@@ -66,17 +66,17 @@ export class Matcher {
     this.#native.words('match_mask', this.#address, 0);
   }
 
-  /** Whether the text may end here. */
+  /** Returns whether the text may end here. */
   get complete() {
     return this.#native.call('match_complete', this.#address) > 0;
   }
 
-  /** Whether the text must end here. */
+  /** Returns whether the text must end here. */
   get finished() {
     return this.#native.call('match_complete', this.#address) === 2;
   }
 
-  /** Whether an end token was accepted. */
+  /** Returns whether an end token was accepted. */
   get ended() {
     return this.#native.call('match_ended', this.#address) === 1;
   }

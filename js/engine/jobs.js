@@ -251,7 +251,7 @@ function lastOf(tokens, prompt) {
 /** @param {Run} run @param {number} id @param {boolean} forced */
 function record(run, id, forced) {
   const { native, assembler, outbox, prompt, reader, tokens, logprobs, args } = run;
-  // A constrained text has exactly the bytes that the grammar accepted, a leading blank of the tokenizer included.
+  // A constrained text has exactly the bytes that the grammar accepted, the tokenizer's leading space included.
   const before = run.matcher ? id : lastOf(tokens, prompt);
   tokens.push(id);
   native.accept(id);

@@ -72,7 +72,7 @@ async function matchText(native, ids, { text, matcher, times, pause }) {
     if (times) matcher.touch();
     times?.push(performance.now() - before);
     const piece = native.decode(ids[i], false, i ? ids[i - 1] : -1);
-    // Some tokenizers put a blank before a text. It is not part of the text.
+    // Some tokenizers insert a space before a text. It is not part of the text.
     const blank = i === 0 && piece.length < native.decode(ids[i], false, ids[i]).length;
     const taken = blank ? matcher.acceptBytes(piece) : matcher.allows(ids[i]) && matcher.accept(ids[i]);
     if (!taken) return { accepted: false, refusedAt: offsetOf(text, bytes) };

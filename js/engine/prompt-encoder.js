@@ -119,7 +119,7 @@ export class PromptEncoder {
     return (this.#nfc ??= pre() === 'qwen2');
   }
 
-  /** Returns the text of ids. Drops the blank that some tokenizers put in front of a text and after control tokens, so
+  /** Returns the text of ids. Drops the space that some tokenizers insert before a text and after control tokens, so
    * the previous token must be known.
    * @param {number[]} ids @param {boolean} [special] return names of control tokens too
    * @param {number} [before] the previous token, -1 at the beginning of a text */

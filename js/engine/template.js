@@ -240,7 +240,7 @@ export class ChatTemplate {
  * @typedef {{ bos: number | null, addsBos: boolean, decode: (ids: number[], special: boolean) => string,
  *   encode: (text: string) => number[], idOf: (name: string) => number | null }} Tokenizer */
 
-/** Compiles the chat template of a file. @param {string} source '' for Gemma's
+/** Compiles the chat template of a file. @param {string} source '' for Gemma's template
  * @param {Tokenizer} tokenizer
  * @param {number[]} control ids of control tokens @param {number | null} eos */
 export function templateOf(source, tokenizer, control, eos) {

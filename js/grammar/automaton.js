@@ -251,8 +251,8 @@ export class Rule {
     return { ...body, nullable: min === 0 };
   }
 
-  /** A repetition without counting: optional or unbounded. @param {Node} node @param {number} min @param {number} max
-   * @param {boolean} counted @returns {Fragment | null} */
+  /** Builds an optional or unbounded repetition, which needs no counter.
+   * @param {Node} node @param {number} min @param {number} max @param {boolean} counted @returns {Fragment | null} */
   #loose(node, min, max, counted) {
     const body = this.#build(node, counted);
     if (!body) return min === 0 ? empty() : null;

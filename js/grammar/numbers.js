@@ -206,8 +206,8 @@ function neighbour(value, step) {
 }
 
 /** Returns whether the text next to an open bound parses to the bound itself. @param {Value} bound
- * @param {1n | -1n} step up or
- * down @param {number} places behind the point of the longer bound; -1 for integers */
+ * @param {1n | -1n} step up or down
+ * @param {number} places decimal places of the longer bound; -1 for integers */
 function roundsOnto(bound, step, places) {
   const { integer, fraction } = digitsOf(bound);
   // A text has one place more than the bounds, which may have two more once they are moved.

@@ -27,7 +27,7 @@ export class Heartbeat {
   #onSilent;
   #loading;
   #calls = 0;
-  /** Beats granted to waiting calls, on top. */
+  /** Additional tolerated beats: the sum of `extra` of the waiting calls. */
   #extra = 0;
   /** Beats since the last sign. */
   #missed = 0;
@@ -58,7 +58,7 @@ export class Heartbeat {
     if (--this.#calls === 0) this.#start();
   }
 
-  /** Notes a sign of life: any message. */
+  /** Resets the count of missed beats. Any message is a sign of life. */
   heard() {
     const gap = this.#loading
       ? Math.min(LOADING_GAP_FACTOR * this.#missed, MAX_AFTER_LOADING)

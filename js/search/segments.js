@@ -1,6 +1,6 @@
 /* segments: the files of an index. Each change is one file, written atomically and never changed: "GWV2", the length of a
  * JSON text, a checksum of two words (of the file's name, and of the file with zeros in place of the checksum), the text,
- * blanks up to a multiple of four bytes, then the vectors as little-endian float32. Its name is its stamp: a number
+ * spaces up to a multiple of four bytes, then the vectors as little-endian float32. Its name is its stamp: a number
  * greater than all others in the folder, and the writer. Files of "GWV1" have no checksum and are rejected. */
 import { checksum } from '../download/checksum.js';
 import { ModelError } from '../errors.js';

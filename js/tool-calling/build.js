@@ -84,12 +84,12 @@ export class Builder {
     return this.mayAnswer ? sequence(words, optional(calls)) : calls;
   }
 
-  /** Whether the answer may be text. */
+  /** Returns whether the answer may be text. */
   get mayAnswer() {
     return this.#wanted.choice === 'auto';
   }
 
-  /** Whether the answer may have several calls. */
+  /** Returns whether the answer may have several calls. */
   get several() {
     return typeof this.#wanted.choice === 'string';
   }
@@ -100,8 +100,8 @@ export class Builder {
   }
 }
 
-/** Puts a blank after each colon and comma of a grammar of compact JSON. Python's json.dumps does so, and models have
- * seen its form most often. @param {Node} node @returns {Node} */
+/** Inserts a space after each colon and comma of a grammar of compact JSON. Python's json.dumps writes this form, and
+ * models have seen it most often. @param {Node} node @returns {Node} */
 export function spaced(node) {
   if ('literal' in node) return node.literal === ',' || node.literal === ':' ? literal(`${node.literal} `) : node;
   return 'jsonString' in node ? node : mapped(node, spaced);

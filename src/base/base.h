@@ -54,7 +54,7 @@ enum {
     GW_MAX_KEY = 65535,      /* bytes in a metadata key (GGUF specification) */
     GW_MAX_STRING = 1 << 20, /* bytes in one metadata string */
     GW_MAX_METADATA = 65536, /* metadata entries */
-    GW_MAX_TENSORS = 65536,  /* of all parts of a split model */
+    GW_MAX_TENSORS = 65536,  /* tensors in all parts of a split model */
     GW_MAX_PARTS = 1024,
     GW_MAX_DIMS = 4,
     GW_MAX_LAYERS = 512,

@@ -12,7 +12,7 @@ typedef struct {
     void (*work)(const void *place, int i, float *out);
     void (*put)(void *place, int i, const float *out);
 } gw_pure;
-enum { GW_PURE_FLOATS = 4096 }; /* of out */
+enum { GW_PURE_FLOATS = 4096 }; /* most floats that `work` may write to out */
 
 /* Returns one of the GW_PLACES consecutive `places` of `bytes` each that no late thread reads. */
 enum { GW_PLACES = 4 };

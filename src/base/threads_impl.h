@@ -90,8 +90,9 @@ void gw_leave(gw_pool *p); /* inside-- */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
 void gw_wake(gw_pool *p, _Atomic uint32_t *at);
 
-/* The same for a caller that waits for helpers. Returns false if no helper finished an item for `patience` ticks of
- * GW_TICK nanoseconds: one died or was stopped inside an item, and the pool is lost. No item takes nearly as long. */
+/* Like gw_await_change(), for a caller that waits for helpers. Returns false if no helper finished an item for
+ * `patience` ticks of GW_TICK nanoseconds: one died or was stopped inside an item, and the pool is lost. No item takes
+ * nearly as long. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value);
 
 static inline void gw_beat(gw_helper *h) { atomic_fetch_add_explicit(&h->beat, 1, memory_order_relaxed); }

@@ -34,7 +34,7 @@
 #include "file/formats.h"
 
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
-enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 }; /* of attention, see below */
+enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 }; /* block sizes of attention, see below */
 
 /* GW_HAVE_SIMD: 128-bit vectors are compiled, natively through SIMDe. GW_HAVE_RELAXED: so are relaxed products, as
  * gw_relaxed_… instead of gw_simd_…; natively (GW_RELAXED_SIMDE) for tests only. */
@@ -126,14 +126,14 @@ typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
  * of Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block.
  * y[4 * panels) = the high plane times one row of int8 activations, each quant taken as 16 n - 120. */
 typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y);
-/* Both planes times int15 activations: the same bits as matmul_q8_int15 with the same quants. */
+/* Multiplies both planes by int15 activations, with the same bits as matmul_q8_int15 with the same quants. */
 typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
                               size_t ldy);
-/* The same for one row of activations and n listed panels: y[4 * panel[i] ..) for i < n. */
+/* Multiplies both planes of the n listed panels by one row of activations: y[4 * panel[i] ..) for i < n. */
 typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                             float *y);
 
-enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* of a block in a panel */
+enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* bytes of a block in a panel */
 
 /* Return column c of a block of q8 or q16 in the build's layout. */
 static inline int32_t gw_int8_at(const gw_int8 *block, size_t c) {

@@ -63,7 +63,7 @@ INLINE v128_t joined(sums s, const int32_t *sum) {
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), low);
 }
 
-/* Multiplies one block of a panel by one row of activations, whose upper plane is at q and lower one behind it. */
+/* Multiplies one block of a panel by one row of activations, whose upper plane is at q, followed by the lower. */
 INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
                         const gw_nibble_masks *m) {
     sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
@@ -76,7 +76,7 @@ INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
     return joined(s, sum);
 }
 
-/* The same if the engine multiplies 8-bit values: half the products, with quants offset by 128. */
+/* Like block_dot(), for engines that multiply 8-bit values: half the products, with quants offset by 128. */
 INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
                         const gw_nibble_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);

@@ -1,8 +1,7 @@
 /* proof_relaxed: gw_prove_instructions. An engine's compiler may compile an instruction wrongly for some registers
  * only, so each instruction is tried in several shapes: with operands that die (the result may take their register) or
  * stay live, loaded, splatted, shuffled and masked as in the kernels, with chained accumulators. Operands that live on
- * are stored behind
- * the instruction and checked too. */
+ * are stored after the instruction and checked too. */
 #include "kernels/proof.h"
 #include "kernels/kernels.h"
 

@@ -101,7 +101,7 @@ static int check_same(const job *j, const char *key, uint32_t value, const char 
     return bad_value(j, key, expected, gw_is_number(e) ? e->value.number : NAN);
 }
 
-/* Reads the size of heads, of layers with a window (`local`) and of others, and checks what must agree with it. */
+/* Reads the head sizes of windowed layers (`local`) and of global ones, and checks the keys that must match them. */
 static int read_heads(const job *j) {
     gw_config *c = j->c;
     char expected[64];

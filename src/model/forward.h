@@ -66,10 +66,10 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* The same for one token, but only the logits of `required` and the candidates for the greatest of the others; see
+/* Computes one token's logits for the ids in `required`, and those others that may be the greatest; see
  * gw_matmul_argmax. */
 void gw_forward_argmax(gw_state *s, int token, const int32_t *required, int n, const gw_rows *rows);
-/* The same for the logits of some rows; returns false, and computes nothing, if these are many. */
+/* Computes one token's logits for some rows only. Returns false, and computes nothing, if there are too many rows. */
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows);
 
 #endif

@@ -19,7 +19,7 @@ enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY 
 typedef struct {
     uint64_t data_offset, end; /* where its data section begins and its last tensor ends */
     uint64_t alignment;
-    uint64_t position; /* of kept[0] */
+    uint64_t position; /* offset of kept[0] */
     uint8_t *kept;     /* bytes read after its header, kept until its weights are loaded */
     size_t n_kept;
 } gw_part;

@@ -130,7 +130,7 @@ static void row_put(void *ctx, int item, const float *out) {
     memcpy(j->part[i].y + first * GW_PANEL, out, (size_t)panels * GW_PANEL * sizeof(float));
 }
 
-enum { MOST_PANELS = 256 }; /* of an item */
+enum { MOST_PANELS = 256 }; /* panels of an item, at most */
 _Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "an item of one row");
 
 /* Returns an item size that is small enough to balance threads and large enough to stream. */

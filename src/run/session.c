@@ -119,7 +119,7 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
 }
 
 /* Texts of a causal model form one batch, whose cache is no longer than the context; kernels read whole blocks of rows,
- * also behind the last text. */
+ * also after the last text. */
 gw_session_room gw_session_together(const gw_session *s) {
     const gw_policy *policy = s->state.config->arch->policy;
     uint32_t behind = (uint32_t)gw_min(GW_KEYS, s->n_ctx), ids = (uint32_t)gw_min(GW_BATCH, s->n_ctx - behind);
@@ -363,7 +363,7 @@ static int worker_failed(gw_session *s) {
 }
 
 int gw_session_run(gw_session *s, int layers) {
-    static const uint8_t quarters[] = { 1, 1, 2, 4 }; /* of a layer, by step */
+    static const uint8_t quarters[] = { 1, 1, 2, 4 }; /* cost of each step, in quarters of a layer */
     gw_pool *pool = s->state.ops.pool;
     if (s->state.kv.pos == s->n_ids && s->state.batch.n == 0) return GW_RUN_DONE;
     for (int64_t left = 4 * (int64_t)layers; layers == 0 || left > 0; left -= quarters[s->step]) {

@@ -28,7 +28,7 @@ typedef struct {
     uint32_t pos, low; /* positions 0 .. pos - 1, in rings low .. pos - 1 */
     uint32_t aside;    /* rows before this one are kept aside; 0: none */
     uint32_t sampler;  /* bytes */
-    uint64_t bytes;    /* of all */
+    uint64_t bytes;    /* size of the whole saved state */
 } gw_state_header;
 
 /* A state that is being written or read, in pieces through a window. */
@@ -36,7 +36,7 @@ typedef struct {
     gw_state_of of;
     gw_state_header head;
     int phase;
-    uint32_t layer, plane, at; /* of the next row */
+    uint32_t layer, plane, at; /* position of the next row */
     uint64_t hash;
     uint8_t *window; /* NULL: no save or restore in progress */
     size_t size, used;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { NODES_PER_STEP = 16 }; /* of a tree */
+enum { NODES_PER_STEP = 16 }; /* tree nodes visited per step of work */
 /* A rule that may end anywhere exits at each node that has children; below one of them, a rule that may end anywhere
  * exits again, in a smaller tree. Gemma's vocabulary has 588,000 nodes, and at most 800,000 exits. */
 enum { FEW_EXITS = 1 << 16 };

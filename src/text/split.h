@@ -13,8 +13,7 @@ gw_split gw_split_named(const char *name);
 #define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2 or smollm"
 
 /* Returns the length in bytes of the first word of text[0..len), len > 0. Reads beyond the word only through a run of
- * blanks, so
- * the time is linear in the text's length. */
+ * white space, so the time is linear in the text's length. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
 #endif

@@ -497,7 +497,7 @@ typedef struct {
 
 typedef struct {
     gw_dfa *d;
-    gw_buffer out;  /* stacks, each behind those below it; then the roots */
+    gw_buffer out;  /* stacks, each after those below it; then the roots */
     gw_buffer open; /* unfinished stacks of the depth-first search */
     uint32_t n_stacks;
     bool failed;

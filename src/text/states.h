@@ -7,9 +7,9 @@
 #include "text/grammar.h"
 
 enum {
-    GW_MOST_ITEMS = 8192,      /* of one set */
+    GW_MOST_ITEMS = 8192,      /* items of one set */
     GW_MOST_STATES = 65000,    /* largest number of DFA states at a time */
-    GW_MOST_FRAMES = 4096,     /* of one stack node */
+    GW_MOST_FRAMES = 4096,     /* frames of one stack node */
     GW_STATES_WORDS = 5 << 20, /* 20 MB */
     GW_MOST_WORK = 1 << 22,    /* steps of one call: items looked at, frames joined; a fraction of a second */
 };
@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     uint32_t next, hash;
-} gw_link; /* of a hash chain in the block */
+} gw_link; /* entry of a hash chain in the block */
 
 /* A node of the graph-structured stack. */
 typedef struct {

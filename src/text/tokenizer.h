@@ -1,8 +1,8 @@
 /* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE by score ("llama") or by
  * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: pieces are added one by one,
  * it is finished once, then immutable. Decoding is the exact inverse of encoding, for every text: nothing is
- * normalised. So a U+2581 in a text, which is how a vocabulary by score writes a blank, is one more unknown character
- * and comes back as it was (Hugging Face reads it as a blank, and then it is lost). */
+ * normalised. So a U+2581 in a text, which is how a vocabulary by score writes a space, is one more unknown character
+ * and comes back as it was (Hugging Face reads it as a space, and then it is lost). */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 
@@ -60,10 +60,10 @@ int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap
 /* Writes the bytes of one token to out[0..cap): a byte piece its byte, a control or unknown piece nothing (with
  * GW_TOKENIZE_SPECIAL its name). Returns the length (even when it is above cap; then nothing is written) or
  * GW_E_BAD_TOKEN. `before` is the token before it, GW_NO_TOKEN at the beginning of a text: there, and after added
- * tokens, the blank that encoding inserted is omitted. */
+ * tokens, the space that encoding inserted is omitted. */
 enum { GW_NO_TOKEN = -1 };
 int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap);
-/* The same with every space: the text of the piece. */
+/* Like gw_tokenizer_decode_after(), but never omits a space: gives the text of the piece. */
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
 int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* GW_TOKEN_* or GW_E_BAD_TOKEN */

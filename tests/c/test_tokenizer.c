@@ -335,7 +335,7 @@ TEST(bad_elements) {
     gw_tokenizer_free(NULL);
 }
 
-/* --- a blank before a text --------------------------------------------------------------------- */
+/* --- a space before a text --------------------------------------------------------------------- */
 
 /* Returns the ids of a text with a space prefix; checks that decoding restores the text. */
 static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
@@ -374,7 +374,7 @@ TEST(blank_before_a_text) {
     CHECK_TEXT(prefixed(t, "a", 0), "259");
     CHECK_TEXT(prefixed(t, "aa", 0), "259 260");
     CHECK_TEXT(prefixed(t, " ", 0), "262");
-    CHECK_TEXT(prefixed(t, " a", 0), "261 259"); /* the blank merges with the letter, as in llama.cpp */
+    CHECK_TEXT(prefixed(t, " a", 0), "261 259"); /* the space merges with the letter, as in llama.cpp */
     CHECK_TEXT(prefixed(t, "é", 0), "261 198 172");
     CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* and after each added token */
     CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
@@ -391,9 +391,9 @@ TEST(no_blank_before_what_continues_a_text) {
     CHECK_INT(gw_tokenizer_encode(t, "a\na", 3, GW_TOKENIZE_CONTINUES, ids, 8), 3);
     CHECK_INT(ids[2], 259);
     char out[4];
-    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* a blank of the text */
+    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* a space of the text */
     CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
-    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* behind BOS */
+    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* after BOS */
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);
     gw_tokenizer_free(t);
 }
@@ -541,7 +541,7 @@ TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
     gw_tokenizer_free(t);
 }
 
-/* The same with control pieces, all of which are tried at every position of the text. */
+/* No control piece occurs in the text, but each is tried at every position. */
 TEST(hostile_ladder_of_control_pieces) {
     enum { TEXT = 20000 };
     static char piece[GW_MAX_PIECE + 2], text[TEXT];

@@ -68,8 +68,8 @@ void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out
  * the header is complete. Returns the last state, or the first error. */
 int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx);
 
-/* The same for the parts of a split model: as streams, each resumed where it stopped. Aborts the process if the loader
- * requests bytes from elsewhere. */
+/* Like tiny_feed(), for the parts of a split model: feeds them as streams and resumes each where it stopped. Aborts the
+ * process if the loader requests other bytes. */
 int tiny_feed_parts(gw_model *m, const tiny_file *files, uint32_t n_files, size_t chunk, uint32_t n_ctx);
 
 #endif

@@ -51,7 +51,7 @@ const kept = (page) =>
     return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
   });
 
-/** Adds a turn behind the last answer, as another tab does. @param {Page} page */
+/** Adds a turn after the last answer, as another tab does. @param {Page} page */
 const saidElsewhere = (page) =>
   page.evaluate(async () => {
     /** @type {IDBDatabase} */

@@ -142,7 +142,7 @@ async function talk(page, text) {
 /** Pastes a text into the search and finds it. @param {import('puppeteer-core').Page} page @param {string} text */
 async function searchFor(page, text) {
   await page.click('#search-toggle');
-  await page.waitForSelector('#search .link'); // the panel knows which model embeds texts
+  await page.waitForSelector('#search .link'); // appears once the panel has chosen the embedding model
   await page.click('#search summary');
   await page.type('#search details textarea', text);
   await page.click('#search details button');

@@ -99,7 +99,7 @@ static int build(fuzz_input *in, int flags, const char *pre) {
     return bad;
 }
 
-/* --- the slow splitter: characters as code points, classes; -1 behind the end ------------------------ */
+/* --- the slow splitter: characters as code points, classes; -1 after the end ------------------------- */
 
 static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], n_codes;
 static size_t begins[MOST_TEXT + 4];

@@ -1,12 +1,12 @@
 /* Fuzz harness of the GGUF parser. An input that begins like a GGUF is parsed as it is; of the others
- * the first byte says whether it is parsed as it is, behind a header of small counts, or as a recipe for
+ * the first byte says whether it is parsed as it is, after a header of small counts, or as a recipe for
  * a file that is nearly right (random bytes alone never get past a length). It is parsed in one piece
  * and in pieces of another size: events, result and error must be the same, every event must keep the
  * listener's contract, an error must have a sentence, and bytes that have not arrived are not read. */
 #include "fuzz.h"
 #include "file/gguf.h"
 
-enum { MOST = 1 << 16 }; /* of an input, in bytes */
+enum { MOST = 1 << 16 }; /* longest input in bytes */
 
 /* --- a listener that checks everything --------------------------------------------------------------- */
 
@@ -14,7 +14,7 @@ typedef struct {
     gw_gguf *g;
     const uint8_t *view; /* the bytes that the parser last received */
     size_t view_size;
-    uint64_t hash; /* of all events */
+    uint64_t hash; /* hash of all events */
     uint64_t values, arrays, tensors, elements;
     uint64_t left; /* elements to come */
 } watcher;

@@ -1,6 +1,6 @@
 /* Fuzz harness of saved states. An input that begins like one is offered as it is; any other is a recipe: the first
  * bytes choose a model, its cache and how the bytes are fed, the rest are edits of a sound state. Where only the checksum
- * is wrong it is mended, so that all behind it is reached too. Whatever comes: a coded error, or a context that
+ * is wrong it is mended, so that the code after it is reached too. The result must be a coded error, or a context that
  * evaluates, draws, and is saved as the very same bytes; and afterwards the model computes its usual results. */
 #include "../c/tiny_gguf.h"
 #include "fuzz.h"
@@ -115,7 +115,7 @@ static void use(rig *r, const uint8_t *bytes, size_t n) {
     uint32_t pos = gw_position(r->m);
     int32_t held[CONTEXT];
     REQUIRE(pos >= 1 && pos <= CONTEXT);
-    memcpy(held, bytes + 64, pos * sizeof *held); /* behind the header (state.h) */
+    memcpy(held, bytes + 64, pos * sizeof *held); /* after the header (state.h) */
     REQUIRE(save(r->m, held, pos, again) == n && !memcmp(again, bytes, n));
     gw_draw(r->m, r->logits);
     if (pos < CONTEXT) {

@@ -2,7 +2,7 @@
  * damage to their arrays) and a text. The result must be a coded error, or the ids
  * of a slow tokenizer written down here straight from the definition (Kudo and Richardson 2018, as
  * spm.h tells it), never more ids than bytes, and decoding gives the text back; also where a text is read with a
- * blank before it. */
+ * space before it. */
 #include "fuzz.h"
 #include "parts.h"
 #include "text/tokenizer.h"

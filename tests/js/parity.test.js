@@ -59,7 +59,7 @@ async function prefillErrors(model, name) {
   return errors;
 }
 
-/** The same token by token: each call finds all but its last id in the cache.
+/** Returns the errors of evaluation token by token: each call finds all but its last id in the cache.
  * @param {Model} model @param {string} name */
 async function stepErrors(model, name) {
   const truth = truthOf(name, model.info.vocabSize);

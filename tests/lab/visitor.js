@@ -474,9 +474,10 @@ function kept(before, now, running) {
   );
 }
 
-/** Goes through all steps. @param {(url: string) => Promise<{ page: Page, troubles: string[] }>} open
+/** Runs STEPS in order, with reloads and kills between them.
+ * @param {(url: string) => Promise<{ page: Page, troubles: string[] }>} open
  * @param {{ seed?: number, reloads?: number, kills?: number, stores?: boolean, said?: (text: string) => void }} [options]
- * stores: the browser keeps models */
+ * stores: whether the browser can store models */
 export async function visit(open, options) {
   let isSlow = false;
   const tiny = await tabs.modelAddress('tiny');

@@ -47,7 +47,7 @@ function decodes(deep) {
   return Object.fromEntries(Object.entries(medians(deep)).filter(([column]) => /^decode @[1-9]/.test(column)));
 }
 
-/** Returns the medians of a side, of visits with and without long contexts.
+/** Returns a runtime's medians, with its decode speeds after long contexts.
  * @param {Result} result @returns {Figures} */
 export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes(deep) });
 

@@ -18,7 +18,7 @@
  * @property {boolean} [biased]  a bias beside every matrix and norm of a layer
  * @property {boolean} [qkNorm]
  * @property {boolean} [postNorms]
- * @property {boolean} [embeds]  it makes vectors of texts: an end behind each, and dense layers where the spec says so
+ * @property {boolean} [embeds]  it embeds texts: an end token after each, and dense layers where the spec says so
  * @property {import('./bpe-vocab.js').TokenizerName} tokenizer
  * @property {Partial<ModelSpec>} defaults
  *

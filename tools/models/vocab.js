@@ -64,7 +64,7 @@ function vocab(pieces, scores, types) {
  * file's merges are all ways to split each piece in two, ordered by the id of the piece, so the
  * score is minus the distance from the first merged piece (as SentencePiece's trainer numbers).
  * @param {string} [path]
- * @param {number} [size] ids from there on are left out (the image placeholder behind the end)
+ * @param {number} [size] ids from there on are left out (the image placeholder after the end token)
  * @returns {Vocab}
  */
 export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {

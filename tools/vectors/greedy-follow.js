@@ -6,7 +6,7 @@
  * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led  llama.cpp's choices, its
  * second best ids, and the distances of their logits
  * @typedef {{ chosen: number[], generated: number[], margins: number[], nmse?: number, variant: string }} Followed
- *   this engine's choice behind each of llama.cpp's ids; what it generates alone; by how much it prefers llama.cpp's
+ *   this engine's choice after each of llama.cpp's ids; what it generates alone; by how much it prefers llama.cpp's
  *   best to llama.cpp's second
  */
 

@@ -46,7 +46,7 @@ function rowOf(next) {
   return row;
 }
 
-/** `evaluate`: ids -> rows of logits, all in one batch from an empty cache; `extend`: the row behind
+/** `evaluate`: ids -> rows of logits, all in one batch from an empty cache; `extend`: the row after
  * one more id.
  * @param {any} model @param {object} options of the context */
 export async function evaluator(model, options) {

@@ -141,7 +141,7 @@ export class Conversation {
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
     const last = this.tree.get(this.tree.leaf);
-    if (last) this.tree.choose(last); // with what follows it there
+    if (last) this.tree.choose(last); // and the messages that follow it
     this.#talk.forget(); // the chat's text may differ from it now
     this.#show();
     this.#tell();
@@ -158,7 +158,7 @@ export class Conversation {
       0,
       path.findIndex(({ id }) => id === this.head?.from),
     );
-    let model = ''; // of the previous answer
+    let model = ''; // the previous answer's model
     return path.map((said, i) => {
       const by = model && said.model !== model ? said.model : '';
       model = said.model || model;

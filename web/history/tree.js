@@ -167,7 +167,7 @@ export function merged(there, here, { own, gone }) {
   // Another tab may have continued from a message that was taken back here.
   const before = new Set(there.said.map(({ parent }) => parent));
   const others = there.said.filter(({ id }) => !ours.has(id) && (!gone.includes(id) || before.has(id)));
-  let { leaf } = here; // what another tab has added behind it is shown
+  let { leaf } = here; // messages that another tab has added after it are shown
   for (let next; (next = others.findLast(({ parent }) => parent === leaf)); ) leaf = next.id;
   return { said: [...said, ...others], leaf };
 }

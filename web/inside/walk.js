@@ -163,7 +163,7 @@ function embeddingStep({ tokens, layers, info }) {
   ];
 }
 
-/** Returns the norms before the layer, behind its attention, and at its end. @param {InsideLayer} layer */
+/** Returns the norms before the layer, after its attention, and at its end. @param {InsideLayer} layer */
 function normsOf({ norms = new Float32Array(3) }) {
   return [norms[0], norms[1], norms[2]];
 }

@@ -238,7 +238,7 @@ export class MarkdownView {
   #changed;
   #kept = 0; // nodes of the settled blocks
   #rest = ''; // text of the blocks that may still change
-  #html = ''; // of the settled blocks
+  #html = ''; // HTML of the settled blocks
   #frame = 0;
   #cost = 0; // milliseconds that the last rendering took
   #ended = 0; // the time when it ended
@@ -290,7 +290,7 @@ export class MarkdownView {
     this.#changed();
   }
 
-  /** Shows blocks behind the settled ones. @param {string} settled   HTML of those that will not change
+  /** Shows blocks after the settled ones. @param {string} settled   HTML of those that will not change
    * @param {string} [open]   HTML of the others */
   #show(settled, open = '') {
     const [stay, change] = [settled, open].map((html) => (html ? [...sanitised(html).childNodes] : []));

@@ -4,11 +4,11 @@
  * @module
  */
 
-/** Without blank lines, so that a block is known when its paragraph ends. */
+/** A formula has no blank lines, so the end of its paragraph completes a block. */
 const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
 const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`);
 const IN_LINE = new RegExp(`^${DISPLAY.source}`);
-/** Between dollars: no blank at the edges, and no digit or letter behind. */
+/** Maths between dollars: no white space inside the dollars, and no digit or letter after the second. */
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])*?[^\s\\$]|[^\s\\$])\$(?![\w$])/;
 const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
 

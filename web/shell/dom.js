@@ -27,7 +27,7 @@ export const box = (id) => byId(id, HTMLElement);
 /**
  * Creates an element.
  * @template {keyof HTMLElementTagNameMap} K
- * @param {K | `${K}.${string}`} kind   the tag, and its classes behind dots
+ * @param {K | `${K}.${string}`} kind   the tag, and its classes after dots
  * @param {...(Record<string, unknown> | Node | string)} rest   properties, if any, and children; strings become text
  * @returns {HTMLElementTagNameMap[K]}
  */

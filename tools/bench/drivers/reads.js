@@ -2,7 +2,7 @@
  * cache. */
 
 const BYTES = 256 * 2 ** 20;
-const CACHED_BYTES = 2 ** 19; // of a thread
+const CACHED_BYTES = 2 ** 19; // size of each thread's buffer
 const TOTAL = 8 * BYTES;
 const PAGE = 65536;
 
