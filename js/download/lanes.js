@@ -34,7 +34,7 @@ class Lane {
     return this.bytes.subarray(this.filled, this.filled + count);
   }
 
-  /** @param {number} count bytes that were put there */
+  /** @param {number} count bytes that were written */
   came(count) {
     this.filled += count;
     this.wake();

@@ -18,7 +18,7 @@ const OTHER = '\ufdd2';
 /** Tokens around calls and results. Some tokenizers match them in any text, but messages must not contain them. */
 const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
 
-/** Used for Gemma files without a template. A system message is put before the first question. */
+/** Used for Gemma files without a template. A system message is inserted before the first question. */
 const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
 {%- if m.role == 'system' %}{% set ns.lead = m.content + '\\n\\n' %}{% else %}
 {{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}
@@ -130,7 +130,7 @@ export class ChatTemplate {
     }
   }
 
-  /** Puts text that the template did not write between sentinels. @param {string} text */
+  /** Encloses text that the template did not write in sentinels. @param {string} text */
   protect(text) {
     return text && SENTINEL + escaped(text) + SENTINEL;
   }

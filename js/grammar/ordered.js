@@ -1,6 +1,6 @@
 /*
- * ordered: puts the members of objects in the schema's order. Answers use it, so that names are predictable. Texts to
- * judge may have any order (nodes.js).
+ * ordered: requires the members of objects in the schema's order. Answers use it, so that names are predictable. Texts
+ * to validate may have any order (nodes.js).
  */
 import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
 import { bounded } from './refusal.js';

@@ -24,7 +24,7 @@ export function obstacle() {
 const blobs = new Map();
 
 /** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. Only that call knows the
- * URL that they put there, so `Worker` is replaced while it runs. Throws `unsupported-platform`.
+ * URL that they insert, so `Worker` is replaced while it runs. Throws `unsupported-platform`.
  * @param {() => Worker} start @param {string} name @param {Place} place
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { baseUrl, files }) {

@@ -18,7 +18,7 @@ import { callOf, flat, jsonCall, objectEnd } from './reading.js';
  * returns whether the vocabulary has a token of that name.
  * @typedef {{ probe: string, has: (name: string) => boolean }} Facts */
 /** Input of the chat template. tools: undefined if there are none or the template ignores them; instructions: text
- * to put before the conversation.
+ * to insert before the conversation.
  * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
 /** marks: names of the tokens that delimit calls; opening: the token or the first character that begins a call and
  * nothing else.

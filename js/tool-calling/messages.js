@@ -101,7 +101,7 @@ function callsAsText(calls) {
   return JSON.stringify(said.length > 1 ? { tool_calls: said } : { tool_call: said[0] });
 }
 
-/** Puts instructions before a conversation: at the end of its system message, in a new one, or before the first
+/** Inserts instructions before a conversation: at the end of its system message, in a new one, or before the first
  * question.
  * @param {Message[]} messages @param {string} instructions
  * @param {boolean} system whether the template takes a system message */

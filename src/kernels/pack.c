@@ -12,7 +12,7 @@ uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
     return gw_times(gw_round_up(rows, GW_PANEL), gw_row_bytes(type, k));
 }
 
-/* Puts a row of floats into its place among four. Called with a constant size, so that the copies unroll. */
+/* Copies a row of floats to its place in a panel. Called with a constant size, so that the copies unroll. */
 static inline void pack_floats(const uint8_t *in, uint8_t *out, size_t k, size_t size) {
     for (size_t i = 0; i < k; i++, in += size, out += GW_PANEL * size) memcpy(out, in, size);
 }

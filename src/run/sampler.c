@@ -257,8 +257,8 @@ static size_t partition(candidate *c, size_t n, double *mass) {
     return place;
 }
 
-/* Brings to the front the fewest best candidates whose mass reaches `target`; returns their number: at
- * least 1, and all if they do not reach it. */
+/* Moves the fewest best candidates whose mass reaches `target` to the front. Returns their number: at least 1, and all
+ * if they do not reach it. */
 static size_t take_mass(candidate *c, size_t n, double target) {
     size_t low = 0, high = n; /* c[0..low) are in; the answer is at most `high` */
     double have = 0;

@@ -87,7 +87,7 @@ size_t gw_dfa_bytes(const gw_dfa *d); /* heap it holds */
 typedef struct {
     uint32_t state, stack;
 } gw_return;
-/* What a collection keeps. */
+/* The roots of a garbage collection: everything reachable from them is kept. */
 typedef struct {
     gw_item *items;
     uint32_t n_items;

@@ -2,8 +2,8 @@
 /**
  * Writes texts for embed.py with llama.cpp's ids, and the distances of llama.cpp's vectors from the reference.
  *
- *   node tools/vectors/embed-llama.js texts   writes tests/vectors/embed.json anew
- *   node tools/vectors/embed-llama.js         adds llama.cpp's distances to it, behind embed.py
+ *   node tools/vectors/embed-llama.js texts   rewrites tests/vectors/embed.json
+ *   node tools/vectors/embed-llama.js         adds llama.cpp's distances to it, after embed.py
  *
  * NODE_LLAMA_CPP as for llama.js.
  */

@@ -73,7 +73,7 @@ export class Conversation {
     return this.#abort !== null;
   }
 
-  /** Brings the page's state up to date. */
+  /** Updates the page's state. */
   #tell() {
     update({ busy: this.busy, id: this.head?.id ?? null, title: this.head?.title ?? '', leaf: this.tree.leaf });
   }

@@ -279,7 +279,7 @@ export class Transcript {
     );
   }
 
-  /** Puts the focus on a control of a message. @param {string} id @param {string} selector */
+  /** Focuses a control of a message. @param {string} id @param {string} selector */
   focus(id, selector) {
     const found = this.#shown.find(({ key }) => key.startsWith(`${id},`));
     const target = found?.elements.map((one) => one.querySelector(selector)).find(Boolean);

@@ -107,7 +107,7 @@ export class Library {
     /** @type {HTMLElement | undefined} */ ([...box('library-list').querySelectorAll('a')][before])?.focus();
   }
 
-  /** Brings the list up to date. */
+  /** Updates the list. */
   async show() {
     const question = input('library-search').value.trim();
     const isLatest = this.#latest();

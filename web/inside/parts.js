@@ -7,7 +7,7 @@ import { percent, shown, spoken } from './numbers.js';
 
 /** @import { Token } from './numbers.js' */
 
-/** Of longer texts only the last tokens are shown. */
+/** Longer texts show only their last tokens. */
 const MOST_SHOWN = 600;
 
 /** Returns where a key leads in a row. @param {string} key @param {number} at @param {number} count */

@@ -24,7 +24,7 @@ export class LoadingView {
   #tenth = 0;
   /** Bytes when the last request failed. */
   #troubleAt = Infinity;
-  /** For servers that do not tell the size. */
+  /** Size to assume if the server does not report one. */
   #expected;
 
   /** @param {string} label @param {number} [expected]   bytes */

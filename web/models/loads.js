@@ -251,7 +251,7 @@ function placeLoading() {
   if (loading.nextElementSibling !== next) next.before(loading);
 }
 
-/** Puts the focus into the message field, unless the reader is typing elsewhere or a touch keyboard would open. */
+/** Focuses the message field, unless the reader is typing elsewhere or a touch keyboard would open. */
 function focusComposer() {
   const at = document.activeElement;
   const writes = at?.matches('input, textarea, select') && at.checkVisibility();

@@ -13,7 +13,7 @@ export function setUpShortcuts() {
   const click = (/** @type {string} */ id) => () => button(id).click();
   onClick('shortcuts-open', show);
   onClick('shortcuts-close', () => list.close());
-  /** By the letter. @type {Record<string, [name: string, act: () => void]>} */
+  /** Shortcuts by letter. @type {Record<string, [name: string, act: () => void]>} */
   const keys = {
     N: [t('new-chat'), () => void actions.open(null)],
     L: [t('conversations'), click('library-toggle')],

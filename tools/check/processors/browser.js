@@ -26,7 +26,7 @@ function launch(name, flags) {
   return puppeteer.launch({ ...common, browser: 'firefox', executablePath: GW_FIREFOX, extraPrefsFirefox });
 }
 
-/** In the page. @param {string[]} addresses */
+/** Runs in the page. @param {string[]} addresses */
 async function evaluate(addresses) {
   const worker = new Worker('/worker.js', { type: 'module' });
   const found = [];
