@@ -80,7 +80,7 @@ class Parser {
     if (!name) this.refuse('expected the name of a rule');
     this.space(false);
     if (!this.take('::=')) this.refuse(`expected ::= after ${name}`);
-    if (this.rules.has(name)) this.refuse(`the rule ${name} is there twice`, place);
+    if (this.rules.has(name)) this.refuse(`the rule ${name} is defined twice`, place);
     this.space(true);
     this.rules.set(name, this.choice(false));
     if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at])) this.refuse('expected the end of the line');

@@ -137,7 +137,7 @@ static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     for (uint32_t i = 0; i < texts; i++) {
         if (lengths[i] == 0 || lengths[i] > ids - s->texts.first[i])
             return gw_fail(s->error, GW_E_CONTEXT,
-                           "Texts must have at least 1 token each and at most %u together (got one of %u).", ids,
+                           "Texts must have at least 1 token each and at most %u together (got a text of %u).", ids,
                            lengths[i]);
         s->texts.first[i + 1] = s->texts.first[i] + lengths[i];
     }
