@@ -73,17 +73,17 @@ function limits({ decodeShare, results }) {
 /** Share of the machine that others may use without a remark, as in tools/bench/bench.js. */
 const CALM = 0.1;
 
-/** Names the slow sides, which were visited less often. @param {Speed['models']} models @param {number} runs */
-function fewer(models, runs) {
-  const slow = models.flatMap(({ results }) => results.filter(({ samples }) => samples > 0 && samples < runs));
-  const names = [...new Set(slow.map(({ title, samples }) => `${title} ${samples}`))];
-  const deep = models.some(({ results }) => results.some(({ deep: visits = 0 }) => visits > 0 && visits < runs));
-  const text = [...names, ...(deep ? ['long contexts 1'] : [])].join(', ');
-  return text && ` (${text})`;
+/** Returns the number of runs, and names the sides that were visited less often.
+ * @param {number} runs @param {SpeedOf['results']} results */
+function visits(runs, results) {
+  const slow = results.filter(({ samples }) => samples > 0 && samples < runs);
+  const names = [...new Set(slow.map(({ title, samples }) => `${title}: ${samples}`))];
+  return `${runs} run${runs > 1 ? 's' : ''}${names.length ? ` (${names.join('; ')})` : ''}`;
 }
 
 /** Describes the conditions of the run. @param {Speed} speed */
 function conditions({ date, machine: about, runs, models }) {
+  const results = models.flatMap((part) => part.results);
   const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
   const [usual, most] = [sorted[sorted.length >> 1] ?? 0, sorted.at(-1) ?? 0].map(percent);
   const calm = (sorted.at(-1) ?? 0) > CALM ? ': not a calm machine, so take the numbers with care' : '';
@@ -93,7 +93,8 @@ function conditions({ date, machine: about, runs, models }) {
     .replace(/ built on [^,]*/, '');
   return [
     `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
-    `Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides${fewer(models, runs)}.`,
+    `Medians of ${visits(runs, results)}, the sides taking turns.`,
+    ...(results.some(({ deep = 0 }) => deep > 0 && deep < runs) ? ['Long contexts were measured once.'] : []),
     `Other programs used ${usual} of the machine before a visit, ${most} at most${calm}.`,
   ].join(' ');
 }
@@ -111,20 +112,27 @@ const SAMPLING = samplingOptions()
   .filter(({ name }) => ['temperature', 'topK', 'topP'].includes(name))
   .map(({ sampler, standard }) => `${sampler.replace('_', '-')} ${standard}`);
 
+/** The columns of the short table. A column without figures is left out. */
+const SHORT = ['load s', 'prefill 256', 'decode @0', 'decode sampled', 'memory MB'];
+
 /** Returns one row per runtime, at two threads. @param {Measured} measured */
 export function shortTable({ speed }) {
   if (!speed) return NOT_YET;
   const [part] = speed.models;
-  const columns = ['load s', 'prefill 256', 'decode @0', 'decode sampled', 'memory MB'];
-  const rows = part.results
-    .filter(({ side, threads }) => threads === 2 && side !== FALLBACK)
-    .map(({ title, medians }) => [title, ...columns.map((column) => figure(medians[column]))]);
-  const where =
-    `${describeModel(part).replace(/:$/, '')}; ${speed.machine.processor}, ${speed.machine.cores} cores, ` +
-    `2 threads; ${speed.date.slice(0, 10)}, medians of ${speed.runs}, sides in turns. All sides decode greedily ` +
-    `(temperature 0), except in the column of default sampling: ` +
-    `${SAMPLING.join(', ')} for Gemma models, on the page too. A dash: not measured in this run.`;
-  return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where}`;
+  const results = part.results.filter(({ side, threads }) => threads === 2 && side !== FALLBACK);
+  const columns = SHORT.filter((column) => results.some(({ medians }) => column in medians));
+  const rows = results.map(({ title, medians }) => [title, ...columns.map((column) => figure(medians[column]))]);
+  const sampling = `the defaults of Gemma models and of the page (${SAMPLING.join(', ')})`;
+  const sampled = columns.includes('decode sampled')
+    ? `Default sampling means ${sampling}.`
+    : `Decoding with ${sampling} was not measured.`;
+  const where = [
+    `Measured on ${speed.date.slice(0, 10)} with ${describeModel(part).replace(/:$/, '')}, on ` +
+      `${speed.machine.processor}, ${speed.machine.cores} cores, 2 threads.`,
+    `Medians of ${visits(speed.runs, results)}, the sides taking turns.`,
+    `Greedy decoding has temperature 0. ${sampled}`,
+  ];
+  return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where.join(' ')}`;
 }
 
 /** Compares gemma-wasm in Chromium with others. @param {Measured} measured */
