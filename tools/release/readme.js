@@ -1,8 +1,7 @@
 /**
  * readme: fills the generated parts of the documents (those of the root, and docs/), and draws docs/reports/speed.svg.
  * These parts are between `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables
- * of options,
- * codes and fields from the code, so none of them is typed.
+ * of options, codes and fields from the code, so none of them is typed.
  *
  *   node tools/release/readme.js            fill
  *   node tools/release/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
@@ -56,16 +55,20 @@ async function filled(name, measured, all) {
   return text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
 }
 
+/** Names of methods that are not public. */
+const INTERNAL = ['constructor', 'call', 'checkIds', 'describePrompt', 'descriptor', 'own'];
+
 /** Returns public names that docs/api.md does not mention. */
 async function unmentioned() {
-  const { Chat, Generation, Model, inspectModel, loadModel } = await import('../../js/index.node.js');
+  const api = await import('../../js/index.node.js');
+  const debug = await import('../../js/debug.js');
   const text = readFileSync(at('docs', 'api.md'), 'utf8');
-  const methods = [Model, Object.getPrototypeOf(Model), Chat, Generation]
-    .flatMap((type) => {
-      return Object.getOwnPropertyNames(type.prototype);
-    })
-    .filter((name) => !['constructor', 'line', 'checkIds', 'describePrompt'].includes(name));
-  return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
+  const { Chat, Generation, Model, ModelCache } = api;
+  const methods = [Model, Object.getPrototypeOf(Model), Chat, Generation, ModelCache]
+    .flatMap((type) => Object.getOwnPropertyNames(type.prototype))
+    .filter((name) => !INTERNAL.includes(name));
+  const names = [...methods, ...Object.keys(debug).map((name) => `debug.${name}`)].map((name) => `.${name}`);
+  return [...Object.keys(api), ...names].filter((name) => !text.includes(name));
 }
 
 /** Returns architectures that the engine supports but a user document does not name. @param {string} name */
