@@ -20,9 +20,8 @@ const INDENT = 27;
 /** @typedef {{ name: string, sampler: string, min: number, max: number, standard: number, whole: boolean,
  *   meaning: string }} SamplingOption */
 
-/** Returns the rows of the sampler's table. `seed` is left out: js/options.js has a smaller range for it, since it
- * draws a random
- * seed of 32 bits where none is given.
+/** Returns the rows of the sampler's table. `seed` is left out: js/options.js has a smaller range for it, because it
+ * draws a random seed of 32 bits if none is given.
  * @returns {SamplingOption[]} */
 export function samplingOptions() {
   const table = readFileSync(at('src', 'run', 'sampler.c'), 'utf8').replace(/\\\n/g, '\n');
