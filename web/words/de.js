@@ -236,7 +236,7 @@ export default {
     'Schon deine letzte Nachricht allein ist zu lang für den Kontext dieses Modells. Bitte kürze sie.',
   'not-saved':
     'Diese Unterhaltung konnte nicht gespeichert werden: Der Speicher des Browsers ist voll. Lösche Unterhaltungen oder ' +
-    'Modelle, oder exportiere sie, bevor du diesen Tab schließt.',
+    'Modelle, oder exportiere diese Unterhaltung, bevor du den Tab schließt.',
 
   'saving.off': 'Unterhaltungen werden nicht mehr gespeichert.',
   'saving.on': 'Unterhaltungen werden wieder gespeichert.',
@@ -247,7 +247,7 @@ export default {
   rename: 'Umbenennen',
   'rename.label': 'Name der Unterhaltung',
   pin: 'Anheften',
-  unpin: 'Lösen',
+  unpin: 'Loslösen',
   'save.markdown': 'Als Markdown speichern',
   'save.json': 'Als JSON speichern',
   deleted: '„{name}“ gelöscht.',
@@ -306,8 +306,8 @@ export default {
   'back.to': '← Zurück zu {name}',
   'was.with': 'Diese Unterhaltung war mit {name}.',
   'load.choose': 'Wähle eines aus, um weiterzumachen.',
-  'load.file': 'Es wurde aus einer Datei geladen. Wähle die Datei noch einmal aus, um weiterzumachen.',
-  'load.it': 'Lade es, um weiterzumachen.',
+  'load.file': 'Das Modell wurde aus einer Datei geladen. Wähle die Datei noch einmal aus, um weiterzumachen.',
+  'load.it': 'Lade das Modell, um weiterzumachen.',
   'load.reload': 'Modell neu laden',
   'model.ready': 'Das Modell ist bereit.',
 
@@ -336,14 +336,14 @@ export default {
   'stored.part': '{some} von {all} heruntergeladen.',
   'stored.deleted': '{name} gelöscht.',
   'stored.in-use':
-    'Löschen nicht möglich: Ein anderer Tab benutzt es. Schließe diesen Tab oder stoppe seinen Download, und versuche es ' +
-    'erneut.',
+    'Löschen nicht möglich: Ein anderer Tab benutzt es. Schließe den anderen Tab oder stoppe seinen Download, und ' +
+    'versuche es erneut.',
   'stored.refused':
     'Dieses Modell konnte nicht gespeichert werden und muss nächstes Mal neu heruntergeladen werden. Private Fenster ' +
     'begrenzen den Speicher oft.',
   'stored.room': '{used} von {all} verfügbarem Speicher belegt.',
   'stored.protected': 'Der Browser behält diese Modelle, bis du sie löschst.',
-  'stored.declined': 'Der Browser hat abgelehnt: Er darf diese Modelle löschen, wenn der Speicherplatz knapp wird.',
+  'stored.declined': 'Der Browser hat abgelehnt: Er kann diese Modelle löschen, wenn der Speicherplatz knapp wird.',
 
   'one-thread':
     'Läuft auf nur einem Thread und damit langsamer: Der Server schickt die zwei Header nicht, die Multithreading braucht ' +
@@ -369,7 +369,7 @@ export default {
   'url.http': 'Nur https://-Adressen werden unterstützt.',
   'url.http.do':
     'Versuche dieselbe Adresse mit https://, oder lade die Datei selbst herunter und ziehe sie auf diese Seite.',
-  'drop.any': 'Zieh ein GGUF-Modell hierher, um es zu laden, oder eine Textdatei, um danach zu fragen',
+  'drop.any': 'Zieh ein GGUF-Modell hierher, um es zu laden, oder eine Textdatei, um Fragen dazu zu stellen',
   'drop.model': 'Zieh die GGUF-Datei hierher, um sie zu laden',
   'option.wrong': 'Eine Ladeoption ist keine Zahl.',
   'option.wrong.do': 'Korrigiere sie unter „Ladeoptionen“, oder lass sie leer.',
@@ -474,7 +474,7 @@ export default {
     'Versuche es erneut. Wenn es so bleibt, wurde sie wahrscheinlich aktualisiert: „Von einer Webadresse“ lädt eine Datei ' +
     'ohne diese Prüfung.',
   'error.no-chat-template': 'Dieses Modell ist nicht zum Chatten gemacht.',
-  'error.no-chat-template.do': 'Wähle ein auf Anweisungen trainiertes Modell; ihre Namen enden oft auf „-it“.',
+  'error.no-chat-template.do': 'Wähle ein auf Anweisungen trainiertes Modell; solche Namen enden oft auf „-it“.',
   'error.not-generative': 'Das ist ein Embedding-Modell; es kann nicht chatten.',
   'error.not-generative.do': 'Wähle ein Chat-Modell, zum Beispiel eines aus der Liste.',
   'error.template-error': 'Die Chat-Vorlage des Modells hat die Unterhaltung abgelehnt.',
@@ -488,7 +488,7 @@ export default {
   'error.disposed.do': 'Lade es noch einmal.',
   'error.worker-failed': 'Die Engine funktioniert nicht mehr.',
   'error.worker-failed.do':
-    'Vielleicht ging ihr der Arbeitsspeicher aus. Lade das Modell neu, auch mit kürzerem Kontext, oder wähle ein kleineres.',
+    'Vielleicht ging ihr der Arbeitsspeicher aus. Lade das Modell neu, bei Bedarf mit kürzerem Kontext, oder wähle ein kleineres.',
 
   'view.words': 'Wörter',
   'view.layers': 'Schichten',
@@ -561,7 +561,7 @@ export default {
   'attention.most': '{token} achtet am meisten auf {list}.',
   'attention.item': '{token} {share}',
   'attention.sum':
-    'Die Gewichte eines Kopfes ergeben zusammen 1. Unbeschäftigte Köpfe legen ihre Aufmerksamkeit oft auf das erste Token.',
+    'Die Gewichte eines Kopfes ergeben zusammen 1. Unbeschäftigte Köpfe richten ihre Aufmerksamkeit oft auf das erste Token.',
   'tokens.ids': 'Token mit ihren Nummern',
   'tokens.text': 'Text',
   'tokens.first': 'die ersten {n} werden gezeigt',
@@ -574,7 +574,7 @@ export default {
   'cost.output-time': 'Zeit für die Ausgabe',
   'cost.context': 'Kontext',
   'cost.label': 'Kosten',
-  'cost.about': 'Prompt: Token, die verarbeitet werden mussten; gepufferte kosten nichts.',
+  'cost.about': 'Prompt: Token, die verarbeitet werden mussten; zwischengespeicherte kosten nichts.',
   'cost.time': 'Zeit der letzten Antwort',
   'cost.preparing': 'Vorbereitung {time}',
   'cost.reading': 'Prompt {time}',
@@ -622,8 +622,8 @@ export default {
     'aus dem Gesammelten etwas Neues zu machen. Das meiste Wissen eines Modells steckt vermutlich hier.',
   'walk.feed-forward.name': 'Feed-forward',
   'walk.added':
-    'Beide Ergebnisse werden zum Vektor des Tokens addiert. Seine Länge stieg durch Attention von {before} auf {between} und ' +
-    'durch den Feed-forward-Block auf {after}.',
+    'Beide Ergebnisse werden zum Vektor des Tokens addiert. Seine Länge änderte sich durch Attention von {before} auf {between} ' +
+    'und durch den Feed-forward-Block auf {after}.',
   'walk.stop': 'Wenn das Modell hier aufhörte, würde es vorhersagen:',
   'walk.heads': 'Attention von {heads} auf die letzten {tokens}',
   'walk.heads.rows': 'Zeilen: Köpfe; Spalten: die letzten {tokens}. Am stärksten: {list}.',
@@ -643,7 +643,7 @@ export default {
   'walk.scores.highest': 'Höchste Punktzahlen',
   'walk.softmax':
     'Aus Punktzahlen werden Wahrscheinlichkeiten: e hoch jede, geteilt durch die Summe aller (Softmax). {how}',
-  'walk.top': 'Die Temperatur ist 0: Es wird immer das erste Token genommen.',
+  'walk.top': 'Die Temperatur ist 0: Es wird immer das wahrscheinlichste Token genommen.',
   'walk.settings': {
     one: 'Mit Top-k {k}, Top-p {p} und Temperatur {temperature} bleibt {n} Token zur Auswahl.',
     other: 'Mit Top-k {k}, Top-p {p} und Temperatur {temperature} bleiben {n} Token zur Auswahl.',
@@ -652,7 +652,8 @@ export default {
   'walk.before': 'vorher {share}',
   'walk.probabilities': 'Wahrscheinlichkeiten bei der Auswahl',
   'walk.repeats':
-    'Das Token wird angehängt, und alles beginnt von vorn; gepufferte Schlüssel und Werte werden nicht neu berechnet.',
+    'Das Token wird angehängt, und alles beginnt von vorn; zwischengespeicherte Schlüssel und Werte werden nicht neu ' +
+    'berechnet.',
   'walk.now': 'Nach deinen aktuellen Einstellungen.',
 
   'search.private': 'Deine Dokumente und Suchen bleiben auf diesem Gerät.',
@@ -678,9 +679,10 @@ export default {
   'search.deleted': '{name} gelöscht.',
   'search.index-again': 'Mit {name} neu indizieren',
   'search.other-model': 'Sie wurden mit {name} indiziert; Indizes verschiedener Modelle passen nicht zusammen.',
-  'search.semantic': '{name}. Für die Suche nach Bedeutung gemacht.',
+  'search.semantic': '{name}. Für die semantische Suche gemacht.',
   'search.chat-model':
-    '{name}, dein Chat-Modell. Es ist nicht für die Suche gemacht, die Treffer können danebenliegen. EmbeddingGemma ist es.',
+    '{name}, dein Chat-Modell. Es ist nicht für die Suche gemacht, die Treffer können danebenliegen. EmbeddingGemma ist ' +
+    'dafür gemacht.',
   'search.choose-file': 'Datei auswählen …',
   'search.progress': 'Fortschritt',
   'search.unreadable':
@@ -691,7 +693,7 @@ export default {
   'search.empty': 'Füge zuerst ein Dokument hinzu',
   'search.what': 'Wonach suchst du?',
   'search.hits': 'Ähnlichste Abschnitte',
-  'search.ask': 'Danach fragen',
+  'search.ask': 'Fragen dazu stellen',
   'search.passage': '{title}, Abschnitt {n}',
   'search.found': '{passages}; bester Treffer in {title}',
   'search.similarity': 'Ähnlichkeit {n}',
