@@ -366,7 +366,7 @@ export class Conversation {
       const { question, begin, before } = turn;
       const head = /** @type {Head} */ (this.head);
       const options = { ...actions.sampling(), signal, onPrefillProgress };
-      const { out } = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
+      const out = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
       await this.#stream(turn, out);
       this.#finish(turn, await out.result());
     } catch (error) {

@@ -91,8 +91,7 @@ export class Talk {
     return this.model?.info.chatTemplate ? messages : textOf(messages);
   }
 
-  /** Returns a generation; in an object, because awaiting a generation awaits its end. @param {Asked} asked
-   * @param {object} options */
+  /** Begins an answer. @param {Asked} asked @param {object} options */
   async ask(asked, options) {
     const model = /** @type {Model} */ (this.model);
     const { tree, head, question, begin } = asked;
@@ -100,21 +99,21 @@ export class Talk {
     this.#saving?.abort();
     const said = messagesOf(tree, head, question.id); // without the question
     const user = { role: /** @type {const} */ ('user'), content: spoken(question) };
-    if (!model.info.chatTemplate) return { out: model.generate(textOf([...said, user]) + (begin ?? ''), options) };
+    if (!model.info.chatTemplate) return model.generate(textOf([...said, user]) + (begin ?? ''), options);
     if (!this.#chat) await this.#restore(asked);
     if (this.#chat && this.#held.question === question.id) {
       const chat = this.#chat;
-      return { out: begin === undefined ? chat.retry(options) : chat.continue({ prefix: begin, ...options }) };
+      return begin === undefined ? chat.retry(options) : chat.continue({ prefix: begin, ...options });
     }
     const answer = answeredBefore(tree, question);
     if (begin !== undefined) {
       this.#chat = model.chat({ messages: [...said, user] });
       this.#held = { answer: '', question: null };
-      return { out: this.#chat.continue({ prefix: begin, ...options }) };
+      return this.#chat.continue({ prefix: begin, ...options });
     }
     if (!this.#chat || this.#held.answer !== answer) this.#chat = model.chat({ messages: said });
     this.#held = { answer, question: null };
-    return { out: this.#chat.send(user.content, options) };
+    return this.#chat.send(user.content, options);
   }
 
   /** Records that the chat now contains this answer.
