@@ -8,10 +8,13 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import ar from '../../web/words/ar.js';
 import de from '../../web/words/de.js';
+import es from '../../web/words/es.js';
 import {
   BROWSERS,
+  PICKING,
   READY,
   ask,
+  loadAddress,
   modelAddress,
   openTab,
   root,
@@ -67,7 +70,7 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    test('in Arabic from right to left, on a wide screen and on a phone', async () => {
+    test('Arabic is laid out from right to left, on a wide screen and on a phone', async () => {
       const tab = await openTab(browser, server.url, {
         width: 1280,
         before: () => Object.defineProperty(navigator, 'languages', { get: () => ['xx', 'ar-EG', 'en'] }),
@@ -77,6 +80,7 @@ for (const name of BROWSERS) {
       const html = await page.$eval('html', ({ lang, dir }) => ({ lang, dir }));
       assert.deepEqual(html, { lang: 'ar', dir: 'rtl' });
       assert.equal(await textOf(page, '.empty strong'), ar['story.title']);
+      assert.equal(await page.$eval('.suggestions button', (one) => getComputedStyle(one).direction), 'ltr');
       assert.match(await textOf(page, '#meter-text'), /^السياق \p{Nd} من \p{Nd}{3}$/u);
       await ask(page, 'Hello');
       assert.match(await textOf(page, '.from-model .stats'), /وحد/);
@@ -96,7 +100,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('switched in the settings, remembered, and loaded only when it is needed', async () => {
+    test('a language chosen in the settings is remembered, and its texts load only when they are needed', async () => {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
       const fetched = () =>
@@ -110,7 +114,7 @@ for (const name of BROWSERS) {
       assert.equal(await page.$eval('html', (one) => one.lang), 'en');
       assert.equal(await fetched(), 0);
       await page.click('#settings-toggle');
-      await Promise.all([page.waitForNavigation(), page.select('#language', 'de')]);
+      await Promise.all([page.waitForNavigation(), page.select('#settings .language', 'de')]);
       await until(page, READY);
       assert.equal(await fetched(), 1);
       assert.deepEqual(await page.$eval('html', ({ lang, dir }) => ({ lang, dir })), { lang: 'de', dir: 'ltr' });
@@ -128,7 +132,22 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('with nothing saved, a switch waits for the reader, who would lose the conversation', async () => {
+    test('the language can be switched on the first page, before a model is loaded', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`);
+      const { page } = tab;
+      await Promise.all([page.waitForNavigation(), page.select('.bar .language', 'es')]);
+      await until(page, PICKING);
+      assert.equal(await textOf(page, '#picker-title'), es['page.welcome.title']);
+      assert.deepEqual(
+        await page.$$eval('.language', (all) => all.map((one) => /** @type {HTMLSelectElement} */ (one).value)),
+        ['es', 'es'],
+      );
+      await loadAddress(page, await modelAddress('tiny'));
+      assert.ok(await page.$eval('.bar .language', (one) => !one.checkVisibility()));
+      await tab.close();
+    });
+
+    test('if conversations are not saved, a switch does not reload the page, which would lose the open one', async () => {
       const tab = await openTab(browser, server.url, {
         before: () => localStorage.setItem('gemma-wasm.keep', 'false'),
       });
@@ -136,13 +155,13 @@ for (const name of BROWSERS) {
       await until(page, READY);
       await ask(page, 'Hello');
       await page.click('#settings-toggle');
-      await page.select('#language', 'es');
+      await page.select('#settings .language', 'es');
       assert.match(await textOf(page, '#language-said'), /Reload the page/);
       assert.equal(await textOf(page, '.from-user'), 'Hello');
       await tab.close();
     });
 
-    test('the place of the first visit’s notice takes no room', async () => {
+    test('the notice of the first visit does not move the page', async () => {
       const tab = await openTab(browser, server.url);
       const tops = await tab.page.evaluate(() => {
         const [main, notice] = ['main', 'keeping'].map(
@@ -176,7 +195,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a system prompt that is locked does not look like a field', async () => {
+    test('a locked system prompt does not look like a field', async () => {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
       await until(page, READY);

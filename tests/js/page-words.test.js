@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import ts from 'typescript';
+import { CODES } from '../../js/errors.js';
+import { bytes } from '../../web/shell/format.js';
 import { LANGUAGES, addLater, known, list, number, parts, speak, t } from '../../web/shell/language.js';
 import english, { page } from '../../web/words/en.js';
 import later from '../../web/words/en-later.js';
@@ -55,11 +57,26 @@ for (const code of Object.keys(LANGUAGES)) {
 test('every text is used', () => {
   const used =
     sources.map(read).join('\n') + ['index.html', '404.html'].map((name) => read(`static/${name}`)).join('\n');
-  const computed = /^(error|notice|end|cost|versions|theme)\./;
+  const computed = /^(notice|end|cost|versions|theme)\./;
+  /** Errors that have no code, or share one. */
+  const others = [
+    'unknown',
+    'offline',
+    'http-401',
+    'http-403',
+    'http-404',
+    'http-429',
+    'http-5xx',
+    'damaged',
+    'not-ours',
+  ];
+  const errors = new Set([...Object.keys(CODES), ...others].map((name) => `error.${name}`));
   const unused = Object.keys(all).filter((key) => {
     const name = key.replace(/^page\./, '');
     const failure = key.replace(/\.do$/, ''); // PageError adds the advice
-    return !computed.test(key) && !used.includes(`'${failure}'`) && !used.includes(`="${name}"`);
+    return (
+      !computed.test(key) && ![`'${failure}'`, `="${name}"`].some((one) => used.includes(one)) && !errors.has(failure)
+    );
   });
   assert.deepEqual(
     unused.filter((key) => key !== 'page.description'),
@@ -164,6 +181,7 @@ test('numbers, plurals and lists are written as the language does; an unknown on
   assert.equal(number(0.5, 1), '0,5');
   await speak(['ar']);
   assert.deepEqual(document.documentElement, { lang: 'ar', dir: 'rtl' });
+  assert.equal(bytes(806e6), `\u2066${number(806)}\u00a0MB\u2069`);
   assert.equal(t('tokens', { n: 3 }), `${number(3)}\u00a0وحدات`);
   assert.equal(list(['أ', 'ب']), new Intl.ListFormat('ar', { type: 'unit' }).format(['أ', 'ب']));
 });

@@ -25,6 +25,7 @@ export function welcome() {
     const text = t(key);
     return el(
       'li',
+      { dir: 'auto' }, // the model speaks English only
       action(text, () => actions.say({ text, files: [] })),
     );
   });

@@ -110,20 +110,21 @@ export function setUpSettings(changed) {
   setUpLanguage();
 }
 
-/** Sets up the choice of language. A change reloads the page, unless something would be lost: then the reader chooses
- * when. */
+/** Sets up the choices of language: in the settings, and in the bar of the first page, where the settings are not
+ * offered. A change reloads the page, unless something would be lost: then the reader chooses when. */
 function setUpLanguage() {
-  const field = byId('language', HTMLSelectElement);
   const names = Object.entries(LANGUAGES);
-  field.append(...names.map(([value, name]) => el('option', { value, lang: value, dir: 'auto' }, name)));
-  field.value = language;
-  field.addEventListener('change', () => {
-    remember('language', field.value);
-    const { busy, leaf, choice, coming } = state;
-    const ofFile = choice && typeof choice.source === 'object' && !('repo' in choice.source);
-    if (busy || coming || ofFile || (keepsNothing() && leaf)) box('language-said').textContent = t('language.reload');
-    else location.reload();
-  });
+  for (const field of /** @type {NodeListOf<HTMLSelectElement>} */ (document.querySelectorAll('select.language'))) {
+    field.append(...names.map(([value, name]) => el('option', { value, lang: value, dir: 'auto' }, name)));
+    field.value = language;
+    field.addEventListener('change', () => {
+      remember('language', field.value);
+      const { busy, leaf, model, choice, coming } = state;
+      const ofFile = model && typeof choice?.source === 'object' && !('repo' in choice.source);
+      if (busy || coming || ofFile || (keepsNothing() && leaf)) box('language-said').textContent = t('language.reload');
+      else location.reload();
+    });
+  }
 }
 
 function sampling() {
@@ -149,5 +150,5 @@ function showInfo() {
     [t('info.context'), t('tokens', { n: contextLength })],
     [t('info.engine'), list(engine)],
   ];
-  box('info').replaceChildren(...rows.flatMap(([name, value]) => [el('dt', name), el('dd', el('bdi', value))]));
+  box('info').replaceChildren(...rows.flatMap(([name, value]) => [el('dt', name), el('dd', value)]));
 }

@@ -2,7 +2,7 @@
  * format: numbers for people, in their language.
  * @module
  */
-import { number, t } from './language.js';
+import { language, number, t } from './language.js';
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
@@ -14,7 +14,8 @@ export function bytes(n) {
     unit++;
   }
   const digits = unit === 0 || n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2;
-  return `${number(n, digits)}\u00a0${UNITS[unit]}`;
+  const text = `${number(n, digits)}\u00a0${UNITS[unit]}`;
+  return language === 'ar' ? `\u2066${text}\u2069` : text; // the unit stays behind the number
 }
 
 /** 5 s, 1 min 20 s, 2 h 5 min. @param {number} seconds */
