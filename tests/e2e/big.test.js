@@ -98,11 +98,11 @@ for (const name of BROWSERS) {
       await loadAddress(page, await modelAddress('oneb-q4_0'), 200000);
     };
 
-    test('fetched', { timeout: 300000 }, async () => {
+    test('a fetched model', { timeout: 300000 }, async () => {
       await loadAndAnswer(name, profile, server.url, 4096, fetched);
     });
 
-    test('the stored copy', { timeout: 300000 }, async () => {
+    test('a stored copy of a model', { timeout: 300000 }, async () => {
       await loadAndAnswer(name, profile, server.url, 4096, fetched);
       assert.deepEqual([...new Set(asked)], ['bytes=0-0']);
     });

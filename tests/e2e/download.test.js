@@ -162,7 +162,7 @@ for (const name of BROWSERS) {
       rmSync(folder, { recursive: true, force: true });
     });
 
-    test('stored while it loads; then one question to the server, and none without network', async () => {
+    test('a load stores the model; the next one sends a single request, and none without a network', async () => {
       const first = await load(page, url);
       assert.deepEqual([first.cache, first.codes, state.sent], ['stored', [], bytes.length]);
       forget();
@@ -184,7 +184,7 @@ for (const name of BROWSERS) {
       assert.deepEqual(await list(page), []);
     });
 
-    test('a tab closed in the middle: the next load resumes and fetches at most 1 % twice', async (t) => {
+    test('after a tab is closed during a download, the next load resumes and fetches at most 1 % twice', async (t) => {
       forget();
       state.delay = 5;
       const doomed = await openPage();
@@ -209,7 +209,7 @@ for (const name of BROWSERS) {
       t.diagnostic(`${before} sent, ${stored} stored when the tab was closed`);
     });
 
-    test('a store that cannot keep up: requests wait until there is room', async (t) => {
+    test('a slow store delays the requests', async (t) => {
       forget();
       // So slow that the shortest range suffices: its length covers the bytes that arrive during one response time.
       state.delay = 4;
@@ -238,7 +238,7 @@ for (const name of BROWSERS) {
       assert.deepEqual([cache, logits, state.sent], ['stored', expected, bytes.length]);
     });
 
-    test('an abort, and at once another load', async () => {
+    test('a load right after an aborted one works', async () => {
       await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
       forget();
       state.delay = 2;
@@ -264,7 +264,7 @@ for (const name of BROWSERS) {
       assert.ok(fromCache > bytes.length / 4, `${fromCache} bytes from the cache`);
     });
 
-    test('two tabs at once: one download, both see how far it is, and have the model', async () => {
+    test('two tabs that load one model share one download and its progress', async () => {
       await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
       forget();
       state.delay = 5;
@@ -289,7 +289,7 @@ for (const name of BROWSERS) {
       await other.close();
     });
 
-    test('the fetching tab is closed while another waits: the other resumes the download', async () => {
+    test('if the downloading tab is closed, the waiting tab resumes the download', async () => {
       await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
       forget();
       state.delay = 5;
@@ -311,7 +311,7 @@ for (const name of BROWSERS) {
       assert.ok(state.sent < bytes.length * 1.2, `${state.sent} of ${bytes.length} bytes were sent`);
     });
 
-    test('a bit of a stored copy is flipped: its piece is fetched again; without the network it is named', async () => {
+    test('a damaged piece of a stored copy is fetched again, or reported without a network', async () => {
       const [{ key }] = await list(page);
       const flip = () =>
         page.evaluate(async (name) => {
@@ -344,7 +344,7 @@ for (const name of BROWSERS) {
       assert.match(refused.message, /^The cached copy of \S+ is corrupt at piece \d+ of \d+ \(bytes \d+ to \d+\)/);
     });
 
-    test('a stored conversation continues after a reload without re-evaluation, as if never interrupted', async () => {
+    test('after a reload, a stored conversation continues with the same answer and without re-evaluation', async () => {
       forget();
       const first = await page.evaluate(async (address) => {
         const model = await /** @type {any} */ (window).gemma.loadModel(address, { threads: 1, contextLength: 512 });
@@ -378,7 +378,7 @@ for (const name of BROWSERS) {
       assert.deepEqual([models, name, fits, left], [1, 'draft', true, 0]);
     });
 
-    test('another host that redirects to a third, as Hugging Face does: ranges, the cache, and where a token goes', async () => {
+    test('redirects to another host, as on Hugging Face: ranges and cache work, and the token stays with the first host', async () => {
       /** @type {import('node:http').IncomingHttpHeaders[][]} */
       const [hubSaw, filesSaw] = [[], []];
       for (const exposed of [true, false]) {
@@ -426,7 +426,7 @@ for (const name of BROWSERS) {
       }
     });
 
-    test('room for half: the model runs, and nothing is left', async () => {
+    test('a model too large for the store runs, and leaves nothing stored', async () => {
       await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
       forget();
       const full = await load(page, url, 'full');

@@ -48,7 +48,7 @@ function pageOf(t, html) {
 }
 
 for (const name of BROWSERS) {
-  test(`${name}: the README's one file tells its story, with the package from another origin`, async (t) => {
+  test(`${name}: the README's single file tells its story, with the package from another origin`, async (t) => {
     const [text] = /<!doctype html>[^]*?(?=\n```)/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [''];
     assert.ok(text.split('\n').length <= 12 && CDN.test(text), text);
     const cdn = await serve({
@@ -69,7 +69,7 @@ for (const name of BROWSERS) {
     }
   });
 
-  test(`${name}: a package that is not where it should be is named in the error`, async (t) => {
+  test(`${name}: the error names the address of a missing package`, async (t) => {
     const site = await serve({
       root: pageOf(t, '<!doctype html><title></title>'),
       mounts: { '/dist/': join(root, 'dist') },
@@ -88,7 +88,7 @@ for (const name of BROWSERS) {
   });
 }
 
-test('chromium: a host without headers gives threads once the service worker is there', async (t) => {
+test('chromium: a host without headers gets threads through the service worker', async (t) => {
   const folder = pageOf(
     t,
     `<!doctype html><title></title><script type="module">
@@ -114,7 +114,7 @@ test('chromium: a host without headers gives threads once the service worker is 
 });
 
 for (const name of BROWSERS) {
-  test(`${name}: a policy that requires Trusted Types takes the workers' addresses from the policy gemma-wasm`, async (t) => {
+  test(`${name}: under a policy that requires Trusted Types, worker addresses come from the policy gemma-wasm`, async (t) => {
     const policy = `${CSP} 'wasm-unsafe-eval'; require-trusted-types-for 'script'; trusted-types gemma-wasm`;
     const site = await serve({
       root: pageOf(t, '<!doctype html><title></title>'),
@@ -127,7 +127,7 @@ for (const name of BROWSERS) {
     await tab.close();
   });
 
-  test(`${name}: a policy that forbids WebAssembly is named with its remedy`, async (t) => {
+  test(`${name}: an error names a policy that forbids WebAssembly, and the remedy`, async (t) => {
     const site = await serve({
       root: pageOf(t, '<!doctype html><title></title>'),
       mounts: MOUNTS,
@@ -176,7 +176,7 @@ for (const name of BROWSERS) {
   }
 }
 
-test('chromium: a service worker refuses to load a model, and probe() knows it', async (t) => {
+test('chromium: a service worker cannot load a model, and probe() reports it', async (t) => {
   const folder = pageOf(t, '<!doctype html><title></title>');
   writeFileSync(
     join(folder, 'sw.js'),

@@ -17,7 +17,7 @@ before(async () => {
 after(() => known.lab.close());
 
 for (const side of /** @type {const} */ (['node', ...BROWSERS])) {
-  test(`${side}, killed: the next one has the right model, and continues where the copy ended`, async (t) => {
+  test(`${side}: after a kill, the next load resumes the stored copy and has the right model`, async (t) => {
     const shared = side === 'node' ? undefined : await sharedBrowser(side);
     const place = await openPlace(side, known.lab, { shared });
     t.after(() => place.close());

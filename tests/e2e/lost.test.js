@@ -31,7 +31,7 @@ for (const name of BROWSERS) {
     ) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
 
     // Concurrently, since most of the time is spent waiting.
-    test('a death during calls or while idle is reported, and the next answer is right', async () => {
+    test('the end of a worker is reported, during calls and while idle, and the next answer is right', async () => {
       await Promise.all(
         [
           ['freeze', false],
@@ -67,7 +67,7 @@ for (const name of BROWSERS) {
       assert.deepEqual(again, doomed.expected);
     });
 
-    test('a tab that slept for an hour wakes up working, whether it waited or not', async () => {
+    test('a tab that was suspended for an hour works afterwards, during a call and while idle', async () => {
       const run = await page({});
       const waking = await run(
         async (ms, prompt, options) => {

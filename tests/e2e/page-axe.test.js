@@ -14,7 +14,7 @@ const DRESSES = /** @type {const} */ ([
   ['light', 1100],
 ]);
 
-test('axe finds nothing in any state of the page, and nothing stands out sideways', async () => {
+test('axe finds no violation in any state of the page, and nothing overflows sideways', async () => {
   await walk(await sharedBrowser('chromium'), async (page, name, n) => {
     const [theme, width] = DRESSES[n % DRESSES.length];
     await dress(page, theme, width);

@@ -101,7 +101,7 @@ for (const name of BROWSERS) {
       asked = [];
     });
 
-    test('a model that was loaded is offered first, starts without the network, and can be deleted', async () => {
+    test('a stored model is offered first, starts without a network, and can be deleted', async () => {
       const tab = await openTab(browser, `${server.url}?pick`, {
         expected: /Failed to load|NetworkError|ERR_|reach|refused/i,
       });
@@ -153,7 +153,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a download that was cancelled continues where it was', async () => {
+    test('a cancelled download resumes', async () => {
       const tab = await openTab(browser, `${server.url}?pick`);
       await until(tab.page, PICKING);
       manner = 'slow';
@@ -189,7 +189,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('no room: it runs, and says that it is not cached', async () => {
+    test('without storage space the model runs, and a notice says that it is not stored', async () => {
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           if (!navigator.storage) return; // about:blank
@@ -223,7 +223,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('what does not fit is refused before the download, with what would', async () => {
+    test('a model that does not fit is refused before the download, and models that fit are offered', async () => {
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which the page may use 70 MB
@@ -247,7 +247,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('Hugging Face wants a token: it is asked for, used once, and not kept', async () => {
+    test('if Hugging Face requires a token, the page asks for it, uses it once and does not store it', async () => {
       // A fake Worker.postMessage() answers with the statuses 401 and then 403.
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {

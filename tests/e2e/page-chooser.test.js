@@ -60,7 +60,7 @@ for (const name of BROWSERS) {
       return tab;
     }
 
-    test('button, Escape, Back and a click beside it close it; the focus goes back, and Back leads on', async () => {
+    test('a button, Escape, Back and a click outside close the dialog and return the focus', async () => {
       const tab = await asked();
       const { page } = tab;
       const address = page.url();
@@ -92,7 +92,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('an open dialog is open after a reload, as is the conversation; Tab stays inside, shortcuts are off', async () => {
+    test('an open dialog survives a reload, keeps Tab inside and disables shortcuts', async () => {
       const tab = await asked();
       const { page } = tab;
       const said = await shown(page);
@@ -124,7 +124,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('what comes has its card there, with pause and cancel; Escape stops neither it nor an answer', async () => {
+    test('the dialog shows the running load with Pause and Cancel; Escape stops neither the load nor an answer', async () => {
       slow = true;
       const tab = await asked({ width: 390 });
       const { page } = tab;

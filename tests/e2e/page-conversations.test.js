@@ -108,7 +108,7 @@ for (const name of BROWSERS) {
       await assertReady(page);
     }
 
-    test('a reload loses nothing: the conversation, its settings, the draft; the next answer is what it would be', async () => {
+    test('a reload keeps the conversation, its settings and the draft, and does not change the next answer', async () => {
       const tab = await opened({ before: catchCopies });
       const { page } = tab;
       await ask(page, 'Hello there');
@@ -142,7 +142,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a draft that was left behind when the page was hidden, and sent since, does not come back', async () => {
+    test('a draft saved when the page was hidden does not come back after it was sent', async () => {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'One');
@@ -159,7 +159,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('the tab dies in the middle of an answer: what was shown is there', async () => {
+    test('if the tab crashes during an answer, the text shown so far is kept', async () => {
       const tab = await opened();
       const { page: doomed } = tab;
       await setOptions(doomed, { temperature: 1, seed: 1, maxTokens: 400 });
@@ -177,7 +177,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a tab that shows an older copy does not write it; pinned while it is open it stays so', async () => {
+    test('a tab does not overwrite a newer copy of a conversation, or its pin', async () => {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'One');
@@ -239,7 +239,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a Retry that fails leaves the answer before; Back and Forward while one runs show all of it', async () => {
+    test('a failed Retry keeps the previous answer; Back and Forward during an answer lose none of its text', async () => {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'Elsewhere');
@@ -285,7 +285,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('deleted in the middle of its answer it stays away', async () => {
+    test('a conversation deleted during its answer stays deleted', async () => {
       const tab = await opened();
       const { page } = tab;
       await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });
@@ -338,7 +338,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('the list: found by a word, renamed, pinned, deleted and brought back; Back and Forward', async () => {
+    test('the list: search, rename, pin, delete, undo; Back and Forward', async () => {
       const tab = await opened();
       const { page } = tab;
       for (const text of ['About dragons', 'About boats']) {
@@ -429,7 +429,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('the list reaches all of 150 conversations, also those that a search finds; its field and foot stay in sight', async () => {
+    test('the list scrolls to all of 150 conversations, in search results too; its field and footer stay visible', async () => {
       const tab = await opened({ width: 360, height: 640 });
       const { page } = tab;
       await page.click('#library-toggle');
@@ -487,7 +487,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('failures are shown until they are closed or over', async () => {
+    test('failures are shown until they are dismissed or resolved', async () => {
       const tab = await opened();
       const { page } = tab;
       const failures = () => page.$$eval('#failures .notice span', (all) => all.map((one) => one.textContent));
@@ -533,7 +533,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('the suggestions of a new conversation are under no button, however small the window', async () => {
+    test('no button covers the suggestions of a new conversation in a small window', async () => {
       const tab = await opened({ width: 360, height: 480 });
       await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 1));
       await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 0));
@@ -548,7 +548,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('keep nothing: nothing is', async () => {
+    test('with saving turned off, no conversation is stored', async () => {
       const tab = await opened();
       const { page } = tab;
       await page.click('#library-toggle');
@@ -562,7 +562,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a wrong file, a server that fails: the conversation and the model stay', async () => {
+    test('an invalid file or a failing server leaves the conversation and the model in place', async () => {
       const tab = await opened({ expected: /404|Failed to load resource/ });
       const { page } = tab;
       await ask(page, 'Stay');
@@ -581,7 +581,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a conversation whose model is not here can be read, and says what it was with', async () => {
+    test('a conversation whose model is not on the device can be read, and names the model', async () => {
       const tab = await openWithModel(browser, server.url, tiny);
       const { page } = tab;
       await setOptions(page, { maxTokens: 4 });
@@ -604,7 +604,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('exports and imports a file; rejects one that is no export', async () => {
+    test('exports and imports a file; rejects other files', async () => {
       const tab = await opened();
       const { page } = tab;
       await ask(page, 'Take me along');

@@ -141,7 +141,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('the engine dies: one error, and the model can be loaded again; until then every button says so', async () => {
+    test('if the engine stops, one error appears and the model can be loaded again; until then each button says why it cannot work', async () => {
       const tab = await openTab(browser, server.url, {
         expected: /died/,
         before: () => {
@@ -188,7 +188,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('while a server fails, no rate and no time left are shown', async () => {
+    test('no rate and no remaining time are shown while a server fails', async () => {
       const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
       const { page } = tab;
       await page.evaluate((url) => {
@@ -260,7 +260,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('without COOP and COEP it runs on one thread, and says why', async () => {
+    test('without COOP and COEP the page runs on one thread and says why', async () => {
       const plain = await servePage({ isolation: false });
       try {
         const tab = await openWithModel(browser, plain.url, await modelAddress('tiny'));

@@ -206,7 +206,7 @@ async function sameWalk(page, ids, model) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, the look inside`, { skip: testedIn(name, 'chromium') }, () => {
+  describe(`${name}, Look inside`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -330,7 +330,7 @@ for (const name of BROWSERS) {
       });
     }
 
-    test('an answer goes first; a text that is too long is reported; Escape closes and returns the focus', async () => {
+    test('a running answer has priority; a text that is too long is reported; Escape closes the panel and returns the focus', async () => {
       const tab = await opened('tiny');
       const { page } = tab;
       await page.click('#look-toggle');
@@ -393,7 +393,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('closed again it is as if it had never been opened: the engine is asked the same, nothing listens or stands there', async () => {
+    test('a closed panel leaves no listeners, no elements and no engine calls behind', async () => {
       const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting });
       const { page } = tab;
       await setOptions(page, { temperature: 1, seed: 3, maxTokens: 40 });

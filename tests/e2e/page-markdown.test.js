@@ -172,7 +172,7 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    test('piece by piece equals all at once', async () => {
+    test('Markdown rendered piece by piece equals Markdown rendered at once', async () => {
       const tab = await openTab(browser, server.url);
       for (const [what, text] of Object.entries(TEXTS)) {
         const whole = await tab.page.evaluate(render, [text]);
@@ -220,7 +220,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('what no one writes by hand is text, at once, and the answer after it comes', async () => {
+    test('extremely nested Markdown is shown as text without delay', async () => {
       const tab = await openTab(browser, server.url);
       const took = await tab.page.evaluate(async (all) => {
         const address = '/markdown-under-test.js';
@@ -284,7 +284,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('hostile TeX and code stay what they are', async () => {
+    test('hostile TeX and code are shown as text', async () => {
       const tab = await openTab(browser, server.url);
       const html = await tab.page.evaluate(async (texts) => {
         const address = '/markdown-under-test.js';
@@ -320,7 +320,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('on the page: code has colours, maths is drawn, each line its direction; their libraries come when wanted', async () => {
+    test('code is highlighted, maths is drawn, each line has its direction; the libraries load only when needed', async () => {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
       const parts = () =>
@@ -368,7 +368,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a selection stays while the paragraph grows, is settled, and the answer ends', async () => {
+    test('a selection survives while the paragraph grows, when it is settled, and when the answer ends', async () => {
       const tab = await openTab(browser, server.url);
       const kept = await tab.page.evaluate(async () => {
         const address = '/markdown-under-test.js';
@@ -399,7 +399,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('of a long conversation the end is rendered at once, the rest soon; another model is named', async () => {
+    test('a long conversation renders its end first; a change of model is shown', async () => {
       // Later renderings wait for the test.
       const tab = await openTab(browser, server.url, {
         before: () => {

@@ -116,7 +116,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('the storyteller answers while another model comes, in a pause and behind a cancel; what has come counts as it is', async () => {
+    test('the storyteller answers while another model downloads, while the download is paused, and after it is cancelled', async () => {
       const tab = await beside();
       const { page } = tab;
       assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
@@ -166,7 +166,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a model that another tab is getting cannot be deleted, and that is said', async () => {
+    test('a model that another tab is downloading cannot be deleted, and a message says so', async () => {
       const tab = await openTab(browser, `${server.url}?pick`);
       slow = true;
       await start(tab.page, medium);
@@ -184,7 +184,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a window that offers room and does not give it is not believed twice', async () => {
+    test('after the browser stored less than it offered, its offer is no longer shown', async () => {
       if (name !== 'chromium') return; // only in Chromium can a worker get less memory than the page sees
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
@@ -289,7 +289,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('why a setting does not work stands under it; one model is recommended; phones are no computers', async () => {
+    test('errors are shown under their settings; one model is recommended; no text says “this computer”', async () => {
       const tab = await openWithModel(browser, `${server.url}?pick`, tiny);
       const { page } = tab;
       await page.click('#settings-toggle');

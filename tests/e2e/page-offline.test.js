@@ -178,7 +178,7 @@ for (const name of BROWSERS) {
       return tab;
     }
 
-    test('a plain static host: threads from the first visit on; after it everything works without a network', async (t) => {
+    test('on a plain static host, threads work from the first visit, and everything works offline afterwards', async (t) => {
       const site = await host(t, NO_HEADERS);
       const tab = await visit(site.url, { expected: UNREACHED });
       const { page } = tab;
@@ -221,7 +221,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('without a service worker, or where it cannot keep the page: it works, on one thread where there are no headers', async (t) => {
+    test('without a service worker, or without storage for it, the page works, on one thread if headers are missing', async (t) => {
       let visits = 0;
       const broken = await host(t, {
         ...NO_HEADERS,
@@ -272,7 +272,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a new version comes beside a running answer; it is said when that has ended, and old tabs keep working', async (t) => {
+    test('a new version is announced after the running answer has ended, and old tabs keep working', async (t) => {
       const site = await host(t);
       const tab = await visit(site.url, { before: holdable });
       const { page } = tab;
@@ -330,7 +330,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a first visit that gets a web page instead of the script: the page says so, and starts later', async (t) => {
+    test('if the first visit gets a web page instead of the script, the page says so, and starts later', async (t) => {
       let lies = true;
       const site = await host(t, {
         intercept: ({ url = '' }, response) => {
@@ -349,7 +349,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a host that answers with web pages: the page works when it stops, online and offline', async (t) => {
+    test('after a host has answered with web pages for a while, the page works online and offline', async (t) => {
       let lies = true;
       const site = await host(t, {
         ...NO_HEADERS,
@@ -388,7 +388,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('an update that the host spoils, and damaged storage: the old version works until the new one is whole', async (t) => {
+    test('after a broken update or damaged storage, the old version works until the new one is complete', async (t) => {
       /** @type {(url: string) => string | Buffer | undefined} */
       let lie = () => undefined;
       const site = await host(t, {

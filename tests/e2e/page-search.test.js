@@ -113,7 +113,7 @@ async function ask(page) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, the search in texts`, { skip: testedIn(name, 'firefox') }, () => {
+  describe(`${name}, document search`, { skip: testedIn(name, 'firefox') }, () => {
     /** @type {import('puppeteer-core').Browser} */ let browser;
     /** @type {import('../../tools/serve.js').Running} */ let server;
     before(async () => {
@@ -173,7 +173,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('texts of an older version are not lost without a word: they can be deleted, and added again', async () => {
+    test('documents of an older version are reported as unreadable, and can be deleted and added again', async () => {
       const tab = await opened('tiny');
       const { page } = tab;
       await page.evaluate(async () => {

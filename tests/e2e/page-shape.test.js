@@ -55,7 +55,7 @@ const saying = (page, id = '#shape-said', text = /tokens/) =>
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
 
 for (const name of BROWSERS) {
-  describe(`${name}, answers in a shape`, { skip: testedIn(name, 'firefox') }, () => {
+  describe(`${name}, structured answers`, { skip: testedIn(name, 'firefox') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -119,7 +119,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('an answer is drawn while it comes, and can be stopped', async () => {
+    test('an answer is shown while it streams, and can be stopped', async () => {
       const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
       const { page } = tab;
       await setOptions(page, { temperature: 1, maxTokens: 900, seed: 3 });

@@ -31,7 +31,7 @@ import {
 } from './helpers.js';
 
 for (const name of BROWSERS) {
-  describe(`${name}, the model that comes along`, { skip: testedIn(name, 'chromium') }, () => {
+  describe(`${name}, the included storyteller`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -52,7 +52,7 @@ for (const name of BROWSERS) {
       return tab;
     }
 
-    test('opens with it, says what it is; a click tells a story', async () => {
+    test('the page opens with the storyteller and describes it; a click tells a story', async () => {
       const tab = await opened();
       assert.match(
         await textOf(tab.page, '.empty'),
@@ -73,14 +73,14 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('in a low window the welcome is read from its beginning, and nothing has taken the focus', async () => {
+    test('in a low window the welcome is shown from its beginning, and nothing has the focus', async () => {
       const tab = await opened({ height: 320 });
       assert.equal(await tab.page.$eval('#scroller', (one) => one.scrollTop), 0);
       assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input');
       await tab.close();
     });
 
-    test('a suggestion and Retry by keyboard: the focus is not lost with them, it goes to the message field', async () => {
+    test('after a suggestion or Retry by keyboard, the message field has the focus', async () => {
       const tab = await opened();
       await setOptions(tab.page, { maxTokens: 4 });
       for (const selector of ['.suggestions button', '.retry']) {
@@ -94,7 +94,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('one click opens the other models, one returns to the conversation, which continues', async () => {
+    test('one click opens the other models, another returns to the conversation, which continues', async () => {
       const tab = await opened();
       await setOptions(tab.page, { maxTokens: 4 });
       await tab.page.click('.upgrade button');
@@ -125,7 +125,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('is not fetched when a link names a model, when asked not to, nor where data is to be saved', async () => {
+    test('the storyteller is not fetched if a link names a model, if the link asks for the list, or if data is to be saved', async () => {
       const tab = await openTab(browser, `${server.url}?pick`, {
         before: () => {
           if (location.search !== '?save') return;
@@ -176,7 +176,7 @@ for (const name of BROWSERS) {
       }
     });
 
-    test('a host that left the file out: the picker, and no fuss', async () => {
+    test('a host without the storyteller's file shows the list of models and no error', async () => {
       const without = await servePage({ storyteller: 'storyteller-left-out.gguf' });
       try {
         const tab = await openTab(browser, 'about:blank', { expected: /Failed to load resource|404/ });

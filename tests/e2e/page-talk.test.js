@@ -152,7 +152,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a cut answer continues in its place, as if it had not been cut', async () => {
+    test('a cut answer continues in place, with the text of an uncut one', async () => {
       const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
       const tab = await opened();
       const { page } = tab;
@@ -172,7 +172,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a quick answer is followed to its end too', async () => {
+    test('the view follows a quick answer to its end', async () => {
       const tab = await opened({ width: 390, height: 500 });
       await setOptions(tab.page, { maxTokens: 60, temperature: 1 });
       for (const text of ['One', 'Two', 'Three']) {

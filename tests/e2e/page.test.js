@@ -66,7 +66,7 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    test('from an address to two answers, the same as in Node', async () => {
+    test('a model loaded from an address gives the same two answers as Node', async () => {
       const options = { temperature: 0, maxTokens: 40 };
       const expected = await inNode('tiny', ['Hello there', 'And then?'], options);
       const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
@@ -84,7 +84,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a system prompt goes into the next chat', async () => {
+    test('a system prompt applies to the next chat', async () => {
       const options = { temperature: 0, maxTokens: 20 };
       const [expected] = await inNode('tiny', ['Hello'], options, { system: 'Be brief.' });
       const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
@@ -117,7 +117,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('with a touch keyboard Enter begins a line, and the list of conversations keeps it down', {
+    test('with a touch keyboard Enter begins a line, and the list of conversations does not open the keyboard', {
       skip: name !== 'chromium' && 'Chromium alone can be told of a touch screen',
     }, async () => {
       const tab = await openTab(browser, server.url, { width: 390, height: 700, before: catchCopies });
@@ -135,7 +135,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('the size of letters is the one that the browser is set to', async () => {
+    test('text has the size that is set in the browser', async () => {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
       const size = () => page.evaluate(() => getComputedStyle(document.body).fontSize);
@@ -147,7 +147,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('retry takes the place of the last answer', async () => {
+    test('Retry replaces the last answer', async () => {
       const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
       /** @type {string[]} */
       const answers = [];
@@ -254,7 +254,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('progress tells bytes, rate and time; cancel leads back', async () => {
+    test('progress shows bytes, rate and time; Cancel returns to the list of models', async () => {
       const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
       assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
       // Does not use load(), because this server is slow on purpose. The first byte may still need a second attempt.
@@ -281,7 +281,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('a file that is chosen, and one that is dropped', async () => {
+    test('a chosen file and a dropped file load', async () => {
       const tab = await openTab(browser, server.url);
       const chooser = await tab.page.$('#file');
       const file = await testModel('tiny');

@@ -75,8 +75,8 @@ async function ask(page) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, the example of search`, () => {
-    test('files become passages, the nearest are those of Node, and a reload keeps them', async (t) => {
+  describe(`${name}, the search example`, () => {
+    test('files become passages, the nearest ones are the same as in Node, and a reload keeps them', async (t) => {
       const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-search-'));
       const notes = path.join(folder, 'notes.md');
       t.after(() => rmSync(folder, { recursive: true }));
@@ -106,7 +106,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('two indexes of one name put their files together, and none loses what the other one wrote', async (t) => {
+    test('two indexes with one name merge their files and lose none', async (t) => {
       const server = await serve({ root });
       t.after(() => server.close());
       const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, {

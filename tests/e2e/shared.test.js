@@ -42,7 +42,7 @@ for (const name of BROWSERS) {
     });
 
     for (const how of ['close', 'dispose']) {
-      test(`the owner goes (${how}): the calls of the other one go on, where they had given text too`, async () => {
+      test(`after the owner ends (${how}), the calls of the other tab continue, even those that had returned text`, async () => {
         await tabs.open(2 - tabs.pages.length);
         const owner = await tabs.owner();
         const other = /** @type {any} */ (tabs.pages.find((page) => page !== owner));
@@ -55,7 +55,7 @@ for (const name of BROWSERS) {
       });
     }
 
-    test('aborts, other calls and errors are those of a lone model', async () => {
+    test('aborts, other calls and errors are the same as with an unshared model', async () => {
       await tabs.open(2 - tabs.pages.length);
       const seen = await Promise.all(
         tabs.pages.map((page) =>
@@ -100,7 +100,7 @@ for (const name of BROWSERS) {
       assert.ok(ids.length && logits.some(Boolean) && saved);
     });
 
-    test('what no other tab can name is refused; a model that cannot be had is refused in each tab', async () => {
+    test('a source that other tabs cannot load is refused; a model that cannot be loaded is refused in each tab', async () => {
       const [page, other] = tabs.pages;
       const codes = await page.evaluate(async () => {
         const { shared } = /** @type {any} */ (window).gemma;
@@ -123,7 +123,7 @@ for (const name of BROWSERS) {
       assert.equal(await open(page), 'http-error');
     });
 
-    test('aborts while it loads, or waits for another tab to load, end that alone', async () => {
+    test('an abort during a load, or while waiting for another tab's load, ends only that call', async () => {
       const [page, other] = tabs.pages;
       const ends = await other.evaluate(
         (url) =>

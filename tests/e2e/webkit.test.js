@@ -68,7 +68,7 @@ test("the story is that of Node's simd128, for 1, 2 and 4 threads", { skip }, as
   }
 });
 
-test('a File is read where it lies, and an abort ends an answer and a load', { skip }, async () => {
+test('a File is read in place, and an abort ends an answer and a load', { skip }, async () => {
   const got = await browser.run(async (prompt) => {
     const { loadModel } = /** @type {any} */ (window).gemma;
     const file = new File([await (await fetch('/storyteller.gguf')).blob()], 'storyteller.gguf');
@@ -96,7 +96,9 @@ test('a File is read where it lies, and an abort ends an answer and a load', { s
   assert.deepEqual(got, { text: expected, again: expected, finishReason: 'aborted', name: 'AbortError' });
 });
 
-test('without isolation it runs on one thread and says why; the store says what is missing', { skip }, async () => {
+test('without isolation it runs on one thread and says why; the store names the missing feature', {
+  skip,
+}, async () => {
   const plain = await serve({ root: folder, mounts: { '/dist/': join(root, 'dist') }, isolation: false });
   try {
     await browser.goto(plain.url);
@@ -118,7 +120,7 @@ test('without isolation it runs on one thread and says why; the store says what 
 });
 
 for (const chosen of [false, true]) {
-  test(`720 MB, ${chosen ? 'a chosen file' : 'fetched'}: what loading takes besides weights, KV cache and scratch`, {
+  test(`720 MB, ${chosen ? 'a chosen file' : 'fetched'}: memory of a load besides weights, KV cache and scratch`, {
     skip,
   }, async () => {
     const path = await testModel('oneb-q4_0');

@@ -23,7 +23,7 @@ function turn(tree, parent, question, answer) {
 /** @param {Tree} tree */
 const texts = (tree) => tree.path().map(({ text }) => text);
 
-test('versions stand beside each other, and what follows goes with its own', () => {
+test('versions are siblings, each with the messages that follow it', () => {
   const tree = new Tree();
   const first = turn(tree, null, 'a', 'A1');
   turn(tree, first.said.id, 'b', 'B');
@@ -111,7 +111,7 @@ test('two tabs continue one conversation, and the messages of both are kept', ()
   assert.deepEqual(b.news, { own: [], gone: [], at: news.at });
 });
 
-test('of what two tabs have, the one counts where it changed', () => {
+test('if two tabs have different versions of a message, the changed one is kept', () => {
   const begun = new Tree();
   const { asked, said } = turn(begun, null, 'one', 'half');
   said.state = 'partial';
@@ -147,7 +147,7 @@ test('of what two tabs have, the one counts where it changed', () => {
   assert.deepEqual(b.news.own, [said.id]);
 });
 
-test('titles and words', () => {
+test('titles and search words', () => {
   assert.equal(titleOf('  one\n two '), 'one two');
   assert.match(titleOf('word '.repeat(40)), /^(word ){11}word…$/);
   assert.ok(titleOf('x'.repeat(200)).length <= 61);
@@ -183,14 +183,14 @@ test('the archive: order, search by beginnings of words, change, removal', async
   assert.equal(await archive.draft('2'), undefined);
 });
 
-test('out as JSON and in again: all versions; as Markdown: what is shown', () => {
+test('JSON export and import keep all versions; Markdown has the shown ones', () => {
   const tree = new Tree();
   const { asked } = turn(tree, null, 'a', 'A1');
   tree.add(asked.id, 'assistant', 'A2').state = 'whole';
   const one = { head: head('1', 'T', { system: 'Be brief.', named: true }), body: tree.kept() };
   const [back] = fromJson(toJson([one]));
   assert.deepEqual(back.body, one.body);
-  assert.notEqual(back.head.id, '1', 'an id of its own: nothing is written over');
+  assert.notEqual(back.head.id, '1', 'a new id: nothing is overwritten');
   assert.deepEqual({ ...back.head, id: '1' }, one.head);
   const markdown = toMarkdown(one);
   assert.match(markdown, /^# T\n[\s\S]*## System prompt\n\nBe brief\.\n\n## You\n\na\n\n## Answer\n\nA2\n$/);

@@ -57,7 +57,7 @@ test('top-k, top-p and temperature in the order of the engine', () => {
   );
 });
 
-test('the engine draws what can be drawn, and nothing else', async (t) => {
+test('the engine samples exactly the tokens shown as possible', async (t) => {
   const model = await open(t, 'tiny');
   const ids = Array.from({ length: 20 }, (_, i) => 300 + i);
   for (const sampling of [
