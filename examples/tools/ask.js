@@ -50,7 +50,7 @@ async function ask(question) {
 try {
   await ask(process.argv[2] ?? 'What is 17 % of 480?');
 } catch (error) {
-  console.error(error.message);
+  if (!signal.aborted) console.error(error.message);
   process.exitCode = 1;
 }
 if (signal.aborted) console.error('Stopped.');

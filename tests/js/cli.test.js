@@ -108,7 +108,7 @@ test('generate: the package’s answer, as text and as JSON', async (t) => {
   );
 });
 
-test('generate in a shape: a schema, an expression, a grammar, choices', async () => {
+test('generate with a format: a schema, an expression, a grammar, choices', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
   const file = (/** @type {string} */ name) => join(directory, name);
   await writeFile(
@@ -117,8 +117,8 @@ test('generate in a shape: a schema, an expression, a grammar, choices', async (
       '"additionalProperties":false}',
   );
   await writeFile(file('g.gbnf'), 'root ::= "<" [ab]+ ">"');
-  const ask = (/** @type {string[]} */ ...shape) =>
-    json('generate', model, '--prompt', 'x', '--seed', '3', '--max-tokens', '90', ...shape);
+  const ask = (/** @type {string[]} */ ...format) =>
+    json('generate', model, '--prompt', 'x', '--seed', '3', '--max-tokens', '90', ...format);
   const { value, text } = await ask('--schema', file('s.json'));
   assert.ok(Number.isInteger(value.n) && text === JSON.stringify(value));
   assert.match((await ask('--regex', '[0-9]{3}(a|b)')).value, /^[0-9]{3}[ab]$/);

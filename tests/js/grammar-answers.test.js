@@ -111,7 +111,7 @@ test('every sampler ends in a text of the grammar, with and without jump-forward
     { temperature: 0, logitBias: { 300: 5, 301: -Infinity } },
   ]) {
     for (const forced of [true, false]) {
-      const { value } = { value: await answer(options, forced) };
+      const value = await answer(options, forced);
       assert.ok(JSON.parse(value.text).age <= 150);
       if (!forced || 'logprobs' in options) assert.equal(value.forced, 0);
       else assert.ok(value.forced > 0, value.text);
@@ -119,8 +119,8 @@ test('every sampler ends in a text of the grammar, with and without jump-forward
   }
 });
 
-/** Constraints with many jump-forward tokens between those that the model chooses. */
-const SHAPES = [
+/** Constraints whose answers have many jump-forward tokens between sampled ones. */
+const CONSTRAINTS = [
   SCHEMA,
   { const: { who: 'a "b" \\u00e9', list: [1, 22, 333] } },
   { type: 'array', items: { enum: ['north', 'northern', 'south'] }, minItems: 3, maxItems: 3 },
@@ -160,7 +160,7 @@ async function greedy(schema, forced, bias = []) {
 test('a greedy answer is the same with jump-forward and without until the model would cut them otherwise', async () => {
   let whole = 0;
   let apart = 0;
-  for (const schema of SHAPES) {
+  for (const schema of CONSTRAINTS) {
     const on = await greedy(schema, true);
     const off = await greedy(schema, false);
     assert.ok(on.forced.includes(true) && !off.forced.includes(true), on.text);
@@ -174,11 +174,11 @@ test('a greedy answer is the same with jump-forward and without until the model 
     apart++;
     assert.ok(on.forced[at], `token ${at} of ${on.ids} and ${off.ids}`);
   }
-  assert.ok(whole + apart === SHAPES.length && apart > 0, `${whole} equal, ${apart} apart`);
+  assert.ok(whole + apart === CONSTRAINTS.length && apart > 0, `${whole} equal, ${apart} apart`);
 });
 
 test("a greedy answer is the same with jump-forward and without where the model prefers the tokenizer's pieces", async () => {
-  for (const schema of SHAPES) {
+  for (const schema of CONSTRAINTS) {
     const first = await greedy(schema, true);
     // Imitates a model that has learned the tokenizer's segmentation: longer tokens are likelier than shorter ones.
     let bias = /** @type {[number, number][]} */ ([]);
@@ -197,7 +197,7 @@ test("a greedy answer is the same with jump-forward and without where the model 
 
 test('forced tokens are evaluated with the prompt or with the token before them, in no separate step', async (t) => {
   const settle = t.mock.method(Runner.prototype, 'settle').mock;
-  for (const schema of SHAPES) {
+  for (const schema of CONSTRAINTS) {
     const before = settle.callCount();
     const { forced } = await greedy(schema, true);
     const drawn = forced.filter((is) => !is).length;
@@ -207,7 +207,7 @@ test('forced tokens are evaluated with the prompt or with the token before them,
 });
 
 test('a greedy answer is the one that all logits give', async () => {
-  for (const schema of SHAPES) {
+  for (const schema of CONSTRAINTS) {
     const grammar = lower(compile({ schema }), { spelling: 'shortest' });
     const args = { prompt: { text: 'Hello' }, grammar };
     const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ temperature: 0, maxTokens: 200, ...more }));

@@ -153,7 +153,7 @@ async function opened(t, count) {
 
 const asks = (/** @type {Peer} */ peer) => peer.router.call('tokenize', { text: 'x' }).answer;
 
-test('an owner that leaves, or is asked to start again, is no engine that died: however often, calls go on', async (t) => {
+test('an owner that leaves or restarts, however often, does not count as a dead engine, and calls continue', async (t) => {
   const {
     peers: [a, b, c],
     engines,

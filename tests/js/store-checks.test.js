@@ -12,7 +12,9 @@ import { openStore } from '../../js/download/store-node.js';
 import { checkerOf } from '../../js/engine/checker.js';
 import { Heap, createMemory, imports } from '../../js/engine/heap.js';
 import { environment } from '../../js/platform/env.js';
-import { flipRuns, flipped, storedCopy } from '../lab/flipping.js';
+import { flipRuns, storedCopy } from '../lab/flipping.js';
+import { flipped } from '../lab/inject.js';
+import { TUNING } from '../lab/place.js';
 import { readThrough } from '../lab/reading.js';
 import { randoms } from '../support/random.js';
 import { refuses, someIds, wrong } from './helpers.js';
@@ -25,14 +27,7 @@ const PIECE = 1 << 14;
 /** @type {Float32Array} */ let expected;
 
 before(async () => {
-  environment.tuning = {
-    segment: 1 << 18,
-    alone: Number.MAX_VALUE,
-    journal: 1 << 14,
-    backoffMs: 1,
-    longestMs: 500,
-    stallMs: 5000,
-  };
+  environment.tuning = TUNING;
   bytes = await readFile(await testModel('parity-q4_0'));
   expected = await logitsOf(new Uint8Array(bytes));
 });

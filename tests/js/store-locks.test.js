@@ -10,18 +10,12 @@ import { fileURLToPath } from 'node:url';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { freeLock, lockFile } from '../../js/platform/lock-node.js';
 import { environment } from '../../js/platform/env.js';
+import { TUNING as USUAL } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
 import { refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
-const TUNING = {
-  segment: 1 << 18,
-  alone: Number.MAX_VALUE,
-  journal: 1 << 14,
-  backoffMs: 1,
-  longestMs: 2000,
-  stallMs: 5000,
-};
+const TUNING = { ...USUAL, longestMs: 2000 };
 const CHILD = fileURLToPath(new URL('../lab/member-node.js', import.meta.url));
 const IDS = someIds(6, 320);
 
@@ -59,7 +53,7 @@ function child(url, folder) {
   });
   process_.once('message', () => process_.send(['work', { what: 'load' }]));
   const ended = new Promise((resolve) => {
-    process_.on('message', (/** @type {any} */ { value }) => value && resolve(value));
+    process_.on('message', (/** @type {any} */ { value, error }) => (value || error) && resolve(value ?? { error }));
     process_.on('exit', resolve);
   });
   void ended.then(() => process_.kill());

@@ -1,5 +1,5 @@
-/* Tools: prompts with templates that support tools and with those that do not, and parsing calls from ids: every call
- * that is written parses to the same values. */
+/* Tools: prompts of templates with and without support for tools, and parsing calls from ids: every call that is
+ * written parses to the same values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compile } from '../../js/grammar/index.js';

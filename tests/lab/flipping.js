@@ -20,8 +20,6 @@ import { TUNING } from './place.js';
 import { readThrough } from './reading.js';
 import { isCoded } from './rules.js';
 
-export { flipped };
-
 /** @typedef {Awaited<ReturnType<typeof storedCopy>>} Copy */
 /** A test, or another object that calls functions when it ends. @typedef {{ after: (f: () => unknown) => void }}
  * Ending */
@@ -121,8 +119,7 @@ async function flipEach(folder, { chosen = () => true, from = () => 0, count, ra
 }
 
 /** Flips bits of an index with several files: added, changed and deleted items, merged files. An error without the
- * file's name
- * counts as silent. @param {Ending} t @param {number} count @param {number} seed */
+ * file's name counts as silent. @param {Ending} t @param {number} count @param {number} seed */
 export async function flipIndex(t, count, seed) {
   const folder = folderOf(t);
   const random = randoms(seed);
@@ -145,8 +142,7 @@ export async function flipIndex(t, count, seed) {
 }
 
 /** Flips bits of a saved chat: if it still opens, it has the messages and the next answer of the original. A chat that
- * reads
- * as if it had never been saved counts as silent.
+ * reads as if it had never been saved counts as silent.
  * @param {Ending} t @param {number} count @param {number} seed */
 async function flipChats(t, count, seed) {
   const folder = folderOf(t);

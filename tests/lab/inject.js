@@ -197,8 +197,7 @@ export async function disturbed({ load, inspect, cache }, what, moment) {
 }
 
 /** Prepended to a worker's script: ways in which a worker breaks itself when a message requests it. The bytes are a
- * wasm module whose
- * only function is `unreachable`. */
+ * wasm module whose only function is `unreachable`. */
 export const HARM = `addEventListener('message', ({ data }) => ({
   exit: () => close(),
   freeze: () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0),

@@ -74,9 +74,8 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
       await files.end?.(true);
       await files.put(broken);
     },
-    /** engine: loads with an engine; without one only the bytes are read, where that is possible. @param {{ sha256?:
-     * string, engine?: boolean,
-     *   fault?: StoreFault, told?: () => void }} [options] */
+    /** engine: loads with an engine; without one only the bytes are read, where that is possible.
+     * @param {{ sha256?: string, engine?: boolean, fault?: StoreFault, told?: () => void }} [options] */
     async load({ sha256, fault, engine = true, told } = {}) {
       const options = { cache: cacheOf(fault), ...(sha256 && { sha256 }) };
       const proves = (/** @type {Uint8Array} */ got) => known.some(({ bytes }) => same(got, bytes));

@@ -55,7 +55,7 @@ export async function run({ side, count }) {
   const loads = Math.floor((rounds - 1) / RELOAD_EVERY);
   return {
     counts: { rounds, loads, early, late },
-    broken: late > GROWTH * early ? [`memory grew from ${early} to ${late} MB`] : [],
+    broken: late <= GROWTH * early ? [] : [`memory grew from ${early} to ${late} MB`],
     rows: [[place.name, count, rounds, loads, `${early} MB`, `${late} MB`, 0]],
   };
 }

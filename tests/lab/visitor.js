@@ -21,9 +21,8 @@ const { ANSWERED, FAILED, PICKING, READY } = tabs;
 const LINES = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
 const RICH = 'Text\n\n```js\nconst answer = 42;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$x^2$';
 
-/** Returns an action that calls a function with the page. @template {any[]} A @param {(page: Page, ...args: A) =>
- * unknown} f
- * @returns {(...args: A) => Action} */
+/** Returns an action that calls a function with the page. @template {any[]} A
+ * @param {(page: Page, ...args: A) => unknown} f @returns {(...args: A) => Action} */
 const action =
   (f) =>
   (...args) =>
@@ -234,7 +233,7 @@ const STEPS = [
   ],
   ['a message from right to left', newChat, ask('שלום, מה שלומך?')],
   [
-    'an answer that was cut goes on',
+    'an answer that was cut is continued',
     async (page, at) => {
       const before = (await tabs.shown(page)).at(-1)?.length ?? 0;
       await press('.go-on', 'Continue')(page, at);

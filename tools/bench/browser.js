@@ -33,8 +33,7 @@ const TIMEOUT = 3600e3;
 export const buildPage = () => bundlePage(PAGE, ENTRIES, readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 
 /** Serves the page; without isolation there is no shared memory either, as on hosts without the headers. There is no
- * content
- * security policy, because the peers start workers from blobs.
+ * content security policy, because the peers start workers from blobs.
  * @param {string} model @param {boolean} isolation */
 export function servePage(model, isolation) {
   return serve({

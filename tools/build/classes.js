@@ -1,7 +1,6 @@
 /**
  * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and white space, from the
- * regular
- * expressions of this Node. The file names the version of Unicode.
+ * regular expressions of this Node. The file names the version of Unicode.
  *
  *   node tools/build/classes.js
  */

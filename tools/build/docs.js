@@ -1,7 +1,6 @@
 /**
  * build/docs: builds a static site with search from the documents of docs/, in site/docs/ beside the page. Eleventy
- * renders the
- * Markdown, Pagefind indexes the result. The sidebar is the list of docs/index.md.
+ * renders the Markdown, Pagefind indexes the result. The sidebar is the list of docs/index.md.
  *
  * Links are relative, so the site works from any path. Nothing is inline, so the page's content security policy holds.
  * Links to files outside docs/ become plain text, because only the repository has these files.

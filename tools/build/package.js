@@ -4,7 +4,7 @@
  * that copy files all work. tools/build/setup.js adds the types.
  *
  * The scripts are minified: js/ is the source to read, and the tests, the page and `node js/cli.js` run it without a
- * build, except of the wasm.
+ * build, except for the wasm.
  *
  *   node tools/build/package.js
  */

@@ -1,7 +1,7 @@
 /**
  * check/fuzz-corpus: writes tests/fuzz/corpus/malformed/, one small file for each way in which a GGUF can be malformed,
  * and a few valid ones that are no Gemma, and tests/vectors/malformed.* with the error that each must
- * give. The kinds of damage are those of llama.cpp's tests/test-gguf.cpp and gguf-py's
+ * give. The kinds of damage come from llama.cpp's tests/test-gguf.cpp and gguf-py's
  * test_gguf_reader_validation.py (facts, not code), and some more.
  * Bytes are written raw here: gguf-write.js refuses to write what is wrong.
  *

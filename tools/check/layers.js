@@ -1,6 +1,6 @@
 /**
  * layers: checks that each folder uses only the folders that it may, and that no files import each other in a circle.
- * Type imports in JSDoc count like any import.
+ * Type imports in JSDoc count like any import, except that web/ may use all types of js/.
  *
  *   node tools/check/layers.js
  */
@@ -79,7 +79,7 @@ const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja
 const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)/;
 /** Imports from outside that web/ may use: the package's index and libraries. */
 const WEB_IMPORTS = /^(js\/index\.js|marked|dompurify|temml|highlight\.js\/lib\/(core|languages\/\w+))$/;
-/** Further imports of single files: those that the package offers for service workers, and the search. */
+/** Further imports of single files: the package's modules for service workers, and the search. */
 const WEB_MORE = /** @type {Record<string, string[]>} */ ({
   'offline/sw.js': ['js/platform/features.js', 'js/platform/isolation.js'],
   'offline/offline.js': ['js/platform/isolation.js'],
@@ -125,7 +125,7 @@ function checkC(file) {
   if (file === 'model/forward.c' && /^#\s*if/m.test(text)) problems.push('src/model/forward.c: the recipe has no #if');
 }
 
-/** Returns a file's imports, static or dynamic, and those that only its types need. @param {string} text */
+/** Returns all imports of a file, static or dynamic, and the imports of types in its JSDoc. @param {string} text */
 function imports(text) {
   const types = text.matchAll(/@import [^']*'([^']+)'|\bimport\('([^']+)'\)/g);
   const all = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);

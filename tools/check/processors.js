@@ -1,8 +1,7 @@
 /**
  * processors: checks that all test models give the bits of simd128 on weaker engines and processors, imitated by flags,
  * and that every wrong relaxed instruction is detected. Prints tables and writes them to docs/reports/processors.md.
- * Ends with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes
- * by npm.
+ * Ends with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes by npm.
  *
  *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox; all of them
  *   node tools/check/processors.js flips                each site of a relaxed instruction, one at a time

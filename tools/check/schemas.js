@@ -1,8 +1,7 @@
 /*
- * schemas: counts the supported JSON schemas, and checks through the engine that every instance is judged correctly: a
- * table of
- * the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), and of a file of cases, { name, schema, tests: [{ valid,
- * data }] } a line, as MaskBench has them. Each instance is judged as compact and as indented text.
+ * schemas: counts the supported JSON schemas, and checks through the engine that every instance is judged correctly.
+ * Prints a table of the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), or of a file with one case of MaskBench
+ * per line: { name, schema, tests: [{ valid, data }] }. Each instance is judged as compact and as indented text.
  *
  *   node tools/check/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
  *

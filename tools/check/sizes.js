@@ -1,7 +1,6 @@
 /**
  * check/sizes: measures the sizes of downloads and checks their limits: each wasm module, the JavaScript that a page
- * loads
- * besides one of them, the packed package, which must hold what `npm install` users need, and the page's own code.
+ * loads besides one of them, the packed package, which must hold what `npm install` users need, and the page's own code.
  *
  *   node tools/check/sizes.js     (after npm run build, and the types)
  */
@@ -13,10 +12,10 @@ import { MODULES, PAGE_SCRIPTS, PARTS } from '../build/package.js';
 import { at } from '../support/proc.js';
 
 const KB = 1000;
-/** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state, 10 for Gemma 4. What
- * a page loads and the package, but for Gemma 4's part of the four modules, may be 2 % larger than at c9feb2b; the
- * descriptions in the types take 28 KB of the package besides, and the names in the files for Node, whose stacks people
- * read, 53 KB. */
+/** A module: 340 KB, and 40 for grammars, 10 for embeddings, inspection and saved state, 10 for Gemma 4. The page's
+ * download and the package may be 2 % larger than at c9feb2b. The package has an additional allowance: 40 KB for Gemma 4
+ * in four modules, 28 KB for descriptions in the types, 53 KB for names in the files for Node, so that stacks are
+ * readable. */
 const LIMITS = { wasm: 400 * KB, scripts: 140 * KB, compressed: 45.9 * KB, package: 2358 * KB, visit: 150 * KB };
 const REQUIRED = [
   ...MODULES,

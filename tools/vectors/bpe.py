@@ -1,6 +1,5 @@
 """bpe: writes tests/vectors/bpe.inc: texts, the words into which PyPI `tokenizers` splits them for each pre-tokenizer,
-and
-llama.cpp's ids for two real vocabularies, of which only the merges that these texts can reach are kept.
+and llama.cpp's ids for two real vocabularies, of which only the merges that these texts can reach are kept.
 
     pip install tokenizers==0.23.3 gguf
     python3 tools/vectors/bpe.py FOLDER    # with models/ggml-vocab-{gpt-2,qwen2}.gguf{,.inp,.out} of llama.cpp

@@ -1,6 +1,5 @@
 """The accuracy of `quantizeFloats: 'q8_0'`: files like Google's QAT ones (layers Q4_0, embedding in floats), their
-embedding
-kept and packed as Q8_0, against float64 arithmetic on the weights as the file has them.
+embedding kept and packed as Q8_0, compared with float64 arithmetic on the weights of the file.
 
 Random models are made by tools/models/make-model.js, 1152 wide. A trained one, given as F32, is quantised by
 llama_model_quantize (libllama through its C interface) with its embedding in F16; its prompt is a tale. All are run by

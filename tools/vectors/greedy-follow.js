@@ -1,7 +1,6 @@
 /**
  * Follows the greedy ids of another engine with this one, in Node (greedy-node.js) or in a page (greedy-page.js).
- * greedy.js
- * starts both.
+ * greedy.js starts both.
  *
  * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led  llama.cpp's choices, its
  * second best ids, and the distances of their logits

@@ -1,6 +1,5 @@
 """Judges the positions where this engine and llama.cpp differ in greedy.js, by float64 arithmetic on the dequantised
-weights
-(parity.py's forward64), all positions of llama.cpp's continuation at once. Adds the results to build/greedy/NAME.json.
+weights (parity.py's forward64), all positions of llama.cpp's continuation at once. Adds the results to build/greedy/NAME.json.
 
   venv/bin/python tools/vectors/greedy.py gemma-2b …     after greedy.js; models in build/models/
 """

@@ -1,6 +1,5 @@
 """Layer-by-layer results of transformers, for tests/js/inside.test.js: attention weights (output_attentions, eager),
-the
-residual stream behind each layer (output_hidden_states) through the final norm and the head, its lengths, and vectors of
+the residual stream after each layer (output_hidden_states) through the final norm and the head, its lengths, and vectors of
 pooled tokens. In float32, on the weights of the file.
 
   venv/bin/python tools/vectors/inside.py      writes tests/vectors/inside.bin and inside.json   (venv: see parity.py)

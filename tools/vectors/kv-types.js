@@ -1,7 +1,6 @@
 /**
  * Measures the accuracy and memory of each kvType: writes tests/vectors/kv-types.md, a record;
- * tests/js/kv-types.test.js
- * asserts bounds with the same functions. Needs the package built, and nothing else.
+ * tests/js/kv-types.test.js asserts bounds with the same functions. Needs the package built, and nothing else.
  *
  *   node tools/vectors/kv-types.js
  */

@@ -1,7 +1,6 @@
 /*
  * schema-suite: writes tests/vectors/schema-suite.json.gz from a checkout of json-schema-org/JSON-Schema-Test-Suite:
- * its
- * required tests and those of `format`, of drafts 2020-12 and 7, without the remote documents (nothing is fetched).
+ * the required tests and the `format` tests of drafts 2020-12 and 7, without the remote documents (nothing is fetched).
  *
  *   node tools/vectors/schema-suite.js FOLDER
  */
