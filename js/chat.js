@@ -141,8 +141,10 @@ export class Chat {
    * `bad-state` if there is nothing to continue.
    * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
-    checkOptions(options, { prefix: string, ...GENERATE_OPTIONS });
-    const { prefix: text, ...others } = options;
+    checkValue('options', options, object);
+    const all = given(options);
+    checkOptions(all, { prefix: string, ...GENERATE_OPTIONS });
+    const { prefix: text, ...others } = all;
     const { format, tools = [], toolChoice } = this.#all(others);
     if (format !== undefined || (tools.length && toolChoice !== 'none')) {
       throw new ModelError('bad-option', "continue() takes no `format`, and tools only with toolChoice 'none'.");

@@ -60,12 +60,9 @@ export const CODES = /* @__PURE__ */ Object.freeze({
 
 /** The error of every failed call. `code` and `kind` are stable; the message is for people. */
 export class ModelError extends Error {
-  /** @param {ErrorCode} code @param {string} what the message, a sentence; or the name of the wrong value
-   * @param {ErrorDetails} [details] for programs; part of the message only if `what` is a name */
-  constructor(code, what, { expected = '', got = '', cause } = {}) {
-    const parts = [expected !== '' && `expected ${expected}`, got !== '' && `got ${got}`];
-    const detail = what.endsWith('.') ? '' : parts.filter(Boolean).join(', ');
-    super(detail ? `${what}: ${detail}` : what, cause === undefined ? undefined : { cause });
+  /** @param {ErrorCode} code @param {string} message a sentence @param {ErrorDetails} [details] */
+  constructor(code, message, { expected = '', got = '', cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
     // Programs recognise an abort by the platform's names.
     const late = /** @type {any} */ (cause)?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
     this.name = code === 'aborted' ? late : 'ModelError';
@@ -73,8 +70,6 @@ export class ModelError extends Error {
     this.code = code;
     /** Kind of the error, which tells where to look for a remedy. @readonly @type {ErrorKind} */
     this.kind = CODES[code];
-    /** The message, or the name of the value that is wrong. */
-    this.what = what;
     /** The value that would have been right. May be empty. */
     this.expected = expected;
     /** The value that was wrong. May be empty. */
@@ -87,7 +82,7 @@ export class ModelError extends Error {
     // A subclass inherits this method. The class is not named here, since esbuild would then rename it.
     if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
     // An abort has the platform's name, so compare the members instead.
-    const parts = ['code', 'what', 'expected', 'got'];
+    const parts = ['code', 'kind', 'expected', 'got'];
     return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
   }
 }

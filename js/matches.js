@@ -12,7 +12,7 @@ import { convert } from './schemas.js';
  * @property {number} p99 99th percentile.
  * @property {number} first Time from the format to the first mask, compiling included.
  */
-/** Whether a text matches a format.
+/** The result of checking a text against a format.
  * @typedef {object} Match
  * @property {boolean} compiled Whether the format could be compiled.
  * @property {string} [reason] Why the format could not be compiled.

@@ -383,11 +383,11 @@ export const CREDIT = 64;
 /** Returns an error in a form that can be posted. @param {unknown} error */
 export function packError(error) {
   const ours = error instanceof ModelError ? error : new ModelError('worker-failed', String(error));
-  const { code, what, expected, got, cause = '' } = ours;
-  return { code, what, expected, got, cause: String(cause) };
+  const { code, message, expected, got, cause = '' } = ours;
+  return { code, message, expected, got, cause: String(cause) };
 }
 
 /** Returns the error of a posted form. @param {PackedError} packed */
-export function unpackError({ code, what, expected, got, cause }) {
-  return new ModelError(code, what, { expected, got, cause: cause ? new Error(cause) : undefined });
+export function unpackError({ code, message, expected, got, cause }) {
+  return new ModelError(code, message, { expected, got, cause: cause ? new Error(cause) : undefined });
 }

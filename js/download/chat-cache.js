@@ -100,10 +100,11 @@ export class ChatFiles {
     const { length } = bytes;
     return this.#inTurn(async () => {
       if (length > limit) {
-        throw new ModelError('cache-failed', 'a conversation to keep', {
-          expected: `${limit} bytes at most (the option chatCacheBytes)`,
-          got: `${length}`,
-        });
+        throw new ModelError(
+          'cache-failed',
+          `The saved chat has ${length} bytes, and the chat cache holds ${limit}. Raise \`chatCacheBytes\`.`,
+          { expected: limit, got: length },
+        );
       }
       const others = (/** @type {Found} */ { file }) => !file.startsWith(this.#mine(name));
       const before = await this.#all('', this.#seen);
@@ -126,7 +127,7 @@ export class ChatFiles {
   /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
   #inTurn(f) {
     const ended = this.#turn.then(f).catch((cause) => {
-      throw cause instanceof ModelError ? cause : failure('cache-failed', 'the stored conversations', cause);
+      throw cause instanceof ModelError ? cause : failure('cache-failed', 'The chat cache failed', cause);
     });
     this.#turn = ended.catch(() => {});
     return ended;

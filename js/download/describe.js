@@ -4,7 +4,7 @@ import { hubAddress, onHub } from './hub.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/** bytes: those that the client sends on request (feeder.js). @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
+/** bytes: sent by the client on the worker's request (feeder.js). @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 
 const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
 /** The part of a cached copy's name that identifies the URL (keyOf() of identity.js). */

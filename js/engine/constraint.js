@@ -61,9 +61,8 @@ async function beginning(encoder) {
   return mark === null ? null : (id) => id === mark;
 }
 
-/** Returns the grammar of answers with tools. @param {PromptEncoder} encoder @param {Grammars} part @param
- * {NonNullable<GenerateArgs['tools']>} tools
- * @param {import('../grammar/refusal.js').Budget} budget */
+/** Returns the grammar of answers with tools. @param {PromptEncoder} encoder @param {Grammars} part
+ * @param {NonNullable<GenerateArgs['tools']>} tools @param {import('../grammar/refusal.js').Budget} budget */
 async function ofTools(encoder, { Unsupported, compile }, { list, choice }, budget) {
   return (await encoder.dialect()).grammar({
     tools: list,

@@ -495,7 +495,7 @@ async function compile(name, platform) {
   }
 }
 
-/** Starts helper threads. Leaves out those that are not ready within HELPER_TIMEOUT_MS.
+/** Starts helper threads. Returns the ones that are ready within HELPER_TIMEOUT_MS, and terminates the others.
  * @param {number} count @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory }} parts
  * @param {Platform} platform */
 async function startHelpers(count, parts, platform) {

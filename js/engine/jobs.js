@@ -63,7 +63,7 @@ async function begin(context, job, args) {
  * @param {PromptEncoder} encoder @param {number[]} ids */
 function lastBytes(encoder, ids) {
   const from = Math.max(ids.length - 4, 0);
-  const parts = ids.slice(from).map((id, i) => encoder.bytes(id, ids[from + i - 1] ?? -1).slice());
+  const parts = ids.slice(from).map((id, i) => encoder.bytes(id, ids[from + i - 1] ?? -1));
   return parts.reduce(joined, new Uint8Array());
 }
 

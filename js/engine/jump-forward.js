@@ -7,6 +7,7 @@
 
 /** @import { Engine } from './engine.js' */
 /** @import { Matcher } from './grammar.js' */
+import { joined } from './heap.js';
 
 /** Previous tokens that the tokenizer reads together with the forced bytes. */
 const SEEN = 4;
@@ -27,7 +28,7 @@ function tokenised(native, tokens, forced) {
     const last = tokens.slice(-seen);
     const parts = last.map((id) => native.decode(id, false, id));
     if (parts.some((part) => !part.length)) continue;
-    const text = joined([...parts, forced]);
+    const text = [...parts, forced].reduce(joined);
     const ids = Array.from(native.encodeMore(text));
     if (last.every((id, i) => ids[i] === id)) return { ids: ids.slice(seen), text };
   }
@@ -41,15 +42,4 @@ function wholeCharacters(bytes) {
   const lead = at < 0 ? 0 : bytes[at];
   const size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
   return lead >= 0xc0 && bytes.length - at < size ? bytes.subarray(0, at) : bytes;
-}
-
-/** @param {Uint8Array[]} parts */
-function joined(parts) {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

@@ -1,6 +1,6 @@
 /* index: finds the vectors nearest to a query, exactly. All vectors are scanned as bytes; a bound on the rounding error
- * selects those that can be among the nearest, and only these are compared as floats: this takes a tenth of the time
- * and gives the same result. docs/search.md explains it. */
+ * selects the candidates, and only these are compared as floats: this takes a tenth of the time and gives the same
+ * result. docs/search.md explains it. */
 /** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
 /** @import { StorageUse } from '../protocol.js' */
@@ -43,7 +43,7 @@ export class SearchIndex {
   #folder;
   /** Files that this index has read or written. @type {Set<string>} */
   #files = new Set();
-  /** Stamps of these files and of those that they replaced. @type {Seen} */
+  /** Highest number seen from each writer, in these files and in the files that they replaced. @type {Seen} */
   #seen = {};
   #writer = newWriter();
   /** @type {(Entry | null)[]} by row; null: the row is free */

@@ -259,7 +259,7 @@ for (const name of BROWSERS) {
             if (kind !== 'open') return;
             sent.push(JSON.stringify(source));
             const got = `status ${sent.length === 1 ? 401 : 403}`;
-            const error = { code: 'http-error', what: 'refused', expected: 'status 200', got, cause: '' };
+            const error = { code: 'http-error', message: 'refused', expected: 'status 200', got, cause: '' };
             setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
           };
         },

@@ -30,13 +30,11 @@ test('every code that the package throws has a line in CODES', async () => {
   );
 });
 
-test('a message says what was expected and what was got', () => {
-  const error = new ModelError('bad-option', 'topK', { expected: 'an integer', got: 1.5 });
-  assert.equal(error.message, 'topK: expected an integer, got 1.5');
-  assert.equal(error.code, 'bad-option');
-  assert.equal(error.kind, 'option');
+test('an error has a message, a code, a kind and details', () => {
+  const error = new ModelError('bad-option', 'topK is wrong.', { expected: 'an integer', got: 1.5 });
+  const { message, code, kind, expected, got } = error;
+  assert.deepEqual([message, code, kind, expected, got], ['topK is wrong.', 'bad-option', 'option', 'an integer', 1.5]);
   assert.ok(error instanceof Error);
-  assert.equal(new ModelError('disposed', 'gone').message, 'gone');
 });
 
 test('errors keep their parts between threads', () => {

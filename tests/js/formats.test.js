@@ -124,7 +124,7 @@ test('rejects unsupported formats before the first token, by name and place, and
   ])) {
     const out = model.generate('x', { format });
     const error = await refuses(out.result(), 'bad-format');
-    assert.match(`${error.what} ${error.got}`, place, JSON.stringify(format));
+    assert.match(`${error.message} ${error.got}`, place, JSON.stringify(format));
     assert.equal(out.partial(), 'schema' in format ? undefined : '');
   }
   assert.ok((await model.generate('x', { maxTokens: 2, temperature: 0 }).result()).tokens.length);

@@ -2,6 +2,7 @@
  * aborted in the middle, does not grow the heap, and does not block the worker's messages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ModelError } from '../../js/errors.js';
 import { bareEngine } from './bare-engine.js';
 import { open, refuses, sleep } from './helpers.js';
 import { testModel } from './models.js';
@@ -106,8 +107,7 @@ for (const [what, call] of Object.entries({
     /** @type {AbortSignal} */ signal,
   ) => {
     const { finishReason } = await model.generate(text, { signal }).result();
-    if (finishReason === 'aborted')
-      throw Object.assign(new Error('it'), { code: 'aborted', what: '', expected: '', got: '' });
+    if (finishReason === 'aborted') throw new ModelError('aborted', 'The answer was aborted.');
   },
 })) {
   test(`${what} of very much is ended by an abort, and other calls are answered meanwhile`, async (t) => {

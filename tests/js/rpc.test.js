@@ -41,7 +41,7 @@ test('replies and events find their calls, in any order', async () => {
   rpc.receive({ kind: 'steps', id: a, steps: [] });
   rpc.receive({ kind: 'steps', id: b, steps: [] });
   rpc.receive(/** @type {any} */ ({ kind: 'done', id: b, value: 'second' }));
-  const error = { code: 'bad-token', what: 'no', expected: '', got: '', cause: '' };
+  const error = { code: 'bad-token', message: 'no', expected: '', got: '', cause: '' };
   rpc.receive(/** @type {any} */ ({ kind: 'failed', id: a, error }));
   assert.equal(await second.answer, 'second');
   await refuses(first.answer, 'bad-token');
@@ -204,8 +204,11 @@ function fakePort(value) {
   return port;
 }
 
-/** @param {string} what */
-const fatal = (what) => ({ kind: 'fatal', error: { code: 'worker-failed', what, expected: '', got: '', cause: '' } });
+/** @param {string} message */
+const fatal = (message) => ({
+  kind: 'fatal',
+  error: { code: 'worker-failed', message, expected: '', got: '', cause: '' },
+});
 
 test('when the worker dies, all calls fail, later ones too', async () => {
   for (const kill of [
