@@ -88,8 +88,7 @@ typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, fl
 typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
 /* Attention: up to GW_HEADS queries are multiplied by the same n <= GW_KEYS rows of a cache at once, so that a row is
- * read once. A
- * row holds d items, a multiple of 8; rows are `stride` bytes apart:
+ * read once. A row holds d items, a multiple of 8; rows are `stride` bytes apart:
  *   f32        floats
  *   i16        d int16, -32767..32767, a float scale, and 12 unused bytes, so that no vector crosses a cache line;
  *              value = scale * int16

@@ -35,8 +35,7 @@ INLINE gw_nibble_masks masks(void) {
 }
 
 /* The treatment of bytes above 127 in DOT's second operand: undefined (SEVEN bits only), as unsigned (x86: vpdpbusd) or
- * as
- * signed (ARM: sdot; x86: vpdpbssd). */
+ * as signed (ARM: sdot; x86: vpdpbssd). */
 typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
 
 /* Probes the engine, with bytes of the first operand up to `most`. Each function that relies on the result probes
@@ -50,9 +49,8 @@ INLINE bits_taken takes(int8_t most) {
 }
 
 /* Probes whether DOT costs this engine three instructions (x86 without VNNI, or an engine that does not use it): pairs
- * of
- * products in 16 bits with saturation, then pairs of these, then the sum. There, kernels add a block's pairs in 16 bits
- * as long as they fit and widen once. Sums are exact either way. */
+ * of products in 16 bits with saturation, then pairs of these, then the sum. There, kernels add a block's pairs in 16
+ * bits as long as they fit and widen once. Sums are exact either way. */
 INLINE bool adds_pairs(void) {
     static volatile uint8_t top = 255;
     v128_t sum = DOT(wasm_i8x16_splat(127), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));

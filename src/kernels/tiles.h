@@ -1,8 +1,7 @@
 /* tiles: the skeleton that both SIMD builds share for several rows of activations. PAIR panels are unpacked chunk by
  * chunk, and each chunk is multiplied by tiles of up to TILE rows. With two panels a splatted activation is used for
  * two vectors of weights: 27 instructions for 64 products of int16, where one panel takes 17 for 32. Included by the
- * quantised kernels
- * only; a build defines open_group, tile_part and its TILES. */
+ * quantised kernels only; a build defines open_group, tile_part and its TILES. */
 #ifndef GW_TILES_H
 #define GW_TILES_H
 

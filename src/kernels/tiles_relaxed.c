@@ -78,8 +78,8 @@ INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const i
 }
 
 /* Sums begin at -offset times the sum of the activations, which subtracts the offset from every quant. Without mins a
- * scalar
- * product is cheaper, because nothing else needs the splatted sum; LLVM finds that out by itself except for BY_DOTS. */
+ * scalar product is cheaper, because nothing else needs the splatted sum; LLVM finds that out by itself except for
+ * BY_DOTS. */
 INLINE v128_t start_of(const kind *k, int offset, v128_t sum) {
     if (k->way == BY_DOTS && !k->mins) return wasm_i32x4_splat(-offset * wasm_i32x4_extract_lane(sum, 0));
     return wasm_i32x4_mul(sum, wasm_i32x4_splat(-offset));

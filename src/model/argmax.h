@@ -9,8 +9,8 @@
 void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap);
 
 /* Computes y = gw_soft_cap(gw_matmul(x[k], m, int15)) as far as an argmax needs it: exactly for the n rows in
- * `required`, for the greatest of the others among `rows`, and for those that the bound cannot exclude; -INFINITY for
- * the rest. Computes all rows of a matrix without planes. Returns the number of panels that the bound did not
+ * `required`, for the greatest of the other `rows`, and for every row that the bound cannot exclude; -INFINITY for the
+ * rest. Computes all rows of a matrix without planes. Returns the number of panels that the bound did not
  * exclude. */
 uint32_t gw_matmul_argmax(gw_ops *o, const float *x, const gw_matrix *m, float cap, const int32_t *required, int n,
                           const gw_rows *rows, float *y);

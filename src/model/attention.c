@@ -1,9 +1,8 @@
 /* attention: see attention.h. The softmax has a running maximum (Milakov & Gimelshein 2018; Dao 2022), span by span.
  *
  * Positions are divided at fixed multiples: blocks of GW_KEYS inside spans of GW_SPAN. Each query passes through the
- * blocks
- * of a span in order, first for its scores, then for its weighted values, and through the spans in order; so its result
- * depends neither on the other queries in its batch nor on the number of threads.
+ * blocks of a span in order, first for its scores, then for its weighted values, and through the spans in order; so its
+ * result depends neither on the other queries in its batch nor on the number of threads.
  *
  * Queries of one kv head form groups, so that each row of the cache is read once per group. The first half of the file
  * takes a group through a span, the second cuts a batch into groups. */

@@ -237,8 +237,7 @@ static int by_place(const void *a, const void *b) {
 }
 
 /* Checks that a tensor begins where the previous one ends, after alignment, and the first one at the start of the data
- * section. A
- * gap would mean unknown bytes, or a wrong type. */
+ * section. A gap would mean unknown bytes, or a wrong type. */
 static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
     uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
     if (t->info.offset != due)

@@ -1,5 +1,5 @@
-/* tokens: reads the metadata of the tokenizer, and finds the tokens with a meaning to the model: the token that begins
- * a text and those that end an answer. */
+/* tokens: reads the metadata of the tokenizer, and finds the token that begins a text and the tokens that end an
+ * answer. */
 #ifndef GW_TOKENS_H
 #define GW_TOKENS_H
 

@@ -8,7 +8,7 @@ static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
     return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
 }
 
-/* Rows that a layer finishes before the next layer begins. */
+/* Returns the number of rows that each layer finishes before the next one begins. */
 static uint32_t block_rows(const gw_config *c, uint32_t n_ctx) {
     return c->arch->policy->by_layer ? (uint32_t)gw_round_up(n_ctx, GW_BATCH) : GW_BATCH;
 }

@@ -1,5 +1,5 @@
-/* session: one context of a model: its ids, how many of them are evaluated, and the next step. Decides what forward
- * computes and when. Knows neither files nor JavaScript. */
+/* session: one context of a model: its ids, how many of them are evaluated, and the next step. Schedules the parts of
+ * forward.c. Knows neither files nor JavaScript. */
 #ifndef GW_SESSION_H
 #define GW_SESSION_H
 

@@ -57,8 +57,7 @@ size_t gw_state_next(gw_state_io *io);
 int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes);
 size_t gw_state_room(const gw_state_io *io); /* at window + used */
 /* Reads the n bytes that were written to the window. Returns 1: more; 0: restored; GW_E_BAD_SAVED: rejected, and if the
- * header had been
- * accepted the cache is empty. */
+ * header had been accepted the cache is empty. */
 int gw_state_commit(gw_state_io *io, size_t n);
 
 void gw_state_end(gw_state_io *io);

@@ -33,8 +33,7 @@ size_t gw_bpe_bytes(const gw_bpe *b);
 int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right);
 
 /* Encodes a text without added tokens. Omits tokens that end after `limit`. Returns 0 or a code; *taken: the number of
- * bytes
- * encoded. A byte without a piece (the supported families have all of them) becomes the unknown piece, or
+ * bytes encoded. A byte without a piece (the supported families have all of them) becomes the unknown piece, or
  * nothing, as in other implementations. */
 int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, gw_ids *to,
                   size_t *taken);

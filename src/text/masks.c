@@ -33,7 +33,7 @@ static int too_ambiguous(const gw_mask_builder *b, const char *what, int most) {
                    what);
 }
 
-/* --- walking the tree ------------------------------------------------------------------------------ */
+/* --- walking the trie ------------------------------------------------------------------------------ */
 
 /* Returns the state that a byte leads to. *bad: GW_FULL or a coded error. */
 static uint32_t next_of(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {

@@ -1,7 +1,6 @@
 /* matcher: follows a growing text through a grammar, and computes which tokens may come next. Exact: a token is allowed
- * if and only
- * if some text of the grammar begins with everything accepted so far and the token's bytes. Tokens that end a text are
- * allowed exactly where the text is complete, other control tokens where the grammar names them.
+ * if and only if some text of the grammar begins with everything accepted so far and the token's bytes. Tokens that end
+ * a text are allowed exactly where the text is complete, other control tokens where the grammar names them.
  *
  * DESIGN
  *
@@ -81,8 +80,7 @@ const uint32_t *gw_matcher_bits(const gw_matcher *m); /* the buffer of the mask,
 /* Writes at most cap bytes that must come next in every text. Returns their number. */
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap);
 /* Returns whether a token may begin inside text[0..n), whose last `forced` bytes must come next, and extend beyond it
- * as the
- * grammar allows. Forced bytes become tokens by tokenizing them with the tokens before. If this returns 1, the
+ * as the grammar allows. Forced bytes become tokens by tokenizing them with the tokens before. If this returns 1, the
  * continuation could belong to the last of these tokens, which is left to the model; if 0, no tokenization of any text
  * to come has a token across the end. */
 int gw_matcher_joins(gw_matcher *m, const char *text, size_t n, size_t forced);

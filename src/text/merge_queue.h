@@ -1,7 +1,6 @@
 /* merge_queue: merges the symbols of a word pair by pair, best pair first, leftmost on ties, until no pair merges. The
  * tokenizer (spm or bpe) defines the result of each pair and the order of pairs. With a heap, n symbols take O(n log
- * n). Also the
- * output buffer for ids, and the scratch memory. */
+ * n). Also the output buffer for ids, and the scratch memory. */
 #ifndef GW_MERGE_QUEUE_H
 #define GW_MERGE_QUEUE_H
 

@@ -1,4 +1,4 @@
-/* plain: how many plain characters, those that a JSON string contains unescaped (trie.h), a DFA state accepts. If it
+/* plain: computes how many plain characters (trie.h), which a JSON string contains unescaped, a DFA state accepts. If it
  * accepts any number, or a known number, tokens of plain characters need no walk. */
 #ifndef GW_PLAIN_H
 #define GW_PLAIN_H
@@ -16,7 +16,7 @@ typedef struct {
 
 void gw_plain_take(gw_plain *p, gw_arena *a, const gw_grammar *g);
 
-/* Returns the most plain characters that a token may have in a DFA state; GW_NEVER: unlimited; 0: walk the tree. */
+/* Returns the most plain characters that a token may have in a DFA state; GW_NEVER: unlimited; 0: walk the trie. */
 uint32_t gw_plain_length(gw_plain *p, uint32_t state);
 
 #endif

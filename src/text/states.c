@@ -258,7 +258,7 @@ static gw_item *find_item(gw_dfa *d, const gw_item *item) {
 
 int gw_set_add(gw_dfa *d, gw_item item) {
     gw_set *set = d->set;
-    if (set->n == GW_MOST_ITEMS) return too_ambiguous(d, "ways to go on", GW_MOST_ITEMS);
+    if (set->n == GW_MOST_ITEMS) return too_ambiguous(d, "possible continuations", GW_MOST_ITEMS);
     gw_item *old = find_item(d, &item);
     if (!old) {
         set->items[set->n++] = item;

@@ -27,8 +27,8 @@ int gw_tokenizer_add_type(gw_tokenizer *t, int type);
 /* Adds an element of tokenizer.ggml.merges: "left right", best first. Ignored by score. */
 int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* Marks an id as a control token whatever its type: existing files give turn tokens wrong types, so that users' text
- * could contain them. Those of the supported families are known by name. Before
- * finish; at most 8 ids, others and those out of range are ignored. */
+ * could contain them. The turn tokens of the supported families are known by name. Must be called before finish; ignores
+ * ids out of range, and all but the first 8. */
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 
 /* The metadata of a tokenizer; read during finish only. */
@@ -48,10 +48,9 @@ const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t);
 size_t gw_tokenizer_bytes(const gw_tokenizer *t); /* heap bytes in use, for model.info.memory */
 
 /* Writes the ids of text[0..len) to ids[0..cap). Returns the number of ids (at most len; twice that with a space
- * prefix) or a
- * negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it without a word
- * boundary, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal describes the error. Any bytes are accepted; no BOS is
- * added.
+ * prefix) or a negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it
+ * without a word boundary, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal describes the error. Any bytes are
+ * accepted; no BOS is added.
  * One call at a time: scratch memory belongs to the tokenizer; after a long text it is freed. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
 size_t gw_tokenizer_taken(const gw_tokenizer *t); /* bytes whose ids the last call gave */

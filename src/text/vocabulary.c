@@ -1,8 +1,7 @@
 /* vocabulary: see vocabulary.h. Adds and checks pieces, builds the look-up tables, and finds pieces.
  *
  * In a file with scores but without types, the names decide: "<0x00>".."<0xFF>" are bytes, "<unk>" is unknown, all
- * others are
- * normal. Scores have no such default, since they order the merges. */
+ * others are normal. Scores have no such default, since they order the merges. */
 #include "text/alphabet.h"
 #include "text/vocabulary.h"
 
@@ -95,8 +94,8 @@ __attribute__((noinline)) size_t gw_read_spaces(const uint8_t *from, size_t len,
     return n;
 }
 
-/* Byte-level: normal pieces are written in the alphabet. Those that are not become unused, since no merge makes them.
- * The texts of other types are literal. */
+/* Byte-level: normal pieces are written in the alphabet. Any other normal piece becomes unused, since no merge makes
+ * it. The texts of other types are literal. */
 static size_t read_bytes(const uint8_t *from, size_t len, uint8_t *to, uint8_t *type) {
     memmove(to, from, len);
     int n = *type == GW_TOKEN_NORMAL ? gw_alphabet_read(to, len, to) : (int)len;

@@ -1,6 +1,6 @@
 /* The C test runner. A test file contains TEST(name) { … } blocks, which register themselves. One program runs them
- * all: `gw_tests [--list] [substring …]`. The same files build
- * natively (under sanitizers) and to wasm. Assertions show both sides and end the test. */
+ * all: `gw_tests [--list] [substring …]`. The same files build natively (under sanitizers) and to wasm. Assertions show
+ * both sides and end the test. */
 #ifndef GW_TEST_H
 #define GW_TEST_H
 

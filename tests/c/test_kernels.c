@@ -241,7 +241,7 @@ TEST(kernels_chosen_by_the_build) {
 }
 
 #ifdef GW_HAVE_SIMD
-/* returns one activation that the build's kernel quantised */
+/* Returns one activation that the build's kernel quantised. */
 static int wide_at(const gw_acts *a, size_t block, int c) {
 #ifdef GW_HAVE_RELAXED
     const int8_t *planes = (const int8_t *)(a->q16 + block * 32);

@@ -27,6 +27,24 @@ static const tiny_config small = {
     .seed = 1,
 };
 
+static const tiny_config one_layer = {
+    .n_embd = 32,
+    .n_layer = 1,
+    .n_ff = 32,
+    .n_head = 2,
+    .n_head_kv = 1,
+    .head_dim = 16,
+    .window = 8,
+    .n_ctx = 32,
+    .n_vocab = 20,
+    .pattern = 1,
+    .embd = GW_Q8_0,
+    .attn = GW_Q8_0,
+    .ffn = GW_Q8_0,
+    .head = -1,
+    .seed = 1,
+};
+
 static gw_model *fresh(gw_pool *pool) {
     gw_model *m = gw_model_new(pool);
     CHECK(m);
@@ -556,21 +574,8 @@ TEST(load_refuses_what_is_not_finite) {
                  { GW_Q4_K, 2, 2, 0x7e00 },    { GW_Q5_K, 2, 2, 0x7c00 },       { GW_Q6_K, 208, 2, 0x7c00 },
                  { GW_IQ4_NL, 18, 2, 0x7c00 }, { GW_IQ4_XS, 0, 2, 0x7c00 } };
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
-        tiny_config c = { .n_embd = 256,
-                          .n_layer = 1,
-                          .n_ff = 256,
-                          .n_head = 2,
-                          .n_head_kv = 1,
-                          .head_dim = 128,
-                          .window = 8,
-                          .n_ctx = 32,
-                          .n_vocab = 20,
-                          .pattern = 1,
-                          .embd = GW_Q8_0,
-                          .attn = GW_Q8_0,
-                          .ffn = wild[i].type,
-                          .head = -1,
-                          .seed = 1 };
+        tiny_config c = one_layer;
+        c.n_embd = c.n_ff = 256, c.head_dim = 128, c.ffn = wild[i].type;
         tiny_file f = tiny_make(&c);
         const tiny_tensor *t = tiny_find(&f, "blk.0.ffn_up.weight");
         const gw_type *type = gw_type_of(wild[i].type);
@@ -603,22 +608,7 @@ TEST(load_refuses_vectors_and_planes_that_are_not_finite) {
                  { "blk.0.attn_q_norm.weight", 0, 0xff800000 },
                  { "token_embd.weight", 34, 0x00007c00 } };
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
-        tiny_config c = { .n_embd = 32,
-                          .n_layer = 1,
-                          .n_ff = 32,
-                          .n_head = 2,
-                          .n_head_kv = 1,
-                          .head_dim = 16,
-                          .window = 8,
-                          .n_ctx = 32,
-                          .n_vocab = 20,
-                          .pattern = 1,
-                          .embd = GW_Q8_0,
-                          .attn = GW_Q8_0,
-                          .ffn = GW_Q8_0,
-                          .head = -1,
-                          .seed = 1 };
-        tiny_file f = tiny_make(&c);
+        tiny_file f = tiny_make(&one_layer);
         gw_pool *pool = gw_pool_new(1);
         gw_model *m = gw_model_new(pool);
         CHECK_INT(gw_load_option(m, "output", "planes"), 0);

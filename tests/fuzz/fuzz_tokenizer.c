@@ -1,8 +1,7 @@
-/* Fuzz harness of the tokenizer: the input holds a vocabulary (pieces of any bytes, types, scores, and
- * damage to their arrays) and a text. The result must be a coded error, or the ids
- * of a slow tokenizer written down here straight from the definition (Kudo and Richardson 2018, as
- * spm.h tells it), never more ids than bytes, and decoding gives the text back; also where a text is read with a
- * space before it. */
+/* Fuzz harness of the tokenizer: the input holds a vocabulary (pieces of any bytes, types, scores, and damage to their
+ * arrays) and a text. The result must be a coded error, or the ids of a slow tokenizer written down here straight from
+ * the definition (Kudo and Richardson 2018, as spm.h tells it), never more ids than bytes, and decoding gives the text
+ * back; also where a text is read with a space before it. */
 #include "fuzz.h"
 #include "parts.h"
 #include "text/tokenizer.h"
