@@ -1,5 +1,5 @@
-/* plain: computes how many plain characters (trie.h), which a JSON string contains unescaped, a DFA state accepts. If it
- * accepts any number, or a known number, tokens of plain characters need no walk. */
+/* plain: computes how many plain characters (trie.h: those that a JSON string contains unescaped) a DFA state accepts.
+ * If it accepts any number, or a known number, tokens of plain characters need no walk. */
 #ifndef GW_PLAIN_H
 #define GW_PLAIN_H
 

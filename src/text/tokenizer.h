@@ -27,8 +27,8 @@ int gw_tokenizer_add_type(gw_tokenizer *t, int type);
 /* Adds an element of tokenizer.ggml.merges: "left right", best first. Ignored by score. */
 int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* Marks an id as a control token whatever its type: existing files give turn tokens wrong types, so that users' text
- * could contain them. The turn tokens of the supported families are known by name. Must be called before finish; ignores
- * ids out of range, and all but the first 8. */
+ * could contain them. The turn tokens of the supported families are known by name. Must be called before finish;
+ * ignores ids out of range, and all but the first 8. */
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 
 /* The metadata of a tokenizer; read during finish only. */

@@ -176,7 +176,7 @@ for (const name of BROWSERS) {
       }
     });
 
-    test('a host without the storyteller's file shows the list of models and no error', async () => {
+    test("a host without the storyteller's file shows the list of models and no error", async () => {
       const without = await servePage({ storyteller: 'storyteller-left-out.gguf' });
       try {
         const tab = await openTab(browser, 'about:blank', { expected: /Failed to load resource|404/ });

@@ -123,7 +123,7 @@ for (const name of BROWSERS) {
       assert.equal(await open(page), 'http-error');
     });
 
-    test('an abort during a load, or while waiting for another tab's load, ends only that call', async () => {
+    test("an abort during a load, or while waiting for another tab's load, ends only that call", async () => {
       const [page, other] = tabs.pages;
       const ends = await other.evaluate(
         (url) =>

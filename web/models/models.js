@@ -30,7 +30,8 @@ export class Models {
    * @type {Promise<unknown>} */
   #last = Promise.resolve();
   /** Resolves when the unloaded model is disposed of. @type {Promise<void>} */ #going = Promise.resolve();
-  /** Ends a pause: whether to go on. @type {((on: boolean) => void) | null} */ #resume = null;
+  /** Ends a pause; the argument is whether the load continues. @type {((on: boolean) => void) | null} */ #resume =
+    null;
   #pausing = false;
 
   /** @param {import('../chat/conversation.js').Conversation} conversation */
