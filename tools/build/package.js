@@ -29,8 +29,14 @@ export const MODULES = Object.keys(FILES).filter((name) => name.endsWith('.wasm'
 export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
 /** Parts of the worker, loaded on first use (js/platform/files.js). */
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
-/** Entries besides the index, in a browser. */
-const ENTRIES = ['search.js', 'shared.js', 'isolate.js'].filter((name) => existsSync(at('js', name)));
+/** Entries besides the index, in a browser. Those without a twin for Node serve both. */
+const ENTRIES = ['search.js', 'shared.js', 'isolate.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'].filter(
+  (name) => existsSync(at('js', name)),
+);
+/** Entries besides the index, in Node. */
+const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'].filter((name) =>
+  existsSync(at('js', name)),
+);
 
 /** Copies the wasm files. Throws if one is not built. @param {string} out folder that gets the wasm files */
 export function copyModules(out) {
@@ -122,7 +128,7 @@ async function forNode() {
     lineLimit: 160,
   };
   await bundle(['worker.node.js', 'thread.node.js'], options);
-  const shared = ['index.node.js', 'search.node.js', 'cli.js'];
+  const shared = ['index.node.js', ...NODE_ENTRIES, 'cli.js'];
   await bundle(shared, { ...options, splitting: true, chunkNames: 'node-[hash]' });
   const here = 'const here=require("node:url").pathToFileURL(__filename).href;';
   /** @type {import('esbuild').BuildOptions} */

@@ -17,7 +17,9 @@ import { Trouble, at, cli, must } from '../support/proc.js';
  *   | ts.InterfaceDeclaration} Declared */
 
 const MADE = at('build', 'types');
-const ENTRIES = ['index', 'search', 'shared', 'isolate'].filter((name) => existsSync(at('js', `${name}.js`)));
+const ENTRIES = ['index', 'search', 'shared', 'isolate', 'openai', 'ai-sdk', 'prompt-api', 'mcp'].filter((name) =>
+  existsSync(at('js', `${name}.js`)),
+);
 /** Types of internal folders that exports may need. */
 const KNOWN = new Set(['Store', 'Lock']);
 const INNER = /^(rpc|platform)\//;
