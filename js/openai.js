@@ -1,0 +1,3 @@
+/* gemma-wasm/openai: OpenAI's API as a function from a Request to a Response, in browsers, service workers and Node. */
+export { createHandler } from './openai/handler.js';
+export { ModelError } from './errors.js';

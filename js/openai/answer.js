@@ -1,0 +1,94 @@
+/* answer: an answer of a model as a sequence of events, which each endpoint writes in its own form. */
+/** @import { Generation } from '../generation.js' */
+/** @import { GenerateResult, PartialCall, TokenLogprob } from '../protocol.js' */
+import { newId } from './context.js';
+
+/** A call whose arguments are JSON. @typedef {{ id: string, name: string, arguments: string }} FunctionCall */
+/** text: a piece of the answer, with the log probabilities of its tokens if they were requested; call: begins a call;
+ * arguments: a piece of the JSON of its arguments.
+ * @typedef {{ kind: 'text', text: string, logprobs?: TokenLogprob[] }
+ *   | { kind: 'call', index: number, id: string, name: string }
+ *   | { kind: 'arguments', index: number, text: string }} AnswerEvent */
+/** @typedef {{ result: GenerateResult, calls: FunctionCall[] }} Answer */
+
+/** Yields the events of an answer, and returns the answer. Leaving the loop aborts it.
+ * @param {Generation} generation @param {boolean} [single] ends the answer after one call
+ * @returns {AsyncGenerator<AnswerEvent, Answer, undefined>} */
+export async function* eventsOf(generation, single = false) {
+  const calls = new CallWriter(single);
+  for await (const { text, logprobs } of generation.steps()) {
+    if (text || logprobs) yield { kind: 'text', text, logprobs };
+    yield* calls.next(generation.calls());
+    if (calls.isDone) break;
+  }
+  const result = await generation.result();
+  yield* calls.end(result.toolCalls ?? []);
+  return { result, calls: calls.list };
+}
+
+/** Writes calls as JSON while they grow. */
+class CallWriter {
+  #single;
+  /** @type {ArgumentWriter[]} */
+  #writers = [];
+  /** The calls so far. @type {FunctionCall[]} */
+  list = [];
+  isDone = false;
+
+  /** @param {boolean} single */
+  constructor(single) {
+    this.#single = single;
+  }
+
+  /** Yields what is new. @param {PartialCall[]} calls @returns {Generator<AnswerEvent, void, undefined>} */
+  *next(calls) {
+    const wanted = this.#single ? calls.slice(0, 1) : calls;
+    for (const [index, { name, arguments: args, done }] of wanted.entries()) {
+      if (index === this.list.length) {
+        const call = { id: newId('call_'), name, arguments: '' };
+        this.list.push(call);
+        this.#writers.push(new ArgumentWriter());
+        yield { kind: 'call', index, id: call.id, name };
+      }
+      const text = this.#writers[index].next(args, done);
+      this.list[index].arguments += text;
+      if (text) yield { kind: 'arguments', index, text };
+    }
+    this.isDone = this.#single && Boolean(calls[0]?.done);
+  }
+
+  /** Yields the rest of the complete calls, and drops a call that was cut off.
+   * @param {{ name: string, arguments: any }[]} calls */
+  *end(calls) {
+    yield* this.next(calls.map(({ name, arguments: args }) => ({ name, arguments: args, done: true })));
+  }
+}
+
+/** Writes a growing value as growing JSON. Remembers the order in which members came, because objects move names that are
+ * integers to the front. */
+class ArgumentWriter {
+  #written = '';
+  /** Names of the members of each object, by its path. @type {Map<string, string[]>} */
+  #names = new Map();
+
+  /** Returns what is new. @param {any} value @param {boolean} done whether the value is complete */
+  next(value, done) {
+    const text = this.#json(value, '');
+    // What closes strings and lists now may come later.
+    const sure = done ? text : text.replace(/["\]}]*$/, '');
+    if (!sure.startsWith(this.#written)) return '';
+    const fresh = sure.slice(this.#written.length);
+    this.#written = sure;
+    return fresh;
+  }
+
+  /** @param {any} value @param {string} path @returns {string} */
+  #json(value, path) {
+    if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+    if (Array.isArray(value)) return `[${value.map((item, i) => this.#json(item, `${path}/${i}`))}]`;
+    const known = this.#names.get(path) ?? [];
+    const names = [...known, ...Object.keys(value).filter((name) => !known.includes(name))];
+    this.#names.set(path, names);
+    return `{${names.map((name) => `${JSON.stringify(name)}:${this.#json(value[name], `${path}/${name}`)}`)}}`;
+  }
+}

@@ -1,0 +1,71 @@
+/* errors: errors in the shape of OpenAI's API, with their HTTP status. */
+import { ModelError } from '../errors.js';
+
+/** A refused request. */
+export class RequestError extends Error {
+  /** @param {number} status HTTP status @param {string} message a sentence @param {string | null} [param] field at
+   * fault @param {string | null} [code] */
+  constructor(status, message, param = null, code = null) {
+    super(message);
+    this.status = status;
+    this.param = param;
+    this.code = code;
+  }
+}
+
+/** Returns the error of a value that is wrong. @param {string} message @param {string | null} param
+ * @param {string} [code] */
+export const invalid = (message, param, code = 'invalid_value') => new RequestError(400, message, param, code);
+
+/** Returns the error of a feature that is not supported. @param {string} what plural noun, or a field in backticks
+ * @param {string | null} param @param {string} [remedy] a sentence */
+export function unsupported(what, param, remedy = 'Leave it out.') {
+  return invalid(`${what} is not supported. ${remedy}`, param, 'unsupported_parameter');
+}
+
+/** OpenAI's code of an error's code. @type {Record<string, string>} */
+const NAMES = { 'context-exceeded': 'context_length_exceeded', 'bad-option': 'invalid_value' };
+/** Errors of other kinds that the request causes. */
+const CAUSED = ['template-error', 'no-memory'];
+
+/** Returns the field of the request for an option of the package. @param {string} option */
+function fieldOf(option) {
+  if (option === 'format') return 'response_format';
+  return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** @param {ModelError} error */
+function ofModel({ code, kind, message }) {
+  const name = NAMES[code] ?? code.replaceAll('-', '_');
+  if (kind !== 'option' && !CAUSED.includes(code)) {
+    return { status: code === 'disposed' || code === 'bad-state' ? 503 : 500, message, param: null, code: name };
+  }
+  // Options have other names in the request.
+  const text = message.replace(/`([a-z]+[A-Z]\w*|format)`/g, (_, option) => `\`${fieldOf(option)}\``);
+  const [, param = null] = /`([a-z_]+)`/.exec(text) ?? [];
+  return { status: 400, message: text, param: code === 'context-exceeded' ? 'messages' : param, code: name };
+}
+
+/** Returns status and body of an error. The error's stack and cause stay here.
+ * @param {unknown} error @returns {{ status: number, body: { error: { message: string, type: string,
+ *   param: string | null, code: string | null } } }} */
+export function errorOf(error) {
+  const known = error instanceof RequestError ? error : error instanceof ModelError ? ofModel(error) : null;
+  const { status, message, param, code } = known ?? {
+    status: 500,
+    message: `The request failed: ${error instanceof Error ? error.message : error}`,
+    param: null,
+    code: 'internal_error',
+  };
+  const type = status < 500 ? 'invalid_request_error' : 'server_error';
+  return { status, body: { error: { message, type, param, code } } };
+}
+
+/** Returns the response for an error. @param {unknown} error @param {HeadersInit} [headers] */
+export function errorResponse(error, headers) {
+  const { status, body } = errorOf(error);
+  const response = Response.json(body, { status, headers });
+  // Repeating the request would fail again; OpenAI's clients repeat after any 5xx otherwise.
+  if (status >= 500) response.headers.set('x-should-retry', 'false');
+  return response;
+}

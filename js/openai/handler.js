@@ -1,0 +1,131 @@
+/* handler: finds what answers a request, reads its body, and turns errors into responses. */
+/** @import { Context } from './context.js' */
+/** @import { HandlerModels } from './models.js' */
+import { ModelError, show } from '../errors.js';
+import { chatCompletions } from './chat.js';
+import { newId } from './context.js';
+import { RequestError, errorResponse } from './errors.js';
+import { ModelRegistry, listModels, retrieveModel } from './models.js';
+
+/** Default maximum of a request's body, in bytes. */
+const MAX_BODY_BYTES = 16 * 2 ** 20;
+
+/** Options of a handler.
+ * @typedef {object} HandlerOptions
+ * @property {number} [maxBodyBytes] Maximum size of a request's body in bytes. Larger ones get status 413. Default: 16 MiB.
+ */
+/** A function with the signature of `fetch`.
+ * @typedef {(request: Request | string | URL, init?: RequestInit) => Promise<Response>} Handler */
+/** @typedef {[method: string, path: RegExp, answer: (context: Context) => Promise<Response>]} Route */
+
+/** @type {Route[]} */
+const ROUTES = [
+  ['GET', /^\/v1\/models$/, listModels],
+  ['GET', /^\/v1\/models\/(.+)$/, retrieveModel],
+  ['POST', /^\/v1\/chat\/completions$/, chatCompletions],
+];
+
+/** Returns a function that answers requests to OpenAI's API, to pass as `fetch` to its client. Errors become responses.
+ * The promise rejects only if the request is aborted, with the reason of its signal. Throws `bad-option`.
+ * @param {HandlerModels} models @param {HandlerOptions} [options] @returns {Handler} */
+export function createHandler(models, options = {}) {
+  const { maxBodyBytes = MAX_BODY_BYTES } = options;
+  if (!(maxBodyBytes > 0)) {
+    throw new ModelError('bad-option', `\`maxBodyBytes\` must be a positive number (got ${show(maxBodyBytes)}).`);
+  }
+  const registry = new ModelRegistry(models);
+  return (input, init) => {
+    const request = input instanceof Request && !init ? input : new Request(input, init);
+    return answerOrAbort(request, (control) => answer(request, control, registry, maxBodyBytes));
+  };
+}
+
+/** Resolves with the response. Rejects at once if the request is aborted.
+ * @param {Request} request @param {(control: AbortController) => Promise<Response>} respond
+ * @returns {Promise<Response>} */
+function answerOrAbort({ signal }, respond) {
+  const control = new AbortController();
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      control.abort(signal.reason);
+      reject(signal.reason);
+    };
+    if (signal.aborted) return abort();
+    signal.addEventListener('abort', abort, { once: true });
+    respond(control).then(resolve, reject);
+  });
+}
+
+/** @param {Request} request @param {AbortController} control @param {ModelRegistry} models
+ * @param {number} maxBodyBytes */
+async function answer(request, control, models, maxBodyBytes) {
+  const id = newId('req_');
+  try {
+    const { respond, params } = routeOf(request);
+    const body = request.method === 'POST' ? await bodyOf(request, maxBodyBytes) : {};
+    const { signal } = control;
+    const response = await respond({ request, params, body, models, signal, abort: () => control.abort() });
+    response.headers.set('x-request-id', id);
+    return response;
+  } catch (error) {
+    // Ends other answers to the same request.
+    control.abort();
+    return errorResponse(error, { 'x-request-id': id });
+  }
+}
+
+/** @param {Request} request */
+function routeOf({ method, url }) {
+  const path = new URL(url).pathname.replace(/\/$/, '');
+  const matching = ROUTES.filter(([, pattern]) => pattern.test(path));
+  const route = matching.find(([name]) => name === method);
+  if (route) return { respond: route[2], params: (route[1].exec(path) ?? []).slice(1).map(decoded) };
+  if (matching.length) {
+    throw new RequestError(405, `${method} is not allowed for ${path}.`, null, 'method_not_supported');
+  }
+  throw new RequestError(404, `Unknown request URL: ${method} ${path}.`, null, 'unknown_url');
+}
+
+/** @param {string} part of a path */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Returns the JSON object of a body. @param {Request} request @param {number} most bytes */
+async function bodyOf(request, most) {
+  const text = await textOf(request, most);
+  try {
+    const body = JSON.parse(text);
+    if (typeof body === 'object' && body && !Array.isArray(body)) return body;
+  } catch {
+    // Refused below, like JSON of another type. The parser's message would quote the body.
+  }
+  throw new RequestError(400, 'The body could not be parsed. Send a JSON object.');
+}
+
+/** @param {Request} request @param {number} most bytes */
+async function textOf(request, most) {
+  const check = (/** @type {number} */ bytes) => {
+    if (bytes > most) throw new RequestError(413, `The body is larger than ${most} bytes.`, null, 'request_too_large');
+  };
+  check(Number(request.headers.get('content-length')));
+  // Firefox has no `body` in requests.
+  if (!request.body) {
+    const bytes = new Uint8Array(await request.arrayBuffer());
+    check(bytes.length);
+    return new TextDecoder().decode(bytes);
+  }
+  const decoder = new TextDecoder();
+  const reader = request.body.getReader();
+  let text = '';
+  let size = 0;
+  for (let part; !(part = await reader.read()).done; ) {
+    check((size += part.value.length));
+    text += decoder.decode(part.value, { stream: true });
+  }
+  return text + decoder.decode();
+}

@@ -1,0 +1,92 @@
+/* models: the models of a handler by their ids, and /v1/models. */
+/** @import { Model } from '../model.js' */
+import { ModelError, show } from '../errors.js';
+import { RequestError } from './errors.js';
+
+/** A model, or a function that loads it. The function is called once, with the first request for the model, and again
+ * if it failed. @typedef {Model | (() => Model | Promise<Model>)} ModelEntry */
+/** One model for every request, or models by the ids that requests name.
+ * @typedef {Model | Record<string, ModelEntry>} HandlerModels */
+
+/** @param {any} value @returns {value is Model} */
+const isModel = (value) => typeof value?.generate === 'function' && typeof value.info === 'object';
+
+/** The models of a handler. */
+export class ModelRegistry {
+  /** @type {Map<string, ModelEntry>} */
+  #entries;
+  /** @type {Map<string, Promise<Model>>} */
+  #loaded = new Map();
+  #only;
+  #created = Math.floor(Date.now() / 1000);
+
+  /** @param {HandlerModels} models */
+  constructor(models) {
+    this.#only = isModel(models);
+    const entries = isModel(models)
+      ? [[models.info.name || models.info.architecture, models]]
+      : Object.entries(models ?? {});
+    this.#entries = new Map(/** @type {[string, ModelEntry][]} */ (entries));
+    const wrong = [...this.#entries].find(([, entry]) => typeof entry !== 'function' && !isModel(entry));
+    if (wrong || !this.#entries.size) {
+      const got = wrong ? `${show(wrong[1])} as \`${wrong[0]}\`` : show(models);
+      throw new ModelError(
+        'bad-option',
+        `\`models\` must be a loaded model, or an object of models or functions by their ids (got ${got}).`,
+        { got },
+      );
+    }
+  }
+
+  /** Returns a model and its id. A handler with a single model answers every id.
+   * @param {unknown} asked @returns {Promise<{ id: string, model: Model }>} */
+  async get(asked) {
+    const [first] = this.#entries.keys();
+    if (asked === undefined && !this.#only) {
+      throw new RequestError(400, "Missing required parameter: 'model'.", 'model', 'missing_required_parameter');
+    }
+    const id = this.#only ? first : String(asked);
+    const entry = this.#entry(id);
+    if (typeof entry !== 'function') return { id, model: entry };
+    if (!this.#loaded.has(id)) {
+      const loading = Promise.resolve().then(entry);
+      this.#loaded.set(id, loading);
+      loading.catch(() => this.#loaded.delete(id));
+    }
+    return { id, model: await /** @type {Promise<Model>} */ (this.#loaded.get(id)) };
+  }
+
+  /** @param {string} id */
+  #entry(id) {
+    const entry = this.#entries.get(id);
+    if (entry) return entry;
+    const known = [...this.#entries.keys()].join(', ');
+    throw new RequestError(
+      404,
+      `The model '${id}' does not exist. The models are ${known}.`,
+      'model',
+      'model_not_found',
+    );
+  }
+
+  /** Returns the description of a model. @param {string} id */
+  describe(id) {
+    this.#entry(id);
+    return { id, object: /** @type {const} */ ('model'), created: this.#created, owned_by: 'gemma-wasm' };
+  }
+
+  /** Returns the descriptions of all models. */
+  list() {
+    return [...this.#entries.keys()].map((id) => this.describe(id));
+  }
+}
+
+/** GET /v1/models. @param {{ models: ModelRegistry }} context */
+export async function listModels({ models }) {
+  return Response.json({ object: 'list', data: models.list() });
+}
+
+/** GET /v1/models/{id}. @param {{ models: ModelRegistry, params: string[] }} context */
+export async function retrieveModel({ models, params: [id] }) {
+  return Response.json(models.describe(id));
+}

@@ -1,0 +1,151 @@
+/* options: fields of OpenAI's requests in the package's form, and which fields are ignored or refused. */
+/** @import { GenerateOptions, ToolDemand } from '../options.js' */
+import { show } from '../errors.js';
+import { RequestError, invalid, unsupported } from './errors.js';
+
+/** The sampling options by the names of fields. The last four are not OpenAI's. @type {Record<string, keyof GenerateOptions>} */
+const SAMPLING = {
+  temperature: 'temperature',
+  top_p: 'topP',
+  frequency_penalty: 'frequencyPenalty',
+  presence_penalty: 'presencePenalty',
+  top_k: 'topK',
+  min_p: 'minP',
+  typical_p: 'typicalP',
+  repetition_penalty: 'repetitionPenalty',
+};
+
+/** Fields of every request that have no effect: labels, and hints to OpenAI's service. */
+const IGNORED =
+  'user metadata safety_identifier service_tier prompt_cache_key prompt_cache_retention prompt_cache_options prediction verbosity';
+/** Fields that are refused unless they have a value that asks for nothing. @type {Record<string, (value: any) => boolean>} */
+const REFUSED = {
+  store: (value) => value === false,
+  modalities: (value) => String(value) === 'text',
+  audio: () => false,
+  web_search_options: () => false,
+  moderation: () => false,
+  functions: () => false,
+  function_call: () => false,
+  suffix: (value) => value === '',
+};
+/** Remedies of refused fields. @type {Record<string, string>} */
+const REMEDIES = { functions: 'Use `tools`.', function_call: 'Use `tool_choice`.' };
+
+/** Fields of every request that generates text. */
+export const COMMON = [...Object.keys(SAMPLING), ...'model stream stream_options n seed stop logit_bias'.split(' ')];
+
+/** Returns the fields that have a value. Refuses fields that are unknown or not supported.
+ * @param {Record<string, any>} body @param {string[]} known @returns {Record<string, any>} */
+export function fieldsOf(body, known) {
+  const given = Object.entries(body).filter(([, value]) => value !== null && value !== undefined);
+  for (const [name, value] of given) {
+    if (known.includes(name) || IGNORED.split(' ').includes(name)) continue;
+    if (!Object.hasOwn(REFUSED, name)) {
+      throw new RequestError(400, `Unknown parameter: '${name}'. Leave it out.`, name, 'unknown_parameter');
+    }
+    if (!REFUSED[name](value)) throw unsupported(`\`${name}\``, name, REMEDIES[name]);
+  }
+  return Object.fromEntries(given);
+}
+
+/** Throws the error of a missing field. @param {Record<string, any>} body @param {string} name */
+export function required(body, name) {
+  if (body[name] !== undefined) return;
+  throw new RequestError(400, `Missing required parameter: '${name}'.`, name, 'missing_required_parameter');
+}
+
+/** Returns a field, or throws if it is not right. @template T
+ * @param {Record<string, any>} body @param {string} name @param {string} expected completes "must be …"
+ * @param {(value: any) => boolean} fits @param {T} standard @returns {T} */
+export function field(body, name, expected, fits, standard) {
+  const value = body[name] ?? standard;
+  if (value === standard || fits(value)) return value;
+  throw invalid(`\`${name}\` must be ${expected} (got ${show(value)}).`, name);
+}
+
+/** @param {any} value */
+const isBoolean = (value) => typeof value === 'boolean';
+/** @param {number} least @param {number} most @returns {(value: any) => boolean} */
+const isInteger = (least, most) => (value) => Number.isInteger(value) && value >= least && value <= most;
+
+/** Returns the options that all endpoints share. @param {Record<string, any>} body */
+export function commonOptions(body) {
+  const stream = field(body, 'stream', 'true or false', isBoolean, false);
+  const count = field(body, 'n', 'an integer between 1 and 128', isInteger(1, 128), 1);
+  const seed = field(body, 'seed', 'an integer', Number.isInteger, /** @type {number | undefined} */ (undefined));
+  const sampling = Object.entries(SAMPLING).map(([name, option]) => [option, body[name]]);
+  const options = /** @type {GenerateOptions} */ ({
+    ...Object.fromEntries(sampling),
+    stop: body.stop?.length === 0 ? undefined : body.stop,
+    logitBias: body.logit_bias,
+  });
+  const { include_usage: usage = false } = body.stream_options ?? {};
+  return { stream, count, seed, usage: Boolean(usage), options };
+}
+
+/** Returns the seeds of n answers: consecutive ones, so that equal seeds give equal answers. Larger or negative seeds
+ * wrap around. @param {number | undefined} seed @param {number} count */
+export function seedsOf(seed, count) {
+  const size = 2 ** 32;
+  return Array.from({ length: count }, (_, i) =>
+    seed === undefined ? undefined : (((seed + i) % size) + size) % size,
+  );
+}
+
+/** Returns the number of alternatives for each token, undefined without log probabilities.
+ * @param {Record<string, any>} body */
+export function logprobsOf(body) {
+  const asked = field(body, 'logprobs', 'true or false', isBoolean, false);
+  const top = field(body, 'top_logprobs', 'an integer between 0 and 20', isInteger(0, 20), 0);
+  if (top && !asked) throw invalid('`top_logprobs` requires `logprobs`. Set it to true.', 'top_logprobs');
+  return asked ? top : undefined;
+}
+
+/** Returns the constraint for a response format. A format `json_schema` without a schema allows any object.
+ * @param {any} format @param {string} [place] @returns {GenerateOptions['format']} */
+export function formatOf(format, place = 'response_format') {
+  const { type, json_schema: described } = format ?? {};
+  if (format === undefined || type === 'text') return undefined;
+  if (type === 'json_object') return { schema: { type: 'object' } };
+  if (type !== 'json_schema') throw unsupported(`The type \`${type}\` of \`${place}\``, place, 'Use `json_schema`.');
+  const { schema = { type: 'object' } } = described ?? {};
+  if (typeof schema === 'object' && schema) return { schema };
+  throw invalid(`Invalid '${place}.json_schema.schema': pass a JSON Schema (got ${show(schema)}).`, place);
+}
+
+/** Returns tools and choice. parallel: whether an answer may have several calls.
+ * @param {Record<string, any>} body */
+export function toolsOf(body) {
+  const list = field(body, 'tools', 'an array', Array.isArray, /** @type {any[]} */ ([]));
+  const parallel = field(body, 'parallel_tool_calls', 'true or false', isBoolean, true);
+  const tools = list.map((tool, i) => functionOf(tool, `tools[${i}]`));
+  return { parallel, ...chosen(tools, body.tool_choice) };
+}
+
+/** @param {any} tool @param {string} place */
+function functionOf(tool, place) {
+  const { type, function: described } = tool ?? {};
+  if (type !== 'function') throw unsupported(`The tool type \`${type}\``, `${place}.type`, 'Use `function`.');
+  const { name, description, parameters } = described ?? {};
+  return { name, description: description ?? undefined, parameters: parameters ?? undefined };
+}
+
+/** @param {{ name: string }[]} tools @param {any} choice
+ * @returns {Pick<GenerateOptions, 'tools' | 'toolChoice'>} */
+function chosen(tools, choice) {
+  if (choice === undefined) return tools.length ? { tools } : {};
+  if (!tools.length) {
+    if (choice === 'none' || choice === 'auto') return {};
+    throw invalid('`tool_choice` requires `tools`. Pass them, or leave it out.', 'tool_choice');
+  }
+  if (typeof choice === 'string') return { tools, toolChoice: /** @type {'auto'} */ (choice) };
+  const { type, function: only, allowed_tools: allowed } = choice;
+  if (type === 'function') return { tools, toolChoice: /** @type {ToolDemand} */ ({ name: only?.name }) };
+  if (type !== 'allowed_tools') throw unsupported(`The tool choice \`${type}\``, 'tool_choice', 'Use `function`.');
+  const names = allowed?.tools?.map?.((/** @type {any} */ one) => one?.function?.name) ?? [];
+  return chosen(
+    tools.filter(({ name }) => names.includes(name)),
+    allowed?.mode ?? 'auto',
+  );
+}
