@@ -71,7 +71,7 @@ endforeach()
 # Coverage guides the fuzzer where bytes decide, not through arithmetic, where it is only slow.
 if(GW_LIBFUZZER)
   foreach(source ${gw_sources})
-    if(NOT source MATCHES "/(kernels/[^/]*|attention|forward|kv|ops|argmax|types|formats|half|sha256|threads|pure)[.]c$")
+    if(NOT source MATCHES "/(kernels/[^/]*|attention|forward|kv|ops|topk|types|formats|half|sha256|threads|pure)[.]c$")
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
     endif()
   endforeach()

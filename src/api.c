@@ -312,7 +312,7 @@ gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
 }
 
 void gw_match_free(gw_model *m, gw_matcher *x) {
-    if (m->session.wanted.bits == gw_matcher_bits(x)) m->session.wanted = (gw_rows){ 0 };
+    if (m->session.needed.rows.bits == gw_matcher_bits(x)) m->session.needed.rows = (gw_rows){ 0 };
     gw_matcher_free(x);
 }
 
@@ -339,7 +339,7 @@ int gw_run(gw_model *m, int layers) {
     gw_session *s = &m->session;
     int bad = not_ready(m);
     if (bad) return bad;
-    s->n_required = s->want_argmax ? gw_sampler_arg_max(m->sampler, s->required, GW_MOST_REQUIRED) : -1;
+    if (s->want_top) s->needed.best = gw_sampler_top(m->sampler, s->required, GW_MOST_REQUIRED, &s->needed.n);
     return gw_session_run(s, layers);
 }
 
@@ -396,13 +396,13 @@ int gw_look_lens(gw_model *m, int row) {
 }
 
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }
-void gw_want_top(gw_model *m, int on) { gw_session_want_argmax(&m->session, on); }
+void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
 
 int gw_match_want(gw_model *m, gw_matcher *x) {
     int bad = not_ready(m);
     if (bad) return bad;
     /* Without a mask all tokens count: the caller may not need one. */
-    m->session.wanted = (gw_rows){ gw_matcher_mask(x), m->trie.words };
+    m->session.needed.rows = (gw_rows){ gw_matcher_mask(x), m->trie.words };
     return 0;
 }
 
@@ -462,10 +462,9 @@ static void mask_logits(float *logits, uint32_t n, const uint32_t *mask, uint32_
 }
 
 int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
-    int32_t changed[GW_MOST_REQUIRED];
     int bad = no_sampler(m);
     if (bad) return bad;
-    if (!masked && gw_sampler_arg_max(m->sampler, changed, GW_MOST_REQUIRED) >= 0) {
+    if (!masked && gw_sampler_greedy(m->sampler)) {
         int32_t id = gw_sampler_draw(m->sampler, logits);
         int how = id < 0 ? 0 : gw_matcher_allows(x, id);
         if (how) return how < 0 ? how : id;

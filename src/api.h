@@ -74,8 +74,8 @@ void gw_load_limit(gw_model *m, double bytes);
  *                     faster and smaller. In a block of 32 with the largest magnitude M, no weight changes by more
  *                     than M / 254 + M / 2048, half a step and the rounding of its scale to f16 (M >= 0.0078;
  *                     below, M / 254 + 3.8e-6).
- *   "output"          "auto" "whole" "planes": layout of an output matrix of Q8_0; planes: two of 4 bits; greedy
- *                     decoding reads one and little of the other (gw_want_top), for 8 more bytes per row. auto: planes
+ *   "output"          "auto" "whole" "planes": layout of an output matrix of Q8_0; planes: two of 4 bits;
+ *                     decoding reads one and some of the other (gw_want_top), for 8 more bytes per row. auto: planes
  *                     from 2^22 weights on. Changes no result. For tests.
  *   "kvType"          "auto" "f32" "i16" "q8_0": how the cache holds keys and values of all layers; i16: integers of
  *                     16 bits, and a scale for each head; q8_0: bytes, and a scale for each 32 of a head. auto: f32
@@ -189,9 +189,10 @@ int gw_rehearse(gw_model *m, int sequential, uint32_t quarter);
 /* Logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. Empties the cache; the next gw_sync
  * turns it off. */
 void gw_want_all(gw_model *m, int on);
-/* For greedy decoding, after gw_sync: if the sampler's next draw is an argmax, gw_run computes only the logits that
- * decide it where that saves time; gw_logits() has -INFINITY for the others. gw_draw returns the same id; the sampler
- * must not change between gw_run and gw_draw. The next gw_sync turns it off. */
+/* After gw_sync: if the sampler's next draw is an argmax or takes the top k, gw_run computes only the logits that decide
+ * it where that saves time; gw_logits() has -INFINITY for the others. gw_draw returns the same id, gw_match_draw only
+ * after gw_match_want or for an argmax; the sampler must not change between gw_run and the draw. The next gw_sync turns
+ * it off. */
 void gw_want_top(gw_model *m, int on);
 /* Sets texts to embed, instead of gw_sync: the consecutive ids of `texts` texts. gw_model_number returns the most texts
  * (pack_texts) and ids (pack_ids); a single text may have n_ctx ids. pooling: 0: the mean of all tokens; 1: the last

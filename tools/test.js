@@ -200,7 +200,7 @@ function fuzzRuns() {
 }
 
 /** Tests of the build with relaxed kernels under sanitizers: the rest of its code is the same as in the other build. */
-const KERNEL_TESTS = ['test_kernels', 'test_argmax', 'test_proof'];
+const KERNEL_TESTS = ['test_kernels', 'test_topk', 'test_proof'];
 
 /** Returns the C tests of a native build and, if SIMDe is installed, of the same engine with relaxed kernels.
  * @param {string} build @param {string[]} only @returns {Piece[]} */

@@ -121,7 +121,7 @@ typedef void gw_cap_kernel(float *x, int n, float cap);
  * multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
-/* The two-stage output head (model/argmax.c): Q8_0 in two planes, quant + 128 = 16 n + l. The high plane has the layout
+/* The two-stage output head (model/topk.c): Q8_0 in two planes, quant + 128 = 16 n + l. The high plane has the layout
  * of Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block.
  * y[4 * panels) = the high plane times one row of int8 activations, each quant taken as 16 n - 120. */
 typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y);

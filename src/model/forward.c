@@ -1,7 +1,6 @@
 /* forward: see forward.h */
 #include "model/forward.h"
 #include "model/elements.h"
-#include "model/argmax.h"
 
 #include <math.h>
 #include <string.h>
@@ -243,9 +242,9 @@ static const float *head_input(gw_state *s, int token) {
     return h.at;
 }
 
-void gw_forward_argmax(gw_state *s, int token, const int32_t *required, int n, const gw_rows *rows) {
+void gw_forward_topk(gw_state *s, int token, const gw_topk *t) {
     const float *x = head_input(s, token);
-    gw_matmul_argmax(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, required, n, rows, s->logits.at);
+    gw_matmul_topk(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, t, s->logits.at);
 }
 
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows) {

@@ -13,6 +13,7 @@
 #include "model/attention.h"
 #include "model/kv.h"
 #include "model/ops.h"
+#include "model/topk.h"
 
 enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 }; /* tokens evaluated together; rows of logits at once */
 
@@ -66,9 +67,8 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* Computes one token's logits for the ids in `required`, and those others that may be the greatest; see
- * gw_matmul_argmax. */
-void gw_forward_argmax(gw_state *s, int token, const int32_t *required, int n, const gw_rows *rows);
+/* Computes one token's logits as far as t needs them; see gw_matmul_topk. */
+void gw_forward_topk(gw_state *s, int token, const gw_topk *t);
 /* Computes one token's logits for some rows only. Returns false, and computes nothing, if there are too many rows. */
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows);
 

@@ -11,8 +11,8 @@
  * quantised (api.h says why). */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
-/* The packing of a Q8_0 output matrix. AUTO: in two planes, of which greedy decoding reads one (argmax.c), if it is
- * large; a small one stays in a cache, and its bound would cost more than its bytes. */
+/* The packing of a Q8_0 output matrix. AUTO: in two planes, of which decoding reads one and some of the other
+ * (topk.c), if it is large; a small one stays in a cache, and its bound would cost more than its bytes. */
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_PLANES };
 
 /* The weight that a tensor holds: GW_WEIGHT_…, or GW_WEIGHTS for none (its bytes are skipped); and its layer. */

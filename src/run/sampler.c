@@ -428,12 +428,16 @@ static bool penalises(const gw_sampler *s) {
 /* Returns the i-th last accepted id, i from 1. */
 static int32_t accepted(const gw_sampler *s, uint32_t i) { return s->history[(s->next + HISTORY - i) % HISTORY]; }
 
-int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap) {
-    uint32_t window = penalises(s) ? (uint32_t)fmin(s->option[WINDOW], s->n_history) : 0, n = s->n_bias + window;
-    if (s->option[TEMPERATURE] != 0 || n > (uint32_t)cap) return -1;
+bool gw_sampler_greedy(const gw_sampler *s) { return s->option[TEMPERATURE] == 0; }
+
+uint32_t gw_sampler_top(const gw_sampler *s, int32_t *changed, int cap, int *n) {
+    uint32_t window = penalises(s) ? (uint32_t)fmin(s->option[WINDOW], s->n_history) : 0;
+    uint32_t k = gw_sampler_greedy(s) ? 1 : (uint32_t)s->option[TOP_K];
+    if (k > MAX_HEAP || k >= s->n || s->n_bias + window > (uint32_t)cap) return 0;
     for (uint32_t i = 0; i < s->n_bias; i++) changed[i] = s->bias[i].id;
     for (uint32_t i = 1; i <= window; i++) changed[s->n_bias + i - 1] = accepted(s, i);
-    return (int)n;
+    *n = (int)(s->n_bias + window);
+    return k;
 }
 
 /* Penalises each id of the window once. Repetition divides a positive logit and multiplies others. */

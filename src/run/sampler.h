@@ -31,10 +31,13 @@ void gw_sampler_accept(gw_sampler *s, int32_t id);
  * finite or any is NaN or +INFINITY. */
 int32_t gw_sampler_draw(gw_sampler *s, const float *logits);
 
-/* If the next draw is an argmax (temperature 0), lists the ids whose logits bias and penalties change in `changed`,
- * some perhaps twice, and returns their number; the draw needs these logits, the greatest of the others and all that
- * equal it. Returns -1 otherwise, and for more than cap ids. */
-int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap);
+/* Returns whether the next draw is an argmax (temperature 0). */
+bool gw_sampler_greedy(const gw_sampler *s);
+
+/* Returns the number of greatest logits that the next draw needs, besides those of the n ids in `changed`, which bias
+ * and penalties change (some may be listed twice): 1 for an argmax, k with top-k. Logits that equal the least of them
+ * are needed too. Returns 0 if the draw needs all logits, or for more than cap ids. */
+uint32_t gw_sampler_top(const gw_sampler *s, int32_t *changed, int cap, int *n);
 
 /* Computes the distribution of the next draw without drawing: the possible tokens, best first, and their
  * probabilities; writes at most cap of each. Returns their number, or the errors of gw_sampler_draw. */

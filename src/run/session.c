@@ -106,8 +106,8 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
     memcpy(s->ids, ids, n * sizeof *ids);
     s->n_ids = n;
     s->n_prompt = n;
-    s->wanted = (gw_rows){ 0 };
-    s->want_all = s->want_argmax = s->want_vectors = s->want_look = false;
+    s->needed = (gw_topk){ .required = s->required };
+    s->want_all = s->want_top = s->want_vectors = s->want_look = false;
     s->logit_rows = 0;
     atomic_store(&s->abort, 0);
     return (int)kept;
@@ -180,7 +180,7 @@ void gw_session_want_all(gw_session *s, bool on) {
     }
 }
 
-void gw_session_want_argmax(gw_session *s, bool on) { s->want_argmax = on; }
+void gw_session_want_top(gw_session *s, bool on) { s->want_top = on; }
 
 void gw_session_clear(gw_session *s) {
     s->state.batch.n = 0;
@@ -299,9 +299,8 @@ static void give_last(gw_session *s) {
     int token = s->state.batch.n - 1;
     s->logit_first = s->n_ids - 1;
     s->logit_rows = 1;
-    if (s->wanted.bits && gw_forward_few(&s->state, token, &s->wanted)) return;
-    if (s->want_argmax && s->n_required >= 0)
-        gw_forward_argmax(&s->state, token, s->required, s->n_required, &s->wanted);
+    if (s->needed.rows.bits && gw_forward_few(&s->state, token, &s->needed.rows)) return;
+    if (s->want_top && s->needed.best) gw_forward_topk(&s->state, token, &s->needed);
     else gw_forward_logits(&s->state, token, 1);
 }
 

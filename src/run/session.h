@@ -32,10 +32,9 @@ typedef struct {
     gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */
     uint32_t n_prompt;              /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
     uint32_t logit_first, logit_rows;
-    bool want_all, want_argmax, want_vectors, want_look;
-    int n_required; /* want_argmax: number of required[] logits that are wanted besides the greatest; -1: all logits */
+    bool want_all, want_top, want_vectors, want_look;
+    gw_topk needed; /* logits that are used, if want_top; best = 0: all of needed.rows, which hold until the next sync */
     int32_t required[GW_MOST_REQUIRED];
-    gw_rows wanted; /* rows of logits that are used, until the next sync */
     gw_texts texts; /* want_vectors: the ids' texts */
     gw_vectors vectors;
     _Atomic int32_t abort;
@@ -57,7 +56,7 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
 void gw_session_want_all(gw_session *s, bool on);
-void gw_session_want_argmax(gw_session *s, bool on);
+void gw_session_want_top(gw_session *s, bool on);
 /* The most texts that gw_session_sync_texts takes, and the most ids of all of them if they are more than one. */
 typedef struct {
     uint32_t texts, ids;

@@ -206,11 +206,12 @@ test('forced tokens are evaluated with the prompt or with the token before them,
   }
 });
 
-test('a greedy answer is the one that all logits give', async () => {
-  for (const schema of CONSTRAINTS) {
+test('an answer, greedy or of top-k, is the one that all logits give', async () => {
+  const draws = [{ temperature: 0 }, { temperature: 1.5, topK: 40, seed: 5 }];
+  for (const [schema, draw] of CONSTRAINTS.flatMap((one) => draws.map((draw) => /** @type {const} */ ([one, draw])))) {
     const grammar = lower(compile({ schema }), { spelling: 'shortest' });
     const args = { prompt: { text: 'Hello' }, grammar };
-    const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ temperature: 0, maxTokens: 200, ...more }));
+    const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ ...draw, maxTokens: 200, ...more }));
     const {
       value: { tokens },
     } = await call('generate', { ...some, ...args, jumpForward: false });

@@ -104,9 +104,14 @@ test("a text that is matched and forgotten meanwhile leaves an answer's own form
   const engine = await loadedEngine(await testModel('gemma-vocab-tiny'));
   const ids = Array.from({ length: 10 }, (_, i) => 300 + ((i * 7919) % 200000));
   const drawn = [];
-  engine.resetSampler();
-  engine.setOption('temperature', 0);
-  for (const other of [false, true]) {
+  for (const [temperature, other] of /** @type {const} */ ([
+    [0, false],
+    [0, true],
+    [1, false],
+    [1, true],
+  ])) {
+    engine.resetSampler();
+    engine.setOption('temperature', temperature);
     const matcher = new Grammar(engine, toBytes({ regex: '[a-m]{3,12}' })).matcher();
     engine.sync([5]);
     engine.sync(ids);
@@ -118,6 +123,7 @@ test("a text that is matched and forgotten meanwhile leaves an answer's own form
     matcher.dispose();
   }
   assert.equal(drawn[1], drawn[0]);
+  assert.equal(drawn[3], drawn[2]);
 });
 
 test('masks are what each token tried alone says, and a text is complete where another acceptor says so', () => {

@@ -1,4 +1,4 @@
-/* argmax: see argmax.h. Finds the greatest logit from about half of the output matrix's bytes.
+/* topk: see topk.h. Finds the greatest logits without reading all of the output matrix's bytes.
  *
  * The matrix is Q8_0 in two planes (kernels.h): row w = h + l, by entry scale * (16 n - 120) and scale * (l - 8). The
  * first pass reads the high plane alone, with int8 activations: A = fl(h . x8) approximates the exact logit
@@ -12,17 +12,20 @@
  *   |E - A| <= |h| (|x16 - x8| + g (|x16| + |x8|)) + |l| |x16| (1 + g) + B * 2^-120
  * Norms of rows come with the matrix, those of activations are taken in double; all are rounded up.
  *
- * Then T is the exact logit of the row with the greatest A, and a row whose A + bound is below T cannot be the
- * greatest. The second pass computes all others exactly, and the required rows: a sampler changes these before its
- * argmax, so they do not count for T. Nothing is excluded by a value that is not finite, or by activations so large
- * that floats might overflow. The matrix is split in the same parts for every number of threads.
+ * Then T is the least exact logit of k rows: the row of the greatest A in each of the k parts where it is greatest. A
+ * row whose A + bound is below T cannot be among the k greatest. The second pass computes all others exactly, and the
+ * required rows: a sampler changes these before it compares logits, so they do not count for T. Nothing is excluded by
+ * a value that is not finite, or by activations so large that floats might overflow. The matrix is split in the same
+ * parts for every number of threads.
  *
  * A soft cap makes logits equal that were not, and the lowest id among equals wins; it may even change the order of
  * neighbours, for its float is off by at most GW_CAP_ERROR of the cap, e. But where cap * tanh(z / cap), in real
  * numbers, is more than 2 e below the float that T becomes, z becomes a lesser one. So the threshold is then the T'
- * for which it is that much below, and no row is excluded that might tie. */
-#include "model/argmax.h"
+ * for which it is that much below, and no row is excluded that might tie: the least such T' of the k rows, whose order
+ * the cap may change. */
+#include "model/topk.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -45,14 +48,12 @@ typedef struct {
     float cap, threshold;
     uint32_t panels, step; /* step: panels of a part */
     int parts;
-    const int32_t *required; /* rows to compute in any case; no candidates for the greatest */
-    int n_required;
-    const gw_rows *rows; /* candidates */
+    gw_topk want;
     part part[MOST_PARTS];
-} argmax_job;
-_Static_assert(sizeof(argmax_job) <= GW_JOB_BYTES, "a job's place");
+} topk_job;
+_Static_assert(sizeof(topk_job) <= GW_JOB_BYTES, "a job's place");
 
-static uint32_t begin_of(const argmax_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
+static uint32_t begin_of(const topk_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
 
 /* --- the soft cap --- */
 
@@ -95,7 +96,7 @@ static void add_block(const gw_acts *a, size_t b, double *int15, double *int8, d
     }
 }
 
-static void set_bound(argmax_job *j) {
+static void set_bound(topk_job *j) {
     size_t blocks = j->acts.k / GW_BLOCK;
     double int15 = 0, int8 = 0, gap = 0, g = (double)(blocks + 8) * 0x1p-24, up = 1 + 1e-6;
     for (size_t b = 0; b < blocks; b++) add_block(&j->acts, b, &int15, &int8, &gap);
@@ -108,7 +109,7 @@ static void set_bound(argmax_job *j) {
 }
 
 /* Computes A + bound of n rows from `row` on; y holds A. */
-static void upper_of(const argmax_job *j, size_t row, size_t n, float *upper) {
+static void upper_of(const topk_job *j, size_t row, size_t n, float *upper) {
     const float *high = j->m->norms + row, *low = high + gw_ld(j->m->rows), *y = j->y + row;
     for (size_t i = 0; i < n; i++)
         upper[i] = y[i] + (high[i] * j->by_high + low[i] * j->by_low + j->least) * (1 + 1e-6f);
@@ -129,16 +130,16 @@ static float greatest_of(const float *x, size_t n) {
 
 /* Computes A of one part. */
 static void approximate(const void *place, int i, float *out) {
-    const argmax_job *j = place;
+    const topk_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
                                out);
 }
 
 /* Excludes rows that are not candidates. */
-static void leave_out(const argmax_job *j, uint32_t begin, uint32_t end) {
-    for (uint32_t p = begin; p < end && j->rows->bits; p++) {
-        uint32_t rows = gw_rows_of(j->rows, p);
+static void leave_out(const topk_job *j, uint32_t begin, uint32_t end) {
+    for (uint32_t p = begin; p < end && j->want.rows.bits; p++) {
+        uint32_t rows = gw_rows_of(&j->want.rows, p);
         for (int r = 0; r < GW_PANEL && rows != 15; r++)
             if (!(rows >> r & 1)) j->y[(size_t)p * GW_PANEL + r] = -INFINITY;
     }
@@ -146,33 +147,47 @@ static void leave_out(const argmax_job *j, uint32_t begin, uint32_t end) {
 
 /* Stores A of one part, and finds its greatest row. */
 static void put_part(void *place, int i, const float *a) {
-    argmax_job *j = place;
+    topk_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     size_t row = (size_t)begin * GW_PANEL, n = gw_min((size_t)end * GW_PANEL, j->m->rows) - row, at = 0;
     memcpy(j->y + row, a, (size_t)(end - begin) * GW_PANEL * sizeof(float));
     leave_out(j, begin, end);
-    for (int e = 0; e < j->n_required; e++)
-        if ((size_t)j->required[e] >= row && (size_t)j->required[e] < row + n) j->y[j->required[e]] = -INFINITY;
+    for (int e = 0; e < j->want.n; e++) {
+        size_t id = (size_t)j->want.required[e];
+        if (id >= row && id < row + n) j->y[id] = -INFINITY;
+    }
     float best = greatest_of(j->y + row, n);
     while (at + 1 < n && j->y[row + at] != best) at++;
     j->part[i].best = best;
     j->part[i].row = (uint32_t)(row + at);
 }
 
-static void exact_panel(const argmax_job *j, uint32_t panel, float *y) {
+static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
     const gw_matrix *m = j->m;
     size_t at = panel * (m->k / GW_BLOCK);
     GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, 1, &j->acts, y, GW_PANEL);
 }
 
-/* Returns the exact logit of the row with the greatest A. */
-static float exact_best(const argmax_job *j) {
-    const part *best = &j->part[0];
+/* Takes the part with the greatest A. Returns the threshold that its row gives, -FLT_MAX if no candidate is left. */
+static float take_best(topk_job *j) {
+    part *best = &j->part[0];
     float y[GW_PANEL];
     for (int i = 1; i < j->parts; i++)
         if (j->part[i].best > best->best) best = &j->part[i];
+    if (best->best == -INFINITY) return -FLT_MAX;
+    best->best = -INFINITY;
     exact_panel(j, best->row / GW_PANEL, y);
-    return y[best->row % GW_PANEL];
+    return threshold_of(y[best->row % GW_PANEL], j->cap);
+}
+
+static float least_threshold(topk_job *j) {
+    float least = INFINITY;
+    for (uint32_t i = 0; i < j->want.best; i++) {
+        float t = take_best(j);
+        if (!(t > -FLT_MAX)) return -FLT_MAX;
+        least = t < least ? t : least;
+    }
+    return least;
 }
 
 /* --- the second pass --- */
@@ -182,7 +197,7 @@ static void cap_panel(float *y, uint32_t panel, float cap) {
 }
 
 /* Lists the panels of begin .. end - 1, at most AT_ONCE, with a row that is not excluded. Returns their number. */
-static uint32_t open_panels(const argmax_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
+static uint32_t open_panels(const topk_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
     uint32_t count = 0;
     float upper[AT_ONCE * GW_PANEL], least = j->threshold;
     upper_of(j, (size_t)begin * GW_PANEL, (end - begin) * GW_PANEL, upper);
@@ -195,7 +210,7 @@ static uint32_t open_panels(const argmax_job *j, uint32_t begin, uint32_t end, u
 }
 
 static void refine_part(void *ctx, int i) {
-    argmax_job *j = ctx;
+    topk_job *j = ctx;
     uint32_t list[AT_ONCE], begin = begin_of(j, i), end = begin_of(j, i + 1);
     j->part[i].open = 0;
     for (uint32_t last; begin < end; begin = last) {
@@ -209,10 +224,10 @@ static void refine_part(void *ctx, int i) {
 }
 
 /* Computes required rows one after the other, since there are usually one or two. */
-static void compute_required(const argmax_job *j) {
-    for (int e = 0; e < j->n_required; e++) {
-        uint32_t panel = (uint32_t)j->required[e] / GW_PANEL;
-        if (j->y[j->required[e]] != -INFINITY) continue; /* already computed */
+static void compute_required(const topk_job *j) {
+    for (int e = 0; e < j->want.n; e++) {
+        uint32_t id = (uint32_t)j->want.required[e], panel = id / GW_PANEL;
+        if (j->y[id] != -INFINITY) continue; /* already computed */
         exact_panel(j, panel, j->y + (size_t)panel * GW_PANEL);
         cap_panel(j->y, panel, j->cap);
     }
@@ -220,11 +235,16 @@ static void compute_required(const argmax_job *j) {
 
 /* --- together --- */
 
-static argmax_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
+/* Returns the number of panels of a part. */
+static uint32_t step_of(uint32_t panels) {
+    return (uint32_t)gw_min(gw_round_up((panels + PARTS - 1) / PARTS, 4), MOST_STEP);
+}
+
+static topk_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
     gw_acts acts;
-    argmax_job *j = gw_ops_row(o, x, m->k, true, true, &acts);
-    *j = (argmax_job){ .acts = acts, .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
-    j->step = (uint32_t)gw_min(gw_round_up((j->panels + PARTS - 1) / PARTS, 4), MOST_STEP);
+    topk_job *j = gw_ops_row(o, x, m->k, true, true, &acts);
+    *j = (topk_job){ .acts = acts, .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
+    j->step = step_of(j->panels);
     j->parts = (int)((j->panels + j->step - 1) / j->step);
     set_bound(j);
     return j;
@@ -236,18 +256,16 @@ static uint32_t all_rows(gw_ops *o, const float *x, const gw_matrix *m, float ca
     return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
 }
 
-uint32_t gw_matmul_argmax(gw_ops *o, const float *x, const gw_matrix *m, float cap, const int32_t *required, int n,
-                          const gw_rows *rows, float *y) {
+uint32_t gw_matmul_topk(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_topk *t, float *y) {
     static const gw_pure first_pass = { approximate, put_part };
-    if (!m->low) return all_rows(o, x, m, cap, y);
-    argmax_job *j = job_of(o, x, m, y);
-    uint32_t open = 0;
+    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), open = 0;
+    /* If most parts give one of the k rows, the least of these excludes little. */
+    if (!m->low || (t->best > 1 && t->best > panels / step_of(panels) / 2)) return all_rows(o, x, m, cap, y);
+    topk_job *j = job_of(o, x, m, y);
     j->cap = cap;
-    j->required = required;
-    j->n_required = n;
-    j->rows = rows;
+    j->want = *t;
     gw_parallel_pure(o->pool, &first_pass, j, j->parts);
-    j->threshold = threshold_of(exact_best(j), cap);
+    j->threshold = least_threshold(j);
     gw_parallel(o->pool, refine_part, j, j->parts);
     compute_required(j);
     for (int i = 0; i < j->parts; i++) open += j->part[i].open;
@@ -270,7 +288,7 @@ void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, con
 }
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
-    argmax_job *j = job_of(o, x, m, y);
+    topk_job *j = job_of(o, x, m, y);
     GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y);
     upper_of(j, 0, m->rows, upper);
 }

@@ -1,12 +1,13 @@
 /* The output matrix in two planes: packing, the product bit for bit against the one-plane product, the bound of every
- * row, and the argmax over matrices made to mislead an approximation, with and without a soft cap. */
-#include "model/argmax.h"
+ * row, and the greatest logits of matrices made to mislead an approximation, with and without a soft cap. */
+#include "model/topk.h"
 #include "kernels/pack.h"
 #include "api.h"
 #include "test.h"
 #include "tiny_gguf.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 static uint64_t seed = 7;
 
@@ -106,17 +107,45 @@ static void check_same(const float *got, const float *want, size_t n, const char
             gw_test_fail(__FILE__, __LINE__, "%s, output %zu: expected %.9g, got %.9g", what, i, want[i], got[i]);
 }
 
-/* Checks for the same id, and that each computed logit has the bits of the full product. Returns the exact panels. */
+/* Returns what a sampler draws with top-k and a temperature of 2. */
+static int32_t drawn(const float *y, uint32_t k) {
+    gw_sampler *s = gw_sampler_new(rig.plain.rows);
+    gw_error e;
+    CHECK(s && !gw_sampler_set(s, "temperature", 2, &e) && !gw_sampler_set(s, "top_k", k, &e));
+    CHECK(!gw_sampler_set(s, "seed", k, &e));
+    int32_t id = gw_sampler_draw(s, y);
+    gw_sampler_free(s);
+    return id;
+}
+
+static int descending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* Checks the k greatest logits: the same draw, computed logits with the bits of `whole`, and no excluded logit that is
+ * not less than the k-th. Returns the exact panels. */
+static uint32_t check_k(const char *what, float cap, uint32_t k) {
+    static float sorted[MOST_ROWS];
+    uint32_t rows = rig.plain.rows, exact;
+    memcpy(sorted, whole, rows * sizeof *sorted);
+    qsort(sorted, rows, sizeof *sorted, descending);
+    exact = gw_matmul_topk(&rig.ops, rig.x, &rig.planes, cap, &(gw_topk){ .best = k }, top);
+    CHECK_INT(drawn(top, k), drawn(whole, k));
+    for (uint32_t r = 0; r < rows; r++)
+        if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, what);
+        else CHECK(whole[r] < sorted[k - 1]);
+    return exact;
+}
+
+/* Checks the greatest logits for several k. Returns the exact panels for the greatest one. */
 static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, rows, cap);
-    uint32_t exact = gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, cap, NULL, 0, &all_rows, top);
-    int32_t id = arg_max(whole);
-    if (arg_max(top) != id) gw_test_fail(__FILE__, __LINE__, "%s: expected id %d, got %d", what, id, arg_max(top));
-    for (uint32_t r = 0; r < rows; r++)
-        if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, what);
-        else CHECK(id >= 0 && whole[r] < whole[id]);
+    for (uint32_t k = 2; k < 200 && k <= rows; k = k * 3 - 1) check_k(what, cap, k);
+    uint32_t exact = check_k(what, cap, 1);
+    CHECK_INT(arg_max(top), arg_max(whole));
     return exact;
 }
 
@@ -409,12 +438,12 @@ TEST(top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&rig.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, exact, 7, &all_rows, top);
+    gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ 1, 7, exact, all_rows }, top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, all, MOST_ROWS, &all_rows, top);
+    gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ 1, MOST_ROWS, all, all_rows }, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     close_rig();
 }
@@ -450,7 +479,8 @@ TEST(top_looks_for_the_greatest_among_candidates) {
         gw_soft_cap(&rig.ops, whole, MOST_ROWS, (float)cap);
         for (uint32_t of = 2; of < 500; of *= 3) {
             gw_rows rows = random_rows_of(of);
-            uint32_t open = gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, (float)cap, NULL, 0, &rows, top);
+            gw_topk one = { .best = 1, .rows = rows };
+            uint32_t open = gw_matmul_topk(&rig.ops, rig.x, &rig.planes, (float)cap, &one, top);
             CHECK_INT(best_of(&rows, top), best_of(&rows, whole));
             CHECK(open < MOST_ROWS / 4 / 2);
             for (uint32_t r = 0; r < MOST_ROWS; r++)
@@ -496,7 +526,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
         rig.x[33] = values[i];
         pack();
         product(&rig.plain, 1, whole);
-        CHECK_INT(gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ .best = 1 }, top), gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
     static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 }; /* infinities and NaN */
@@ -505,7 +535,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
         set_scale(block_of(77, 3), scales[i]);
         pack();
         product(&rig.plain, 1, whole);
-        gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top);
+        gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ .best = 1 }, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
@@ -583,7 +613,7 @@ TEST(top_excludes_as_much_with_a_cap) {
     static const int32_t exact[] = { 8, 1235, 2999 }; /* one of them in the panel of the greatest */
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
-    gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 30, exact, 3, &all_rows, top);
+    gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 30, &(gw_topk){ 1, 3, exact, all_rows }, top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     close_rig();
 }
@@ -598,7 +628,7 @@ TEST(top_of_damaged_numbers_with_a_cap) {
         rig.x[33] = values[i];
         product(&rig.plain, 1, whole);
         gw_soft_cap(&rig.ops, whole, 1001, 30);
-        CHECK_INT(gw_matmul_argmax(&rig.ops, rig.x, &rig.planes, 30, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 30, &(gw_topk){ .best = 1 }, top), gw_ld(1001) / 4);
         for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
     }
     close_rig();
@@ -672,7 +702,7 @@ static int missing(gw_model *m) {
 }
 
 /* Evaluates a prompt and generates STEPS ids; returns the total number of logits that were not computed. */
-static int greedy(gw_model *m, int top, int32_t *out) {
+static int generated(gw_model *m, int top, int32_t *out) {
     static const int32_t prompt[] = { 2, 17, 300, 5, 44 };
     int left_out = 0;
     CHECK(gw_sync(m, prompt, 5) >= 0);
@@ -700,34 +730,40 @@ static void options(gw_model *m, int kind) {
         for (int id = 0; id < VOCAB; id += 90) CHECK_INT(gw_set_bias(m, id, id % 180 ? 30.0f : -INFINITY), 0);
     if (kind == 4)
         for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* too many */
+    if (kind < 5) return;
+    set(m, "temperature", 1), set(m, "top_k", 20), set(m, "seed", 11);
+    if (kind == 6) set(m, "repetition_penalty", 1.3), set(m, "min_p", 0.1);
+    if (kind == 7) set(m, "typical_p", 0.7), set(m, "top_p", 1);
+    if (kind == 8) set(m, "top_k", 0); /* needs all logits */
+    if (kind == 9) set(m, "top_k", 64); /* too many for the number of parts */
 }
 
-TEST(top_greedy_ids_are_the_same_with_and_without) {
+TEST(top_ids_are_the_same_with_and_without) {
     for (int head = -1; head <= GW_Q8_0; head += GW_Q8_0 + 1)
-        for (int kind = 0; kind <= 4; kind++) {
+        for (int kind = 0; kind <= 9; kind++) {
             if (TSAN_LEAVES_OUT(kind)) continue;
             int32_t all[STEPS], some[STEPS];
             engine a = start(head, 2), b = start(head, 3);
             options(a.m, kind), options(b.m, kind);
-            CHECK_INT(greedy(a.m, 0, all), 0);
-            int left_out = greedy(b.m, 1, some);
-            CHECK(kind == 4 ? left_out == 0 : left_out > 0);
+            CHECK_INT(generated(a.m, 0, all), 0);
+            int left_out = generated(b.m, 1, some);
+            CHECK(kind == 4 || kind >= 8 ? left_out == 0 : left_out > 0);
             for (int i = 0; i < STEPS; i++) CHECK_INT(some[i], all[i]);
             stop(&a), stop(&b);
         }
 }
 
-/* All logits are computed unless gw_want_top() was called and the draw is greedy. */
-TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
+/* All logits are computed unless gw_want_top() was called and the draw needs few. */
+TEST(top_all_logits_are_there_unless_few_are_needed) {
     int32_t ids[STEPS];
     engine e = start(-1, 2);
     options(e.m, 0);
-    CHECK(greedy(e.m, 1, ids) > 0);
+    CHECK(generated(e.m, 1, ids) > 0);
     CHECK_INT(gw_sync(e.m, ids, 3), 0);
     CHECK_INT(gw_run(e.m, 0), 0);
     CHECK_INT(missing(e.m), 0); /* sync turned it off */
     gw_want_top(e.m, 1);
-    set(e.m, "temperature", 0.5);
+    set(e.m, "temperature", 0.5), set(e.m, "top_k", 0);
     CHECK_INT(gw_append(e.m, 7), 0);
     CHECK_INT(gw_run(e.m, 0), 0);
     CHECK_INT(missing(e.m), 0);
@@ -781,12 +817,12 @@ TEST(top_abort_leaves_nothing_behind) {
     int32_t before[STEPS], after[STEPS];
     engine e = start(-1, 2);
     options(e.m, 0);
-    greedy(e.m, 1, before);
+    generated(e.m, 1, before);
     CHECK_INT(gw_append(e.m, 3), 0);
     *gw_abort_flag(e.m) = 1;
     CHECK_INT(gw_run(e.m, 0), GW_E_ABORTED);
     options(e.m, 0);
-    greedy(e.m, 1, after);
+    generated(e.m, 1, after);
     for (int i = 0; i < STEPS; i++) CHECK_INT(after[i], before[i]);
     stop(&e);
 }

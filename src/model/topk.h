@@ -1,0 +1,32 @@
+/* topk: the soft cap of logits, and the two-stage output head, which computes only the logits that may be among the k
+ * greatest. */
+#ifndef GW_TOPK_H
+#define GW_TOPK_H
+
+#include "model/ops.h"
+
+/* Replaces each of x[n] by cap * tanh(x / cap); does nothing if cap is 0. */
+void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap);
+
+/* The rows whose logits are needed: the n in `required`, and the `best` greatest of the other `rows`. */
+typedef struct {
+    uint32_t best;
+    int n;
+    const int32_t *required;
+    gw_rows rows;
+} gw_topk;
+
+/* Computes y = gw_soft_cap(gw_matmul(x, m, int15)) exactly for the rows of t and for every row that the bound cannot
+ * exclude; -INFINITY for the rest. Computes all rows of a matrix without planes, and of one that is too small for its
+ * parts to tell them apart. Returns the number of panels that the bound did not exclude. */
+uint32_t gw_matmul_topk(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_topk *t, float *y);
+
+/* Returns whether gw_matmul_few is faster than computing all rows. */
+bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);
+/* Computes y = gw_soft_cap(gw_matmul(x[k], m, int15)) for panels with some of `rows`, -INFINITY elsewhere. */
+void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_rows *rows, float *y);
+
+/* For tests: computes the first stage: y[r] approximates row r, upper[r] is an upper bound. */
+void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper);
+
+#endif
