@@ -189,10 +189,10 @@ int gw_rehearse(gw_model *m, int sequential, uint32_t quarter);
 /* Logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. Empties the cache; the next gw_sync
  * turns it off. */
 void gw_want_all(gw_model *m, int on);
-/* After gw_sync: if the sampler's next draw is an argmax or takes the top k, gw_run computes only the logits that decide
- * it where that saves time; gw_logits() has -INFINITY for the others. gw_draw returns the same id, gw_match_draw only
- * after gw_match_want or for an argmax; the sampler must not change between gw_run and the draw. The next gw_sync turns
- * it off. */
+/* After gw_sync: if the sampler's next draw is an argmax or takes the top k, gw_run computes only the logits that
+ * decide it, where that saves time; gw_logits() has -INFINITY for the others. gw_draw returns the same id,
+ * gw_match_draw only after gw_match_want or for an argmax; the sampler must not change between gw_run and the draw. The
+ * next gw_sync turns it off. */
 void gw_want_top(gw_model *m, int on);
 /* Sets texts to embed, instead of gw_sync: the consecutive ids of `texts` texts. gw_model_number returns the most texts
  * (pack_texts) and ids (pack_ids); a single text may have n_ctx ids. pooling: 0: the mean of all tokens; 1: the last

@@ -734,7 +734,7 @@ static void options(gw_model *m, int kind) {
     set(m, "temperature", 1), set(m, "top_k", 20), set(m, "seed", 11);
     if (kind == 6) set(m, "repetition_penalty", 1.3), set(m, "min_p", 0.1);
     if (kind == 7) set(m, "typical_p", 0.7), set(m, "top_p", 1);
-    if (kind == 8) set(m, "top_k", 0); /* needs all logits */
+    if (kind == 8) set(m, "top_k", 0);  /* needs all logits */
     if (kind == 9) set(m, "top_k", 64); /* too many for the number of parts */
 }
 

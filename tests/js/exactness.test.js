@@ -244,7 +244,11 @@ for (const name of ['gemma-vocab-tiny', 'medium']) {
     const bias = { logitBias: { 7: 3, 9: -Infinity } };
     const penalty = { repetitionPenalty: 1.3 };
     const changes = [{}, bias, penalty, { ...bias, ...penalty, penaltyWindow: 3 }];
-    const samplings = [{ temperature: 0 }, { topK: 64, topP: 0.95, seed: 4 }, { topK: 20, minP: 0.01, typicalP: 0.9, seed: 4 }];
+    const samplings = [
+      { temperature: 0 },
+      { topK: 64, topP: 0.95, seed: 4 },
+      { topK: 20, minP: 0.01, typicalP: 0.9, seed: 4 },
+    ];
     for (const options of samplings.flatMap((one) => changes.map((change) => ({ ...one, ...change })))) {
       const ids = idsOf(model, 12);
       const some = await draw(model, ids, 40, options);
