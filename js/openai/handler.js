@@ -6,6 +6,8 @@ import { chatCompletions } from './chat.js';
 import { newId } from './context.js';
 import { RequestError, errorResponse } from './errors.js';
 import { ModelRegistry, listModels, retrieveModel } from './models.js';
+import { ResponseStore } from './response-store.js';
+import * as responses from './responses.js';
 
 /** Default maximum of a request's body, in bytes. */
 const MAX_BODY_BYTES = 16 * 2 ** 20;
@@ -23,6 +25,13 @@ const ROUTES = [
   ['GET', /^\/v1\/models$/, listModels],
   ['GET', /^\/v1\/models\/(.+)$/, retrieveModel],
   ['POST', /^\/v1\/chat\/completions$/, chatCompletions],
+  ['POST', /^\/v1\/responses$/, responses.createResponse],
+  ['POST', /^\/v1\/responses\/input_tokens$/, responses.countInputTokens],
+  ['POST', /^\/v1\/responses\/compact$/, responses.compactResponse],
+  ['GET', /^\/v1\/responses\/([^/]+)$/, responses.retrieveResponse],
+  ['DELETE', /^\/v1\/responses\/([^/]+)$/, responses.deleteResponse],
+  ['POST', /^\/v1\/responses\/([^/]+)\/cancel$/, responses.cancelResponse],
+  ['GET', /^\/v1\/responses\/([^/]+)\/input_items$/, responses.listInputItems],
 ];
 
 /** Returns a function that answers requests to OpenAI's API, to pass as `fetch` to its client. Errors become responses.
@@ -33,10 +42,10 @@ export function createHandler(models, options = {}) {
   if (!(maxBodyBytes > 0)) {
     throw new ModelError('bad-option', `\`maxBodyBytes\` must be a positive number (got ${show(maxBodyBytes)}).`);
   }
-  const registry = new ModelRegistry(models);
+  const shared = { models: new ModelRegistry(models), responses: new ResponseStore() };
   return (input, init) => {
     const request = input instanceof Request && !init ? input : new Request(input, init);
-    return answerOrAbort(request, (control) => answer(request, control, registry, maxBodyBytes));
+    return answerOrAbort(request, (control) => answer(request, control, shared, maxBodyBytes));
   };
 }
 
@@ -56,15 +65,15 @@ function answerOrAbort({ signal }, respond) {
   });
 }
 
-/** @param {Request} request @param {AbortController} control @param {ModelRegistry} models
- * @param {number} maxBodyBytes */
-async function answer(request, control, models, maxBodyBytes) {
+/** @param {Request} request @param {AbortController} control
+ * @param {Pick<Context, 'models' | 'responses'>} shared @param {number} maxBodyBytes */
+async function answer(request, control, shared, maxBodyBytes) {
   const id = newId('req_');
   try {
     const { respond, params } = routeOf(request);
     const body = request.method === 'POST' ? await bodyOf(request, maxBodyBytes) : {};
     const { signal } = control;
-    const response = await respond({ request, params, body, models, signal, abort: () => control.abort() });
+    const response = await respond({ ...shared, request, params, body, signal, abort: () => control.abort() });
     response.headers.set('x-request-id', id);
     return response;
   } catch (error) {
@@ -99,7 +108,7 @@ function decoded(part) {
 async function bodyOf(request, most) {
   const text = await textOf(request, most);
   try {
-    const body = JSON.parse(text);
+    const body = JSON.parse(text || '{}');
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
     // Refused below, like JSON of another type. The parser's message would quote the body.

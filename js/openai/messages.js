@@ -9,7 +9,34 @@ export function messagesOf(messages) {
   if (!Array.isArray(messages) || !messages.length) {
     throw invalid("Invalid 'messages': pass a non-empty array of messages.", 'messages');
   }
-  return messages.map((message, i) => messageOf(message, `messages[${i}]`));
+  return alternating(messages.map((message, i) => messageOf(message, `messages[${i}]`)));
+}
+
+/** Returns a conversation for chat templates that accept only turns that alternate: joins successive messages of one
+ * author, and puts an empty question before a conversation that the assistant begins.
+ * @param {ChatMessage[]} messages @returns {ChatMessage[]} */
+export function alternating(messages) {
+  /** @type {ChatMessage[]} */
+  const turns = [];
+  for (const message of messages) {
+    const last = turns.at(-1);
+    const continues = last && authorOf(last) === authorOf(message) && message.role !== 'tool';
+    if (continues) turns[turns.length - 1] = joined(last, message);
+    else turns.push(message);
+  }
+  const begin = turns.findIndex((message) => authorOf(message) !== 'system');
+  if (turns[begin]?.role !== 'assistant') return turns;
+  return [...turns.slice(0, begin), { role: 'user', content: '' }, ...turns.slice(begin)];
+}
+
+/** @param {ChatMessage} message */
+const authorOf = ({ role }) => (role === 'developer' ? 'system' : role);
+
+/** @param {ChatMessage} first @param {ChatMessage} second @returns {ChatMessage} */
+function joined(first, second) {
+  const content = [first.content, second.content].filter(Boolean).join('\n\n');
+  const calls = [...(first.toolCalls ?? []), ...(second.toolCalls ?? [])];
+  return { ...first, content, ...(calls.length && { toolCalls: calls }) };
 }
 
 /** @param {any} message @param {string} place @returns {ChatMessage} */
@@ -76,7 +103,13 @@ export function resultOf(text) {
 }
 
 /** Parts of a content that are text, and the member with it. @type {Record<string, string>} */
-const TEXTS = { text: 'text', refusal: 'refusal', input_text: 'text', output_text: 'text' };
+const TEXTS = {
+  text: 'text',
+  refusal: 'refusal',
+  input_text: 'text',
+  output_text: 'text',
+  reasoning_text: 'text',
+};
 
 /** Returns the text of a message's content: a string, or parts, joined by line breaks.
  * @param {any} content @param {string} place @returns {string} */

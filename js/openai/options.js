@@ -25,12 +25,20 @@ const REFUSED = {
   audio: () => false,
   web_search_options: () => false,
   moderation: () => false,
+  background: (value) => value === false,
+  conversation: () => false,
+  prompt: () => false,
+  context_management: () => false,
   functions: () => false,
   function_call: () => false,
   suffix: (value) => value === '',
 };
 /** Remedies of refused fields. @type {Record<string, string>} */
-const REMEDIES = { functions: 'Use `tools`.', function_call: 'Use `tool_choice`.' };
+const REMEDIES = {
+  functions: 'Use `tools`.',
+  function_call: 'Use `tool_choice`.',
+  conversation: 'Use `previous_response_id`.',
+};
 
 /** Fields of every request that generates text. */
 export const COMMON = [...Object.keys(SAMPLING), ...'model stream stream_options n seed stop logit_bias'.split(' ')];

@@ -1,0 +1,180 @@
+/* response-events: the output items of a response, and the events that announce them. A response that is not streamed is
+ * made from the same events. */
+/** @import { GenerateResult, TokenLogprob } from '../protocol.js' */
+/** @import { Answer, AnswerEvent } from './answer.js' */
+/** @import { Item } from './response-store.js' */
+import { newId, unixTime } from './context.js';
+import { errorOf } from './errors.js';
+import { PREFIXES } from './response-items.js';
+
+/** An event of a stream. @typedef {Record<string, any> & { type: string, sequence_number: number }} ResponseEvent */
+/** An item that is not complete yet. index: its place in the output; text: of its only part, or the arguments of a
+ * call so far. @typedef {{ item: Item, index: number, text: string, logprobs: any[] }} OpenItem */
+
+/** Names of the deltas of each type of item. @type {Record<string, string>} */
+const DELTAS = {
+  message: 'response.output_text',
+  reasoning: 'response.reasoning_text',
+  function_call: 'response.function_call_arguments',
+};
+/** Why an answer is incomplete. @type {Record<string, string>} */
+const INCOMPLETE = { length: 'max_output_tokens', context: 'max_output_tokens' };
+
+/** Yields the events of an answer, and fills in output, usage and status of its response. Throws what fails before the
+ * first event, and everything without `streams`.
+ * @param {Record<string, any>} response @param {AsyncGenerator<AnswerEvent, Answer, undefined>} answer
+ * @param {{ streams: boolean, begun: Promise<unknown>, finished: () => void,
+ *   logprobsOf?: (logprobs: TokenLogprob[]) => Promise<any[]> }} how begun: resolves when the prompt is accepted;
+ *   finished: called before the last event; logprobsOf: returns log probabilities in OpenAI's form
+ * @returns {AsyncGenerator<ResponseEvent, void, undefined>} */
+export async function* responseEvents(response, answer, { streams, begun, finished, logprobsOf }) {
+  const writer = new ResponseWriter(response);
+  const first = answer.next();
+  await Promise.race([first, begun]);
+  yield writer.lifecycle('created');
+  yield writer.lifecycle('in_progress');
+  try {
+    let next = await first;
+    for (; !next.done; next = await answer.next()) {
+      const { value } = next;
+      if (value.kind === 'call') yield* writer.call(value.id, value.name);
+      else if (value.kind === 'arguments') yield* writer.text('function_call', value.text);
+      else {
+        const logprobs = value.logprobs && (await logprobsOf?.(value.logprobs));
+        yield* writer.text('message', value.text, logprobs);
+      }
+    }
+    yield* writer.end(next.value.result);
+  } catch (error) {
+    if (!streams) throw error;
+    yield* writer.fail(error);
+  }
+  finished();
+  yield writer.lifecycle(response.status);
+}
+
+/** Writes the events of one response. */
+class ResponseWriter {
+  #response;
+  #sequence = 0;
+  /** @type {OpenItem | null} */
+  #open = null;
+  /** Log probabilities of tokens whose text has not come yet. @type {any[]} */
+  #logprobs = [];
+
+  /** @param {Record<string, any>} response */
+  constructor(response) {
+    this.#response = response;
+  }
+
+  /** @param {string} type @param {Record<string, any>} fields @returns {ResponseEvent} */
+  #event(type, fields) {
+    return { type, sequence_number: this.#sequence++, ...fields };
+  }
+
+  /** Returns an event with the response as it is now. @param {string} name */
+  lifecycle(name) {
+    return this.#event(`response.${name}`, { response: { ...this.#response, output: [...this.#response.output] } });
+  }
+
+  /** Appends text to an item of this type, the open one or a new one.
+   * @param {'message' | 'reasoning' | 'function_call'} type @param {string} text @param {any[]} [logprobs] */
+  *text(type, text, logprobs = []) {
+    this.#logprobs.push(...logprobs);
+    if (!text) return;
+    if (this.#open?.item.type !== type) yield* this.#begin(newItem(type));
+    const open = /** @type {OpenItem} */ (this.#open);
+    open.text += text;
+    open.logprobs.push(...this.#logprobs);
+    const more = type === 'message' ? { logprobs: this.#logprobs } : {};
+    this.#logprobs = [];
+    yield this.#event(`${DELTAS[type]}.delta`, { ...placeOf(open), delta: text, ...more });
+  }
+
+  /** Begins a call. @param {string} id @param {string} name */
+  *call(id, name) {
+    this.#logprobs = [];
+    yield* this.#begin({ ...newItem('function_call'), call_id: id, name, arguments: '' });
+  }
+
+  /** @param {Item} item */
+  *#begin(item) {
+    yield* this.#close('completed');
+    const open = (this.#open = { item, index: this.#response.output.length, text: '', logprobs: [] });
+    yield this.#event('response.output_item.added', { output_index: open.index, item });
+    if (item.content) yield this.#event('response.content_part.added', { ...placeOf(open), part: partOf(open) });
+  }
+
+  /** Ends the open item. @param {'completed' | 'incomplete'} status */
+  *#close(status) {
+    const open = this.#open;
+    if (!open) return;
+    const { item, index, text, logprobs } = open;
+    const done = `${DELTAS[item.type]}.done`;
+    const place = placeOf(open);
+    /** @type {Item} */
+    let whole = { ...item, status };
+    if (item.type === 'function_call') {
+      whole = { ...whole, arguments: text };
+      yield this.#event(done, { ...place, name: item.name, arguments: text });
+    } else {
+      const part = partOf(open);
+      whole = { ...whole, content: [part] };
+      yield this.#event(done, { ...place, text, ...(item.type === 'message' && { logprobs }) });
+      yield this.#event('response.content_part.done', { ...place, part });
+    }
+    this.#open = null;
+    this.#response.output.push(whole);
+    yield this.#event('response.output_item.done', { output_index: index, item: whole });
+  }
+
+  /** Ends the output. An answer that is limited to one call is aborted after it. @param {GenerateResult} result */
+  *end({ finishReason, usage }) {
+    const response = this.#response;
+    if (!this.#open && !response.output.length) yield* this.#begin(newItem('message'));
+    const reason = INCOMPLETE[finishReason];
+    const status = reason ? 'incomplete' : 'completed';
+    yield* this.#close(status);
+    response.status = status;
+    response.incomplete_details = reason ? { reason } : null;
+    response.completed_at = reason ? null : unixTime();
+    response.usage = usageOf(usage);
+  }
+
+  /** Reports an error. @param {unknown} error */
+  *fail(error) {
+    const { body } = errorOf(error);
+    const { code, message, param } = body.error;
+    this.#response.status = 'failed';
+    this.#response.error = { code: code ?? 'server_error', message };
+    yield this.#event('error', { code, message, param, error: body.error });
+  }
+}
+
+/** Members of new items of text. @type {Record<string, Record<string, any>>} */
+const EMPTY = { message: { role: 'assistant', content: [] }, reasoning: { summary: [], content: [] } };
+
+/** @param {string} type @returns {Item} */
+const newItem = (type) => ({ id: newId(PREFIXES[type]), type, status: 'in_progress', ...EMPTY[type] });
+
+/** Returns the members of events that name an item and its part. @param {OpenItem} open */
+function placeOf({ item, index }) {
+  return { item_id: item.id, output_index: index, ...(item.content && { content_index: 0 }) };
+}
+
+/** Returns the only part of an item of text. @param {OpenItem} open */
+function partOf({ item, text, logprobs }) {
+  if (item.type === 'reasoning') return { type: 'reasoning_text', text };
+  return { type: 'output_text', text, annotations: [], logprobs: [...logprobs] };
+}
+
+/** @param {GenerateResult['usage']} usage */
+function usageOf({ promptTokens, reusedTokens, completionTokens }) {
+  return {
+    input_tokens: promptTokens,
+    input_tokens_details: { cached_tokens: reusedTokens },
+    output_tokens: completionTokens,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: promptTokens + completionTokens,
+  };
+}

@@ -1,0 +1,100 @@
+/* response-items: checks the items of a request's input, and converts them to messages. */
+/** @import { ChatMessage } from '../options.js' */
+/** @import { ToolCall } from '../protocol.js' */
+/** @import { Item, ResponseStore } from './response-store.js' */
+import { show } from '../errors.js';
+import { newId } from './context.js';
+import { invalid, unsupported } from './errors.js';
+import { alternating, argumentsOf, resultOf, textOf } from './messages.js';
+
+/** @param {any} value @returns {value is Record<string, any>} */
+export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Returns a member that must be a string. @param {Record<string, any>} item @param {string} name
+ * @param {string} place of the item */
+function stringOf(item, name, place) {
+  if (typeof item[name] === 'string') return item[name];
+  throw invalid(`Invalid '${place}.${name}': pass a string (got ${show(item[name])}).`, `${place}.${name}`);
+}
+
+/** Checks of each type of item. Each returns the members that only this type has.
+ * @type {Record<string, (item: Record<string, any>, place: string) => Record<string, any>>} */
+const ITEMS = {
+  message({ role, content, phase }, place) {
+    if (!/^(user|assistant|system|developer)$/.test(role)) {
+      const roles = 'user, assistant, system or developer';
+      throw invalid(`Invalid '${place}.role': pass ${roles} (got ${show(role)}).`, `${place}.role`);
+    }
+    const text = textOf(content, `${place}.content`);
+    const part = role === 'assistant' ? { type: 'output_text', text, annotations: [] } : { type: 'input_text', text };
+    return { role, content: [part], ...(phase && { phase }) };
+  },
+  function_call(item, place) {
+    argumentsOf(item.arguments, `${place}.arguments`);
+    return {
+      call_id: stringOf(item, 'call_id', place),
+      name: stringOf(item, 'name', place),
+      arguments: stringOf(item, 'arguments', place),
+    };
+  },
+  function_call_output(item, place) {
+    return { call_id: stringOf(item, 'call_id', place), output: textOf(item.output, `${place}.output`) };
+  },
+  reasoning({ content, summary }, place) {
+    const text = content ? textOf(content, `${place}.content`) : '';
+    return { summary: summary ?? [], content: text ? [{ type: 'reasoning_text', text }] : [] };
+  },
+};
+/** Beginnings of the ids of items. @type {Record<string, string>} */
+export const PREFIXES = { message: 'msg_', function_call: 'fc_', function_call_output: 'fco_', reasoning: 'rs_' };
+
+/** Returns the items of a request's input, checked, each with an id and a status.
+ * @param {any} input a string or items @param {ResponseStore} stored what items can refer to
+ * @returns {Item[]} */
+export function itemsOf(input, stored) {
+  if (typeof input === 'string') return itemsOf([{ role: 'user', content: input }], stored);
+  if (Array.isArray(input)) return input.map((item, i) => itemOf(item, `input[${i}]`, stored));
+  throw invalid(`Invalid 'input': pass a string or an array of items (got ${show(input)}).`, 'input');
+}
+
+/** @param {any} item @param {string} place @param {ResponseStore} stored @returns {Item} */
+function itemOf(item, place, stored) {
+  if (!isObject(item)) throw invalid(`Invalid '${place}': pass an object (got ${show(item)}).`, place);
+  const { id, type = item.role === undefined ? 'item_reference' : 'message' } = item;
+  if (type === 'item_reference') {
+    const found = stored.item(stringOf(item, 'id', place));
+    if (found) return found;
+    throw invalid(`Item with id '${id}' not found. Pass the item itself.`, `${place}.id`, 'item_not_found');
+  }
+  if (!Object.hasOwn(ITEMS, type)) {
+    const known = Object.keys(ITEMS).join(', ');
+    throw unsupported(`The item type \`${type}\``, `${place}.type`, `The supported types are ${known}.`);
+  }
+  const known = typeof id === 'string' && id ? id : newId(PREFIXES[type]);
+  return { id: known, type, status: 'completed', ...ITEMS[type](item, place) };
+}
+
+/** Returns the messages of a conversation. A call joins the assistant's message before it, as the model wrote it.
+ * Leaves reasoning out, as chat templates do with the thoughts of earlier answers.
+ * @param {Item[]} items @param {string | null} instructions @returns {ChatMessage[]} */
+export function messagesOf(items, instructions) {
+  /** @type {(ChatMessage & { toolCalls?: ToolCall[] })[]} */
+  const messages = instructions === null ? [] : [{ role: 'system', content: instructions }];
+  const called = new Set();
+  for (const { type, role, content, call_id: id, name, arguments: args, output } of items) {
+    if (type === 'message') {
+      messages.push({ role, content: textOf(content, 'input') });
+    } else if (type === 'function_call') {
+      called.add(id);
+      const call = { id, name, arguments: argumentsOf(args, 'input') };
+      const last = messages.at(-1);
+      if (last?.role === 'assistant') last.toolCalls = [...(last.toolCalls ?? []), call];
+      else messages.push({ role: 'assistant', content: '', toolCalls: [call] });
+    } else if (type === 'function_call_output') {
+      if (!called.has(id))
+        throw invalid(`No function call has the call_id '${id}' of an output. Pass it too.`, 'input');
+      messages.push({ role: 'tool', id, content: resultOf(output) });
+    }
+  }
+  return alternating(messages);
+}

@@ -1,0 +1,178 @@
+/* response-request: the body of a request for a response in the package's form, and the response object that repeats it. */
+/** @import { Model } from '../model.js' */
+/** @import { ChatMessage, GenerateOptions } from '../options.js' */
+/** @import { Item, ResponseStore } from './response-store.js' */
+import { newId, unixTime } from './context.js';
+import { invalid, unsupported } from './errors.js';
+import { COMMON, commonOptions, field, fieldsOf, formatOf, required, seedsOf, toolsOf } from './options.js';
+import { isObject, itemsOf, messagesOf } from './response-items.js';
+
+const KNOWN = COMMON.filter((name) => name !== 'n').concat(
+  'input instructions previous_response_id include truncation store metadata text reasoning'.split(' '),
+  'max_output_tokens max_tool_calls top_logprobs tools tool_choice parallel_tool_calls'.split(' '),
+);
+/** What `include` may name. All but the log probabilities belong to tools and to hidden reasoning, which there are none of.
+ * @type {string[]} */
+const INCLUDABLE = [
+  'message.output_text.logprobs',
+  'reasoning.encrypted_content',
+  'message.input_image.image_url',
+  'computer_call_output.output.image_url',
+  'file_search_call.results',
+  'web_search_call.results',
+  'web_search_call.action.sources',
+  'code_interpreter_call.outputs',
+];
+
+/** A request. items: what the answer follows, that of previous responses included; parallel: whether the answer may have
+ * several calls.
+ * @typedef {{ body: Record<string, any>, items: Item[], messages: ChatMessage[],
+ *   stream: boolean, store: boolean, parallel: boolean, options: GenerateOptions }} ResponseRequest */
+
+/** Returns a request, checked. @param {Record<string, any>} given @param {ResponseStore} stored
+ * @returns {ResponseRequest} */
+export function requestOf(given, stored) {
+  const body = fieldsOf(given, KNOWN);
+  required(body, 'input');
+  field(body, 'metadata', 'an object of at most 16 strings', isMetadata, {});
+  field(body, 'truncation', "'disabled'", (value) => value === 'disabled', 'disabled');
+  const { stream, seed, options } = commonOptions(body);
+  const { parallel, ...tools } = toolsOf({ ...body, tools: chatTools(body.tools), tool_choice: chatChoice(body) });
+  const items = [...earlierItems(body, stored), ...itemsOf(body.input, stored)];
+  if (!items.length) throw invalid("Invalid 'input': pass at least one item.", 'input');
+  const instructions = field(body, 'instructions', 'a string', isString, /** @type {string | null} */ (null));
+  const [first] = seedsOf(seed, 1);
+  return {
+    body,
+    items,
+    messages: messagesOf(items, instructions),
+    stream,
+    store: field(body, 'store', 'true or false', isBoolean, true),
+    parallel,
+    options: {
+      ...options,
+      ...tools,
+      seed: first,
+      maxTokens: field(body, 'max_output_tokens', 'a positive integer', isPositive, /** @type {any} */ (undefined)),
+      logprobs: logprobsOf(body),
+      format: formatOf(chatFormat(body), 'text.format'),
+    },
+  };
+}
+
+/** @param {any} value */
+const isString = (value) => typeof value === 'string';
+/** @param {any} value */
+const isBoolean = (value) => typeof value === 'boolean';
+/** @param {any} value */
+const isPositive = (value) => Number.isInteger(value) && value > 0;
+/** @param {any} value */
+const isMetadata = (value) =>
+  isObject(value) && Object.keys(value).length <= 16 && Object.values(value).every((text) => typeof text === 'string');
+
+/** Returns the items of the previous response and of those before it.
+ * @param {Record<string, any>} body @param {ResponseStore} stored */
+function earlierItems(body, stored) {
+  const id = field(body, 'previous_response_id', 'a string', isString, null);
+  if (id === null) return [];
+  const previous = stored.get(id);
+  if (previous) return [...previous.input, ...previous.response.output];
+  const message = `Previous response with id '${id}' not found. Send its items as \`input\`.`;
+  throw invalid(message, 'previous_response_id', 'previous_response_not_found');
+}
+
+/** Returns tools in the form of chat completions. @param {any} tools */
+function chatTools(tools) {
+  if (!Array.isArray(tools)) return tools;
+  return tools.map((tool, i) => {
+    const { type, ...rest } = tool ?? {};
+    if (type === 'function') return { type, function: rest };
+    const remedy = 'Only functions that the caller runs are supported.';
+    throw unsupported(`The tool type \`${type}\``, `tools[${i}].type`, remedy);
+  });
+}
+
+/** Returns the choice of tools in the form of chat completions. @param {Record<string, any>} body */
+function chatChoice({ tool_choice: choice }) {
+  if (!isObject(choice)) return choice;
+  const { type, name, mode, tools } = choice;
+  if (type === 'function') return { type, function: { name } };
+  if (type !== 'allowed_tools') return choice;
+  const only = Array.isArray(tools) ? tools.map((tool) => ({ type: tool?.type, function: { name: tool?.name } })) : [];
+  return { type, allowed_tools: { mode, tools: only } };
+}
+
+/** Returns the format in the form of chat completions. @param {Record<string, any>} body */
+function chatFormat(body) {
+  const { format } = field(body, 'text', 'an object', isObject, /** @type {any} */ ({}));
+  if (!isObject(format)) return format ?? undefined;
+  const { type, ...described } = format;
+  return type === 'json_schema' ? { type, json_schema: described } : format;
+}
+
+/** Returns the number of alternatives for each token, undefined without log probabilities.
+ * @param {Record<string, any>} body */
+function logprobsOf(body) {
+  const include = field(body, 'include', 'an array', Array.isArray, /** @type {string[]} */ ([]));
+  const unknown = include.find((name) => !INCLUDABLE.includes(name));
+  if (unknown !== undefined) throw unsupported(`\`${unknown}\` in \`include\``, 'include');
+  const top = field(
+    body,
+    'top_logprobs',
+    'an integer between 0 and 20',
+    (n) => Number.isInteger(n) && n >= 0 && n <= 20,
+    0,
+  );
+  if (include.includes(INCLUDABLE[0])) return top;
+  if (!top) return undefined;
+  throw invalid(`\`top_logprobs\` requires \`include\`: ['${INCLUDABLE[0]}'].`, 'top_logprobs');
+}
+
+/** Returns the response object at the beginning of an answer. It repeats the request, with the values that are in use.
+ * @param {ResponseRequest} request @param {string} model id @param {Model['info']} info */
+export function responseOf({ body, store, parallel }, model, { defaults }) {
+  const { format = { type: 'text' }, verbosity = 'medium' } = body.text ?? {};
+  const { effort = null, summary = null } = body.reasoning ?? {};
+  return {
+    id: newId('resp_'),
+    object: 'response',
+    created_at: unixTime(),
+    completed_at: /** @type {number | null} */ (null),
+    status: 'in_progress',
+    background: false,
+    error: /** @type {{ code: string, message: string } | null} */ (null),
+    incomplete_details: /** @type {{ reason: string } | null} */ (null),
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    max_tool_calls: body.max_tool_calls ?? null,
+    metadata: body.metadata ?? {},
+    model,
+    output: /** @type {Item[]} */ ([]),
+    parallel_tool_calls: parallel,
+    previous_response_id: body.previous_response_id ?? null,
+    prompt_cache_key: body.prompt_cache_key ?? null,
+    reasoning: { effort, summary },
+    safety_identifier: body.safety_identifier ?? null,
+    service_tier: 'default',
+    store,
+    temperature: body.temperature ?? defaults.temperature,
+    top_p: body.top_p ?? defaults.topP,
+    presence_penalty: body.presence_penalty ?? defaults.presencePenalty,
+    frequency_penalty: body.frequency_penalty ?? defaults.frequencyPenalty,
+    text: {
+      format: format.type === 'json_schema' ? { description: null, strict: true, ...format } : format,
+      verbosity,
+    },
+    tool_choice: body.tool_choice ?? 'auto',
+    tools: (body.tools ?? []).map((/** @type {any} */ tool) => ({ ...tool, ...describedTool(tool) })),
+    top_logprobs: body.top_logprobs ?? 0,
+    truncation: 'disabled',
+    usage: /** @type {object | null} */ (null),
+    user: body.user ?? null,
+  };
+}
+
+/** Returns the members that a tool may lack. Arguments are always strict. @param {Record<string, any>} tool */
+function describedTool({ description = null, parameters = null, strict }) {
+  return { description, parameters, strict: strict ?? true };
+}

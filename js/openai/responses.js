@@ -1,0 +1,121 @@
+/* responses: /v1/responses. Answers are kept in memory as long as the handler lives, within the bounds of its store. */
+/** @import { Model } from '../model.js' */
+/** @import { Context } from './context.js' */
+/** @import { ResponseEvent } from './response-events.js' */
+/** @import { ResponseRequest } from './response-request.js' */
+import { ModelError } from '../errors.js';
+import { eventsOf } from './answer.js';
+import { RequestError, errorOf, invalid, unsupported } from './errors.js';
+import { responseEvents } from './response-events.js';
+import { requestOf, responseOf } from './response-request.js';
+import { eventStream, sseEvent } from './sse.js';
+
+/** Fields of chat completions in messages of errors, and what they are called here. @type {Record<string, string>} */
+const FIELDS = { messages: 'input', response_format: 'text.format', max_tokens: 'max_output_tokens' };
+
+/** POST /v1/responses. @param {Context} context */
+export async function createResponse(context) {
+  const { models, responses } = context;
+  const request = requestOf(context.body, responses);
+  const { id, model } = await models.get(request.body.model);
+  const response = responseOf(request, id, model.info);
+  try {
+    const events = eventsFor(model, request, response, context);
+    if (request.stream) return await eventStream(written(events), context);
+    for await (const _ of events);
+    return Response.json(response);
+  } catch (error) {
+    throw renamed(error);
+  }
+}
+
+/** Begins an answer. @param {Model} model @param {ResponseRequest} request @param {Record<string, any>} response
+ * @param {Context} context */
+function eventsFor(model, { messages, options, parallel, stream, store, items }, response, { signal, responses }) {
+  let onPrefillProgress = () => {};
+  const begun = new Promise((resolve) => {
+    onPrefillProgress = () => resolve(null);
+  });
+  const maxTokens = options.maxTokens ?? model.info.contextLength;
+  const answer = eventsOf(model.generate(messages, { ...options, maxTokens, signal, onPrefillProgress }), !parallel);
+  const finished = () => {
+    if (store && !signal.aborted && response.status !== 'failed') responses.put({ response, input: items });
+  };
+  return responseEvents(response, answer, { streams: stream, begun, finished });
+}
+
+/** @param {AsyncGenerator<ResponseEvent, void, undefined>} events */
+async function* written(events) {
+  for await (const event of events) yield sseEvent(event, event.type);
+  yield sseEvent('[DONE]');
+}
+
+/** Returns the error with the names of this endpoint's fields. @param {unknown} error */
+function renamed(error) {
+  if (!(error instanceof ModelError)) return error;
+  const { status, body } = errorOf(error);
+  const { message, param, code } = body.error;
+  const text = message.replace(/`(\w+)`/g, (whole, name) => (FIELDS[name] ? `\`${FIELDS[name]}\`` : whole));
+  return new RequestError(status, text, param && (FIELDS[param] ?? param), code);
+}
+
+/** Returns a stored response, or throws the error 404. @param {Context} context */
+function storedOf({ responses, params: [id] }) {
+  const found = responses.get(id);
+  if (found) return found;
+  throw new RequestError(404, `Response with id '${id}' not found.`, null, 'response_not_found');
+}
+
+/** GET /v1/responses/{id}. @param {Context} context */
+export async function retrieveResponse(context) {
+  const { response } = storedOf(context);
+  if (new URL(context.request.url).searchParams.get('stream') === 'true') {
+    throw unsupported('`stream` of a stored response', 'stream');
+  }
+  return Response.json(response);
+}
+
+/** DELETE /v1/responses/{id}. @param {Context} context */
+export async function deleteResponse(context) {
+  const { id } = storedOf(context).response;
+  context.responses.delete(id);
+  return Response.json({ id, object: 'response', deleted: true });
+}
+
+/** POST /v1/responses/{id}/cancel. @param {Context} context @returns {Promise<Response>} */
+export async function cancelResponse(context) {
+  const { id } = storedOf(context).response;
+  const remedy = 'Abort the request of a response that is being generated.';
+  throw invalid(`Response '${id}' cannot be cancelled, because it does not run in the background. ${remedy}`, null);
+}
+
+/** GET /v1/responses/{id}/input_items. @param {Context} context */
+export async function listInputItems(context) {
+  const { input } = storedOf(context);
+  const query = new URL(context.request.url).searchParams;
+  const limit = Number(query.get('limit') ?? 20);
+  if (!Number.isInteger(limit) || limit < 1 || limit > 100) {
+    throw invalid('`limit` must be an integer between 1 and 100.', 'limit');
+  }
+  const items = query.get('order') === 'asc' ? input : [...input].reverse();
+  const after = items.findIndex(({ id }) => id === query.get('after'));
+  const rest = items.slice(after + 1);
+  const data = rest.slice(0, limit);
+  const [first_id = null, last_id = null] = [data[0]?.id, data.at(-1)?.id];
+  return Response.json({ object: 'list', data, first_id, last_id, has_more: rest.length > limit });
+}
+
+/** POST /v1/responses/input_tokens. @param {Context} context */
+export async function countInputTokens({ body, models, responses, signal }) {
+  const { messages, options } = requestOf(body, responses);
+  const { model } = await models.get(body.model);
+  const { tools, toolChoice } = options;
+  const prompt = { ...model.describePrompt(messages), ...(toolChoice !== 'none' && { tools }) };
+  const input_tokens = await model.call('count', /** @type {any} */ ({ prompt }), signal);
+  return Response.json({ object: 'response.input_tokens', input_tokens });
+}
+
+/** POST /v1/responses/compact. @returns {Promise<Response>} */
+export async function compactResponse() {
+  throw unsupported('`/v1/responses/compact`', null, 'Send the items that matter.');
+}

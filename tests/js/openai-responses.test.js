@@ -1,0 +1,109 @@
+/* The Responses API with OpenAI's client. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import OpenAI from 'openai';
+import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
+import { z } from 'zod';
+import { createHandler } from '../../js/openai.js';
+import { ResponseStore } from '../../js/openai/response-store.js';
+import { failedCalls } from '../support/responses-calls.js';
+import { open } from './helpers.js';
+
+/** @param {import('../../js/openai/handler.js').Handler} fetch */
+const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch, maxRetries: 0 });
+
+for (const name of ['qwen3-tools', 'generic-tools']) {
+  test(`calls with ${name}`, async (t) => {
+    const client = clientOf(createHandler(await open(t, name)));
+    assert.deepEqual(await failedCalls({ client, model: 'any' }), []);
+  });
+}
+
+test('parse() returns the values of formats and of tools', async (t) => {
+  const client = clientOf(createHandler(await open(t, 'qwen3-tools')));
+  const Point = z.object({ x: z.int().min(0).max(9), kind: z.enum(['dot', 'star']) });
+  const text = { format: zodTextFormat(Point, 'point') };
+  const response = await client.responses.parse({ model: 'any', input: 'Where?', text });
+  assert.deepEqual(Point.parse(response.output_parsed), JSON.parse(response.output_text));
+
+  const tools = [zodResponsesFunction({ name: 'draw', parameters: Point })];
+  const asked = { model: 'any', input: 'Draw', tools, tool_choice: /** @type {const} */ ('required') };
+  const { output } = await client.responses.parse({ ...asked, parallel_tool_calls: false });
+  const [call] = output;
+  assert.ok(call.type === 'function_call' && output.length === 1);
+  assert.deepEqual(Point.parse(call.parsed_arguments), JSON.parse(call.arguments));
+});
+
+test('errors before the answer have a status, also in streams, and errors in it end the stream', async (t) => {
+  const model = await open(t, 'qwen3-tools');
+  const client = clientOf(createHandler(model));
+  const asked = { model: 'any', input: 'word '.repeat(5000) };
+  for (const stream of [false, true]) {
+    const error = await client.responses.create({ ...asked, stream }).catch((error) => error);
+    assert.deepEqual([error.status, error.code, error.param], [400, 'context_length_exceeded', 'input']);
+  }
+  const failing = {
+    info: model.info,
+    generate: () => ({
+      steps: async function* () {
+        yield { kind: 'text', text: 'Hi', ids: [1], forced: false };
+        throw new Error('lost');
+      },
+      calls: () => [],
+    }),
+  };
+  const handler = createHandler(/** @type {any} */ (failing));
+  const body = JSON.stringify({ input: 'x', stream: true });
+  const response = await handler('http://local/v1/responses', { method: 'POST', body });
+  const names = [...(await response.text()).matchAll(/^event: (.*)/gm)].map(([, name]) => name);
+  assert.deepEqual(names.slice(-3), ['response.output_text.delta', 'error', 'response.failed']);
+  const whole = await handler('http://local/v1/responses', { method: 'POST', body: JSON.stringify({ input: 'x' }) });
+  assert.equal(whole.status, 500);
+});
+
+test('aborting a request and leaving its stream end the answer within 100 ms', async (t) => {
+  const model = await open(t, 'deep');
+  const handler = createHandler(model);
+  const asked = { input: 'Hello', seed: 1, stream: true, max_output_tokens: 8000 };
+  /** @param {'abort' | 'cancel'} leave */
+  const timeOf = async (leave) => {
+    const control = new AbortController();
+    const init = { method: 'POST', body: JSON.stringify(asked), signal: control.signal };
+    const { body } = await handler('http://local/v1/responses', init);
+    const reader = /** @type {ReadableStream} */ (body).getReader();
+    await reader.read();
+    const left = performance.now();
+    if (leave === 'abort') control.abort();
+    else await reader.cancel();
+    // A call that evaluates waits for the one before it.
+    await model.generate('x', { maxTokens: 1 }).result();
+    return performance.now() - left;
+  };
+  for (const leave of /** @type {const} */ (['abort', 'cancel'])) {
+    // The machine may be busy for a moment.
+    const times = [await timeOf(leave), await timeOf(leave), await timeOf(leave)];
+    assert.ok(Math.min(...times) < 100, `${leave}: ${times} ms`);
+  }
+});
+
+test('stored responses are bounded in number and bytes; the least recently used go first', () => {
+  const store = new ResponseStore(3, 2000);
+  const put = (/** @type {string} */ id, size = 0) =>
+    store.put({ response: { id, output: [] }, input: [{ id: `${id}-item`, text: 'x'.repeat(size) }] });
+  for (const id of ['a', 'b', 'c']) put(id);
+  store.get('a');
+  put('d');
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd'].map((id) => Boolean(store.get(id))),
+    [true, false, true, true],
+  );
+  assert.equal(store.item('a-item')?.id, 'a-item');
+  put('large', 850);
+  assert.deepEqual(
+    ['a', 'c', 'd', 'large'].map((id) => Boolean(store.get(id))),
+    [false, false, true, true],
+  );
+  put('huge', 5000);
+  assert.deepEqual([Boolean(store.get('huge')), Boolean(store.get('large'))], [false, true]);
+  assert.deepEqual([store.delete('large'), store.delete('large'), store.item('large-item')], [true, false, undefined]);
+});

@@ -1,0 +1,299 @@
+/* responses-calls: calls of the Responses API through OpenAI's client, each with what must hold. They need a model with a
+ * chat template, with whatever weights, and run in Node, in browsers and against a server. */
+/** @import { OpenAI } from 'openai' */
+
+/** @typedef {{ client: OpenAI, model: string, [key: string]: any }} Bench */
+
+/** Throws unless two values have the same JSON. @param {unknown} got @param {unknown} wanted @param {string} [what] */
+function same(got, wanted, what = 'value') {
+  const [one, other] = [got, wanted].map((value) => JSON.stringify(value));
+  if (one !== other) throw new Error(`${what}: expected ${other}, got ${one}`);
+}
+
+/** @param {unknown} condition @param {string} what */
+function check(condition, what) {
+  if (!condition) throw new Error(`it does not hold that ${what}`);
+}
+
+/** Asserts that a call fails with a status and code, and a message that names the field.
+ * @param {Promise<unknown>} call @param {number} status @param {string | null} code @param {RegExp} message */
+async function fails(call, status, code, message) {
+  const error = await call.then(
+    () => ({}),
+    (/** @type {any} */ caught) => caught,
+  );
+  same([error.status, error.code], [status, code], `error ${error.message}`);
+  check(message.test(error.message), `"${error.message}" matches ${message}`);
+}
+
+const DIGIT = { type: 'integer', minimum: 0, maximum: 9 };
+const ADD = {
+  type: /** @type {const} */ ('function'),
+  name: 'add',
+  description: 'Adds two digits',
+  strict: true,
+  parameters: {
+    type: 'object',
+    properties: { a: DIGIT, b: DIGIT },
+    required: ['a', 'b'],
+    additionalProperties: false,
+  },
+};
+const PICK = {
+  ...ADD,
+  name: 'pick',
+  description: 'Picks a colour',
+  parameters: {
+    type: 'object',
+    properties: { colour: { enum: ['red', 'green'] } },
+    required: ['colour'],
+    additionalProperties: false,
+  },
+};
+const QUESTION = { input: 'Hello', seed: 1, max_output_tokens: 8 };
+
+/** Returns the only call of a response, with its arguments. @param {any} response */
+function callOf({ output }) {
+  const calls = output.filter((/** @type {any} */ { type }) => type === 'function_call');
+  same(calls.length, 1, 'calls');
+  return { ...calls[0], args: JSON.parse(calls[0].arguments) };
+}
+
+/** Reads a stream, and checks the numbers of its events. @param {AsyncIterable<any>} stream */
+async function read(stream) {
+  const events = [];
+  for await (const event of stream) events.push(event);
+  same(
+    events.map(({ sequence_number: number }) => number),
+    events.map((_, i) => i),
+    'numbers',
+  );
+  return events;
+}
+
+/** The calls by their names. `create` passes the model. @type {Record<string, (bench: Bench &
+ *   { create: (body: any) => Promise<any> }) => Promise<void>>} */
+export const CALLS = {
+  'a string': async ({ create }) => {
+    const response = await create(QUESTION);
+    check(/^resp_\w{24}$/.test(response.id), `${response.id} is an id`);
+    same(
+      [response.object, response.status, response.incomplete_details, response.error],
+      ['response', 'incomplete', { reason: 'max_output_tokens' }, null],
+    );
+    const [{ type, role, status, content }] = response.output;
+    same([type, role, status, content.length], ['message', 'assistant', 'incomplete', 1]);
+    same([content[0].type, content[0].text, content[0].annotations], ['output_text', response.output_text, []]);
+    const { input_tokens: read, output_tokens: written, total_tokens: all } = response.usage;
+    check(read > 0 && written === 8 && all === read + written, `${read} + ${written} = ${all}`);
+  },
+  'items of every role': async ({ create }) => {
+    const { output } = await create({
+      ...QUESTION,
+      instructions: 'Be brief.',
+      input: [
+        { role: 'developer', content: 'Use English.' },
+        { role: 'user', content: [{ type: 'input_text', text: 'One' }] },
+        { role: 'assistant', content: [{ type: 'output_text', text: 'Two', annotations: [] }] },
+        { type: 'message', role: 'user', content: 'Three' },
+      ],
+    });
+    same(output.length, 1, 'items');
+  },
+  'the same seed gives the same answer, and the response repeats the options': async ({ create }) => {
+    const asked = { ...QUESTION, temperature: 0.5, top_p: 0.75, metadata: { topic: 'a' }, user: 'me' };
+    const [one, other] = [await create(asked), await create(asked)];
+    same(one.output_text, other.output_text);
+    same([one.temperature, one.top_p, one.metadata, one.max_output_tokens], [0.5, 0.75, { topic: 'a' }, 8]);
+    same([one.text.format, one.tool_choice, one.tools, one.truncation], [{ type: 'text' }, 'auto', [], 'disabled']);
+  },
+  'a stream announces each part': async ({ create }) => {
+    const whole = await create(QUESTION);
+    const events = await read(await create({ ...QUESTION, stream: true }));
+    const types = events.map(({ type }) => type.replace('response.', ''));
+    const deltas = events.filter(({ type }) => type === 'response.output_text.delta');
+    const begin = ['created', 'in_progress', 'output_item.added', 'content_part.added'];
+    const end = ['output_text.done', 'content_part.done', 'output_item.done', 'incomplete'];
+    same(types, [...begin, ...deltas.map(() => 'output_text.delta'), ...end]);
+    same(deltas.map(({ delta }) => delta).join(''), whole.output_text);
+    same(events.at(-1).response.output[0].content[0].text, whole.output_text);
+    same(events.at(-1).response.usage.output_tokens, 8);
+    same(events[0].response.output, []);
+  },
+  'client.responses.stream() collects the response': async ({ client, model }) => {
+    const stream = client.responses.stream(/** @type {any} */ ({ ...QUESTION, model }));
+    let text = '';
+    stream.on('response.output_text.delta', ({ delta }) => {
+      text += delta;
+    });
+    const response = await stream.finalResponse();
+    same([response.output_text, response.status], [text, 'incomplete']);
+  },
+  'a stored response is retrieved, and deleted': async ({ create, client }) => {
+    const response = await create(QUESTION);
+    const stored = await client.responses.retrieve(response.id);
+    same([stored.output, stored.usage], [response.output, response.usage]);
+    await client.responses.delete(response.id);
+    await fails(client.responses.retrieve(response.id), 404, 'response_not_found', /not found/);
+  },
+  'a response is not stored with store: false': async ({ create, client }) => {
+    const { id, store } = await create({ ...QUESTION, store: false });
+    same(store, false);
+    await fails(client.responses.retrieve(id), 404, 'response_not_found', /not found/);
+  },
+  'previous_response_id continues the conversation, without its instructions': async ({ create, client }) => {
+    const first = await create({ ...QUESTION, instructions: 'Answer in one word, please, whatever the question is.' });
+    const second = await create({ ...QUESTION, input: 'And then?', previous_response_id: first.id });
+    same([second.previous_response_id, second.instructions], [first.id, null]);
+    const spelled = [
+      { role: 'user', content: 'Hello' },
+      { role: 'assistant', content: first.output_text },
+      { role: 'user', content: 'And then?' },
+    ];
+    const stateless = await create({ ...QUESTION, input: spelled });
+    same([second.output_text, second.usage.input_tokens], [stateless.output_text, stateless.usage.input_tokens]);
+    const items = [];
+    for await (const item of client.responses.inputItems.list(second.id, { limit: 1, order: 'asc' })) items.push(item);
+    same(
+      items.map((/** @type {any} */ { role, content }) => [role, content[0].text]),
+      spelled.map(({ role, content }) => [role, content]),
+    );
+  },
+  'a previous response that is unknown': async ({ create }) => {
+    const call = create({ ...QUESTION, previous_response_id: 'resp_unknown' });
+    await fails(call, 400, 'previous_response_not_found', /resp_unknown/);
+  },
+  'a required call, answered in a second step': async ({ create }) => {
+    const first = await create({ ...QUESTION, max_output_tokens: 200, tools: [ADD], tool_choice: 'required' });
+    same([first.status, first.output_text], ['completed', '']);
+    const [call] = first.output;
+    same([call.type, call.name, call.status], ['function_call', 'add', 'completed']);
+    same(Object.keys(JSON.parse(call.arguments)).sort(), ['a', 'b']);
+    const outputs = first.output.map((/** @type {any} */ { call_id }) => ({
+      type: 'function_call_output',
+      call_id,
+      output: JSON.stringify({ sum: 5 }),
+    }));
+    const second = await create({
+      ...QUESTION,
+      input: outputs,
+      tools: [ADD],
+      tool_choice: 'none',
+      previous_response_id: first.id,
+    });
+    same([second.output[0].type, second.usage.output_tokens], ['message', 8]);
+    const stateless = await create({
+      ...QUESTION,
+      input: [{ role: 'user', content: 'Hello' }, ...first.output, ...outputs],
+      tools: [ADD],
+      tool_choice: 'none',
+      store: false,
+    });
+    same(second.output_text, stateless.output_text);
+  },
+  'a streamed call': async ({ create }) => {
+    const tool_choice = { type: 'function', name: 'add' };
+    const asked = { ...QUESTION, max_output_tokens: 200, tools: [ADD, PICK], tool_choice };
+    const events = await read(await create({ ...asked, stream: true }));
+    const types = events.map(({ type }) => type.replace('response.', ''));
+    const deltas = events.filter(({ type }) => type === 'response.function_call_arguments.delta');
+    same(types, [
+      ...['created', 'in_progress', 'output_item.added'],
+      ...deltas.map(() => 'function_call_arguments.delta'),
+      ...['function_call_arguments.done', 'output_item.done', 'completed'],
+    ]);
+    const [{ item }] = events.filter(({ type }) => type === 'response.output_item.done');
+    same([item.name, item.arguments], ['add', deltas.map(({ delta }) => delta).join('')]);
+    same(callOf(await create(asked)).arguments, item.arguments);
+  },
+  'a call of one tool by its name': async ({ create }) => {
+    const tool_choice = { type: 'function', name: 'pick' };
+    const call = callOf(await create({ ...QUESTION, max_output_tokens: 200, tools: [ADD, PICK], tool_choice }));
+    check(['red', 'green'].includes(call.args.colour), `${call.arguments} fits the schema`);
+  },
+  'allowed_tools restrict the choice': async ({ create }) => {
+    const tool_choice = { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'pick' }] };
+    const asked = { ...QUESTION, max_output_tokens: 200, tools: [ADD, PICK], tool_choice, parallel_tool_calls: false };
+    const response = await create(asked);
+    same([callOf(response).name, response.tools.length, response.parallel_tool_calls], ['pick', 2, false]);
+  },
+  'a format constrains the answer': async ({ create }) => {
+    const schema = { ...PICK.parameters, properties: { colour: { enum: ['red', 'green'] }, size: DIGIT } };
+    const format = { type: 'json_schema', name: 'choice', strict: true, schema };
+    const response = await create({ ...QUESTION, max_output_tokens: 200, text: { format } });
+    same([response.status, response.text.format.name], ['completed', 'choice']);
+    check(['red', 'green'].includes(JSON.parse(response.output_text).colour), `${response.output_text} fits`);
+  },
+  'the number of input tokens': async ({ create, client, model }) => {
+    const { input_tokens: tokens } = await client.responses.inputTokens.count({ model, input: 'Hello', tools: [ADD] });
+    const asked = { ...QUESTION, tools: [ADD], tool_choice: { type: 'function', name: 'add' } };
+    same(tokens, (await create(asked)).usage.input_tokens);
+  },
+  'references to stored items': async ({ create }) => {
+    const first = await create(QUESTION);
+    const reference = { type: 'item_reference', id: first.output[0].id };
+    const question = { role: 'user', content: 'Hello' };
+    const referring = await create({ ...QUESTION, input: [question, reference, question] });
+    const spelled = await create({ ...QUESTION, input: [question, first.output[0], question] });
+    same(referring.output_text, spelled.output_text);
+    const unknown = { type: 'item_reference', id: 'msg_unknown' };
+    await fails(create({ ...QUESTION, input: [unknown] }), 400, 'item_not_found', /msg_unknown/);
+  },
+  'what is not supported is named': async ({ create, client }) => {
+    const image = { role: 'user', content: [{ type: 'input_image', image_url: 'data:,' }] };
+    for (const [more, name] of /** @type {[object, RegExp][]} */ ([
+      [{ background: true }, /`background` is not supported/],
+      [{ conversation: 'conv_1' }, /`conversation` is not supported/],
+      [{ prompt: { id: 'pmpt_1' } }, /`prompt` is not supported/],
+      [{ tools: [{ type: 'web_search' }] }, /`web_search` is not supported/],
+      [{ input: [image] }, /`input_image` is not supported/],
+      [{ input: [{ type: 'computer_call' }] }, /`computer_call` is not supported/],
+    ])) {
+      await fails(create({ ...QUESTION, ...more }), 400, 'unsupported_parameter', name);
+    }
+    const { id } = await create(QUESTION);
+    await fails(client.responses.cancel(id), 400, 'invalid_value', /cannot be cancelled/);
+  },
+  'wrong values are named': async ({ create }) => {
+    for (const [more, param, message] of /** @type {[object, string, RegExp][]} */ ([
+      [{ max_output_tokens: 0 }, 'max_output_tokens', /`max_output_tokens` must be/],
+      [{ temperature: -1 }, 'temperature', /`temperature` must be/],
+      [{ input: 7 }, 'input', /'input'/],
+      [{ input: [] }, 'input', /'input'/],
+      [{ input: [{ role: 'king', content: 'x' }] }, 'input[0].role', /user, assistant/],
+      [{ input: [{ type: 'function_call_output', call_id: 'x', output: '' }] }, 'input', /'x'/],
+      [{ metadata: { a: 1 } }, 'metadata', /`metadata`/],
+      [{ text: { format: { type: 'xml' } } }, 'text.format', /`xml`/],
+      [{ include: ['secrets'] }, 'include', /`secrets`/],
+      [{ tools: [ADD], text: { format: { type: 'json_object' } } }, 'text.format', /cannot be combined/],
+    ])) {
+      const error = await create({ ...QUESTION, ...more }).then(
+        () => ({}),
+        (/** @type {any} */ caught) => caught,
+      );
+      same([error.status, error.param], [400, param], JSON.stringify(more));
+      check(message.test(error.message), `"${error.message}" matches ${message}`);
+    }
+    const unknown = create({ ...QUESTION, whatever: 1 });
+    await fails(unknown, 400, 'unknown_parameter', /'whatever'/);
+  },
+  'leaving a stream ends the answer': async ({ create }) => {
+    for await (const _ of await create({ ...QUESTION, max_output_tokens: 100_000, stream: true })) break;
+    same((await create(QUESTION)).usage.output_tokens, 8);
+  },
+};
+
+/** Runs all calls. Returns the names of those that failed, with the reasons.
+ * @param {Bench} bench @returns {Promise<string[]>} */
+export async function failedCalls({ client, model }) {
+  const create = async (/** @type {any} */ body) => client.responses.create({ model, ...body });
+  const failed = [];
+  for (const [name, call] of Object.entries(CALLS)) {
+    try {
+      await call({ client, model, create });
+    } catch (error) {
+      failed.push(`${name}: ${/** @type {Error} */ (error).message}`);
+    }
+  }
+  return failed;
+}
