@@ -1,6 +1,6 @@
 /* calls: runs the `execute` functions of the tools that an answer calls. Loaded with the first call. */
-/** @import { GenerateResult } from './protocol.js' */
-/** @import { ChatMessage, GenerateOptions } from './options.js' */
+/** @import { ChatMessage, GenerateResult } from './protocol.js' */
+/** @import { GenerateOptions } from './options.js' */
 import { jsonOf, toolOf } from './options.js';
 import { deferred, onAbort } from './rpc/signals.js';
 import { validated } from './schemas.js';

@@ -1,19 +1,23 @@
 /* chat: keeps the messages of a conversation, and the prefix of its prompt in the KV cache, so that each turn evaluates
  * only new tokens. Knows no worker. */
-/** @import { Prefix, ToolCall } from './protocol.js' */
+/** @import { ChatMessage, Content, PostedPrompt, Prefix, Timings, Usage } from './protocol.js' */
 /** @import { Generation, Hooks } from './generation.js' */
-/** @import { AnswerOptions, Bytes, CallOptions, ChatMessage, Format, GenerateOptions, ValueOf } from './options.js' */
+/** @import { AnswerOptions, Bytes, CallOptions, Format } from './options.js' */
+/** @import { GenerateOptions, ValueOf } from './options.js' */
+/** @import { Summarize } from './overflow.js' */
 /** @import { Prefixes } from './saved.js' */
-import { ModelError, show } from './errors.js';
+import { ModelError, abortError } from './errors.js';
+import { checkBegun, checkMessages, isMessages, textOf } from './messages.js';
 import {
   GENERATE_OPTIONS,
   bytes,
+  callback,
   checkOptions,
   checkValue,
   given,
   object,
-  jsonOption,
   nextChoice,
+  oneOf,
   rule,
   signal,
   string,
@@ -30,9 +34,15 @@ const MAX_ROUNDS = 8;
  * @property {string} [name] Name of the tool.
  */
 
-const isResults = rule('a non-empty array', (value) => Array.isArray(value) && value.length > 0);
-const isMessages = rule('an array of messages { role, content }', Array.isArray);
-const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
+const isList = rule('a non-empty array', (value) => Array.isArray(value) && value.length > 0);
+const CHAT_OPTIONS = {
+  system: string,
+  messages: isMessages,
+  saved: bytes,
+  overflow: oneOf('error', 'truncate-oldest', 'summarize'),
+  summarize: callback,
+  ...GENERATE_OPTIONS,
+};
 
 /** Options of `continue` besides those of any answer.
  * @typedef {object} ContinueOptions
@@ -43,6 +53,15 @@ const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GE
  * @property {string} [system] System message.
  * @property {readonly ChatMessage[]} [messages] Messages so far. Default: none.
  * @property {Bytes} [saved] Bytes of `chat.save()`, which replace `system` and `messages`. Damaged ones are `bad-saved`.
+ * @property {'error' | 'truncate-oldest' | 'summarize'} [overflow] Policy for a conversation that outgrows the context:
+ *   fail with `context-exceeded`, remove the oldest turns, or replace them by a summary. Default: error.
+ * @property {Summarize} [summarize] Required by `overflow: 'summarize'`.
+ */
+/** The result of `append`.
+ * @typedef {object} Appended
+ * @property {Usage} usage Token counts.
+ * @property {Timings} timings Durations.
+ * @property {ChatMessage[]} [dropped] Messages that the policy `overflow` removed.
  */
 /** Options of a chat: its beginning, and defaults for each answer.
  * @template {readonly object[]} [P=object[]]
@@ -54,8 +73,10 @@ const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GE
  * @property {number} tokens Tokens in the KV cache, which need not be evaluated again.
  * @property {string} [reason] Why there are none. The messages are restored all the same.
  */
-/** Dependencies of a chat on its model. ask: begins an answer, and then calls `prompt`.
+/** Dependencies of a chat on its model. ask: begins an answer, and then calls `prompt`; count: returns the number of
+ * tokens of a prompt.
  * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
+ *   count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
  *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,
  *   restore: (bytes: Uint8Array) => Promise<Restored> }} ChatDeps */
 
@@ -67,6 +88,8 @@ export class Chat {
   #messages;
   /** @type {Prefixes} */
   #prefixes;
+  /** @type {Pick<ChatOptions, 'overflow' | 'summarize'>} */
+  #policy;
   #busy = false;
 
   /** Resolves when the option `saved` is restored. @readonly @type {Promise<Restored>} */
@@ -77,8 +100,13 @@ export class Chat {
     checkOptions(options, CHAT_OPTIONS);
     const { saved, ...others } = options;
     const said = saved === undefined ? null : unpack(saved, others);
-    const { system, messages = said?.messages ?? [], ...defaults } = { ...said?.options, ...others };
+    const all = { ...said?.options, ...others };
+    const { system, messages = said?.messages ?? [], overflow, summarize, ...defaults } = all;
     checkOptions(defaults, GENERATE_OPTIONS);
+    if ((overflow === 'summarize') !== (summarize !== undefined)) {
+      throw new ModelError('bad-option', "`summarize` and `overflow: 'summarize'` require each other. Pass both.");
+    }
+    this.#policy = { overflow, summarize };
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
     this.#messages = checkMessages([...opening, ...messages]);
     this.#deps = deps;
@@ -98,11 +126,24 @@ export class Chat {
   /** Answers a message of the user. Adds the turn to `messages` when the answer ends, also if it was aborted; not if it
    * failed, or was aborted before its first character.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
-   * @param {string} text @param {AnswerOptions<F, P>} [options]
+   * @param {Content} text @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
   send(text, options = {}) {
-    checkValue('text', text, string);
-    return this.#answerTo([{ role: 'user', content: text }], options);
+    return this.#answerTo([{ role: 'user', content: textOf('text', text) }], options);
+  }
+
+  /** Adds messages without an answer, and evaluates them, so that the next answer begins sooner. If it fails or is
+   * aborted, the chat stays as it was.
+   * @param {readonly ChatMessage[]} messages @param {CallOptions} [options] @returns {Promise<Appended>} */
+  async append(messages, options = {}) {
+    checkOptions(options, { signal });
+    checkValue('messages', messages, isList);
+    // A format does not change the prompt.
+    const all = { ...this.#defaults, ...given(options), maxTokens: 0, format: undefined };
+    const result = await this.#answer(this.#after(messages), all, false).result();
+    const { finishReason, usage, timings, dropped } = result;
+    if (finishReason === 'aborted') throw abortError(options.signal);
+    return { usage, timings, ...(dropped && { dropped }) };
   }
 
   /** Sends the results of the tools that the last answer called, and answers them. Ignores a `toolChoice` of the chat
@@ -111,7 +152,7 @@ export class Chat {
    * @param {readonly ToolResult[]} results @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
   sendToolResults(results, options = {}) {
-    checkValue('results', results, isResults);
+    checkValue('results', results, isList);
     checkOptions(options, GENERATE_OPTIONS);
     const { toolChoice = nextChoice(this.#defaults.toolChoice) } = given(options);
     const said = results.map((result) => ({ ...result, role: /** @type {const} */ ('tool') }));
@@ -120,8 +161,12 @@ export class Chat {
 
   /** @param {readonly ChatMessage[]} said @param {GenerateOptions} options */
   #answerTo(said, options) {
-    const past = () => ({ messages: checkMessages([...this.#messages, ...said]), prefix: this.#prefixes.next });
-    return this.#answer(past, options);
+    return this.#answer(this.#after(said), this.#all(options));
+  }
+
+  /** @param {readonly ChatMessage[]} said @returns {() => Past} */
+  #after(said) {
+    return () => ({ messages: checkMessages([...this.#messages, ...said]), prefix: this.#prefixes.next });
   }
 
   /** Answers the last message of the user again. The new answer replaces the old one when it ends.
@@ -133,7 +178,7 @@ export class Chat {
       if (!end) throw nothingToAnswer();
       return { messages: this.#messages.slice(0, end), prefix: this.#prefixes.last };
     };
-    return this.#answer(past, options);
+    return this.#answer(past, this.#all(options));
   }
 
   /** Continues the last answer, for example one that hit `maxTokens`. With a `prefix`, begins another answer to the
@@ -145,10 +190,8 @@ export class Chat {
     const all = given(options);
     checkOptions(all, { prefix: string, ...GENERATE_OPTIONS });
     const { prefix: text, ...others } = all;
-    const { format, tools = [], toolChoice } = this.#all(others);
-    if (format !== undefined || (tools.length && toolChoice !== 'none')) {
-      throw new ModelError('bad-option', "continue() takes no `format`, and tools only with toolChoice 'none'.");
-    }
+    const wanted = this.#all(others);
+    checkBegun(wanted);
     const past = () => {
       if (!this.#messages.length) throw nothingToAnswer();
       const last = this.#messages[this.#messages.length - 1];
@@ -159,12 +202,12 @@ export class Chat {
       const begin = text ?? (ours ? last.content : '');
       return { messages: this.#messages.slice(0, ours ? -1 : undefined), begin, prefix: this.#prefixes.next };
     };
-    return this.#answer(past, others);
+    return this.#answer(past, wanted);
   }
 
   /** Returns an independent copy of the chat. */
   clone() {
-    const copy = { ...this.#defaults, messages: this.messages };
+    const copy = { ...this.#defaults, ...this.#policy, messages: this.messages };
     return new Chat(this.#deps, copy, this.#prefixes);
   }
 
@@ -190,36 +233,53 @@ export class Chat {
     return { ...this.#defaults, ...given(options) };
   }
 
-  /** @param {() => Past} past the conversation to answer @param {GenerateOptions} options */
-  #answer(past, options) {
-    const all = this.#all(options);
+  /** @param {() => Past} past the conversation to answer @param {GenerateOptions} all
+   * @param {boolean} [answers] false: only evaluates the conversation */
+  #answer(past, all, answers = true) {
     /** @type {Past | null} */
     let begun = null;
-    /** Answers whose calls were run here, and the results. @type {ChatMessage[]} */
-    const said = [];
+    /** The conversation with the answers whose calls were run here, and their results. @type {ChatMessage[]} */
+    let said = [];
+    /** @type {ChatMessage[]} */
+    const dropped = [];
     let rounds = 0;
     return this.#deps.ask(
       () => {
         this.#check();
         const messages = past();
         this.#busy = true;
+        said = messages.messages;
         return (begun = messages);
       },
       all,
       {
+        ...(/^[ts]/.test(this.#policy.overflow ?? '') && {
+          onPrompt: async (args, signal) => {
+            const { shortened } = await import('./overflow.js');
+            const fit = await shortened(args, { ...this.#deps, ...this.#policy, signal });
+            said = fit.messages;
+            dropped.push(...fit.dropped);
+            return { ...args.prompt, messages: said };
+          },
+        }),
         onAnswer: async (answer, signal) => {
           if (answer.finishReason !== 'tool-calls' || ++rounds > (all.maxRounds ?? MAX_ROUNDS)) return null;
           const { resultsOf } = await import('./calls.js');
           const results = await resultsOf(answer, all.tools ?? [], signal);
           if (!results) return null;
-          said.push(messageOf(answer), ...results);
-          return { messages: [.../** @type {Past} */ (begun).messages, ...said] };
+          return { messages: (said = [...said, messageOf(answer), ...results]) };
         },
         onResult: (answer, built) => {
           this.#busy = false;
-          const { messages, prefix, begin } = /** @type {Past} */ (begun);
+          const { prefix, begin } = /** @type {Past} */ (begun);
           if (answer.finishReason === 'aborted' && answer.text === '') return;
-          this.#messages = [...messages, ...said, messageOf({ ...answer, text: (begin ?? '') + answer.text })];
+          if (dropped.length) answer.dropped = dropped;
+          if (!answers) {
+            this.#messages = said;
+            this.#prefixes = { last: prefix, next: prefix };
+            return;
+          }
+          this.#messages = [...said, messageOf({ ...answer, text: (begin ?? '') + answer.text })];
           const last = begin === undefined ? prefix : this.#prefixes.last;
           this.#prefixes = { last, ...built };
         },
@@ -256,49 +316,4 @@ function unpack(saved, others) {
       ? new Uint8Array(saved.buffer, saved.byteOffset, saved.byteLength)
       : new Uint8Array(saved),
   );
-}
-
-const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
-
-/** Returns a copy of messages with known members only. Throws `bad-option`. @param {any} messages
- * @returns {ChatMessage[]} */
-export function checkMessages(messages) {
-  checkValue('messages', messages, isMessages);
-  /** Names of the called tools by ids of the calls. @type {Map<string, string>} */
-  const called = new Map();
-  return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
-    const { role, content, aborted, toolCalls } = message ?? {};
-    if (!ROLES.includes(role)) {
-      const roles = `one of ${ROLES.join(', ')}`;
-      throw new ModelError('bad-option', `The role of message ${i} must be ${roles} (got ${show(role)}).`);
-    }
-    if (role === 'tool') return checkResult(message, i, called);
-    if (toolCalls) return { role, content: content ?? '', toolCalls: checkCalls(toolCalls, i, called) };
-    checkValue(`The content of message ${i}`, content, string);
-    return aborted ? { role, content, aborted } : { role, content };
-  });
-}
-
-/** @param {any} calls @param {number} i @param {Map<string, string>} called @returns {ToolCall[]} */
-function checkCalls(calls, i, called) {
-  checkValue(
-    `The toolCalls of message ${i}`,
-    calls,
-    rule('an array of { id, name, arguments }', (value) => {
-      return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
-    }),
-  );
-  return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
-    const known = id ?? `call_${i}_${n}`;
-    called.set(known, name);
-    return { id: known, name, arguments: jsonOption(`arguments of \`${name}\` in message ${i}`, args) };
-  });
-}
-
-/** @param {any} message @param {number} i @param {Map<string, string>} called @returns {ChatMessage} */
-function checkResult({ id, name: given, content }, i, called) {
-  const name = given ?? called.get(id);
-  checkValue(`The name of message ${i}`, name, rule('that of the tool, or its `id` that of the call', string.fits));
-  const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
-  return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
 }

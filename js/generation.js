@@ -11,8 +11,10 @@ const ACK_EVERY = 16;
 /** Wait for the worker's reply to an abort before its first event. A chat template can keep it busy for seconds. */
 const ABORT_MS = 200;
 
-/** onAnswer: returns the prompt of the next answer, or null after the last one.
- * @typedef {{ onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
+/** onPrompt: may change each prompt before it is evaluated; onAnswer: returns the prompt of the next answer, or null
+ * after the last one.
+ * @typedef {{ onPrompt?: (args: GenerateArgs, signal: AbortSignal) => Promise<Prompt>,
+ *   onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
  *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
  *   onError?: () => void }} Hooks */
 /** schema: validates the value; prepare: called when the generation starts.
@@ -200,7 +202,6 @@ export class Generation {
       heard = true;
       this.#onEvent(event);
     };
-    this.#sent = this.#deps.connection.call('generate', args, { signal, onEvent, retry: () => !this.#given });
     let unsubscribe = () => {};
     const ignored = new Promise((resolve) => {
       unsubscribe = onAbort(this.#deps.signal, () => {
@@ -208,6 +209,9 @@ export class Generation {
       });
     });
     try {
+      const { connection, onPrompt } = this.#deps;
+      const asked = onPrompt ? { ...args, prompt: await onPrompt(args, signal) } : args;
+      this.#sent = connection.call('generate', asked, { signal, onEvent, retry: () => !this.#given });
       return await Promise.race([this.#sent.answer, ignored]);
     } catch (error) {
       if (!signal.aborted || /** @type {ModelError} */ (error).code !== 'aborted') throw error;

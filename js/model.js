@@ -12,14 +12,14 @@
 /** @import { CallOptions, DetokenizeOptions, LogitsOptions, PerplexityOptions, TokenizeOptions } from './options.js' */
 /** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
-import { Chat, checkMessages } from './chat.js';
-import { answersOf } from './rpc/answers.js';
+import { Chat } from './chat.js';
 import { Connection } from './rpc/connection.js';
 import { ReconnectingConnection } from './rpc/reconnecting.js';
 import { onAbort } from './rpc/signals.js';
 import { environment } from './platform/env.js';
 import { ModelError, abortError, checkGenerative, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
+import { checkBegun, promptOf } from './messages.js';
 import {
   GENERATE_OPTIONS,
   LOAD_OPTIONS,
@@ -35,7 +35,6 @@ import {
   string,
 } from './options.js';
 import { describeSource } from './download/describe.js';
-import { Feeders } from './download/feeder.js';
 import { onHub } from './download/hub.js';
 import { ChatCache } from './chat-cache.js';
 
@@ -124,16 +123,19 @@ export async function openEngine(source, options, headerOnly = false) {
   if (signal?.aborted) throw abortError(signal);
   const kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
+  // The worker asks only for what the client holds: bytes, or a store of the caller.
+  const asks = kept.own !== undefined || parts.some(({ bytes }) => bytes);
+  const feeders = asks ? new (await import('./download/feeder.js')).Feeders(parts) : null;
+  const answers = feeders ? (await import('./rpc/answers.js')).answersOf(feeders, kept.own) : undefined;
   if (signal?.aborted) throw abortError(signal);
   checkDigests(options.sha256, parts.length);
   const { place, port } = startWorker(baseUrl);
   const connection = new Connection(port);
   const unsubscribe = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
-  const feeders = new Feeders(parts);
   const descriptors = parts.map(({ descriptor }) => descriptor);
   try {
     const options = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
-    const info = await connection.open(descriptors, options, answersOf(feeders, kept.own), (event) => {
+    const info = await connection.open(descriptors, options, answers, (event) => {
       if (event.kind === 'progress') onProgress?.(/** @type {Progress} */ (event.value));
     });
     return { connection, info, parts: descriptors };
@@ -141,7 +143,7 @@ export async function openEngine(source, options, headerOnly = false) {
     connection.kill(new ModelError('disposed', 'The model was not loaded.'));
     throw error;
   } finally {
-    feeders.close();
+    feeders?.close();
     unsubscribe();
   }
 }
@@ -308,7 +310,7 @@ export class HeaderModel {
     if (typeof prompt === 'string') return { text: prompt };
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
       if (!this.info.chatTemplate) throw noTemplate();
-      return { messages: checkMessages(prompt) };
+      return promptOf(prompt);
     }
     return { ids: this.checkIds(prompt, 1, 'prompt', 'a string, token ids, or messages [{ role, content }]') };
   }
@@ -331,6 +333,7 @@ export class Model extends HeaderModel {
     if (options.tools?.length && !('messages' in described)) {
       throw new ModelError('bad-option', '`tools` require a prompt of messages. Pass [{ role, content }].');
     }
+    if ('begin' in described) checkBegun(given(options));
     return this.#generation(() => described, options, {});
   }
 
@@ -344,6 +347,8 @@ export class Model extends HeaderModel {
     return new Chat(
       {
         ask: (prompt, asked, hooks) => this.#generation(prompt, asked, hooks, owner),
+        count: (prompt, signal) => this.call('count', { prompt }, signal),
+        contextLength: this.info.contextLength,
         save: (head, prefix, signal) => {
           return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of, owner }, signal);
         },

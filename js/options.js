@@ -6,7 +6,7 @@
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
 /** @import { SamplingOptions } from './generated.js' */
-/** @import { PrefillProgress, Progress, ToolCall } from './protocol.js' */
+/** @import { PrefillProgress, Progress } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
 import { ModelError, inBraces, show } from './errors.js';
 import { SAMPLING } from './generated.js';
@@ -198,19 +198,9 @@ import { MAX_THREADS } from './protocol.js';
  * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
  *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
 /** A model: one file, or the files of a split model. @typedef {SinglePart | readonly SinglePart[]} ModelSource */
+/** @typedef {import('./protocol.js').ChatMessage} ChatMessage */
 /** A prompt: raw text, token ids, or messages for the chat template.
  * @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
-/** A message of a conversation.
- * @typedef {object} ChatMessage
- * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is an
- *   alias of `system`, and `model` of `assistant`. `tool` gives the result of a call.
- * @property {any} content Text. The result of a tool may be any JSON.
- * @property {boolean} [aborted] Whether the answer was cut short.
- * @property {readonly ToolCall[]} [toolCalls] Calls of tools in an answer.
- * @property {string} [name] Of a tool's result: the name of the tool. `name` or `id` is enough.
- * @property {string} [id] Of a tool's result: the id of the call.
- */
-
 /** A check of values. expected: completes "`name` must be …"; fault: describes a wrong value in more detail than
  * show().
  * @typedef {{ expected: string, fits: (value: any) => boolean,

@@ -163,7 +163,24 @@ import { ModelError } from './errors.js';
  * @property {any} [result] Result of `execute`.
  * @property {unknown} [error] Error of `execute`.
  */
-/** A message of a conversation. @typedef {{ role: string, content: any, name?: string, id?: string,
+/** A message of a conversation.
+ * @typedef {object} ChatMessage
+ * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is an
+ *   alias of `system`, and `model` of `assistant`. `tool` gives the result of a call.
+ * @property {any} content Text, or an array of text parts. The result of a tool may be any JSON.
+ * @property {boolean} [aborted] Whether the answer was cut short.
+ * @property {readonly ToolCall[]} [toolCalls] Calls of tools in an answer.
+ * @property {string} [name] Of a tool's result: the name of the tool. `name` or `id` is enough.
+ * @property {string} [id] Of a tool's result: the id of the call.
+ * @property {boolean} [prefix] Of the last message of a prompt, from the assistant: whether the answer begins with it.
+ */
+/** A part of a message. Other types are `bad-option`.
+ * @typedef {object} TextPart
+ * @property {'text'} type Type of the part.
+ * @property {string} text Text. Parts are joined by line breaks.
+ */
+/** Content of a message: text, or parts of it. @typedef {string | readonly TextPart[]} Content */
+/** A message in its posted form. @typedef {{ role: string, content: any, name?: string, id?: string,
  *   toolCalls?: readonly ToolCall[] }} PostedMessage */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
 /** Beginning of a conversation in the KV cache: its text with sentinels, and its ids; of: fingerprint of engine and
@@ -242,6 +259,8 @@ import { ModelError } from './errors.js';
  *   if the format is not JSON.
  * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is missing then.
  * @property {ToolCall[]} [toolCalls] Calls of tools, with `result` or `error` where `execute` ran.
+ * @property {ChatMessage[]} [dropped] In a chat, messages that the policy [`overflow`](chat.md#when-the-context-is-full)
+ *   removed before this answer.
  */
 /** Further members of an answer that calls tools.
  * @typedef {object} CallingFields

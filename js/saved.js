@@ -2,8 +2,8 @@
  * engine's state (src/run/state.h). Numbers are little-endian:
  *   0 "gwchat" and two zeros   8 bytes of JSON   12 their checksum (FNV-1a, Fowler, Noll and Vo)   16 JSON
  * The bytes are untrusted. The chat checks the messages like any others, and the engine checks its state. */
-/** @import { Prefix } from './protocol.js' */
-/** @import { ChatMessage, GenerateOptions } from './options.js' */
+/** @import { ChatMessage, Prefix } from './protocol.js' */
+/** @import { GenerateOptions } from './options.js' */
 import { ModelError, show } from './errors.js';
 import { SAMPLING } from './generated.js';
 import { biasEntries } from './options.js';

@@ -310,7 +310,10 @@ function resultOf(run, finishReason) {
 /** Returns the complete calls of an answer. Their ids continue those of the conversation. @param {Run} run */
 function callsOf({ reader, args: { prompt } }) {
   const messages = 'messages' in prompt ? prompt.messages : [];
-  const before = messages.reduce((sum, { toolCalls = [] }) => sum + toolCalls.length, 0);
+  // Earlier messages may have been removed, so counting the calls is not enough.
+  const before = messages
+    .flatMap(({ toolCalls = [] }) => toolCalls)
+    .reduce((next, { id }) => Math.max(next + 1, Number(id.slice(5)) + 1 || 0), 0);
   const calls = reader?.parsed.calls.filter(({ done }) => done) ?? [];
   return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
 }

@@ -28,6 +28,9 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
 /** A message in the form of chat templates. Conversations with tools have further members.
  * @typedef {{ role: string, content: any }} Message */
 
+/** An error that a template raised itself. */
+class Refusal extends ModelError {}
+
 /** A compiled chat template with the tokens of its file. */
 export class ChatTemplate {
   #program;
@@ -63,8 +66,8 @@ export class ChatTemplate {
    * Throws `template-error`.
    * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
   apply(messages, { prefix, begin = '', tools } = {}) {
-    const said = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
-    const written = this.#render(said, tools);
+    const given = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
+    const { said, written } = this.#accepted(given, tools);
     this.#checkCopies(said, tools, written);
     const text = written.parts.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
     const whole = text + this.protect(begin);
@@ -74,6 +77,25 @@ export class ChatTemplate {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text, cut: prefix.cut };
     }
     return { ids: this.#oneBos(this.#tokens(whole)), text };
+  }
+
+  /** Renders messages. If the template refuses them, joins successive messages of the user, and then also makes messages
+   * of the system theirs, as Gemma's documentation advises.
+   * @param {Message[]} messages @param {object[]} [tools] */
+  #accepted(messages, tools) {
+    const attempts = [messages];
+    if (joined(messages).length < messages.length) attempts.push(joined(messages));
+    if (messages.some(isSystem)) attempts.push(joined(messages.map((one) => (isSystem(one) ? asUser(one) : one))));
+    let refusal;
+    for (const said of attempts) {
+      try {
+        return { said, written: this.#render(said, tools) };
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        refusal ??= error;
+      }
+    }
+    throw refusal;
   }
 
   /** Throws `template-error` if names of control tokens in messages change which control tokens the template writes.
@@ -236,6 +258,23 @@ export class ChatTemplate {
   }
 }
 
+/** @param {Message} message */
+const isSystem = ({ role }) => role === 'system';
+/** @param {Message} message @returns {Message} */
+const asUser = (message) => ({ ...message, role: 'user' });
+
+/** Joins successive messages of the user. @param {Message[]} messages */
+function joined(messages) {
+  /** @type {Message[]} */
+  const out = [];
+  for (const message of messages) {
+    const last = out[out.length - 1];
+    if (message.role !== 'user' || last?.role !== 'user') out.push({ ...message });
+    else last.content += `\n\n${message.content}`;
+  }
+  return out;
+}
+
 /** The part of the prompt encoder that a template needs.
  * @typedef {{ bos: number | null, addsBos: boolean, decode: (ids: number[], special: boolean) => string,
  *   encode: (text: string) => number[], idOf: (name: string) => number | null }} Tokenizer */
@@ -307,7 +346,7 @@ function builtins() {
     None: null,
     /** @param {unknown} message */
     raise_exception(message) {
-      throw new ModelError('template-error', `The model's chat template refuses the messages: ${short(message)}.`);
+      throw new Refusal('template-error', `The model's chat template refuses the messages: ${short(message)}.`);
     },
     /** @param {number} a @param {number} [b] @param {number} [step] */
     range(a, b, step = 1) {

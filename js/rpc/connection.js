@@ -55,7 +55,7 @@ export class Connection {
   }
 
   /** Loads the model. Must be the first call. @param {SourceDescriptor[]} source @param {OpenOptions} options
-   * @param {Answering} answering
+   * @param {Answering | undefined} answering
    * @param {(event: Event) => void} onEvent @returns {Promise<ModelInfo>} */
   open(source, options, answering, onEvent) {
     this.#rpc.answering = answering;

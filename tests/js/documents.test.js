@@ -75,12 +75,14 @@ test('tools.md', async (t) => {
 test('chat.md: its blocks, one after the other, are one program', async (t) => {
   const [{ shown }] = await run(t, [blocks('chat').join('\n')], ['null']);
   const tail = shown.slice(shown.findIndex(([reason]) => reason === 'aborted'));
-  const [[, aborted], [messages], [used, room], [kept, why], [restored]] = tail;
+  const [[, aborted], [messages], , [answers, reused], [dropped, used, room], [kept, why], [restored]] = tail;
   assert.equal(aborted, true);
-  assert.equal(messages, 7, 'the system message and three turns');
+  assert.equal(messages, 12, 'the system message, five turns, and one added message');
+  assert.ok(answers.length === 3 && reused > 0);
+  assert.equal(dropped, undefined);
   assert.ok(used > 0 && used < room);
   assert.ok(kept > 0, why);
-  assert.equal(restored, 7);
+  assert.equal(restored, 12);
 });
 
 test('every block of JavaScript is valid', async () => {

@@ -143,7 +143,7 @@ const failure = (/** @type {() => unknown} */ f) => {
 
 test("raise_exception() reaches the caller in the template's words", () => {
   assert.match(
-    failure(() => render(GEMMA, [user('a'), user('b')])),
+    failure(() => render(GEMMA, [user('a'), assistant('b'), assistant('c')])),
     /roles must alternate/,
   );
   assert.match(

@@ -9,7 +9,7 @@ import { update } from '../shell/store.js';
 import { spoken } from '../history/tree.js';
 
 /** @import { Model } from '../../js/index.js' */
-/** @import { ChatMessage } from '../../js/options.js' */
+/** @import { ChatMessage } from '../../js/protocol.js' */
 /** @import { Head } from '../history/archive.js' */
 /** @import { Said, Tree } from '../history/tree.js' */
 

@@ -1,0 +1,96 @@
+/* messages: checks and copies the messages of a conversation. */
+/** @import { ChatMessage, PostedMessage, ToolCall } from './protocol.js' */
+/** @import { GenerateOptions } from './options.js' */
+import { ModelError, show } from './errors.js';
+import { checkValue, jsonOption, object, rule, string } from './options.js';
+
+const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
+export const isMessages = rule('an array of messages { role, content }', Array.isArray);
+const isContent = rule("a string or an array of parts { type: 'text', text }", string.fits);
+const isPart = {
+  ...rule("{ type: 'text', text }: only text is supported", (part) => part.type === 'text' && string.fits(part.text)),
+  fault: (/** @type {any} */ part) => (part?.type ? `the type ${show(part.type)}` : show(part)),
+};
+
+/** Returns content as text. Joins parts by line breaks. Throws `bad-option`.
+ * @param {string} name @param {any} content @returns {string} */
+export function textOf(name, content) {
+  if (!Array.isArray(content)) {
+    checkValue(name, content, isContent);
+    return content;
+  }
+  return content
+    .map((part, i) => {
+      checkValue(`Part ${i} of ${name.replace('The', 'the')}`, part ?? null, isPart);
+      return part.text;
+    })
+    .join('\n');
+}
+
+/** Returns messages as a prompt. The last one may be the beginning of the answer. @param {any} given
+ * @returns {{ messages: PostedMessage[], begin?: string }} */
+export function promptOf(given) {
+  const messages = checkMessages(given, true);
+  const last = messages[messages.length - 1];
+  return last.prefix ? { messages: messages.slice(0, -1), begin: last.content } : { messages };
+}
+
+/** Throws `bad-option` if options do not fit an answer with a given beginning. @param {GenerateOptions} options */
+export function checkBegun({ format, tools, toolChoice }) {
+  if (!format && (!tools?.length || toolChoice === 'none')) return;
+  throw new ModelError(
+    'bad-option',
+    "An answer with a given beginning takes no `format`, and tools only with toolChoice 'none'.",
+  );
+}
+
+/** Returns a copy of messages with known members only. Throws `bad-option`. @param {any} messages
+ * @param {boolean} [open] whether the last one may have `prefix` @returns {ChatMessage[]} */
+export function checkMessages(messages, open = false) {
+  checkValue('messages', messages, isMessages);
+  /** Names of the called tools by ids of the calls. @type {Map<string, string>} */
+  const called = new Map();
+  return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
+    const { role, content, aborted, toolCalls, prefix } = message ?? {};
+    if (!ROLES.includes(role)) {
+      const roles = `one of ${ROLES.join(', ')}`;
+      throw new ModelError('bad-option', `The role of message ${i} must be ${roles} (got ${show(role)}).`);
+    }
+    const mayBegin = open && i === messages.length - 1 && /^(assistant|model)$/.test(role) && !toolCalls;
+    if (prefix && !mayBegin) {
+      throw new ModelError(
+        'bad-option',
+        `Message ${i} cannot have \`prefix\`. Only the last message of a prompt can, from the assistant and without` +
+          ' calls. In a chat, use continue({ prefix }).',
+      );
+    }
+    if (role === 'tool') return checkResult(message, i, called);
+    const text = textOf(`The content of message ${i}`, toolCalls ? (content ?? '') : content);
+    if (toolCalls) return { role, content: text, toolCalls: checkCalls(toolCalls, i, called) };
+    return { role, content: text, ...(aborted && { aborted }), ...(prefix && { prefix }) };
+  });
+}
+
+/** @param {any} calls @param {number} i @param {Map<string, string>} called @returns {ToolCall[]} */
+function checkCalls(calls, i, called) {
+  checkValue(
+    `The toolCalls of message ${i}`,
+    calls,
+    rule('an array of { id, name, arguments }', (value) => {
+      return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
+    }),
+  );
+  return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
+    const known = id ?? `call_${i}_${n}`;
+    called.set(known, name);
+    return { id: known, name, arguments: jsonOption(`arguments of \`${name}\` in message ${i}`, args) };
+  });
+}
+
+/** @param {any} message @param {number} i @param {Map<string, string>} called @returns {ChatMessage} */
+function checkResult({ id, name: given, content }, i, called) {
+  const name = given ?? called.get(id);
+  checkValue(`The name of message ${i}`, name, rule('that of the tool, or its `id` that of the call', string.fits));
+  const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
+  return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
+}

@@ -1,0 +1,78 @@
+/* overflow: shortens a chat whose prompt leaves too little of the context for its answer. Loaded with the first prompt of
+ * a chat that has such a policy. */
+/** @import { ChatMessage, GenerateArgs, PostedPrompt } from './protocol.js' */
+import { ModelError, show } from './errors.js';
+import { unlessAborted } from './rpc/signals.js';
+
+/** Returns the summary of messages that are removed from a chat. signal: aborted when the answer is.
+ * @typedef {(messages: ChatMessage[], call: { signal: AbortSignal }) => Promise<string> | string} Summarize */
+
+/** Room for the answer: `maxTokens`, at most this share of the context. */
+const ROOM = 1 / 4;
+/** Share of the context that a shortened prompt fills at most. Less than what would fit, because the remaining messages
+ * are evaluated again each time that older ones are removed. */
+const FILLED = 1 / 2;
+
+/** Returns the messages that fit and those that were dropped. Never drops a message of the system or the last question,
+ * and keeps calls together with their results.
+ * @param {GenerateArgs} args a prompt of messages
+ * @param {{ count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
+ *   summarize?: Summarize, signal: AbortSignal }} chat
+ * @returns {Promise<{ messages: ChatMessage[], dropped: ChatMessage[] }>} */
+export async function shortened({ prompt, tools, maxTokens }, { count, contextLength, summarize, signal }) {
+  const { messages } = /** @type {{ messages: ChatMessage[] }} */ (prompt);
+  const sizeOf = (/** @type {ChatMessage[]} */ some) => {
+    return count({ ...prompt, messages: some, ...(tools && { tools: tools.list }) }, signal);
+  };
+  const most = contextLength - Math.min(maxTokens, Math.floor(contextLength * ROOM));
+  if ((await sizeOf(messages)) <= most) return { messages, dropped: [] };
+
+  const groups = groupsOf(messages);
+  const without = (/** @type {number} */ n) => {
+    const gone = new Set(groups.slice(0, n).flat());
+    return messages.filter((message) => !gone.has(message));
+  };
+  const least = await sizeOf(without(groups.length));
+  // The engine refuses a prompt that is still too long.
+  if (!groups.length || least > contextLength) return { messages, dropped: [] };
+  const wanted = contextLength * FILLED;
+  const limit = least > wanted ? most : wanted;
+  let [low, n] = [0, groups.length];
+  while (n - low > 1) {
+    const middle = (low + n) >> 1;
+    if ((await sizeOf(without(middle))) > limit) low = middle;
+    else n = middle;
+  }
+  const kept = without(n);
+  const dropped = messages.filter((message) => !kept.includes(message));
+  if (!summarize) return { messages: kept, dropped };
+  const summary = await summaryOf(summarize, dropped, signal);
+  const at = messages.indexOf(dropped[0]);
+  /** @type {ChatMessage[]} */
+  const said = summary ? [{ role: 'user', content: summary }] : [];
+  return { messages: [...kept.slice(0, at), ...said, ...kept.slice(at)], dropped };
+}
+
+/** Returns the groups of messages that can be dropped, oldest first: whole turns before the last question, then calls
+ * with their results behind it, except the last ones. @param {ChatMessage[]} messages */
+function groupsOf(messages) {
+  const question = messages.findLastIndex(({ role }) => role === 'user');
+  /** @type {ChatMessage[][]} */
+  const groups = [];
+  for (const [i, message] of messages.entries()) {
+    if (/^(system|developer)$/.test(message.role) || i === question) continue;
+    const begins = i < question ? message.role === 'user' : message.role !== 'tool';
+    if (begins || !groups.length) groups.push([]);
+    groups[groups.length - 1].push(message);
+  }
+  return question === messages.length - 1 ? groups : groups.slice(0, -1);
+}
+
+/** @param {Summarize} summarize @param {ChatMessage[]} messages @param {AbortSignal} signal */
+async function summaryOf(summarize, messages, signal) {
+  const copies = messages.map((message) => ({ ...message }));
+  const summarized = (async () => summarize(copies, { signal }))();
+  const summary = await unlessAborted(summarized, signal);
+  if (typeof summary === 'string') return summary;
+  throw new ModelError('bad-option', `\`summarize\` must return a string (got ${show(summary)}).`);
+}

@@ -1,0 +1,180 @@
+/* Conversations beyond questions and answers: content parts, every role, messages added ahead, given beginnings, and
+ * several answers to one prompt. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ChatTemplate } from '../../js/engine/template.js';
+import { open, refuses, wrong } from './helpers.js';
+
+const SHORT = { maxTokens: 12, seed: 4, temperature: 0, logitBias: { 1: -Infinity, 8: -Infinity } };
+const parts = (/** @type {string[]} */ ...texts) =>
+  texts.map((text) => ({ type: /** @type {const} */ ('text'), text }));
+
+test('content may be parts of text, wherever messages are accepted', async (t) => {
+  const model = await open(t);
+  /** @type {ChatMessage[]} */
+  const whole = [
+    { role: 'developer', content: 'Be\nbrief.' },
+    { role: 'user', content: 'a\nb' },
+    { role: 'assistant', content: 'c' },
+    { role: 'user', content: '' },
+  ];
+  const split = whole.map((message) => ({ ...message, content: parts(...message.content.split('\n')) }));
+  split[3].content = [];
+  assert.equal(await model.countTokens(split), await model.countTokens(whole));
+  const [one, other] = await Promise.all([whole, split].map((said) => model.generate(said, SHORT).result()));
+  assert.deepEqual(other.tokens, one.tokens);
+  const chat = model.chat({ messages: split, ...SHORT });
+  assert.deepEqual(chat.messages, whole);
+  await chat.send(parts('x', 'y')).result();
+  assert.deepEqual(chat.messages[4], { role: 'user', content: 'x\ny' });
+});
+
+test('other parts are refused by name, and the chat stays usable', async (t) => {
+  const model = await open(t);
+  const image = { type: 'image_url', image_url: { url: 'data:,' } };
+  const chat = model.chat(SHORT);
+  const given = wrong([...parts('a'), image]);
+  for (const f of [
+    () => model.generate([{ role: 'user', content: given }]),
+    () => model.countTokens([{ role: 'user', content: given }]),
+    () => model.chat({ messages: [{ role: 'user', content: given }] }),
+    () => chat.append([{ role: 'user', content: given }]),
+  ]) {
+    const { message } = await refuses(f, 'bad-option');
+    assert.match(message, /Part 1 of the content of message 0 .*only text.*"image_url"/);
+  }
+  assert.match((await refuses(() => chat.send(given), 'bad-option')).message, /Part 1 of text .*"image_url"/);
+  for (const content of [[null], ['a'], [{ type: 'text' }], [{ text: 'a' }], {}, null, 5]) {
+    await refuses(() => model.generate([{ role: 'user', content: wrong(content) }]), 'bad-option');
+  }
+  await refuses(() => model.generate([{ role: 'assistant', content: 5, toolCalls: [] }]), 'bad-option');
+  assert.ok((await chat.send('a').result()).tokens.length);
+});
+
+test('append() evaluates messages ahead, so that the next answer evaluates only its own question', async (t) => {
+  const model = await open(t);
+  /** @type {ChatMessage[]} */
+  const said = [
+    { role: 'user', content: 'word '.repeat(60) },
+    { role: 'assistant', content: 'Yes.' },
+  ];
+  const chat = model.chat({ system: 'Be brief.', ...SHORT });
+  const { usage, timings, dropped } = await chat.append(said);
+  assert.ok(usage.promptTokens > 60 && usage.completionTokens === 0 && timings.prefillMs > 0 && dropped === undefined);
+  assert.deepEqual(chat.messages.slice(1), said);
+  const fresh = await chat.append([{ role: 'user', content: 'More' }]);
+  assert.ok(fresh.usage.promptTokens - fresh.usage.reusedTokens < 20, JSON.stringify(fresh.usage));
+  const answer = await chat.send('now').result();
+  assert.ok(answer.usage.promptTokens - answer.usage.reusedTokens < 20, JSON.stringify(answer.usage));
+  const asked = [...chat.messages.slice(0, -1)];
+  assert.deepEqual((await model.generate(asked, SHORT).result()).tokens, answer.tokens);
+  assert.equal(chat.messages.length, 6);
+  assert.equal((await chat.retry().result()).text, answer.text);
+});
+
+test('an append() that is aborted, refused or early leaves the chat as it was', async (t) => {
+  const model = await open(t);
+  const chat = model.chat(SHORT);
+  const message = /** @type {ChatMessage} */ ({ role: 'user', content: 'word '.repeat(80) });
+  await refuses(chat.append([message], { signal: AbortSignal.abort() }), 'aborted');
+  const stop = new AbortController();
+  const begun = chat.append([message], { signal: stop.signal });
+  await refuses(chat.append([message]), 'bad-state');
+  stop.abort();
+  await refuses(begun, 'aborted');
+  await refuses(chat.append([{ role: 'user', content: 'long '.repeat(900) }]), 'context-exceeded');
+  for (const list of [[], 'x', [{}]]) await refuses(chat.append(wrong(list)), 'bad-option');
+  await refuses(chat.append([message], wrong({ maxTokens: 1 })), 'bad-option');
+  assert.deepEqual(chat.messages, []);
+  assert.ok((await chat.send('a').result()).tokens.length);
+});
+
+test('append() leaves out the format of the chat, and evaluates its tools', async (t) => {
+  const model = await open(t, 'qwen3-tools');
+  const tools = [{ name: 'get', description: 'Returns it' }];
+  const messages = [/** @type {const} */ ({ role: 'user', content: 'word '.repeat(40) })];
+  for (const more of [{ tools }, { format: /** @type {const} */ ('json') }]) {
+    const chat = model.chat({ ...SHORT, ...more });
+    const { usage } = await chat.append(messages);
+    const after = (await chat.send('a').result()).usage;
+    assert.ok(after.reusedTokens >= usage.promptTokens - 10, JSON.stringify({ usage, after }));
+  }
+});
+
+test('`prefix` of the last message begins the answer, as continue({ prefix }) does', async (t) => {
+  const model = await open(t);
+  const question = /** @type {const} */ ({ role: 'user', content: 'Hello' });
+  const begun = /** @type {const} */ ({ role: 'assistant', content: 'Once <end_of_turn> upon', prefix: true });
+  const chat = model.chat({ messages: [question], ...SHORT });
+  const expected = await chat.continue({ prefix: begun.content }).result();
+  const answer = await model.generate([question, begun], SHORT).result();
+  assert.deepEqual(answer.tokens, expected.tokens);
+  assert.equal(answer.usage.promptTokens, await model.countTokens([question, begun]));
+  const { prefix, ...whole } = begun;
+  assert.notEqual(await model.countTokens([question, whole]), answer.usage.promptTokens);
+  for (const messages of [
+    [begun, question],
+    [{ ...question, prefix: true }],
+    [question, { ...begun, toolCalls: [{ name: 'a', arguments: {} }] }],
+  ]) {
+    assert.match((await refuses(() => model.generate(wrong(messages)), 'bad-option')).message, /`prefix`/);
+  }
+  await refuses(() => model.chat({ messages: [question, begun] }), 'bad-option');
+  await refuses(() => model.generate([question, begun], { format: 'json' }), 'bad-option');
+  await refuses(() => model.generate([question, begun], { tools: [{ name: 'a' }] }), 'bad-option');
+  assert.ok(await model.generate([question, begun], { ...SHORT, format: undefined, tools: [] }).text());
+});
+
+/** Returns what a template renders, as text without sentinels. @param {string} source @param {Message[]} messages */
+function rendered(source, messages) {
+  const template = new ChatTemplate(source, {
+    control: new Map([['<s>', 1]]),
+    encode: (text) => [...text].map((c) => c.codePointAt(0) ?? 0),
+    bos: null,
+    variables: {},
+  });
+  return String.fromCodePoint(...template.apply(messages).ids);
+}
+
+const STRICT = `{%- for m in messages -%}{%- if m.role == 'system' -%}{{ raise_exception('no system') }}{%- endif -%}
+{%- if (m.role == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('roles must alternate') }}{%- endif -%}
+[{{ m.role }}:{{ m.content }}]{%- endfor -%}`;
+const LOOSE = '{%- for m in messages -%}[{{ m.role }}:{{ m.content }}]{%- endfor -%}';
+const SYSTEM_FIRST = STRICT.replace(
+  'messages -%}',
+  "messages[(1 if messages[0].role == 'system' else 0):] -%}",
+).replace(/^/, "{%- if messages[0].role == 'system' -%}[first:{{ messages[0].content }}]{%- endif -%}");
+
+test('messages that a template refuses are joined or become those of the user; others stay as they are', () => {
+  const list = (/** @type {string} */ roles) => [...roles].map((role, i) => ({ role: ROLE[role], content: String(i) }));
+  /** @type {Record<string, string>} */
+  const ROLE = { s: 'system', u: 'user', a: 'assistant' };
+  assert.equal(rendered(LOOSE, list('suuas')), '[system:0][user:1][user:2][assistant:3][system:4]');
+  assert.equal(rendered(STRICT, list('suua')), '[user:0\n\n1\n\n2][assistant:3]');
+  assert.equal(rendered(STRICT, list('uasu')), '[user:0][assistant:1][user:2\n\n3]');
+  assert.equal(rendered(STRICT, list('sau')), '[user:0][assistant:1][user:2]');
+  assert.equal(rendered(SYSTEM_FIRST, list('suua')), '[first:0][user:1\n\n2][assistant:3]');
+  assert.equal(rendered(SYSTEM_FIRST, list('suasu')), '[user:0\n\n1][assistant:2][user:3\n\n4]');
+  for (const roles of ['aua', 'uaa', 'suaa']) {
+    assert.throws(() => rendered(STRICT, list(roles)), { code: 'template-error', message: /alternate|no system/ });
+  }
+});
+
+test('several answers to one prompt cost one prefill, each with its own seed', async (t) => {
+  const model = await open(t);
+  /** @type {ChatMessage[]} */
+  const messages = [{ role: 'user', content: 'word '.repeat(40) }];
+  const options = { maxTokens: 60, temperature: 1.5, logitBias: { 1: -Infinity, 8: -Infinity } };
+  const seeds = [1, 2, 3, 4];
+  const answers = await Promise.all(seeds.map((seed) => model.generate(messages, { ...options, seed }).result()));
+  const fresh = answers.map(({ usage }) => usage.promptTokens - usage.reusedTokens);
+  // The answers are longer than the window, so the cache of the local layers must be rewound.
+  assert.deepEqual(fresh, [answers[0].usage.promptTokens, 1, 1, 1]);
+  assert.deepEqual(
+    answers.map(({ seed }) => seed),
+    seeds,
+  );
+  assert.equal(new Set(answers.map(({ text }) => text)).size, 4);
+  const alone = await open(t);
+  assert.deepEqual((await alone.generate(messages, { ...options, seed: 3 }).result()).tokens, answers[2].tokens);
+});
