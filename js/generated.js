@@ -62,6 +62,16 @@ export const FLAGS = {
     'quantize-floats': 'quantizeFloats',
     'kv-type': 'kvType',
   },
+  serve: {
+    name: 'name',
+    port: 'port',
+    host: 'host',
+    'api-key': 'apiKey',
+    cors: 'cors',
+    'allow-host': 'allowHost',
+    queue: 'queue',
+    quiet: 'quiet',
+  },
 };
 
 /** Help of these flags. */
@@ -103,4 +113,18 @@ export const HELP = {
                            Format of the KV cache. q8_0 takes the least memory, f32 loses nothing. auto is f32 for files
                            of floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
                            with outlier channels, q8_0 changes one greedy token in ten to a hundred. Default: auto.`,
+  serve: `  --name TEXT              Id of a model. Repeat it to name several models, in their order. Default: the file's name
+                           without its extension.
+  --port N                 Port to listen on. 0 picks a free one. Default: 8080.
+  --host TEXT              Address to listen on. Only this machine can reach a loopback address; 0.0.0.0 is reachable
+                           from the network. Default: 127.0.0.1.
+  --api-key TEXT           Key that requests must send as Authorization: Bearer KEY. Prefer the environment variable
+                           GEMMA_WASM_API_KEY, because other users of the machine can see arguments. Default: no key.
+  --cors TEXT              Origin of web pages that may use the server, such as https://example.com, or * for any. Can
+                           be repeated. Default: no web pages.
+  --allow-host TEXT        Host name by which clients may address the server, besides localhost and the value of host.
+                           Can be repeated. Default: none.
+  --queue N                Maximum number of requests that wait or are answered at a time. Others get status 429.
+                           Default: 64.
+  --quiet                  Writes no line to standard error for each request. Default: false.`,
 };

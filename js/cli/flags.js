@@ -14,7 +14,10 @@ export class UsageError extends Error {}
 export const ANSWER = `${Object.keys(FLAGS.answer).join(' ')} system`;
 /** Flags of loading. */
 export const LOAD = `${Object.keys(FLAGS.load).join(' ')} no-cache`;
-const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms'];
+/** Flags of serving. */
+export const SERVE = Object.keys(FLAGS.serve).join(' ');
+const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms', 'quiet'];
+const REPEATED = ['stop', 'name', 'cors', 'allow-host'];
 
 /** Parses arguments. Throws UsageError. @param {string[]} args @param {string} flags names of all flags */
 export function parse(args, flags) {
@@ -24,7 +27,7 @@ export function parse(args, flags) {
       .split(' ')
       .map((flag) => {
         const type = /** @type {'boolean' | 'string'} */ (SWITCHES.includes(flag) ? 'boolean' : 'string');
-        return [flag, { type, multiple: flag === 'stop', ...(flag === 'help' && { short: 'h' }) }];
+        return [flag, { type, multiple: REPEATED.includes(flag), ...(flag === 'help' && { short: 'h' }) }];
       }),
   );
   // A flag's value may begin with a dash.

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { bench } from './bench.js';
 import { interact, show } from './chat.js';
 import { EMBED, embed } from './embed.js';
-import { ANSWER, LOAD, UsageError, idList, number, parse, readText, answerOptions } from './flags.js';
+import { ANSWER, LOAD, SERVE, UsageError, idList, number, parse, readText, answerOptions } from './flags.js';
 import { FORMAT, formatOf } from './format.js';
 import { INSIDE, inside } from './inside.js';
 import { inspect } from './inspect.js';
@@ -35,12 +35,16 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
   inside MODEL --prompt TEXT [--layer N,...] [--head N,...] [--position N,...] [--lens K] [--norms] [--json]
                                            attention weights, most likely tokens and norms, layer by layer
   bench MODEL [--prompt-tokens N] [--gen-tokens N] [--runs N] [--json]
+  serve MODEL... [--port N] [--host TEXT]  OpenAI's and Ollama's HTTP APIs, for one or several models
 
 CONSTRAINT  --schema FILE (JSON Schema) | --regex R | --grammar FILE (GBNF) | --choices A,B,...
             (also of generate and chat)
 
 sampling (--stop may be repeated)
 ${HELP.answer}
+
+serve
+${HELP.serve}
 
 common
 ${HELP.load}
@@ -57,8 +61,8 @@ const STORYTELLER =
     })
     .find(existsSync) ?? '';
 
-/** words: arguments after MODEL; needs: required flags; flags: optional ones.
- * @type {Record<string, { words?: string[], needs?: string, flags: string,
+/** words: arguments after MODEL; several: takes several MODELs; needs: required flags; flags: optional ones.
+ * @type {Record<string, { words?: string[], several?: boolean, needs?: string, flags: string,
  *   run: (values: Values) => Promise<void> }>} */
 const COMMANDS = {
   inspect: { flags: 'json', run: inspect },
@@ -136,13 +140,16 @@ const COMMANDS = {
   inside: { needs: 'prompt', flags: INSIDE, run: inside },
 
   bench: { flags: 'prompt-tokens gen-tokens runs json', run: bench },
+
+  // The server is loaded only by this command.
+  serve: { several: true, flags: SERVE, run: async (values) => (await import('./serve.js')).serve(values) },
 };
 
 /** @param {string[]} argv */
 async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'chat' : '', ...rest]) {
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`There is no command "${name}".`);
-  const { words = [], needs = '', flags, run } = COMMANDS[name];
+  const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
   // In `tokenize MODEL` the TEXT is missing, not the MODEL.
@@ -151,14 +158,14 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
     process.stderr.write('gemma-wasm: No MODEL is given, so the tiny storyteller is used.\n');
     positionals.unshift(STORYTELLER);
   }
-  if (positionals.length !== 1 + words.length) {
+  if (several ? !positionals.length : positionals.length !== 1 + words.length) {
     const wanted = ['MODEL', ...words].join(' ');
     throw new UsageError(`${name} needs ${wanted} (got ${positionals.length} words).`);
   }
   const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
   if (missing) throw new UsageError(`${name} needs --${missing}.`);
   const [source, text] = positionals;
-  await run({ ...values, source, ...(text !== undefined && { text }) });
+  await run({ ...values, source, ...(several ? { sources: positionals } : text !== undefined && { text }) });
 }
 
 /** Prints an error. @param {any} error @returns {number} the exit status */

@@ -7,14 +7,21 @@ import { loadOptions } from './flags.js';
  * @param {(source: string, options: any) => Promise<M>} open @param {Values} values
  * @param {(model: M) => Promise<T>} f */
 export async function using(open, values, f) {
-  const onProgress = process.stderr.isTTY ? showProgress : undefined;
-  const model = await open(values.source, { ...loadOptions(values), onProgress });
-  if (onProgress) process.stderr.write('\r\x1b[K');
+  const model = await opened(open, values);
   try {
     return await f(model);
   } finally {
     await model.dispose();
   }
+}
+
+/** Opens a model, and shows the progress on a terminal. @template M
+ * @param {(source: string, options: any) => Promise<M>} open @param {Values} values @param {object} [more] options */
+export async function opened(open, values, more) {
+  const onProgress = process.stderr.isTTY ? showProgress : undefined;
+  const model = await open(values.source, { ...loadOptions(values), onProgress, ...more });
+  if (onProgress) process.stderr.write('\r\x1b[K');
+  return model;
 }
 
 /** @param {Progress} progress */

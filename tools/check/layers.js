@@ -81,7 +81,7 @@ const KNOWS_PLATFORM = /^(base\/(base|threads)|kernels\/|api\.)/;
 /** The only packages that js/ may import, and from where. */
 const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/interpreter.js' });
 /** Modules that may use Node's own modules. */
-const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)/;
+const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)|^serve\//;
 /** Imports from outside that web/ may use: the package's index and libraries. */
 const WEB_IMPORTS = /^(js\/index\.js|marked|dompurify|temml|highlight\.js\/lib\/(core|languages\/\w+))$/;
 /** Further imports of single files: the package's modules for service workers, and the search. */

@@ -11,6 +11,7 @@ import { properties } from './typedefs.js';
 const FLAGS = {
   answer: ['maxTokens', 'seed', 'stop', 'logprobs'],
   load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType'],
+  serve: properties('js/serve/options.js', 'ServeOptions').map(({ name }) => name),
 };
 const ROW = /X\(\w+,\s*"(\w+)",\s*([^,]+),\s*([^,]+),\s*([^,]+),\s*(true|false),\s*((?:"[^"]*"\s*)+)\)/g;
 /** Columns of the help and of comments. */
@@ -57,24 +58,29 @@ const described = ({ min, max, standard, meaning }) => `${meaning} Range: ${min}
 /** @param {string} flag @param {string} value its placeholder @param {string} text */
 function help(flag, value, text) {
   const [first, ...more] = wrapped(text.replace(/ ?\(?\[[^\]]*\]\([^)]*\)\)?|`/g, ''), COLUMNS - INDENT);
-  const head = `  --${flag} ${value}`;
+  const head = `  --${flag} ${value}`.trimEnd();
   const lines = head.length < INDENT ? [head.padEnd(INDENT) + first] : [head, ' '.repeat(INDENT) + first];
   return [...lines, ...more.map((line) => ' '.repeat(INDENT) + line)].join('\n');
 }
 
 /** @param {string} name of an option */
-const flagOf = (name) =>
+export const flagOf = (name) =>
   name === 'contextLength' ? 'context' : name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
-/** @param {string} typedef of js/options.js @param {string[]} names */
-function helpOf(typedef, names) {
-  const all = properties('js/options.js', typedef);
+/** @param {string} typedef @param {string[]} names @param {string} [file] */
+function helpOf(typedef, names, file = 'js/options.js') {
+  const all = properties(file, typedef);
   return names.map((name) => {
     const { type, text } = all.find((one) => one.name === name) ?? {};
-    if (!type || !text) throw new Trouble(`js/options.js: ${typedef} does not describe ${name}`);
-    const value = type.includes("'") ? type.replace(/[' ]/g, '') : /number/.test(type) ? 'N' : 'TEXT';
-    return help(flagOf(name), value, text);
+    if (!type || !text) throw new Trouble(`${file}: ${typedef} does not describe ${name}`);
+    return help(flagOf(name), placeholder(type), text);
   });
+}
+
+/** @param {string} type */
+function placeholder(type) {
+  if (type === 'boolean') return '';
+  return type.includes("'") ? type.replace(/[' ]/g, '') : /number/.test(type) ? 'N' : 'TEXT';
 }
 
 /** @param {string} kind @param {string[]} names */
@@ -118,12 +124,14 @@ export function generated() {
     'export const FLAGS = {',
     ...flagsOf('answer', [...options.map(({ name }) => name), ...FLAGS.answer]),
     ...flagsOf('load', FLAGS.load),
+    ...flagsOf('serve', FLAGS.serve),
     '};',
     '',
     '/** Help of these flags. */',
     'export const HELP = {',
     `  answer: \`${answer.join('\n')}\`,`,
     `  load: \`${helpOf('LoadOptions', FLAGS.load).join('\n')}\`,`,
+    `  serve: \`${helpOf('ServeOptions', FLAGS.serve, 'js/serve/options.js').join('\n')}\`,`,
     '};',
     '',
   ].join('\n');

@@ -5,6 +5,7 @@ import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../../js/options.js';
 import { Trouble, at, output } from '../../support/proc.js';
 import { headersFile } from '../../build/site.js';
 import { contentSecurityPolicy, pageHeaders } from '../../serve.js';
+import { flagOf } from './generated.js';
 import { limits } from './limits.js';
 import { NOT_YET, cell, code, fence, table } from './markdown.js';
 import { holdsTable, shortTable, speedTable } from './speed.js';
@@ -44,6 +45,14 @@ function fieldTable(file, typedef) {
     return [code(name + (optional ? '?' : '')), code(type), cell(text)];
   });
   return table(['field', 'type', 'meaning'], rows);
+}
+
+function serveTable() {
+  const rows = properties('js/serve/options.js', 'ServeOptions').map(({ name, text }) => {
+    const { meaning, standard } = described(text);
+    return [code(`--${flagOf(name)}`), cell(standard), cell(meaning)];
+  });
+  return table(['flag', 'default', 'meaning'], rows);
 }
 
 function usage() {
@@ -105,6 +114,7 @@ export const PARTS = {
   sizes: sizeTable,
   accuracy: accuracyTable,
   usage: usage,
+  'serve-flags': serveTable,
   ecosystem: ecosystemTable,
   headers: () =>
     fence(

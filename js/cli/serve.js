@@ -1,0 +1,126 @@
+/* serve: `gemma-wasm serve`: loads models, and runs the HTTP server until a signal ends it. */
+/** @import { Model } from '../model.js' */
+/** @import { LogLine, RunningServer } from '../serve/server.js' */
+/** @import { ServeOptions } from '../serve/options.js' */
+/** @import { Values } from './flags.js' */
+import { FLAGS } from '../generated.js';
+import { loadModel } from '../index.node.js';
+import { isLoopback } from '../serve/guard.js';
+import { DEFAULTS, checkServeOptions } from '../serve/options.js';
+import { startServer } from '../serve/server.js';
+import { UsageError, number } from './flags.js';
+import { opened } from './output.js';
+
+/** Time that running answers have after the first signal. */
+const GRACE_MS = 10_000;
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 };
+
+/** Runs the command. @param {Values} values */
+export async function serve(values) {
+  const options = serveOptions(values);
+  checkServeOptions(options);
+  const ids = idsOf(values.sources, options.name);
+  /** @type {Record<string, Model>} */
+  const models = {};
+  try {
+    for (const [i, source] of values.sources.entries()) {
+      models[ids[i]] = await opened(loadModel, { ...values, source }, { restart: true });
+    }
+    const { url, running, close } = await listening(models, options);
+    say(`${ids.join(', ')} at ${url}/v1 (OpenAI) and ${url} (Ollama). Press Ctrl-C to stop.`);
+    warn(options);
+    await signalled(running);
+    await close(GRACE_MS);
+  } finally {
+    await Promise.all(Object.values(models).map((model) => model.dispose()));
+  }
+}
+
+/** Returns the options of flags. @param {Values} values @returns {ServeOptions} */
+function serveOptions(values) {
+  const numbers = ['port', 'queue'];
+  const given = Object.entries(FLAGS.serve).map(([flag, name]) => {
+    return [name, numbers.includes(flag) ? number(values, flag) : values[flag]];
+  });
+  const options = Object.fromEntries(given);
+  return { ...options, apiKey: options.apiKey ?? (process.env.GEMMA_WASM_API_KEY || undefined) };
+}
+
+/** Returns the ids of models. Throws UsageError. @param {string[]} sources @param {string[]} [names] */
+function idsOf(sources, names) {
+  if (names && names.length !== sources.length) {
+    throw new UsageError(`--name must be given once for each model (${sources.length} models, ${names.length} names).`);
+  }
+  const ids = names ?? sources.map(nameOf);
+  const twice = ids.find((id, i) => ids.indexOf(id) < i);
+  if (twice !== undefined) throw new UsageError(`Two models have the name "${twice}". Name each with --name.`);
+  const wrong = ids.find((id) => !/^[^\s\p{Cc}]{1,200}$/u.test(id));
+  if (wrong !== undefined) throw new UsageError(`"${wrong}" cannot be the name of a model. Choose one with --name.`);
+  return ids;
+}
+
+/** Returns the name of a file without its extension, and without the number of a split file.
+ * @param {string} source path or URL */
+function nameOf(source) {
+  const isUrl = /^https?:/i.test(source);
+  const path = isUrl ? decodeURIComponent(new URL(source).pathname) : source;
+  const file = path.split(/[/\\]/).at(-1) ?? '';
+  return file
+    .replace(/\.gguf$/i, '')
+    .replace(/-\d{5}-of-\d{5}$/, '')
+    .replace(/\s+/g, '-');
+}
+
+/** @param {Record<string, Model>} models @param {ServeOptions} options @returns {Promise<RunningServer>} */
+async function listening(models, options) {
+  try {
+    return await startServer(models, options, { log: options.quiet ? undefined : writeLine });
+  } catch (error) {
+    const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
+    const { port = DEFAULTS.port, host = DEFAULTS.host } = options;
+    if (code === 'EADDRINUSE') {
+      throw new Error(`Port ${port} of ${host} is in use. Choose another with --port.`, { cause: error });
+    }
+    if (code?.startsWith('E')) throw new Error(`Cannot listen on ${host}, port ${port}: ${message}.`, { cause: error });
+    throw error;
+  }
+}
+
+/** Writes a line about a request, which contains nothing that the client sent but the method. @param {LogLine} line */
+function writeLine({ method, route, status, ms, usage }) {
+  const { promptTokens, completionTokens } = usage;
+  const tokens = promptTokens ? `, ${promptTokens} + ${completionTokens} tokens` : '';
+  process.stderr.write(`${new Date().toISOString()} ${method} ${route} ${status} ${Math.round(ms)} ms${tokens}\n`);
+}
+
+/** Warns of options that let others use the models. @param {ServeOptions} options */
+function warn({ host = DEFAULTS.host, apiKey, cors = [] }) {
+  if (apiKey !== undefined) return;
+  if (!isLoopback(host)) {
+    say(`Warning: every machine that can reach ${host} can use the models. Set --api-key, or listen on 127.0.0.1.`);
+  }
+  if (cors.includes('*')) {
+    say('Warning: every web page that is open on this machine can use the models. Set --api-key, or name origins.');
+  }
+}
+
+/** Resolves with the first SIGINT or SIGTERM. A second one ends the process at once. @param {() => number} running */
+function signalled(running) {
+  return new Promise((resolve) => {
+    let isStopping = false;
+    for (const [name, status] of Object.entries(EXIT_CODES)) {
+      process.on(name, () => {
+        if (isStopping) process.exit(status);
+        isStopping = true;
+        const count = running();
+        const seconds = GRACE_MS / 1000;
+        if (count)
+          say(`Stopping. Running requests (${count}) have ${seconds} s to finish. Press Ctrl-C to end them now.`);
+        resolve(null);
+      });
+    }
+  });
+}
+
+/** @param {string} text */
+const say = (text) => void process.stderr.write(`gemma-wasm: ${text}\n`);

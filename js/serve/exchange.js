@@ -1,0 +1,142 @@
+/* exchange: translates between node:http and the classes Request and Response. */
+/** @import { IncomingMessage, ServerResponse } from 'node:http' */
+/** @import { Limits } from './options.js' */
+import { RequestError } from '../openai/errors.js';
+
+/** Bytes of a response that wait in memory for a slow client. Whole answers fit, so such a client does not hold the
+ * engine. */
+const BUFFER_BYTES = 1 << 20;
+/** Time for which the body of a refused request is still read. Closing the connection at once would break it before the
+ * client has read the response. */
+const DISCARD_MS = 2000;
+
+/** Reads bodies within the limits of bytes and time. */
+export class Bodies {
+  #limits;
+  /** Bytes of all bodies in memory. */
+  #held = 0;
+
+  /** @param {Limits} limits */
+  constructor(limits) {
+    this.#limits = limits;
+  }
+
+  /** Resolves with a body, which counts as held until `release` is called. Rejects with a RequestError.
+   * @param {IncomingMessage} request @returns {Promise<{ bytes: Buffer<ArrayBuffer>, release: () => void }>} */
+  async read(request) {
+    const { bodyMs } = this.#limits;
+    /** @type {Buffer[]} */
+    let parts = [];
+    let size = 0;
+    const release = () => {
+      this.#held -= size;
+      parts = [];
+      size = 0;
+    };
+    try {
+      this.#check(Number(request.headers['content-length'] ?? 0));
+      await arrival(request, bodyMs, (part) => {
+        size += part.length;
+        this.#held += part.length;
+        this.#check(size);
+        parts.push(part);
+      });
+      return { bytes: Buffer.concat(parts), release };
+    } catch (error) {
+      release();
+      if (/** @type {RequestError} */ (error).status !== 408)
+        await arrival(request, DISCARD_MS, () => {}).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** @param {number} size of a body so far */
+  #check(size) {
+    const { bodyBytes, bodiesBytes } = this.#limits;
+    if (size > bodyBytes) {
+      throw new RequestError(413, `The body is larger than ${bodyBytes} bytes.`, null, 'request_too_large');
+    }
+    if (this.#held > bodiesBytes) {
+      throw new RequestError(429, 'Too many large requests at a time. Try again later.', null, 'rate_limit_exceeded');
+    }
+  }
+}
+
+/** Resolves when a body has arrived. Rejects if it is late or broken, or with the error that `take` throws.
+ * @param {IncomingMessage} request @param {number} ms @param {(part: Buffer) => void} take
+ * @returns {Promise<void>} */
+function arrival(request, ms, take) {
+  return new Promise((resolve, reject) => {
+    const fail = (/** @type {unknown} */ error) => {
+      unsubscribe();
+      reject(error);
+    };
+    const broken = () => fail(new RequestError(400, 'The body is incomplete.', null, 'bad_request'));
+    const onData = (/** @type {Buffer} */ part) => {
+      try {
+        take(part);
+      } catch (error) {
+        fail(error);
+      }
+    };
+    const onEnd = () => {
+      unsubscribe();
+      resolve();
+    };
+    const timer = setTimeout(() => {
+      fail(new RequestError(408, `The body did not arrive within ${ms} ms.`, null, 'request_timeout'));
+    }, ms);
+    const unsubscribe = () => {
+      clearTimeout(timer);
+      request.off('data', onData).off('end', onEnd).off('close', broken);
+    };
+    if (request.complete && request.readableEnded) return onEnd();
+    if (request.destroyed) return broken();
+    // Without a listener, an error of the connection would be thrown.
+    request.on('error', () => {});
+    request.on('data', onData).on('end', onEnd).on('close', broken);
+  });
+}
+
+/** Writes a response, no faster than the client reads it. Resolves when its body is read to the end, or the client has
+ * left. The rest of the buffer may take the client `stallMs` to read.
+ * @param {ServerResponse} res @param {Response} response @param {number} stallMs */
+export async function send(res, response, stallMs) {
+  const reader = response.body?.getReader();
+  const cancel = () => void reader?.cancel().catch(() => {});
+  res.once('close', cancel);
+  if (res.destroyed) return cancel();
+  res.writeHead(response.status, Object.fromEntries(response.headers));
+  if (!reader || res.req.method === 'HEAD') {
+    cancel();
+    return void res.end();
+  }
+  res.flushHeaders();
+  try {
+    for (let part; !(part = await reader.read()).done && !res.destroyed; ) {
+      res.write(part.value);
+      if (res.writableLength > BUFFER_BYTES) await drained(res, stallMs);
+    }
+  } catch {
+    // A response without its end tells the client that the answer failed.
+    return void res.destroy();
+  }
+  res.end();
+  if (res.closed) return;
+  const timer = setTimeout(() => res.destroy(), stallMs);
+  res.once('close', () => clearTimeout(timer));
+}
+
+/** Resolves when the client has read the buffer or left. A client that takes longer than `ms` is disconnected.
+ * @param {ServerResponse} res @param {number} ms @returns {Promise<void>} */
+function drained(res, ms) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => res.destroy(), ms);
+    const done = () => {
+      clearTimeout(timer);
+      res.off('drain', done).off('close', done);
+      resolve();
+    };
+    res.on('drain', done).on('close', done);
+  });
+}

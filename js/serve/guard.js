@@ -1,0 +1,145 @@
+/* guard: decides which requests are answered. Checks the request target, the Host header (against DNS rebinding), the
+ * Origin header (against requests of foreign web pages) and the API key. */
+/** @import { IncomingMessage } from 'node:http' */
+/** @import { ServeOptions } from './options.js' */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import { RequestError } from '../openai/errors.js';
+import { DEFAULTS } from './options.js';
+
+/** Longest request target. */
+const MAX_TARGET = 2048;
+/** Lifetime of a preflight's result in browsers, in seconds. */
+const PREFLIGHT_SECONDS = 600;
+/** Paths that need no key: they disclose nothing. */
+const OPEN = ['/', '/health'];
+
+/** Returns the address of a Host header without its port, in lower case. @param {string} host */
+const nameOf = (host) =>
+  host
+    .toLowerCase()
+    .replace(/:\d*$/, '')
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '');
+
+/** Returns whether only this machine can reach an address. @param {string} name host name or IP address */
+export const isLoopback = (name) => /^(localhost|.*\.localhost|127(\.\d+){3}|::1|::ffff:127(\.\d+){3})$/.test(name);
+
+/** @param {string} text */
+const digest = (text) => createHash('sha256').update(text).digest();
+
+/** Returns host and path of a request target, which is a path or a URL (RFC 9112, section 3.2). Dot segments are refused
+ * because `new URL()` would resolve them. @param {string} target @param {string} [host] of the header */
+function partsOf(target, host) {
+  const [, authority, path] = /^(?:http:\/\/([^/?#]*))?(\/.*)?$/i.exec(target) ?? [];
+  const [plain, search = ''] = (path ?? (authority && '/') ?? '').split(/(?=\?)/, 2);
+  const isBad = !plain || /[\\#\s]|%(?![0-9a-f]{2})|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(plain);
+  if (isBad) throw new RequestError(400, 'The request target is not a valid path.', null, 'bad_request');
+  return { host: authority ?? host ?? '', path: plain, search };
+}
+
+/** Decides which requests are answered. */
+export class Guard {
+  #names;
+  #open;
+  #origins;
+  #key;
+
+  /** @param {ServeOptions} options */
+  constructor({ host = DEFAULTS.host, apiKey, cors = [], allowHost = [] }) {
+    const listens = nameOf(host);
+    /** Whether other machines can connect. */
+    this.#open = !isLoopback(listens);
+    this.#names = new Set(
+      [listens, ...(this.#open ? [hostname()] : []), ...allowHost].map((name) => name.toLowerCase()),
+    );
+    this.#origins = new Set(cors.map((origin) => origin.toLowerCase()));
+    this.#key = apiKey === undefined ? null : digest(apiKey);
+  }
+
+  /** Returns path and query of an acceptable request. Throws a RequestError.
+   * @param {IncomingMessage} request */
+  admit({ url = '', headers, rawHeaders }) {
+    if (url.length > MAX_TARGET) throw new RequestError(414, 'The request target is too long.', null, 'uri_too_long');
+    const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
+    if (hosts > 1) throw new RequestError(400, 'The request has several Host headers.', null, 'bad_request');
+    const { host, path, search } = partsOf(url, headers.host);
+    if (!this.#knows(nameOf(host))) {
+      throw new RequestError(
+        403,
+        'The server does not answer to this host name. Use localhost, or start it with --allow-host NAME.',
+        null,
+        'host_not_allowed',
+      );
+    }
+    const { origin } = headers;
+    if (origin !== undefined && !this.#trusts(origin, host)) {
+      throw new RequestError(
+        403,
+        'Web pages of this origin may not use the server. Start it with --cors ORIGIN to allow them.',
+        null,
+        'origin_not_allowed',
+      );
+    }
+    return { path, search };
+  }
+
+  /** Throws a RequestError if a key is missing or wrong. Compares digests in constant time.
+   * @param {string} path @param {string} [authorization] header */
+  checkKey(path, authorization = '') {
+    if (!this.#key || OPEN.includes(path)) return;
+    const [, given = ''] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
+    if (timingSafeEqual(digest(given), this.#key)) return;
+    throw new RequestError(
+      401,
+      'The API key is missing or wrong. Send it as `Authorization: Bearer KEY`.',
+      null,
+      'invalid_api_key',
+    );
+  }
+
+  /** Returns the headers that let a page of an allowed origin read the response.
+   * @param {string} [origin] @returns {Record<string, string>} */
+  corsHeaders(origin) {
+    /** @type {Record<string, string>} */
+    const some = this.#origins.size ? { vary: 'Origin' } : {};
+    if (origin === undefined || !this.#lists(origin)) return some;
+    return {
+      ...some,
+      'access-control-allow-origin': origin,
+      'access-control-expose-headers': 'retry-after, x-request-id',
+    };
+  }
+
+  /** Returns the response to a preflight. @param {IncomingMessage['headers']} headers */
+  preflight(headers) {
+    const asked = headers['access-control-request-headers'] ?? 'authorization, content-type';
+    const isPrivate = headers['access-control-request-private-network'] === 'true';
+    return new Response(null, {
+      status: 204,
+      headers: {
+        'access-control-allow-methods': 'GET, POST, DELETE',
+        'access-control-allow-headers': /^[\w ,-]{0,2048}$/.test(asked) ? asked : 'authorization, content-type',
+        'access-control-max-age': String(PREFLIGHT_SECONDS),
+        ...(isPrivate && { 'access-control-allow-private-network': 'true' }),
+      },
+    });
+  }
+
+  /** An IP address cannot be rebound, so any is fine where other machines connect. @param {string} name */
+  #knows(name) {
+    return isLoopback(name) || this.#names.has(name) || (this.#open && isIP(name) !== 0);
+  }
+
+  /** @param {string} origin */
+  #lists(origin) {
+    return this.#origins.has('*') || this.#origins.has(origin.toLowerCase());
+  }
+
+  /** Returns whether pages of this origin may use the server: the listed ones, and its own.
+   * @param {string} origin @param {string} host */
+  #trusts(origin, host) {
+    return this.#lists(origin) || origin.toLowerCase() === `http://${host.toLowerCase()}`;
+  }
+}

@@ -1,0 +1,152 @@
+/* ollama-answers: /api/chat and /api/generate: answers as one JSON object, or as lines of JSON (NDJSON). */
+/** @import { Generation } from '../generation.js' */
+/** @import { Model } from '../model.js' */
+/** @import { GenerateResult, Step } from '../protocol.js' */
+import { checkAbsent, messagesOf, optionsOf, toolsOf, wrong } from './ollama-request.js';
+
+const NDJSON = 'application/x-ndjson';
+/** Values of `done_reason`. Others are `stop`. @type {Record<string, string>} */
+const REASONS = { length: 'length', context: 'length' };
+
+/** A request to answer. describe: error of Ollama's API.
+ * @typedef {{ id: string, model: Model, body: any, signal: AbortSignal,
+ *   describe: (error: unknown) => { status: number, message: string } }} Question */
+/** Makes the fields of a response that hold text. @typedef {(text: string, result?: GenerateResult) => object} Shape */
+
+/** POST /api/chat. @param {Question} question */
+export async function chat(question) {
+  const { model, body, signal } = question;
+  const messages = messagesOf(body.messages ?? []);
+  if (!messages.length) return loaded(question, { message: { role: 'assistant', content: '' } });
+  const options = { ...optionsOf(body, model.info), tools: toolsOf(body.tools), signal };
+  checkThinking(question);
+  return respond(question, model.generate(messages, options), (text, result) => ({
+    message: { role: 'assistant', content: text, ...callsOf(result) },
+  }));
+}
+
+/** POST /api/generate. @param {Question} question */
+export async function generate(question) {
+  const { model, body, signal } = question;
+  const { prompt = '', system, raw } = body;
+  if (typeof prompt !== 'string') throw wrong('`prompt` must be a string.');
+  checkAbsent(body, ['images'], 'Models take text only.');
+  checkAbsent(body, ['suffix', 'template', 'context'], 'Leave it out.');
+  if (raw) checkAbsent(body, ['system'], 'With `raw`, it belongs into `prompt`.');
+  checkThinking(question);
+  if (prompt === '') return loaded(question, { response: '' });
+  const isText = raw || !model.info.chatTemplate;
+  const messages = messagesOf([
+    ...(system ? [{ role: 'system', content: system }] : []),
+    { role: 'user', content: prompt },
+  ]);
+  const options = { ...optionsOf(body, model.info), signal };
+  return respond(question, model.generate(isText ? prompt : messages, options), (text) => ({ response: text }));
+}
+
+/** @param {Question} question */
+function checkThinking({ id, body }) {
+  if (body.think) throw wrong(`"${id}" does not support thinking. Leave \`think\` out.`);
+}
+
+/** Returns the response to a request without a prompt, by which clients load and unload models.
+ * @param {Question} question @param {object} fields */
+function loaded({ id, body }, fields) {
+  const reason = body.keep_alive === 0 || body.keep_alive === '0' ? 'unload' : 'load';
+  return Response.json({ ...head(id), ...fields, done: true, done_reason: reason });
+}
+
+/** @param {string} id */
+const head = (id) => ({ model: id, created_at: new Date().toISOString() });
+
+/** Answers with one object, or with lines. Fails before the response begins if there is no first token.
+ * @param {Question} question @param {Generation} generation @param {Shape} shape */
+async function respond({ id, body, describe }, generation, shape) {
+  const began = performance.now();
+  if (body.stream === false) {
+    const logprobs = [];
+    for await (const step of generation.steps()) logprobs.push(...logprobsOf(step));
+    const result = await generation.result();
+    return Response.json({
+      ...head(id),
+      ...shape(result.text, result),
+      ...(result.logprobs && { logprobs }),
+      ...ending(result, performance.now() - began),
+    });
+  }
+  const lines = (async function* () {
+    for await (const step of generation.steps()) {
+      const logprobs = logprobsOf(step);
+      const more = logprobs.length ? { logprobs } : {};
+      if (step.text || logprobs.length) yield { ...head(id), ...shape(step.text), ...more, done: false };
+    }
+    const result = await generation.result();
+    const last = shape('', result);
+    if (result.toolCalls?.length) yield { ...head(id), ...last, done: false };
+    yield { ...head(id), ...shape(''), ...ending(result, performance.now() - began) };
+  })();
+  const first = await lines.next();
+  return new Response(streamOf(first, lines, describe), { headers: { 'content-type': NDJSON } });
+}
+
+/** Returns lines of JSON as a stream. @template T @param {IteratorResult<T, void>} first @param {AsyncGenerator<T, void>} rest
+ * @param {Question['describe']} describe @returns {ReadableStream<Uint8Array>} */
+function streamOf(first, rest, describe) {
+  const encoder = new TextEncoder();
+  /** @type {IteratorResult<T, void> | null} */
+  let early = first;
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const line = (/** @type {unknown} */ value) => controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
+        try {
+          const { done, value } = early ?? (await rest.next());
+          early = null;
+          if (done) controller.close();
+          else line(value);
+        } catch (error) {
+          line({ error: describe(error).message });
+          controller.close();
+        }
+      },
+      cancel: () => void rest.return(),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** @param {GenerateResult} [result] */
+function callsOf(result) {
+  const calls = result?.toolCalls?.map(({ id, name, arguments: args }, index) => ({
+    id,
+    function: { index, name, arguments: args },
+  }));
+  return calls?.length ? { tool_calls: calls } : {};
+}
+
+/** Returns the last fields of an answer. Durations are in nanoseconds.
+ * @param {GenerateResult} result @param {number} ms */
+function ending({ finishReason, usage, timings }, ms) {
+  const ns = (/** @type {number} */ time) => Math.round(time * 1e6);
+  return {
+    done: true,
+    done_reason: REASONS[finishReason] ?? 'stop',
+    total_duration: ns(ms),
+    load_duration: 0,
+    prompt_eval_count: usage.promptTokens,
+    prompt_eval_duration: ns(timings.prefillMs),
+    eval_count: usage.completionTokens,
+    eval_duration: ns(timings.decodeMs),
+  };
+}
+
+/** Returns the log probabilities of a step, which has one token then. @param {Step} step */
+function logprobsOf({ text, logprobs = [] }) {
+  const entry = (/** @type {string} */ token, /** @type {number} */ logprob) => {
+    return { token, logprob, bytes: [...new TextEncoder().encode(token)] };
+  };
+  return logprobs.map(({ id, logprob, top }) => ({
+    ...entry(top.find((other) => other.id === id)?.text ?? text, logprob),
+    ...(top.length && { top_logprobs: top.map((other) => entry(other.text, other.logprob)) }),
+  }));
+}

@@ -1,0 +1,200 @@
+/* ollama: Ollama's HTTP API as a function from a Request to a Response, for tools that speak no other. Its reference is
+ * https://docs.ollama.com/api. */
+/** @import { Model } from '../model.js' */
+import { createHash } from 'node:crypto';
+import { ModelError } from '../errors.js';
+import { RequestError, errorOf } from '../openai/errors.js';
+import { chat, generate } from './ollama-answers.js';
+import { OPTIONS, wrong } from './ollama-request.js';
+
+/** Version of Ollama whose API this is. Tools compare it with the oldest one that they support. */
+const VERSION = '0.12.11';
+/** Ollama's models end when they are not used for a while; these stay. */
+const EXPIRES = '9999-12-31T23:59:59Z';
+/** Features that have no counterpart here. */
+const REFUSED = ['pull', 'push', 'create', 'copy', 'delete', 'blobs', 'me', 'signout', 'experimental'];
+
+/** @typedef {{ models: Record<string, Model>, body: any, signal: AbortSignal, started: string }} Context */
+/** @typedef {[method: string, respond: (context: Context) => Promise<Response> | Response]} Route */
+
+/** @type {Record<string, Route>} */
+const ROUTES = {
+  '/api/version': ['GET', () => Response.json({ version: VERSION })],
+  '/api/tags': ['GET', list],
+  '/api/ps': ['GET', running],
+  '/api/show': ['POST', description],
+  '/api/chat': ['POST', (context) => chat(question(context))],
+  '/api/generate': ['POST', (context) => generate(question(context))],
+  '/api/embed': ['POST', embed],
+  '/api/embeddings': ['POST', embedOne],
+};
+
+/** Returns the handler. Errors become responses.
+ * @param {Record<string, Model>} models by their ids @returns {(request: Request) => Promise<Response>} */
+export function createOllamaHandler(models) {
+  const started = new Date().toISOString();
+  return async (request) => {
+    try {
+      const [method, respond] = routeOf(request);
+      const body = method === 'POST' ? await bodyOf(request) : {};
+      return await respond({ models, body, signal: request.signal, started });
+    } catch (error) {
+      const { status, message } = describe(error);
+      return Response.json({ error: message }, { status });
+    }
+  };
+}
+
+/** Returns status and message of an error, with Ollama's names of the options. @param {unknown} error */
+function describe(error) {
+  const { status, body } = errorOf(error);
+  if (!(error instanceof ModelError)) return { status, message: body.error.message };
+  const names = Object.fromEntries(Object.entries(OPTIONS).map(([name, option]) => [option, name]));
+  return { status, message: error.message.replace(/`(\w+)`/g, (_, option) => `\`${names[option] ?? option}\``) };
+}
+
+/** @param {Request} request */
+function routeOf({ method, url }) {
+  const path = new URL(url).pathname.replace(/\/$/, '');
+  const route = Object.hasOwn(ROUTES, path) ? ROUTES[path] : null;
+  if (!route) {
+    const name = path.split('/')[2];
+    if (!REFUSED.includes(name)) throw new RequestError(404, `There is no ${method} ${path}.`);
+    const remedy = 'The server has the models that it was started with.';
+    throw new RequestError(501, `${path} is not supported. ${remedy}`);
+  }
+  if (method === route[0] || (method === 'HEAD' && route[0] === 'GET')) return route;
+  throw new RequestError(405, `${path} takes ${route[0]} requests only.`);
+}
+
+/** @param {Request} request */
+async function bodyOf(request) {
+  try {
+    const body = JSON.parse(await request.text());
+    if (typeof body === 'object' && body && !Array.isArray(body)) return body;
+  } catch {
+    // Refused below. The parser's message would quote the body.
+  }
+  throw wrong('The body could not be parsed. Send a JSON object.');
+}
+
+/** @param {Context} context @returns {import('./ollama-answers.js').Question} */
+const question = ({ models, body, signal }) => ({ ...modelOf(models, body.model), body, signal, describe });
+
+/** Returns the model of a name, whose tag `latest` may be missing. @param {Record<string, Model>} models
+ * @param {unknown} name */
+function modelOf(models, name) {
+  if (typeof name !== 'string' || !name) throw wrong('`model` is required.');
+  const id = [name, name.replace(/:latest$/, '')].find((one) => Object.hasOwn(models, one));
+  if (id === undefined) throw new RequestError(404, `model '${name}' not found`);
+  return { id, model: models[id] };
+}
+
+/** @param {Model} model */
+function detailsOf({ info }) {
+  const [size, unit] = info.parameters < 1e9 ? [info.parameters / 1e6, 'M'] : [info.parameters / 1e9, 'B'];
+  return {
+    parent_model: '',
+    format: 'gguf',
+    family: info.architecture,
+    families: [info.architecture],
+    parameter_size: `${size.toFixed(size < 100 ? 1 : 0)}${unit}`,
+    quantization_level: info.quantisation,
+  };
+}
+
+/** @param {Model} model */
+function capabilitiesOf({ info }) {
+  if (info.embedding) return ['embedding'];
+  return info.chatTemplate ? ['completion', 'tools'] : ['completion'];
+}
+
+/** @param {string} id @param {Model} model */
+function summaryOf(id, model) {
+  const { architecture, parameters, fileBytes } = model.info;
+  // Clients compare digests. One of the file would take seconds to compute.
+  const digest = createHash('sha256').update(JSON.stringify([id, architecture, parameters, fileBytes]));
+  return { name: id, model: id, digest: digest.digest('hex'), details: detailsOf(model) };
+}
+
+/** GET /api/tags. @param {Context} context */
+function list({ models, started }) {
+  const all = Object.entries(models).map(([id, model]) => ({
+    ...summaryOf(id, model),
+    modified_at: started,
+    size: model.info.fileBytes,
+    capabilities: capabilitiesOf(model),
+  }));
+  return Response.json({ models: all });
+}
+
+/** GET /api/ps. @param {Context} context */
+function running({ models }) {
+  const all = Object.entries(models).map(([id, model]) => ({
+    ...summaryOf(id, model),
+    size: model.info.memory.total,
+    size_vram: 0,
+    expires_at: EXPIRES,
+    context_length: model.info.contextLength,
+  }));
+  return Response.json({ models: all });
+}
+
+/** POST /api/show. @param {Context} context */
+async function description({ models, body, signal, started }) {
+  const { id, model } = modelOf(models, body.model ?? body.name);
+  const { metadata } = await model.inspect({ signal });
+  const values = metadata.map(({ key, value = null }) => [key, value]);
+  const { 'tokenizer.chat_template': template = '', ...facts } = Object.fromEntries(values);
+  const defaults = Object.entries(OPTIONS).flatMap(([name, option]) => {
+    const value = /** @type {Record<string, unknown>} */ (model.info.defaults)[option];
+    return value === undefined ? [] : [`${name} ${value}`];
+  });
+  return Response.json({
+    modelfile: `FROM ${id}\n`,
+    parameters: defaults.join('\n'),
+    template,
+    details: detailsOf(model),
+    model_info: { ...facts, 'general.parameter_count': model.info.parameters },
+    capabilities: capabilitiesOf(model),
+    modified_at: started,
+  });
+}
+
+/** Returns vectors and the number of tokens. @param {Context} context @param {unknown} input @param {object} options */
+async function vectorsOf({ models, body, signal }, input, options) {
+  const { id, model } = modelOf(models, body.model);
+  const texts = [input].flat();
+  if (!texts.every((text) => typeof text === 'string')) {
+    throw wrong('The input must be a string, or an array of strings.');
+  }
+  const pooling = model.info.embedding ? undefined : /** @type {const} */ ('mean');
+  const vectors = await model.embed(texts, { pooling, signal, ...options });
+  const counts = await Promise.all(texts.map((text) => model.countTokens(text, { signal })));
+  return {
+    id,
+    vectors: vectors.map((vector) => Array.from(vector)),
+    tokens: counts.reduce((sum, count) => sum + count, 0),
+  };
+}
+
+/** POST /api/embed. @param {Context} context */
+async function embed(context) {
+  const { input, truncate = true, dimensions } = context.body;
+  const began = performance.now();
+  if (input === undefined) throw wrong('`input` is required.');
+  const { id, vectors, tokens } = await vectorsOf(context, input, { truncate, dimensions: dimensions || undefined });
+  return Response.json({
+    model: id,
+    embeddings: vectors,
+    total_duration: Math.round((performance.now() - began) * 1e6),
+    load_duration: 0,
+    prompt_eval_count: tokens,
+  });
+}
+
+/** POST /api/embeddings, the older form for one text. @param {Context} context */
+async function embedOne(context) {
+  const { vectors } = await vectorsOf(context, context.body.prompt ?? '', { truncate: true });
+  return Response.json({ embedding: vectors[0] });
+}

@@ -1,0 +1,91 @@
+/* serving: runs `gemma-wasm serve` in a process, and speaks HTTP to it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+export const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
+const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
+
+/** A server in its own process. log: standard error so far; exited: resolves with the exit status.
+ * @typedef {{ url: string, port: number, pid: number, log: () => string, exited: Promise<number | null>,
+ *   kill: (signal: NodeJS.Signals) => void, stop: () => Promise<number | null> }} Serving */
+
+/** Starts a server on a free port. Rejects if it ends.
+ * @param {string[]} [args] after `serve` @param {Record<string, string>} [env] @returns {Promise<Serving>} */
+export async function startServing(args = [STORYTELLER, '--threads', '1'], env = {}) {
+  const child = spawn(process.execPath, [CLI, 'serve', '--port', '0', ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let log = '';
+  const exited = once(child, 'close').then(([status]) => /** @type {number | null} */ (status));
+  const url = await new Promise((resolve, reject) => {
+    child.stderr.on('data', (data) => {
+      log += data;
+      const [, found] = /and (http:\S+) \(Ollama\)/.exec(log) ?? [];
+      if (found) resolve(found);
+    });
+    exited.then((status) => reject(new Error(`serve ended with ${status}: ${log}`)));
+  });
+  const kill = (/** @type {NodeJS.Signals} */ signal) => void child.kill(signal);
+  const stop = () => {
+    kill('SIGTERM');
+    return exited;
+  };
+  return { url, port: Number(new URL(url).port), pid: Number(child.pid), log: () => log, exited, kill, stop };
+}
+
+/** Sends a JSON body. @param {string} url @param {unknown} body @param {RequestInit} [init] */
+export function post(url, body, { headers, ...init } = {}) {
+  return fetch(url, {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', ...headers },
+    ...init,
+  });
+}
+
+/** The body of a chat completion. @param {object} [more] */
+export const chatBody = (more) => ({
+  model: 'storyteller',
+  messages: [{ role: 'user', content: 'Tell me a story.' }],
+  max_tokens: 24,
+  ...more,
+});
+
+/** Writes text to a connection, and resolves with what the server sends until it closes the connection or `ms` pass.
+ * @param {number} port @param {string | Buffer} text @param {number} [ms] */
+export async function raw(port, text, ms = 3000) {
+  const socket = connect(port, '127.0.0.1');
+  let reply = '';
+  socket.on('data', (data) => {
+    reply += data;
+  });
+  socket.on('error', () => {});
+  socket.write(text);
+  const timer = setTimeout(() => socket.destroy(), ms);
+  await once(socket, 'close');
+  clearTimeout(timer);
+  return reply;
+}
+
+/** Returns the status line's number of a raw reply. @param {string} reply */
+export const statusOf = (reply) => Number(/^HTTP\/1\.1 (\d+)/.exec(reply)?.[1]);
+
+/** Returns the metrics of a server, by name and labels. @param {string} url */
+export async function metricsOf(url) {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const rows = text.split('\n').filter((line) => line && !line.startsWith('#'));
+  return Object.fromEntries(
+    rows.map((row) => {
+      const at = row.lastIndexOf(' ');
+      return [row.slice(0, at), Number(row.slice(at + 1))];
+    }),
+  );
+}
+
+/** Returns the resident bytes of a process (Linux). @param {number} pid */
+export const residentBytes = (pid) =>
+  1024 * Number(/VmRSS:\s*(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
