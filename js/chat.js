@@ -66,8 +66,8 @@ const CHAT_OPTIONS = {
 /** Options of a chat: its beginning, and defaults for each answer.
  * @template {readonly object[]} [P=object[]]
  * @typedef {AnswerOptions<Format, P> & ChatStart} ChatOptions */
-/** The conversation up to an answer. begin: beginning of the answer.
- * @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
+/** The conversation up to an answer. begin: beginning of the answer; thought: beginning of its thoughts.
+ * @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string, thought?: string }} Past */
 /** The result of restoring a saved chat.
  * @typedef {object} Restored
  * @property {number} tokens Tokens in the KV cache, which need not be evaluated again.
@@ -192,17 +192,21 @@ export class Chat {
     const { prefix: text, ...others } = all;
     const wanted = this.#all(others);
     checkBegun(wanted);
+    const { thinking } = wanted;
+    const last = this.#messages.at(-1);
+    const ours = /^(assistant|model)$/.test(last?.role ?? '');
+    // An answer with thoughts goes on behind them, unless the caller turns thinking off.
+    const thinks = text === undefined && ours && thinking !== false && last?.thoughts;
     const past = () => {
-      if (!this.#messages.length) throw nothingToAnswer();
-      const last = this.#messages[this.#messages.length - 1];
-      const ours = /^(assistant|model)$/.test(last.role);
+      if (!last) throw nothingToAnswer();
       if (text === undefined && last.toolCalls) {
         throw new ModelError('bad-state', 'The last answer called tools. Send their results first.');
       }
       const begin = text ?? (ours ? last.content : '');
-      return { messages: this.#messages.slice(0, ours ? -1 : undefined), begin, prefix: this.#prefixes.next };
+      const messages = this.#messages.slice(0, ours ? -1 : undefined);
+      return { messages, begin, ...(thinks && { thought: thinks }), prefix: this.#prefixes.next };
     };
-    return this.#answer(past, wanted);
+    return this.#answer(past, thinks ? { ...wanted, thinking: thinking ?? true } : wanted);
   }
 
   /** Returns an independent copy of the chat. */
@@ -271,15 +275,17 @@ export class Chat {
         },
         onResult: (answer, built) => {
           this.#busy = false;
-          const { prefix, begin } = /** @type {Past} */ (begun);
-          if (answer.finishReason === 'aborted' && answer.text === '') return;
+          const { prefix, begin, thought = '' } = /** @type {Past} */ (begun);
+          const { text, thoughts = '' } = answer;
+          if (answer.finishReason === 'aborted' && text + thoughts === '') return;
           if (dropped.length) answer.dropped = dropped;
           if (!answers) {
             this.#messages = said;
             this.#prefixes = { last: prefix, next: prefix };
             return;
           }
-          this.#messages = [...said, messageOf({ ...answer, text: (begin ?? '') + answer.text })];
+          const whole = { ...answer, text: (begin ?? '') + text, thoughts: thought + thoughts };
+          this.#messages = [...said, messageOf(whole)];
           const last = begin === undefined ? prefix : this.#prefixes.last;
           this.#prefixes = { last, ...built };
         },
@@ -297,11 +303,12 @@ const nothingToAnswer = () => new ModelError('bad-state', 'The chat has no messa
 const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answer ${why}` : 'nothing was answered'}`;
 
 /** @param {import('./protocol.js').GenerateResult} answer @returns {ChatMessage} */
-function messageOf({ text, finishReason, toolCalls }) {
+function messageOf({ text, thoughts, finishReason, toolCalls }) {
   const calls = toolCalls?.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }));
   return {
     role: 'assistant',
     content: text,
+    ...(thoughts && { thoughts }),
     ...(finishReason === 'aborted' && { aborted: true }),
     ...(calls?.length && { toolCalls: calls }),
   };

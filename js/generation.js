@@ -60,12 +60,13 @@ export class Generation {
     });
   }
 
-  /** Iterates the pieces of text. Only one iteration is possible, of pieces or of steps; leaving the loop aborts. */
+  /** Iterates the pieces of text, without thoughts. Only one iteration is possible, of pieces or of steps; leaving the
+   * loop aborts. */
   [Symbol.asyncIterator]() {
     return this.#leavable(texts(this.steps()));
   }
 
-  /** Iterates the steps, with token ids. */
+  /** Iterates the steps, with token ids and thoughts. */
   steps() {
     if (this.#iterated) {
       throw new ModelError('bad-state', 'An answer can be iterated only once. Use result() or text().');
@@ -227,7 +228,7 @@ export class Generation {
     this.#calls = event.calls ?? this.#calls;
     this.#given ||= event.steps.length > 0;
     this.#steps.push(...event.steps);
-    for (const { text } of event.steps) this.#text += text;
+    for (const { kind, text } of event.steps) if (kind === 'text') this.#text += text;
     this.#unacked += event.steps.length;
     if (this.#free) this.#ack(this.#unacked);
     this.#wake();
@@ -252,10 +253,10 @@ function valueOf({ text, finishReason }, args) {
   return { value: isJson(args) ? JSON.parse(text) : text };
 }
 
-/** Yields the text of each step that has some.
+/** Yields the text of each step of the answer that has some.
  * @param {AsyncIterable<Step>} steps @returns {AsyncGenerator<string, void, undefined>} */
 async function* texts(steps) {
-  for await (const { text } of steps) if (text) yield text;
+  for await (const { kind, text } of steps) if (kind === 'text' && text) yield text;
 }
 
 /** Returns the answer of a call that was aborted before it began.

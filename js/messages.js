@@ -51,7 +51,7 @@ export function checkMessages(messages, open = false) {
   /** Names of the called tools by ids of the calls. @type {Map<string, string>} */
   const called = new Map();
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
-    const { role, content, aborted, toolCalls, prefix } = message ?? {};
+    const { role, content, thoughts = '', aborted, toolCalls, prefix } = message ?? {};
     if (!ROLES.includes(role)) {
       const roles = `one of ${ROLES.join(', ')}`;
       throw new ModelError('bad-option', `The role of message ${i} must be ${roles} (got ${show(role)}).`);
@@ -66,8 +66,10 @@ export function checkMessages(messages, open = false) {
     }
     if (role === 'tool') return checkResult(message, i, called);
     const text = textOf(`The content of message ${i}`, toolCalls ? (content ?? '') : content);
-    if (toolCalls) return { role, content: text, toolCalls: checkCalls(toolCalls, i, called) };
-    return { role, content: text, ...(aborted && { aborted }), ...(prefix && { prefix }) };
+    checkValue(`The thoughts of message ${i}`, thoughts, string);
+    const said = { role, content: text, ...(thoughts && { thoughts }) };
+    if (toolCalls) return { ...said, toolCalls: checkCalls(toolCalls, i, called) };
+    return { ...said, ...(aborted && { aborted }), ...(prefix && { prefix }) };
   });
 }
 

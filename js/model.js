@@ -330,8 +330,9 @@ export class Model extends HeaderModel {
     checkGenerative(this.info);
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
-    if (options.tools?.length && !('messages' in described)) {
-      throw new ModelError('bad-option', '`tools` require a prompt of messages. Pass [{ role, content }].');
+    if ((options.tools?.length || options.thinking) && !('messages' in described)) {
+      const name = options.thinking ? 'thinking' : 'tools';
+      throw new ModelError('bad-option', `\`${name}\` needs a prompt of messages. Pass [{ role, content }].`);
     }
     if ('begin' in described) checkBegun(given(options));
     return this.#generation(() => described, options, {});
@@ -378,6 +379,9 @@ export class Model extends HeaderModel {
   #generation(prompt, options, hooks, owner) {
     const { signal, onPrefillProgress } = given(options);
     const schema = schemaIn(options.format);
+    if (options.thinking && !this.info.thinking) {
+      throw new ModelError('bad-option', 'This model cannot think. Leave out `thinking`.');
+    }
     const posted = postable({ ...this.info.defaults, ...given(options) });
     const prepare = () => ({ prompt: prompt(), ...posted, owner });
     const { connection } = this;

@@ -101,6 +101,10 @@ import { MAX_THREADS } from './protocol.js';
  * @template F
  * @typedef {F extends { schema: infer S } ? FromSchema<S> : F extends { choices: readonly (infer C)[] } ? C
  *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
+/** A limit of thinking.
+ * @typedef {object} ThinkingOptions
+ * @property {number} budget Maximum number of tokens of the thoughts. Then they are ended, and the answer follows.
+ */
 /** Options that type the result.
  * @template {Format} F @template {readonly object[]} P
  * @typedef {object} TypedOptions
@@ -125,6 +129,8 @@ import { MAX_THREADS } from './protocol.js';
  *   position. Turns `jumpForward` off. Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be
  *   compiled.
+ * @property {boolean | ThinkingOptions} [thinking] Whether the model thinks before it answers messages
+ *   ([more](chat.md#thinking)). `true` needs a model with `info.thinking`. Default: as the model's chat template decides.
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
  *   each of them. Default: true.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
@@ -380,6 +386,9 @@ export const GENERATE_OPTIONS = {
     fault: formatFault,
   },
   jumpForward: boolean,
+  thinking: rule('true, false or { budget } with an integer', (value) => {
+    return typeof value === 'boolean' || (Number.isInteger(value.budget) && value.budget >= 0);
+  }),
   tools: {
     ...rule(
       'an array of { name, description, parameters, execute } with unique names of letters, digits, _ . -',
@@ -496,6 +505,7 @@ export function postable(options) {
     logprobs: rest.logprobs ?? null,
     format: rest.format === undefined ? null : postableFormat(rest.format),
     jumpForward: rest.jumpForward ?? true,
+    thinking: typeof rest.thinking === 'object' ? rest.thinking.budget : (rest.thinking ?? null),
     tools: postableTools(rest),
     progress: rest.onPrefillProgress !== undefined,
   };

@@ -100,6 +100,7 @@ import { ModelError } from './errors.js';
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
  * @property {number} fileBytes Bytes up to the end of the last tensor.
  * @property {boolean} chatTemplate Whether messages are accepted: the file has a template, or is a Gemma without one.
+ * @property {boolean} thinking Whether the option `thinking` can turn thoughts on and off.
  * @property {number | null} bosToken Id of the token that begins a text.
  * @property {number[]} endTokens Ids that end an answer.
  * @property {SamplingOptions} defaults Sampling options of an answer that sets none: the file's (`general.sampling.*`), its
@@ -168,6 +169,7 @@ import { ModelError } from './errors.js';
  * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is an
  *   alias of `system`, and `model` of `assistant`. `tool` gives the result of a call.
  * @property {any} content Text, or an array of text parts. The result of a tool may be any JSON.
+ * @property {string} [thoughts] Thoughts of an answer. Most chat templates leave them out of later prompts.
  * @property {boolean} [aborted] Whether the answer was cut short.
  * @property {readonly ToolCall[]} [toolCalls] Calls of tools in an answer.
  * @property {string} [name] Of a tool's result: the name of the tool. `name` or `id` is enough.
@@ -180,15 +182,16 @@ import { ModelError } from './errors.js';
  * @property {string} text Text. Parts are joined by line breaks.
  */
 /** Content of a message: text, or parts of it. @typedef {string | readonly TextPart[]} Content */
-/** A message in its posted form. @typedef {{ role: string, content: any, name?: string, id?: string,
+/** A message in its posted form. @typedef {{ role: string, content: any, thoughts?: string, name?: string, id?: string,
  *   toolCalls?: readonly ToolCall[] }} PostedMessage */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
 /** Beginning of a conversation in the KV cache: its text with sentinels, and its ids; of: fingerprint of engine and
  * model; cut: number of bytes of an incomplete character at the end of the ids, which the text lacks. Only continue()
  * reuses such ids.
  * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
-/** begin: the beginning of the answer. @typedef {{ text: string } | { ids: number[] }
- *   | { messages: PostedMessage[], prefix?: Prefix, begin?: string, tools?: ToolSpec[] }} PostedPrompt */
+/** begin: the beginning of the answer; thought: that of its thoughts; thinking: undefined leaves it to the template.
+ * @typedef {{ text: string } | { ids: number[] } | { messages: PostedMessage[], prefix?: Prefix, begin?: string,
+ *   thought?: string, thinking?: boolean, tools?: ToolSpec[] }} PostedPrompt */
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
 /** Bounds where a schema has none: characters of strings, items of arrays, members of objects.
  * @typedef {{ maxLength?: number, maxItems?: number, maxProperties?: number }} Bounds */
@@ -220,16 +223,18 @@ import { ModelError } from './errors.js';
  */
 /** One step of decoding: a drawn token, or a span of tokens that a format left no choice about.
  * @typedef {object} Step
+ * @property {'thought' | 'text'} kind Whether the tokens belong to the model's thoughts or to its answer.
  * @property {string} text Text that can be shown since the last step. May be empty.
  * @property {number[]} ids Token ids.
- * @property {boolean} forced Whether a format left no choice about the tokens.
+ * @property {boolean} forced Whether a format or the budget of thoughts left no choice about the tokens.
  * @property {TokenLogprob[]} [logprobs] Log probabilities, if requested.
  */
 /** Token counts of an answer.
  * @typedef {object} Usage
  * @property {number} promptTokens Tokens of the prompt.
  * @property {number} reusedTokens Tokens of the prompt that the KV cache already had.
- * @property {number} completionTokens Tokens of the answer.
+ * @property {number} completionTokens Tokens of the answer, thoughts included.
+ * @property {number} [thoughtTokens] Tokens of the thoughts, if there are any.
  */
 /** Durations of an answer.
  * @typedef {object} Timings
@@ -246,8 +251,10 @@ import { ModelError } from './errors.js';
 /** An answer, whatever its `finishReason`.
  * @template [V=any]
  * @typedef {object} AnswerFields
- * @property {string} text The whole answer.
- * @property {number[]} tokens Token ids, without the end token.
+ * @property {string} text The whole answer, without thoughts.
+ * @property {string} [thoughts] What the model thought before its answer ([more](chat.md#thinking)). Missing without
+ *   thoughts.
+ * @property {number[]} tokens Token ids of thoughts and answer, without the end token.
  * @property {FinishReason} finishReason Why the answer ended.
  * @property {string} [stopSequence] The text of `stop` that ended the answer.
  * @property {Usage} usage Token counts.
@@ -277,10 +284,11 @@ import { ModelError } from './errors.js';
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
 /** tools: `choice` for the first answer, `next` for answers to results; sampler: names and values of the engine's
  * options; grammar: a compiled constraint (lower() of js/grammar); jumpForward: append tokens that the constraint
- * leaves no choice about; owner: the chat whose state was restored.
+ * leaves no choice about; owner: the chat whose state was restored; thinking: null leaves it to the template, a number is
+ * the budget in tokens.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
  *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, progress: boolean,
- *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null,
+ *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null, thinking: boolean | number | null,
  *   prompt: PostedPrompt, grammar?: Uint8Array, owner?: string }} GenerateArgs */
 /** prefix: beginning that the next turn can reuse; why: the reason if there is none.
  * @typedef {GenerateResult & { prefix?: Prefix, why?: string }} GenerateAnswer */

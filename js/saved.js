@@ -46,7 +46,7 @@ export function packChat({ messages, options, prefixes }) {
 
 /** Returns whether an option is saved: those whose values are numbers or texts. @param {string} name */
 function keeps(name) {
-  return Object.hasOwn({ ...SAMPLING, maxTokens: 0, seed: 0, stop: 0, logprobs: 0 }, name);
+  return Object.hasOwn({ ...SAMPLING, maxTokens: 0, seed: 0, stop: 0, logprobs: 0, thinking: 0 }, name);
 }
 
 /** Replaces -Infinity, which JSON lacks. @param {[number, number]} entry */

@@ -58,6 +58,7 @@ export function describe({ runner: { native }, encoder, contextLength }, facts) 
     ...facts,
     fileBytes: native.number('file_bytes'),
     chatTemplate: encoder.templateSource !== null,
+    thinking: encoder.thinks,
     bosToken: encoder.bos,
     endTokens: encoder.endTokens,
     defaults: recommended(native, architecture),

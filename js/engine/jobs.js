@@ -9,6 +9,7 @@ import { strip } from './strip.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
+const CUT_THOUGHT = 'ends inside a character of a thought';
 
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
 /** @import { PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
@@ -36,8 +37,11 @@ async function begin(context, job, args) {
   const { constraint, begins } = args.grammar
     ? { constraint: args.grammar, begins: null }
     : await constraintOf(encoder, args, pause);
-  const { ids, text, cut = 0 } = await encoder.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
+  const thinking = args.thinking === null ? undefined : args.thinking !== false;
+  const asked = 'messages' in prompt ? { ...prompt, tools: tools?.list, thinking } : prompt;
+  const { ids, text, cut = 0 } = await encoder.prompted(asked, pause);
   const reader = tools ? await encoder.callReader() : null;
+  const thoughts = encoder.thoughtReader(asked, ids, args.thinking);
   const assembler = new TextAssembler(args.stop);
   if (cut) assembler.add(lastBytes(encoder, ids).slice(-cut));
   return {
@@ -48,14 +52,21 @@ async function begin(context, job, args) {
     prompt: ids,
     marked: text,
     reader,
+    thoughts,
     assembler,
     outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]),
     logprobs: /** @type {TokenLogprob[]} */ ([]),
+    /** Tokens that must follow one by one, because log probabilities are requested. */
+    due: /** @type {number[]} */ ([]),
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
-    ...matchersOf(constraint ? new Grammar(context.runner.native, constraint).matcher() : null, begins),
+    ...matchersOf(
+      constraint ? new Grammar(context.runner.native, constraint).matcher() : null,
+      begins,
+      Boolean(thoughts?.inside || (thoughts && thinking)),
+    ),
   };
 }
 
@@ -67,10 +78,12 @@ function lastBytes(encoder, ids) {
   return parts.reduce(joined, new Uint8Array());
 }
 
-/** Returns a matcher that constrains the answer from its beginning, or waits until the answer begins a call.
- * @param {Matcher | null} matcher @param {Begins | null} begins */
-function matchersOf(matcher, begins) {
-  return { matcher: begins ? null : matcher, waiting: begins ? matcher : null, begins };
+/** Returns a matcher that constrains the answer from its beginning, or waits until thoughts have ended or the answer
+ * begins a call.
+ * @param {Matcher | null} matcher @param {Begins | null} begins @param {boolean} thinks */
+function matchersOf(matcher, begins, thinks) {
+  const waits = begins || thinks;
+  return { matcher: waits ? null : matcher, waiting: waits ? matcher : null, begins };
 }
 
 /** Generates one answer and posts its steps. An abort resolves with the answer so far.
@@ -97,9 +110,11 @@ async function answer(run) {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
-  if (finishReason !== 'stop-sequence') outbox.add({ text: assembler.end(), ids: [], forced: false });
+  const { rest = '', cut = false } = run.thoughts?.finish() ?? {};
+  outbox.add({ kind: 'thought', text: rest, ids: [], forced: false });
+  if (finishReason !== 'stop-sequence') outbox.add({ kind: 'text', text: assembler.end(), ids: [], forced: false });
   outbox.flush();
-  return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
+  return { ...resultOf(run, finishReason), ...(cut ? { why: CUT_THOUGHT } : prefixOf(run, finishReason)) };
 }
 
 /** @param {Run} run */
@@ -129,9 +144,10 @@ async function decode(run) {
   while (!reason && tokens.length < maxTokens) {
     if (job.aborted) return 'aborted';
     if (run.matcher?.finished) return 'stop';
-    const id = draw(run);
+    const forced = run.due.length > 0;
+    const id = run.due.shift() ?? draw(run);
     time.first ||= performance.now() - time.start;
-    reason = appendToken(run, id, false);
+    reason = appendToken(run, id, forced);
     if (reason) break;
     const next = jumpForward(run);
     reason = next.reason;
@@ -142,25 +158,33 @@ async function decode(run) {
   return reason ?? 'length';
 }
 
-/** Appends the jump-forward tokens, unless probabilities are requested; returns the reason if the answer ends there.
- * @param {Run} run */
+/** Appends the tokens that need no choice: those of a thought that must end, and unless probabilities are requested,
+ * jump-forward tokens. Returns the reason if the answer ends there. @param {Run} run */
 function jumpForward(run) {
   const {
     native,
     tokens,
-    matcher,
+    thoughts,
     args: { jumpForward: enabled, logprobs, maxTokens },
   } = run;
   const ids = /** @type {number[]} */ ([]);
-  /** @type {FinishReason | null} */
-  let reason = null;
-  if (!matcher || !enabled || logprobs !== null || tokens.length >= maxTokens) return { ids, reason };
-  for (let more; !reason && (more = jumpForwardTokens(native, matcher, tokens)).length; ) {
+  let reason = /** @type {FinishReason | null} */ (null);
+  const take = (/** @type {number[]} */ more) => {
     for (const id of more) {
       ids.push(id);
       if ((reason = appendToken(run, id, true))) break;
     }
-  }
+    return !reason && more.length > 0;
+  };
+  if (tokens.length >= maxTokens) return { ids, reason };
+  const waits = run.waiting !== null && !run.begins;
+  const due = run.due.length ? [] : (thoughts?.next(waits) ?? []);
+  if (logprobs === null) take(due);
+  else run.due.push(...due);
+  if (waits && thoughts?.done && !thoughts.inside && !run.due.length) run.matcher ??= run.waiting;
+  const { matcher } = run;
+  if (!matcher || !enabled || logprobs !== null) return { ids, reason };
+  while (!reason && take(jumpForwardTokens(native, matcher, tokens)));
   return { ids, reason };
 }
 
@@ -169,11 +193,15 @@ function draw(run) {
   return run.matcher ? run.matcher.draw(run.args.logprobs !== null) : drawFreely(run);
 }
 
-/** Draws a token without a constraint. If it begins a call, constrains the rest of the answer. @param {Run} run */
+/** Draws a token without a constraint. If it ends the thoughts or begins a call, constrains the rest of the answer.
+ * @param {Run} run */
 function drawFreely(run) {
-  const { native, waiting, begins, tokens, args } = run;
-  const id = native.draw();
-  if (!waiting || !begins?.(id, tokens.length)) return id;
+  const { native, waiting, begins, thoughts, tokens, args } = run;
+  const drawn = native.draw();
+  if (!waiting) return drawn;
+  // An answer must not end inside a thought if something is required of its text.
+  const id = thoughts?.instead(drawn, !begins && native.call('is_end', drawn) === 1) ?? drawn;
+  if (thoughts?.takes(id) || (begins && !begins(id, tokens.length - (thoughts?.tokens ?? 0)))) return id;
   run.matcher = waiting;
   return waiting.allows(id) ? id : waiting.draw(args.logprobs !== null);
 }
@@ -250,7 +278,7 @@ function lastOf(tokens, prompt) {
 
 /** @param {Run} run @param {number} id @param {boolean} forced */
 function record(run, id, forced) {
-  const { native, assembler, outbox, prompt, reader, tokens, logprobs, args } = run;
+  const { native, assembler, outbox, prompt, reader, thoughts, tokens, logprobs, args } = run;
   // A constrained text has exactly the bytes that the grammar accepted, the tokenizer's leading space included.
   const before = run.matcher ? id : lastOf(tokens, prompt);
   tokens.push(id);
@@ -258,8 +286,11 @@ function record(run, id, forced) {
   const said = args.logprobs === null ? {} : { logprobs: [logprobOf(run, id, before)] };
   logprobs.push(...(said.logprobs ?? []));
   const bytes = native.decode(id, false, before);
-  const text = assembler.add(reader ? utf8(reader.add(id, bytes)) : bytes);
-  outbox.add({ text, ids: [id], forced, ...said });
+  const thought = thoughts?.add(id, bytes);
+  if (thought !== undefined) return outbox.add({ kind: 'thought', text: thought, ids: [id], forced, ...said });
+  const own = thoughts && !run.matcher ? thoughts.trimmed(bytes) : bytes;
+  const text = assembler.add(reader ? utf8(reader.add(id, own)) : own);
+  outbox.add({ kind: 'text', text, ids: [id], forced, ...said });
 }
 
 /** @param {Run} run @param {number} id @param {number} before @returns {TokenLogprob} */
@@ -281,6 +312,7 @@ function resultOf(run, finishReason) {
     reused,
     opening,
     reader,
+    thoughts,
     time,
     args,
   } = run;
@@ -288,13 +320,19 @@ function resultOf(run, finishReason) {
   const calls = callsOf(run);
   return {
     text,
+    ...(thoughts?.text && { thoughts: thoughts.text }),
     tokens,
     .../** @type {{ finishReason: 'tool-calls', toolCalls: ToolCall[] }} */ ({
       finishReason: finishReason === 'stop' && calls.length ? 'tool-calls' : finishReason,
       ...(reader && { toolCalls: calls }),
     }),
     ...(stopped !== null && { stopSequence: stopped }),
-    usage: { promptTokens: prompt.length, reusedTokens: reused, completionTokens: tokens.length },
+    usage: {
+      promptTokens: prompt.length,
+      reusedTokens: reused,
+      completionTokens: tokens.length,
+      ...(thoughts?.tokens && { thoughtTokens: thoughts.tokens }),
+    },
     timings: {
       firstTokenMs: first,
       prefillMs: prefill,
@@ -327,6 +365,7 @@ function prefixOf(run, finishReason) {
     native,
     encoder,
     reader,
+    thoughts,
     marked,
     prompt,
     tokens,
@@ -334,10 +373,13 @@ function prefixOf(run, finishReason) {
   } = run;
   if (reader || marked === undefined) return { why: 'could call tools' };
   if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
-  const text = (('begin' in args.prompt && args.prompt.begin) || '') + added;
+  const { begin = '', thought = '' } = 'messages' in args.prompt ? args.prompt : {};
+  const text = begin + added;
   const { stateName: of } = native;
-  const { template } = encoder;
-  if (cut) return { prefix: { of, text: marked + template.protect(text), ids: [...prompt, ...tokens], cut } };
+  const said = (/** @type {string} */ text) => {
+    return encoder.template.answered(marked, thought + (thoughts?.text ?? ''), text);
+  };
+  if (cut) return { prefix: { of, text: said(text), ids: [...prompt, ...tokens], cut } };
   const answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
@@ -346,7 +388,7 @@ function prefixOf(run, finishReason) {
     length -= encoder.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
-  return { prefix: { of, text: marked + template.protect(answer), ids: [...prompt, ...kept] } };
+  return { prefix: { of, text: said(answer), ids: [...prompt, ...kept] } };
 }
 
 /** @param {number} count @param {number} milliseconds */

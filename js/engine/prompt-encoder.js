@@ -2,6 +2,7 @@
  * file. */
 import { ModelError, noTemplate } from '../errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
+import { SWITCH, thoughtMarks } from './thinking.js';
 
 /** @import { PostedPrompt as Prompt, Prefix, PostedMessage, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Dialect } from '../tool-calling/dialects.js' */
@@ -164,9 +165,8 @@ export class PromptEncoder {
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
     if ('ids' in prompt) return prompt;
-    const { begin } = prompt;
-    const prefix = this.#own(prompt.prefix);
-    return (await this.#ready()).apply(this.#heard(prompt.messages), { prefix, begin });
+    const { messages, prefix, ...more } = prompt;
+    return (await this.#ready()).apply(this.#heard(messages), { ...more, prefix: this.#own(prefix) });
   }
 
   /** Returns a prefix of this model; ids of another model would mean other tokens. @param {Prefix} [prefix] */
@@ -192,20 +192,24 @@ export class PromptEncoder {
     return calling ? this.#withTools(prompt) : this.ids(prompt, pause);
   }
 
-  /** Maps `developer` to `system`, unless the template knows `developer`. @param {Message[]} messages */
+  /** Renames `thoughts` as templates do, and `developer` to `system` unless the template knows `developer`.
+   * @param {Message[]} messages */
   #heard(messages) {
-    if (this.templateSource?.includes('developer')) return messages;
-    return messages.map((message) => (message.role === 'developer' ? { ...message, role: 'system' } : message));
+    const knows = this.templateSource?.includes('developer');
+    return messages.map(({ thoughts, ...message }) => {
+      const role = message.role === 'developer' && !knows ? 'system' : message.role;
+      return { ...message, role, ...(thoughts && { reasoning_content: thoughts }) };
+    });
   }
 
   /** @param {Extract<Prompt, { messages: PostedMessage[] }>} prompt */
-  async #withTools({ messages, prefix: given, begin, tools = [] }) {
+  async #withTools({ messages, prefix: given, tools = [], ...more }) {
     const { withInstructions } = await this.load();
     const template = await this.#ready();
     const prefix = this.#own(given);
     const { instructions, ...form } = (await this.dialect()).render(messages, tools);
     const apply = (/** @type {Message[]} */ said) => {
-      return template.apply(this.#heard(said), { prefix, begin, tools: form.tools });
+      return template.apply(this.#heard(said), { ...more, prefix, tools: form.tools });
     };
     if (!instructions) return apply(form.messages);
     try {
@@ -230,6 +234,20 @@ export class PromptEncoder {
     const { CallReader } = await this.load();
     const { marks, parse } = await this.dialect();
     return new CallReader(marks, (name) => this.idOf(name), parse);
+  }
+
+  /** Whether the chat template can turn thinking on and off, with marks that are known. */
+  get thinks() {
+    return Boolean(this.templateSource?.includes(SWITCH) && thoughtMarks((name) => this.idOf(name)));
+  }
+
+  /** Returns a reader of the thoughts in one answer, null if the model has none. Only valid after prompted().
+   * @param {Prompt} prompt @param {number[]} ids of the prompt
+   * @param {boolean | number | null} thinking a number is the budget in tokens */
+  thoughtReader(prompt, ids, thinking) {
+    if (!('messages' in prompt)) return null;
+    const budget = typeof thinking === 'number' ? thinking : undefined;
+    return this.template.thoughtReader(ids, { thought: prompt.thought, budget });
   }
 
   /** Returns the token of a name, null if it is not one token. @param {string} name */

@@ -7,7 +7,10 @@
  * would let a template copy such names out of messages. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
+import { SWITCH, thoughtMarks } from './thinking.js';
+import { ThoughtReader } from './thoughts.js';
 /** @import { Prefix } from '../protocol.js' */
+/** @import { ThoughtMarks } from './thinking.js' */
 
 /** Separates text of the template from other text. In texts, ESCAPE and a digit replace SENTINEL and ESCAPE. */
 const SENTINEL = '\ufdd0';
@@ -15,8 +18,9 @@ const ESCAPE = '\ufdd1';
 /** Replaces the first character of a control token's name. */
 const OTHER = '\ufdd2';
 
-/** Tokens around calls and results. Some tokenizers match them in any text, but messages must not contain them. */
-const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
+/** Tokens around calls, results and thoughts. Some tokenizers match them in any text, but messages must not contain
+ * them. */
+const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>', '<think>', '</think>'];
 
 /** Used for Gemma files without a template. A system message is inserted before the first question. */
 const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
@@ -26,7 +30,9 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
 {{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
 /** A message in the form of chat templates. Conversations with tools have further members.
- * @typedef {{ role: string, content: any }} Message */
+ * @typedef {{ role: string, content: any, thoughts?: string }} Message */
+/** What a template is rendered with, besides messages. thinking: undefined leaves it to the template.
+ * @typedef {{ tools?: object[], thinking?: boolean }} Variables */
 
 /** An error that a template raised itself. */
 class Refusal extends ModelError {}
@@ -45,10 +51,11 @@ export class ChatTemplate {
   #builtins = builtins();
 
   /** Compiles a template. control: ids of control tokens by name; marks: names that the tokenizer matches in any text;
-   * encode: returns the ids of plain text; variables: bos_token and others. Throws `template-error`.
+   * thoughts: marks of thoughts; encode: returns the ids of plain text; variables: bos_token and others. Throws
+   * `template-error`.
    * @param {string} source
-   * @param {{ control: Map<string, number>, marks?: string[], encode: (text: string) => number[],
-   *   bos: number | null, variables: Record<string, string> }} tokenizer */
+   * @param {{ control: Map<string, number>, marks?: string[], thoughts?: ThoughtMarks,
+   *   encode: (text: string) => number[], bos: number | null, variables: Record<string, string> }} tokenizer */
   constructor(source, tokenizer) {
     this.#tokenizer = tokenizer;
     const names = [...tokenizer.control.keys()];
@@ -61,16 +68,16 @@ export class ChatTemplate {
     if (!ASKS_FOR_DATE.test(source)) this.#builtins.strftime_now = strftime;
   }
 
-  /** Renders messages. Reuses prefix.ids if the rendered text begins with prefix.text. begin: beginning of the answer.
-   * Returns the ids, the text before the answer with sentinels, and `cut` of a prefix that ends inside a character.
-   * Throws `template-error`.
-   * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
-  apply(messages, { prefix, begin = '', tools } = {}) {
+  /** Renders messages. Reuses prefix.ids if the rendered text begins with prefix.text. begin: beginning of the answer;
+   * thought: beginning of its thought. Returns the ids, the text before the answer with sentinels, and `cut` of a prefix
+   * that ends inside a character. Throws `template-error`.
+   * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, thought?: string } & Variables} [more] */
+  apply(messages, { prefix, begin = '', thought = '', ...variables } = {}) {
     const given = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
-    const { said, written } = this.#accepted(given, tools);
-    this.#checkCopies(said, tools, written);
+    const { said, written } = this.#accepted(given, variables);
+    this.#checkCopies(said, variables, written);
     const text = written.parts.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
-    const whole = text + this.protect(begin);
+    const whole = this.answered(text, thought, begin);
     // Reuse a prefix only at the end or before a control token, since no tokens merge there.
     const rest = prefix && whole.startsWith(prefix.text) ? whole.slice(prefix.text.length) : '';
     if (prefix && (whole === prefix.text || (!prefix.cut && this.#match(rest, 0)))) {
@@ -81,15 +88,15 @@ export class ChatTemplate {
 
   /** Renders messages. If the template refuses them, joins successive messages of the user, and then also makes messages
    * of the system theirs, as Gemma's documentation advises.
-   * @param {Message[]} messages @param {object[]} [tools] */
-  #accepted(messages, tools) {
+   * @param {Message[]} messages @param {Variables} variables */
+  #accepted(messages, variables) {
     const attempts = [messages];
     if (joined(messages).length < messages.length) attempts.push(joined(messages));
     if (messages.some(isSystem)) attempts.push(joined(messages.map((one) => (isSystem(one) ? asUser(one) : one))));
     let refusal;
     for (const said of attempts) {
       try {
-        return { said, written: this.#render(said, tools) };
+        return { said, written: this.#render(said, variables) };
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
         refusal ??= error;
@@ -100,9 +107,9 @@ export class ChatTemplate {
 
   /** Throws `template-error` if names of control tokens in messages change which control tokens the template writes.
    * Renders the messages once more with changed names, and compares.
-   * @param {Message[]} messages @param {object[] | undefined} tools
+   * @param {Message[]} messages @param {Variables} variables
    * @param {{ parts: string[], compares: boolean }} written */
-  #checkCopies(messages, tools, written) {
+  #checkCopies(messages, variables, written) {
     let names = 0;
     /** Returns a copy of a value with changed names. @param {any} value @returns {any} */
     const without = (value) => {
@@ -122,7 +129,7 @@ export class ChatTemplate {
       return Object.fromEntries(Object.entries(value).map(([key, one]) => [without(key), without(one)]));
     };
     const others = messages.map(({ role, ...more }) => ({ role, ...without(more) }));
-    const otherTools = without(tools);
+    const otherTools = without(variables.tools);
     if (!names && !written.compares) return;
     const control = (/** @type {string[]} */ parts) =>
       parts
@@ -131,7 +138,8 @@ export class ChatTemplate {
         })
         .join(SENTINEL);
     // A name that is spread over several texts cannot be changed.
-    if (names && control(this.#render(others, otherTools).parts) === control(written.parts)) return;
+    if (names && control(this.#render(others, { ...variables, tools: otherTools }).parts) === control(written.parts))
+      return;
     throw new ModelError(
       'template-error',
       "The model's chat template writes control tokens because messages hold the names of" +
@@ -145,7 +153,7 @@ export class ChatTemplate {
     const parameters = { type: 'object', properties: { y: { type: 'string', description: 'z' } }, required: ['y'] };
     const tool = { type: 'function', function: { name: 'probe', description: 'a tool', parameters } };
     try {
-      const [text, without] = [[tool], undefined].map((tools) => this.#render(messages, tools).parts.join(''));
+      const [text, without] = [[tool], undefined].map((tools) => this.#render(messages, { tools }).parts.join(''));
       return text === without ? '' : text;
     } catch {
       return '';
@@ -155,6 +163,29 @@ export class ChatTemplate {
   /** Encloses text that the template did not write in sentinels. @param {string} text */
   protect(text) {
     return text && SENTINEL + escaped(text) + SENTINEL;
+  }
+
+  /** Returns a prompt followed by the beginning of its answer, with sentinels. The thought is complete if there is text.
+   * @param {string} prompt with sentinels @param {string} thought @param {string} text */
+  answered(prompt, thought, text) {
+    const { thoughts } = this.#tokenizer;
+    if (!thought || !thoughts) return prompt + this.protect(text);
+    const { begin, head, close, end, gap } = thoughts;
+    const opening = prompt.endsWith(begin + head) ? '' : begin + head;
+    return prompt + opening + this.protect(thought) + (text && close + end + gap + this.protect(text));
+  }
+
+  /** Returns a reader of the thoughts in an answer, null if the vocabulary has no marks for them.
+   * @param {number[]} prompt @param {{ thought?: string, budget?: number }} options thought: beginning of a thought in the
+   * prompt */
+  thoughtReader(prompt, { thought = '', budget }) {
+    const { thoughts, encode } = this.#tokenizer;
+    if (!thoughts) return null;
+    const [begin, end] = [thoughts.begin, thoughts.end].map((name) => this.#tokens(name)[0]);
+    const [head, close, gap] = [thoughts.head, thoughts.close, thoughts.gap].map((text) => encode(text));
+    const inside = prompt.lastIndexOf(begin) > prompt.lastIndexOf(end);
+    const ids = { begin, end, head, close, gap };
+    return new ThoughtReader(thoughts, ids, { inside, begun: inside && thought !== '', budget });
   }
 
   /** Returns the length of the longest name of a control token at an offset, 0 if there is none. @param {string} text
@@ -182,9 +213,14 @@ export class ChatTemplate {
     }
   }
 
-  /** @param {Message[]} messages @param {object[]} [tools] */
-  #render(messages, tools) {
-    const own = { ...this.#tokenizer.variables, ...this.#builtins, add_generation_prompt: true };
+  /** @param {Message[]} messages @param {Variables} variables */
+  #render(messages, { tools, thinking }) {
+    const own = {
+      ...this.#tokenizer.variables,
+      ...this.#builtins,
+      add_generation_prompt: true,
+      ...(thinking !== undefined && { [SWITCH]: thinking }),
+    };
     const given = { messages, ...(tools && { tools }) };
     /** Results by text, because many steps test the same texts. @type {Map<string, boolean>} */
     const known = new Map();
@@ -297,6 +333,7 @@ export function templateOf(source, tokenizer, control, eos) {
   return new ChatTemplate(source || GEMMA, {
     control: ids,
     marks,
+    thoughts: thoughtMarks((name) => ids.get(name) ?? null),
     encode: (text) => tokenizer.encode(text),
     bos: addsBos ? bos : null,
     variables: { bos_token: name(bos), eos_token: name(eos) },

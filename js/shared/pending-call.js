@@ -135,8 +135,13 @@ export class PendingCall {
     const tokens = this.#given.flatMap(({ ids }) => ids);
     const { logprobs: asked } = /** @type {GenerateArgs} */ (this.#request.args);
     const logprobs = this.#given.flatMap((step) => step.logprobs ?? []);
+    const said = (/** @type {Step['kind']} */ wanted) => {
+      return this.#given.map(({ kind, text }) => (kind === wanted ? text : '')).join('');
+    };
+    const thoughts = said('thought');
     return {
-      text: this.#given.map(({ text }) => text).join(''),
+      text: said('text'),
+      ...(thoughts && { thoughts }),
       tokens,
       prefix: undefined,
       usage: { ...usage, completionTokens: tokens.length },

@@ -20,8 +20,8 @@ export function functionOf(tool) {
 export const toText = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
 
 /** Returns a message without its calls. @param {PostedMessage} message @returns {Message} */
-export function plain({ role, content }) {
-  return { role: role === 'model' ? 'assistant' : role, content };
+export function plain({ role, content, thoughts }) {
+  return { role: role === 'model' ? 'assistant' : role, content, ...(thoughts && { thoughts }) };
 }
 
 /** @param {PostedMessage} message @returns {Message} */

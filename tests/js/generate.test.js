@@ -54,7 +54,7 @@ test('steps are the tokens as they come: their text, ids and log probabilities a
   await refuses(() => out.steps(), 'bad-state');
   await refuses(() => out[Symbol.asyncIterator](), 'bad-state');
   const plain = model.generate('Once upon a time', LONG);
-  for await (const step of plain.steps()) assert.deepEqual(Object.keys(step).sort(), ['forced', 'ids', 'text']);
+  for await (const step of plain.steps()) assert.deepEqual(Object.keys(step).sort(), ['forced', 'ids', 'kind', 'text']);
   assert.deepEqual((await plain.result()).tokens, tokens);
 });
 

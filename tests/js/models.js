@@ -190,6 +190,40 @@ export const FUNCTION_TOKENS = {
   52: '<escape>',
 };
 
+/** Gemma 4's names for tokens of tools and thoughts. */
+const GEMMA4_TOKENS = [
+  '<|tool>',
+  '<tool|>',
+  '<|tool_call>',
+  '<tool_call|>',
+  '<|tool_response>',
+  '<tool_response|>',
+  '<|"|>',
+  '<|think|>',
+  '<|channel>',
+  '<channel|>',
+];
+
+/** Gives the names of GEMMA4_TOKENS to the last merged pieces of a synthetic vocabulary, with the type that llama.cpp's
+ * converter gives them. Drops the merges that make these pieces. @param {any} file */
+function withGemma4Tokens(file) {
+  const of = (/** @type {string} */ name) => {
+    return file.metadata.find((/** @type {any[]} */ [key]) => key === `tokenizer.ggml.${name}`)[3];
+  };
+  const [tokens, types, merges] = ['tokens', 'token_type', 'merges'].map(of);
+  const made = new Set(merges.map((/** @type {string} */ merge) => merge.replace(' ', '')));
+  const last = [...tokens.keys()].filter((id) => made.has(tokens[id])).slice(-GEMMA4_TOKENS.length);
+  const gone = new Set(last.map((id) => tokens[id]));
+  last.forEach((id, i) => {
+    tokens[id] = GEMMA4_TOKENS[i];
+    types[id] = 4;
+  });
+  const kept = merges.filter((/** @type {string} */ merge) => {
+    return ![...merge.split(' '), merge.replace(' ', '')].some((piece) => gone.has(piece));
+  });
+  merges.splice(0, merges.length, ...kept);
+}
+
 /** Small models whose chat templates accept tools. @type {Record<string, ModelSpec>} */
 const TOOLS = {
   functiongemma: {
@@ -204,6 +238,27 @@ const TOOLS = {
       const tokens = file.metadata.find(([key]) => key === 'tokenizer.ggml.tokens');
       for (const [id, name] of Object.entries(FUNCTION_TOKENS)) /** @type {any} */ (tokens)[3][Number(id)] = name;
     },
+  },
+  'gemma4-tools': {
+    ...TINY,
+    architecture: 'gemma4',
+    name: 'gemma 4 with tools and thoughts',
+    type: 'Q8_0',
+    headDimLocal: 32,
+    pattern: [true, true, false, true, true, false],
+    turning: 8,
+    context: 2048,
+    chatTemplate: templates.GEMMA4,
+    edit: withGemma4Tokens,
+  },
+  'qwen3-thinking': {
+    ...TINY,
+    architecture: 'qwen3',
+    name: 'qwen3 with tools and thoughts',
+    type: 'Q8_0',
+    kvHeads: 2,
+    context: 2048,
+    chatTemplate: templates.QWEN3_THINKING,
   },
   'generic-tools': { ...TINY, name: 'a template without tools', type: 'Q8_0', context: 2048 },
   'llama3-tools': {

@@ -60,6 +60,7 @@ const bad = {
     [{ name: 'a', parametres: {} }],
     [, { name: 'a' }],
   ],
+  thinking: [1, 'on', {}, { budget: -1 }, { budget: 0.5 }],
   toolChoice: ['any', {}, { name: 1 }, { everyRound: false }],
   maxRounds: [-1, 0.5],
 };
@@ -83,6 +84,7 @@ const good = {
     { choices: ['a', ''] },
   ],
   maxRounds: [0, 3],
+  thinking: [true, false, { budget: 0 }],
   toolChoice: ['auto', 'none', 'required', { name: 'a' }, { name: 'a', everyRound: true }, { everyRound: true }],
   tools: [
     [],

@@ -1,7 +1,8 @@
 /**
  * Chat templates that take tools, written here in the forms that the families' own have: FunctionGemma's (control tokens
- * around declarations, calls and responses, texts between <escape>), Llama 3's (JSON in the first question, one call in a
- * message, results of role ipython) and Qwen3's (JSON between tags, as NousResearch's Hermes has it).
+ * around declarations, calls and responses, texts between <escape>), Gemma 4's (the same with other tokens, and results
+ * inside the message that calls), Llama 3's (JSON in the first question, one call in a message, results of role ipython)
+ * and Qwen3's (JSON between tags, as NousResearch's Hermes has it). Those of Gemma 4 and Qwen3 let the model think.
  */
 
 /** Arguments, responses and lists of choices. A result follows its call in the model's own turn, which continues. */
@@ -107,3 +108,109 @@ export const QWEN3 = `{%- set rest = messages %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
 `;
+
+/** Thoughts of answers before the last question are left out. Without thinking, an answer begins with an empty thought. */
+export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
+  {%- if value is string -%}{{ '<|"|>' + value + '<|"|>' }}
+  {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
+  {%- elif value is none -%}{{ 'null' }}
+  {%- elif value is mapping -%}
+    {{- '{' -}}
+    {%- for key, one in value | dictsort -%}
+      {{- ',' if not loop.first -}}{{- '<|"|>' + key + '<|"|>' if quoted else key -}}:{{- bare(one, quoted) -}}
+    {%- endfor -%}
+    {{- '}' -}}
+  {%- elif value is iterable -%}
+    {{- '[' -}}{%- for one in value -%}{{- ',' if not loop.first -}}{{- bare(one, quoted) -}}{%- endfor -%}{{- ']' -}}
+  {%- else -%}{{ value }}{%- endif -%}
+{%- endmacro -%}
+{%- macro fields(properties) -%}
+  {%- for key, one in properties | dictsort -%}
+    {{- ',' if not loop.first }}{{ key }}:{
+    {%- if one['description'] -%}description:<|"|>{{ one['description'] }}<|"|>,{%- endif -%}
+    {%- if one['enum'] -%}enum:{{ bare(one['enum']) }},{%- endif -%}
+    {%- if one['properties'] is mapping -%}properties:{ {{- fields(one['properties']) -}} },{%- endif -%}
+    type:<|"|>{{ (one['type'] if one['type'] is string else one['type'][0]) | upper }}<|"|>}
+  {%- endfor -%}
+{%- endmacro -%}
+{%- macro spoken(text) -%}
+  {%- set ns = namespace(text='') -%}
+  {%- for part in text.split('<channel|>') -%}
+    {%- if '<|channel>' in part -%}{%- set ns.text = ns.text + part.split('<|channel>')[0] -%}
+    {%- else -%}{%- set ns.text = ns.text + part -%}{%- endif -%}
+  {%- endfor -%}
+  {{- ns.text | trim -}}
+{%- endmacro -%}
+{{- bos_token -}}
+{%- set thinks = enable_thinking is defined and enable_thinking -%}
+{%- set ns = namespace(rest=messages, asked=-1, last='', before='') -%}
+{%- set told = messages[0]['role'] in ['system', 'developer'] -%}
+{%- if thinks or tools or told -%}
+  {{- '<|turn>system\n' -}}
+  {%- if thinks -%}{{- '<|think|>\n' -}}{%- endif -%}
+  {%- if told -%}{{- messages[0]['content'] | trim -}}{%- set ns.rest = messages[1:] -%}{%- endif -%}
+  {%- for tool in tools or [] -%}
+    {%- set its = tool['function'] -%}
+    {{- '<|tool>declaration:' + its['name'] + '{description:<|"|>' + its['description'] + '<|"|>' -}}
+    {%- if its['parameters'] -%}
+      ,parameters:{
+      {%- if its['parameters']['properties'] -%}properties:{ {{- fields(its['parameters']['properties']) -}} },{%- endif -%}
+      {%- if its['parameters']['required'] -%}required:{{ bare(its['parameters']['required']) }},{%- endif -%}
+      type:<|"|>{{ its['parameters']['type'] | upper }}<|"|>}
+    {%- endif -%}
+    {{- '}<tool|>' -}}
+  {%- endfor -%}
+  {{- '<turn|>\n' -}}
+{%- endif -%}
+{%- for turn in ns.rest -%}{%- if turn['role'] == 'user' -%}{%- set ns.asked = loop.index0 -%}{%- endif -%}{%- endfor -%}
+{%- for turn in ns.rest -%}
+  {%- set role = 'model' if turn['role'] == 'assistant' else turn['role'] -%}
+  {%- if not (role == 'model' and ns.before == 'model') -%}{{- '<|turn>' + role + '\n' -}}{%- endif -%}
+  {%- set ns.before = role -%}
+  {%- set ns.last = '' -%}
+  {%- if turn['tool_calls'] -%}
+    {%- if turn['reasoning_content'] and loop.index0 > ns.asked -%}
+      {{- '<|channel>thought\n' + turn['reasoning_content'] + '\n<channel|>' -}}
+    {%- endif -%}
+    {%- for call in turn['tool_calls'] -%}
+      {{- '<|tool_call>call:' + call['function']['name'] -}}{{- bare(call['function']['arguments'], false) -}}{{- '<tool_call|>' -}}
+    {%- endfor -%}
+    {%- set ns.last = 'call' -%}
+  {%- endif -%}
+  {%- for result in turn['tool_responses'] or [] -%}
+    {{- '<|tool_response>response:' + result['name'] -}}
+    {%- if result['response'] is mapping -%}{{- bare(result['response'], false) -}}
+    {%- else -%}{{- '{value:' -}}{{- bare(result['response'], false) -}}{{- '}' -}}{%- endif -%}
+    {{- '<tool_response|>' -}}
+    {%- set ns.last = 'result' -%}
+  {%- endfor -%}
+  {%- if role == 'model' -%}{{- spoken(turn['content']) -}}{%- else -%}{{- turn['content'] | trim -}}{%- endif -%}
+  {%- if ns.last == 'call' -%}{{- '<|tool_response>' -}}
+  {%- elif ns.last != 'result' or turn['content'] -%}{{- '<turn|>\n' -}}{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt and ns.last == '' -%}
+  {{- '<|turn>model\n' -}}
+  {%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}
+{%- endif -%}
+`;
+
+/** Tools as in QWEN3, and thoughts: those behind the last question are written, and thinking can be turned off. */
+export const QWEN3_THINKING = QWEN3.replace(
+  '{%- for turn in rest %}',
+  `{%- set ns = namespace(asked=-1) %}
+{%- for turn in rest %}{%- if turn.role == 'user' %}{%- set ns.asked = loop.index0 %}{%- endif %}{%- endfor %}
+{%- for turn in rest %}`,
+)
+  .replace(
+    "{{- '<|im_start|>' + turn.role + '\n' + turn.content }}",
+    `{{- '<|im_start|>' + turn.role + '\n' }}
+    {%- if turn.role == 'assistant' and turn.reasoning_content and loop.index0 > ns.asked %}
+      {{- '<think>\n' + turn.reasoning_content.strip('\n') + '\n</think>\n\n' }}
+    {%- endif %}
+    {{- turn.content.split('</think>')[-1].lstrip('\n') if turn.role == 'assistant' else turn.content }}`,
+  )
+  .replace(
+    "{{- '<|im_start|>assistant\n' }}",
+    `{{- '<|im_start|>assistant\n' }}
+  {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}`,
+  );

@@ -1,0 +1,133 @@
+/* thoughts: separates the thoughts of one answer from its text, token by token. Thoughts are recognised by the ids of
+ * their marks, so text that spells a mark stays text. */
+import { textDecoder } from './heap.js';
+/** @import { ThoughtMarks } from './thinking.js' */
+
+const NEWLINE = 0x0a;
+
+/** Tokens of the marks, by their names in ThoughtMarks.
+ * @typedef {{ begin: number, end: number, head: number[], close: number[], gap: number[] }} MarkIds */
+
+/** Reads one answer. */
+export class ThoughtReader {
+  #head;
+  #ids;
+  #budget;
+  #decoder = textDecoder();
+  /** Text that is not shown yet: an incomplete head, or line ends that may end the thought. */
+  #held = '';
+  /** Whether the head of the thought is complete, and whether its text has begun. */
+  #headed;
+  #begun;
+  /** Tokens of the text of thoughts so far; whether a thought has just begun. */
+  #spent = 0;
+  #fresh;
+  /** Whether only line ends have followed the last thought; whether other bytes follow for the first time. */
+  #skips = false;
+  #follows = false;
+  /** Whether the last token is inside a thought. */
+  inside;
+  /** Whether the last token ended a thought. */
+  ended = false;
+  /** Whether any token did. */
+  done = false;
+  /** Text of the thoughts so far. */
+  text = '';
+  /** Number of their tokens, marks and the gap behind a thought included. */
+  tokens = 0;
+
+  /** @param {ThoughtMarks} marks @param {MarkIds} ids
+   * @param {{ inside: boolean, begun: boolean, budget?: number }} options inside: whether the prompt ends inside a
+   * thought; begun: whether it has text of that thought; budget: maximum number of tokens of all thoughts */
+  constructor({ head }, ids, { inside, begun, budget = Infinity }) {
+    this.#head = head;
+    this.#ids = ids;
+    this.#budget = budget;
+    this.inside = this.#headed = this.#fresh = inside;
+    this.#begun = begun;
+  }
+
+  /** Returns the token to append instead of a drawn one: the end of the thought instead of the end of the answer.
+   * @param {number} id @param {boolean} isEnd whether it would end the answer */
+  instead(id, isEnd) {
+    return this.inside && isEnd ? this.#ids.end : id;
+  }
+
+  /** Returns whether a token would belong to a thought. @param {number} id */
+  takes(id) {
+    return this.inside || id === this.#ids.begin;
+  }
+
+  /** Appends a token. Returns the text of a thought that can now be shown, undefined if the token belongs to the answer.
+   * @param {number} id @param {Uint8Array} bytes of the token @returns {string | undefined} */
+  add(id, bytes) {
+    this.ended = this.inside && id === this.#ids.end;
+    this.done ||= this.ended;
+    const blank = this.#skips && bytes.every((byte) => byte === NEWLINE);
+    this.#follows = this.#skips && !blank;
+    this.#skips = blank;
+    if (!this.takes(id) && !blank) return;
+    this.tokens++;
+    if (this.inside && !this.ended) {
+      this.#spent++;
+      this.#fresh = false;
+      return id === this.#ids.begin ? '' : this.#show(this.#decoder.decode(bytes, { stream: true }));
+    }
+    if (blank && id !== this.#ids.begin) return '';
+    this.#skips = this.ended;
+    this.inside = this.#fresh = !this.ended;
+    this.#held = '';
+    this.#headed = this.#begun = false;
+    this.#decoder = textDecoder();
+    return '';
+  }
+
+  /** Returns the tokens that must follow: the end of a thought whose budget is used up, and the gap behind a thought if a
+   * constraint begins there. @param {boolean} constrained */
+  next(constrained) {
+    const { head, close, end, gap } = this.#ids;
+    if (this.ended) return constrained ? gap : [];
+    if (!this.inside) return [];
+    const rest = this.#headed ? [] : head;
+    if (this.#fresh && this.#spent >= this.#budget) return [...rest, ...close, end, ...gap];
+    return this.#spent >= this.#budget + rest.length ? [...close, end, ...gap] : [];
+  }
+
+  /** Returns the bytes of the last token without the line ends between a thought and the answer.
+   * @param {Uint8Array} bytes */
+  trimmed(bytes) {
+    return this.#follows ? bytes.subarray(bytes.findIndex((byte) => byte !== NEWLINE)) : bytes;
+  }
+
+  /** Ends the answer. Returns the rest of a thought, and whether its last character is incomplete. */
+  finish() {
+    const cut = this.inside && this.#decoder.decode() !== '';
+    const rest = this.inside && this.#begun ? this.#held : '';
+    this.text += rest;
+    return { rest, cut };
+  }
+
+  /** @param {string} more */
+  #show(more) {
+    let text = this.#held + more;
+    this.#held = '';
+    if (!this.#headed) {
+      if (text.length < this.#head.length && this.#head.startsWith(text)) {
+        this.#held = text;
+        return '';
+      }
+      if (text.startsWith(this.#head)) text = text.slice(this.#head.length);
+      this.#headed = true;
+    }
+    if (!this.#begun) {
+      text = text.replace(/^\n+/, '');
+      if (!text) return '';
+      this.#begun = true;
+      if (this.text) text = `\n\n${text}`;
+    }
+    const shown = text.replace(/\n+$/, '');
+    this.#held = text.slice(shown.length);
+    this.text += shown;
+    return shown;
+  }
+}

@@ -1,0 +1,252 @@
+/* Thoughts: separated from the answer by token ids, in steps, results and chats; turned on and off by the chat template;
+ * limited by a budget; free of the constraint of the answer. Scripted answers are written by a grammar. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { open, refuses } from './helpers.js';
+
+/** @typedef {import('../../js/index.node.js').Model} Model */
+/** Models with the marks of their thoughts, and the prompt of a first question with thinking off, on and by default. */
+const MODELS = {
+  'gemma4-tools': {
+    marks: ['<|channel>', '<channel|>'],
+    head: 'thought\n',
+    close: '',
+    gap: '',
+    off: '<bos><|turn>user\nHi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>',
+    on: '<bos><|turn>system\n<|think|>\n<turn|>\n<|turn>user\nHi<turn|>\n<|turn>model\n',
+    byDefault: 'off',
+  },
+  'qwen3-thinking': {
+    marks: ['<think>', '</think>'],
+    head: '\n',
+    close: '\n',
+    gap: '\n\n',
+    off: '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n',
+    on: '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n',
+    byDefault: 'on',
+  },
+};
+
+/** Returns a grammar whose only answer is these parts: texts, or ids of tokens. @param {(string | number)[]} parts */
+const only = (...parts) => ({
+  grammar: `root ::= ${parts.map((part) => (typeof part === 'number' ? `<[${part}]>` : JSON.stringify(part))).join(' ')}`,
+});
+
+/** @param {Model} model @param {string[]} names */
+const idsOf = async (model, names) =>
+  Promise.all(names.map(async (name) => (await model.tokenize(name, { special: true }))[0]));
+
+/** @param {AsyncIterable<import('../../js/protocol.js').Step>} steps */
+async function read(steps) {
+  const said = { thought: '', text: '' };
+  const kinds = /** @type {string[]} */ ([]);
+  for await (const { kind, text } of steps) {
+    said[kind] += text;
+    if (kinds.at(-1) !== kind) kinds.push(kind);
+  }
+  return { ...said, kinds };
+}
+
+for (const [name, its] of Object.entries(MODELS)) {
+  test(`${name}: separates thoughts in steps, loops, results and messages`, async (t) => {
+    const model = await open(t, name);
+    assert.equal(model.info.thinking, true);
+    const [begin, end] = await idsOf(model, its.marks);
+    const format = only(begin, its.head, 'hm ha', its.close, end, its.gap, 'Yes.');
+    const chat = model.chat({ format });
+    const out = chat.send('Hi');
+    const said = await read(out.steps());
+    assert.deepEqual(said, { thought: 'hm ha', text: 'Yes.', kinds: ['thought', 'text'] });
+    const { text, thoughts, tokens, usage } = await out.result();
+    assert.deepEqual([text, thoughts, out.partial()], ['Yes.', 'hm ha', 'Yes.']);
+    assert.deepEqual(chat.messages.at(-1), { role: 'assistant', content: 'Yes.', thoughts: 'hm ha' });
+    const ended = tokens.indexOf(end);
+    const gap = its.gap ? (await model.tokenize(its.gap)).length : 0;
+    assert.deepEqual([tokens[0], usage.completionTokens], [begin, tokens.length]);
+    assert.equal(usage.thoughtTokens, ended + 1 + gap);
+    let shown = '';
+    for await (const piece of model.generate([{ role: 'user', content: 'Hi' }], { format })) shown += piece;
+    assert.equal(shown, 'Yes.');
+    const without = await model.generate([{ role: 'user', content: 'Hi' }], { format: only('Yes.') }).result();
+    assert.ok(!('thoughts' in without) && !('thoughtTokens' in without.usage));
+  });
+
+  test(`${name}: turns thinking on and off as its template does, and leaves earlier thoughts out`, async (t) => {
+    const model = await open(t, name);
+    const [begin, end] = await idsOf(model, its.marks);
+    const count = async (/** @type {string} */ text) => {
+      return (await model.tokenize(text.replace('<bos>', ''), { special: true, bos: text.startsWith('<bos>') })).length;
+    };
+    const promptTokens = async (/** @type {any} */ options) => {
+      const { usage } = await model.generate([{ role: 'user', content: 'Hi' }], { maxTokens: 0, ...options }).result();
+      return usage.promptTokens;
+    };
+    assert.equal(await promptTokens({ thinking: true }), await count(its.on));
+    assert.equal(await promptTokens({ thinking: { budget: 9 } }), await count(its.on));
+    assert.equal(await promptTokens({ thinking: false }), await count(its.off));
+    const { byDefault } = its;
+    assert.equal(await promptTokens({}), await count(its[/** @type {'on' | 'off'} */ (byDefault)]));
+    const format = only(begin, its.head, 'hm', its.close, end, its.gap, 'Yes.');
+    const chat = model.chat();
+    await chat.send('Hi', { format }).result();
+    const plain = chat.messages.map(({ thoughts, ...message }) => message);
+    const next = { role: /** @type {const} */ ('user'), content: 'And?' };
+    assert.equal(chat.messages[1].thoughts, 'hm');
+    assert.equal(await model.countTokens([...chat.messages, next]), await model.countTokens([...plain, next]));
+    const { usage } = await chat.send('And?', { maxTokens: 0 }).result();
+    assert.equal(usage.promptTokens, await model.countTokens([...plain, next]));
+    assert.ok(usage.reusedTokens > 0);
+  });
+
+  test(`${name}: a budget ends the thought, and the answer follows`, async (t) => {
+    const model = await open(t, name);
+    const [begin, end] = await idsOf(model, its.marks);
+    const head = its.head ? await model.tokenize(its.head) : [];
+    const bias = { logitBias: { [begin]: 40, [end]: -100 }, temperature: 0, maxTokens: 60 };
+    for (const budget of [0, 1, 7]) {
+      for (const logprobs of [undefined, 0]) {
+        const chat = model.chat({ ...bias, thinking: { budget }, format: { choices: ['yes', 'no'] }, logprobs });
+        const { text, tokens, usage, finishReason, logprobs: said } = await chat.send('Hi').result();
+        assert.match(text, /^(yes|no)$/);
+        assert.equal(finishReason, 'stop');
+        assert.equal(tokens[0], begin);
+        assert.ok(tokens.indexOf(end) <= 1 + budget + head.length + 1, `${tokens}`);
+        assert.ok(Number(usage.thoughtTokens) > budget);
+        if (said) assert.equal(said.length, tokens.length);
+      }
+    }
+    const { finishReason, thoughts, usage } = await model
+      .generate([{ role: 'user', content: 'Hi' }], { ...bias, thinking: true, maxTokens: 9 })
+      .result();
+    assert.deepEqual([finishReason, usage.thoughtTokens, usage.completionTokens], ['length', 9, 9]);
+    assert.equal(typeof (thoughts ?? ''), 'string');
+  });
+
+  test(`${name}: a constraint begins behind the thought, which no end token may end early`, async (t) => {
+    const model = await open(t, name);
+    const [begin, end] = await idsOf(model, its.marks);
+    const schema = {
+      type: 'object',
+      properties: { ok: { type: 'boolean' } },
+      required: ['ok'],
+      additionalProperties: false,
+    };
+    const ends = (/** @type {number} */ bias) => Object.fromEntries(model.info.endTokens.map((id) => [id, bias]));
+    for (const [bias, thinks] of /** @type {const} */ ([
+      [{ [begin]: 50, [end]: 40 }, true],
+      [{ [begin]: 50, ...ends(40) }, true],
+      [{ [begin]: -100, ...ends(60) }, false],
+    ])) {
+      const out = model.generate([{ role: 'user', content: 'Hi' }], {
+        ...{ format: { schema }, thinking: true, logitBias: bias, frequencyPenalty: 2, temperature: 0, maxTokens: 80 },
+      });
+      const { value, tokens, finishReason } = await out.result();
+      assert.equal(finishReason, 'stop');
+      assert.equal(typeof value.ok, 'boolean');
+      assert.equal(tokens.includes(begin), thinks);
+    }
+    // Without the option, the constraint holds from the first token, as before.
+    const plain = model.generate([{ role: 'user', content: 'Hi' }], { format: { schema }, logitBias: { [begin]: 50 } });
+    assert.ok(!(await plain.result()).tokens.includes(begin));
+  });
+
+  test(`${name}: an abort keeps the thought so far; continue() goes on inside or behind it`, async (t) => {
+    const model = await open(t, name);
+    const [begin, end] = await idsOf(model, its.marks);
+    const stop = new AbortController();
+    const bias = { logitBias: { [begin]: 40, [end]: -100 }, frequencyPenalty: 2, seed: 5, maxTokens: 200 };
+    const chat = model.chat();
+    const out = chat.send('Hi', { ...bias, thinking: true, signal: stop.signal });
+    let seen = '';
+    for await (const { kind, text } of out.steps()) {
+      seen += kind === 'thought' ? text : '';
+      if (seen.length > 20) stop.abort();
+    }
+    const { finishReason, text } = await out.result();
+    assert.deepEqual([finishReason, text], ['aborted', '']);
+    const [, message] = chat.messages;
+    assert.ok(message.aborted && message.content === '' && message.thoughts?.startsWith(seen.trimEnd()));
+    const copy = chat.clone();
+    assert.deepEqual(copy.messages, chat.messages);
+    const more = await chat.continue({ ...bias, logitBias: { [begin]: -100, [end]: -100 }, maxTokens: 6 }).result();
+    assert.equal(more.text, '');
+    assert.ok(more.usage.reusedTokens > 0);
+    assert.equal(chat.messages[1].thoughts, message.thoughts + (more.thoughts ?? ''));
+    const rest = await chat.continue({ ...bias, logitBias: { [begin]: -100, [end]: 200 }, maxTokens: 1 }).result();
+    assert.deepEqual([rest.text, rest.usage.completionTokens], ['', 1]);
+    const last = await copy.retry({ format: only(begin, its.head, 'so', its.close, end, its.gap, 'Ye') }).result();
+    assert.deepEqual(copy.messages.slice(1), [{ role: 'assistant', content: 'Ye', thoughts: 'so' }]);
+    const tail = await copy.continue({ maxTokens: 1, logitBias: { [begin]: -100 }, seed: 2 }).result();
+    const { usage } = await model.generate(copy.messages.slice(0, 1), { thinking: true, maxTokens: 0 }).result();
+    assert.equal(tail.usage.promptTokens, usage.promptTokens + last.tokens.length);
+    assert.equal(copy.messages[1].content, last.text + tail.text);
+    assert.equal(copy.messages[1].thoughts, 'so');
+    await copy.continue({ thinking: false, maxTokens: 1, seed: 2 }).result();
+    assert.ok(!('thoughts' in copy.messages[1]));
+  });
+
+  test(`${name}: saved chats keep thoughts and the option`, async (t) => {
+    const model = await open(t, name);
+    const [begin, end] = await idsOf(model, its.marks);
+    const chat = model.chat({ thinking: { budget: 30 }, temperature: 0 });
+    await chat
+      .send('Hi', { thinking: undefined, format: only(begin, its.head, 'hm', its.close, end, its.gap, 'Yes.') })
+      .result();
+    const saved = await chat.save();
+    const again = model.chat({ saved });
+    assert.ok((await again.restored).tokens > 0);
+    assert.deepEqual(again.messages, chat.messages);
+    const asked = { maxTokens: 4, logitBias: { [begin]: -100 } };
+    const [a, b] = [await chat.send('And?', asked).result(), await again.send('And?', asked).result()];
+    assert.deepEqual([b.tokens, b.usage.promptTokens], [a.tokens, a.usage.promptTokens]);
+  });
+
+  test(`${name}: no text of a user or a message becomes a mark`, async (t) => {
+    const model = await open(t, name);
+    const names = [
+      '<|tool_call>',
+      '<tool_call>',
+      '<|"|>',
+      '<|think|>',
+      '<think>',
+      '</think>',
+      ...its.marks,
+      '<|turn>',
+      '<|im_end|>',
+    ];
+    const ids = await Promise.all(names.map((text) => model.tokenize(text, { special: true })));
+    const marks = new Set(ids.filter(({ length }) => length === 1).flat());
+    assert.ok(marks.size >= 4);
+    const written = async (/** @type {any[]} */ messages) => {
+      const { tokens } = await model.debug.inside(messages, { layers: [0], lens: 0, norms: true });
+      return tokens.map(({ id }) => id).filter((id) => marks.has(id));
+    };
+    const plain = (/** @type {string} */ text) => [
+      { role: 'system', content: `a${text}` },
+      { role: 'user', content: `b ${text}c` },
+      { role: 'assistant', content: `d ${text}`, thoughts: `e ${text}` },
+      { role: 'user', content: text },
+    ];
+    const expected = await written(plain('x'));
+    assert.ok(expected.length > 0);
+    for (const text of names) assert.deepEqual(await written(plain(text)), expected, text);
+  });
+}
+
+test('a model without thoughts refuses the option, and so does a prompt that is not messages', async (t) => {
+  const model = await open(t, 'gemma4-tools');
+  assert.match(
+    (await refuses(() => model.generate('Hi', { thinking: true }), 'bad-option')).message,
+    /needs .* messages/,
+  );
+  await refuses(() => model.chat({ thinking: /** @type {any} */ ({ budget: -1 }) }), 'bad-option');
+  await refuses(() => model.chat({ thinking: /** @type {any} */ ('on') }), 'bad-option');
+  await refuses(
+    () => model.chat({ messages: [{ role: 'assistant', content: '', thoughts: /** @type {any} */ (1) }] }),
+    'bad-option',
+  );
+  const other = await open(t, 'tiny');
+  assert.equal(other.info.thinking, false);
+  await refuses(() => other.chat().send('Hi', { thinking: true }), 'bad-option');
+  await other.chat({ thinking: false, maxTokens: 1 }).send('Hi').result();
+});
