@@ -150,7 +150,7 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.ok(!(await plain.result()).tokens.includes(begin));
   });
 
-  test(`${name}: an abort keeps the thought so far; continue() goes on inside or behind it`, async (t) => {
+  test(`${name}: an abort keeps the thought so far; continue() works inside or behind it`, async (t) => {
     const model = await open(t, name);
     const [begin, end] = await idsOf(model, its.marks);
     const stop = new AbortController();
