@@ -15,7 +15,7 @@ const FILLED = 1 / 2;
 
 /** Returns the messages that fit and those that were dropped. Never drops a message of the system or the last question,
  * and keeps calls together with their results.
- * @param {GenerateArgs} args a prompt of messages
+ * @param {Pick<GenerateArgs, 'prompt' | 'tools' | 'maxTokens'>} args a prompt of messages
  * @param {{ count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
  *   summarize?: Summarize, signal: AbortSignal }} chat
  * @returns {Promise<{ messages: ChatMessage[], dropped: ChatMessage[] }>} */

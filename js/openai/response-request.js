@@ -27,7 +27,7 @@ const INCLUDABLE = [
 /** A request. items: what the answer follows, that of previous responses included; parallel: whether the answer may have
  * several calls.
  * @typedef {{ body: Record<string, any>, items: Item[], messages: ChatMessage[],
- *   stream: boolean, store: boolean, parallel: boolean, options: GenerateOptions }} ResponseRequest */
+ *   stream: boolean, store: boolean, truncates: boolean, parallel: boolean, options: GenerateOptions }} ResponseRequest */
 
 /** Returns a request, checked. @param {Record<string, any>} given @param {ResponseStore} stored
  * @returns {ResponseRequest} */
@@ -35,7 +35,6 @@ export function requestOf(given, stored) {
   const body = fieldsOf(given, KNOWN);
   required(body, 'input');
   field(body, 'metadata', 'an object of at most 16 strings', isMetadata, {});
-  field(body, 'truncation', "'disabled'", (value) => value === 'disabled', 'disabled');
   const { stream, seed, options } = commonOptions(body);
   const { parallel, ...tools } = toolsOf({ ...body, tools: chatTools(body.tools), tool_choice: chatChoice(body) });
   const items = [...earlierItems(body, stored), ...itemsOf(body.input, stored)];
@@ -47,6 +46,7 @@ export function requestOf(given, stored) {
     items,
     messages: messagesOf(items, instructions),
     stream,
+    truncates: truncationOf(body) === 'auto',
     store: field(body, 'store', 'true or false', isBoolean, true),
     parallel,
     options: {
@@ -69,6 +69,12 @@ const isPositive = (value) => Number.isInteger(value) && value > 0;
 /** @param {any} value */
 const isMetadata = (value) =>
   isObject(value) && Object.keys(value).length <= 16 && Object.values(value).every((text) => typeof text === 'string');
+
+/** @param {Record<string, any>} body */
+function truncationOf(body) {
+  const isKnown = (/** @type {any} */ value) => value === 'auto' || value === 'disabled';
+  return field(body, 'truncation', "'auto' or 'disabled'", isKnown, /** @type {string} */ ('disabled'));
+}
 
 /** Returns the items of the previous response and of those before it.
  * @param {Record<string, any>} body @param {ResponseStore} stored */
@@ -166,7 +172,7 @@ export function responseOf({ body, store, parallel }, model, { defaults }) {
     tool_choice: body.tool_choice ?? 'auto',
     tools: (body.tools ?? []).map((/** @type {any} */ tool) => ({ ...tool, ...describedTool(tool) })),
     top_logprobs: body.top_logprobs ?? 0,
-    truncation: 'disabled',
+    truncation: truncationOf(body),
     usage: /** @type {object | null} */ (null),
     user: body.user ?? null,
   };

@@ -47,10 +47,11 @@ export class ResponseStore {
     return found;
   }
 
-  /** Returns an item of a stored response by its own id. @param {string} id @returns {Item | undefined} */
+  /** Returns an item of a stored output by its own id. Ids of input are the callers', and may repeat.
+   * @param {string} id @returns {Item | undefined} */
   item(id) {
-    for (const { input, response } of this.#entries.values()) {
-      const found = [...input, ...response.output].find((item) => item.id === id);
+    for (const { response } of this.#entries.values()) {
+      const found = response.output.find((/** @type {Item} */ item) => item.id === id);
       if (found) return found;
     }
     return undefined;

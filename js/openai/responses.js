@@ -20,7 +20,8 @@ export async function createResponse(context) {
   const { id, model } = await models.get(request.body.model);
   const response = responseOf(request, id, model.info);
   try {
-    const events = eventsFor(model, request, response, context);
+    const messages = request.truncates ? await shortened(model, request, context.signal) : request.messages;
+    const events = eventsFor(model, { ...request, messages }, response, context);
     if (request.stream) return await eventStream(written(events), context);
     for await (const _ of events);
     return Response.json(response);
@@ -109,10 +110,25 @@ export async function listInputItems(context) {
 export async function countInputTokens({ body, models, responses, signal }) {
   const { messages, options } = requestOf(body, responses);
   const { model } = await models.get(body.model);
-  const { tools, toolChoice } = options;
-  const prompt = { ...model.describePrompt(messages), ...(toolChoice !== 'none' && { tools }) };
-  const input_tokens = await model.call('count', /** @type {any} */ ({ prompt }), signal);
+  const prompt = { ...model.describePrompt(messages), tools: toolsIn(options) };
+  const input_tokens = await model.call('count', { prompt }, signal);
   return Response.json({ object: 'response.input_tokens', input_tokens });
+}
+
+/** Returns the tools that the prompt describes. @param {ResponseRequest['options']} options @returns {any} */
+const toolsIn = ({ tools, toolChoice }) => (toolChoice === 'none' ? undefined : tools);
+
+/** Returns the messages without the oldest turns if they leave too little room for the answer.
+ * @param {Model} model @param {ResponseRequest} request @param {AbortSignal} signal */
+async function shortened(model, { messages, options }, signal) {
+  const { shortened: fitting } = await import('../overflow.js');
+  const { contextLength } = model.info;
+  const list = toolsIn(options);
+  const fit = await fitting(
+    { prompt: model.describePrompt(messages), tools: list && { list }, maxTokens: options.maxTokens ?? contextLength },
+    { count: (prompt, signal) => model.call('count', { prompt }, signal), contextLength, signal },
+  );
+  return fit.messages;
 }
 
 /** POST /v1/responses/compact. @returns {Promise<Response>} */

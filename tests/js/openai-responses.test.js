@@ -89,7 +89,7 @@ test('aborting a request and leaving its stream end the answer within 100 ms', a
 test('stored responses are bounded in number and bytes; the least recently used go first', () => {
   const store = new ResponseStore(3, 2000);
   const put = (/** @type {string} */ id, size = 0) =>
-    store.put({ response: { id, output: [] }, input: [{ id: `${id}-item`, text: 'x'.repeat(size) }] });
+    store.put({ response: { id, output: [{ id: `${id}-out` }] }, input: [{ id: `${id}-in`, text: 'x'.repeat(size) }] });
   for (const id of ['a', 'b', 'c']) put(id);
   store.get('a');
   put('d');
@@ -97,13 +97,14 @@ test('stored responses are bounded in number and bytes; the least recently used 
     ['a', 'b', 'c', 'd'].map((id) => Boolean(store.get(id))),
     [true, false, true, true],
   );
-  assert.equal(store.item('a-item')?.id, 'a-item');
-  put('large', 850);
+  // The ids of input are the caller's, so they identify nothing.
+  assert.deepEqual([store.item('a-out'), store.item('a-in')], [{ id: 'a-out' }, undefined]);
+  put('large', 780);
   assert.deepEqual(
     ['a', 'c', 'd', 'large'].map((id) => Boolean(store.get(id))),
     [false, false, true, true],
   );
   put('huge', 5000);
   assert.deepEqual([Boolean(store.get('huge')), Boolean(store.get('large'))], [false, true]);
-  assert.deepEqual([store.delete('large'), store.delete('large'), store.item('large-item')], [true, false, undefined]);
+  assert.deepEqual([store.delete('large'), store.delete('large'), store.item('large-out')], [true, false, undefined]);
 });

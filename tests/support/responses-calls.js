@@ -229,6 +229,20 @@ export const CALLS = {
     const asked = { ...QUESTION, tools: [ADD], tool_choice: { type: 'function', name: 'add' } };
     same(tokens, (await create(asked)).usage.input_tokens);
   },
+  "truncation: 'auto' leaves out the oldest turns": async ({ create }) => {
+    const turns = (/** @type {number} */ n) =>
+      Array.from({ length: n }, (_, i) => [
+        { role: 'user', content: `Question ${i}: ${'word '.repeat(40)}` },
+        { role: 'assistant', content: 'Yes.' },
+      ]).flat();
+    const instructions = 'Be brief.';
+    const asked = { ...QUESTION, instructions, input: [...turns(60), { role: 'user', content: 'Last question' }] };
+    await fails(create(asked), 400, 'context_length_exceeded', /context/);
+    const response = await create({ ...asked, truncation: 'auto' });
+    same([response.truncation, response.usage.output_tokens], ['auto', 8]);
+    const kept = await create({ ...QUESTION, instructions, input: [{ role: 'user', content: 'Last question' }] });
+    check(response.usage.input_tokens > kept.usage.input_tokens, 'later turns stay');
+  },
   'references to stored items': async ({ create }) => {
     const first = await create(QUESTION);
     const reference = { type: 'item_reference', id: first.output[0].id };
