@@ -211,14 +211,7 @@ export class PromptEncoder {
     const apply = (/** @type {Message[]} */ said) => {
       return template.apply(this.#heard(said), { ...more, prefix, tools: form.tools });
     };
-    if (!instructions) return apply(form.messages);
-    try {
-      return apply(withInstructions(form.messages, instructions, true));
-    } catch (error) {
-      // Some templates refuse a system message.
-      if (!(error instanceof ModelError && error.code === 'template-error')) throw error;
-      return apply(withInstructions(form.messages, instructions, false));
-    }
+    return apply(instructions ? withInstructions(form.messages, instructions) : form.messages);
   }
 
   /** Returns the dialect in which the model calls tools. */

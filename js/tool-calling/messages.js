@@ -101,19 +101,12 @@ function callsAsText(calls) {
   return JSON.stringify(said.length > 1 ? { tool_calls: said } : { tool_call: said[0] });
 }
 
-/** Inserts instructions before a conversation: at the end of its system message, in a new one, or before the first
- * question.
- * @param {Message[]} messages @param {string} instructions
- * @param {boolean} system whether the template takes a system message */
-export function withInstructions(messages, instructions, system) {
+/** Inserts instructions before a conversation: at the end of its system message, or in a new one.
+ * @param {Message[]} messages @param {string} instructions */
+export function withInstructions(messages, instructions) {
   const [first, ...rest] = messages;
-  const role = first?.role;
-  if (role === 'system' || role === 'developer') {
-    return [{ ...first, content: `${first.content}\n\n${instructions}` }, ...rest];
+  if (first?.role !== 'system' && first?.role !== 'developer') {
+    return [{ role: 'system', content: instructions }, ...messages];
   }
-  if (system) return [{ role: 'system', content: instructions }, ...messages];
-  const at = messages.findIndex((message) => message.role === 'user');
-  return messages.map((message, i) =>
-    i === at ? { ...message, content: `${instructions}\n\n${message.content}` } : message,
-  );
+  return [{ ...first, content: `${first.content}\n\n${instructions}` }, ...rest];
 }

@@ -178,3 +178,41 @@ test('several answers to one prompt cost one prefill, each with its own seed', a
   const alone = await open(t);
   assert.deepEqual((await alone.generate(messages, { ...options, seed: 3 }).result()).tokens, answers[2].tokens);
 });
+
+const CALL = [{ id: 'call_0', name: 'get', arguments: { what: 'time' } }];
+// Only FunctionGemma's template knows `developer`, and the last two ignore tools.
+for (const name of ['functiongemma', 'qwen3-tools', 'llama3-tools', 'generic-tools', 'tiny']) {
+  test(`${name}: every role holds, and the results of tools arrive with and without tools`, async (t) => {
+    const model = await open(t, name);
+    const opening = (/** @type {'developer' | 'system'} */ role) =>
+      /** @type {ChatMessage[]} */ ([
+        { role, content: 'Be brief.' },
+        { role: 'user', content: 'What time is it?' },
+      ]);
+    /** @type {ChatMessage[]} */
+    const rest = [
+      { role: 'model', content: '', toolCalls: CALL },
+      { role: 'tool', id: 'call_0', content: [{ type: 'text', text: 'noon' }] },
+    ];
+    const [developer, system] = [opening('developer'), opening('system')];
+    const asked = await model.countTokens(developer);
+    assert.equal(await model.countTokens(system), asked);
+    const answered = await model.countTokens([...developer, ...rest]);
+    const result = (await model.tokenize('noon')).length;
+    assert.ok(answered > asked + result, `${answered} tokens with a result, ${asked} without`);
+    assert.notEqual(
+      answered,
+      await model.countTokens([...developer, rest[0], { ...rest[1], content: 'midnight and more' }]),
+    );
+    const tools = [{ name: 'get', description: 'Returns it' }];
+    for (const more of [{}, { tools }, { tools, toolChoice: /** @type {const} */ ('none') }]) {
+      const chat = model.chat({ ...SHORT, maxTokens: 2, ...more });
+      await chat.append([...developer, ...rest]);
+      assert.ok((await chat.send('And now?').result()).usage.reusedTokens > answered / 2);
+      assert.deepEqual(
+        chat.messages.map(({ role }) => role),
+        ['developer', 'user', 'model', 'tool', 'user', 'assistant'],
+      );
+    }
+  });
+}
