@@ -9,10 +9,15 @@
 #define POST_NORMS (W(POST_ATTN_NORM) | W(POST_FFW_NORM))
 #define GATED (W(FFN_NORM) | W(GATE) | W(UP) | W(DOWN))
 #define PER_LAYER GW_PER_LAYER_EMBEDDINGS
+#define LINEAR_BIASES (W(Q_BIAS) | W(K_BIAS) | W(V_BIAS) | W(O_BIAS) | W(GATE_BIAS) | W(UP_BIAS) | W(DOWN_BIAS))
 #define ENDS (W(EMBEDDING) | W(OUTPUT_NORM))
 
 static const gw_policy causal = { .generates = true, .texts = 16 };
 static const gw_policy bidirectional = { .bidirectional = true, .by_layer = true, .texts = GW_TEXTS };
+
+/* What families have in common. */
+#define GEMMA .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .scales_embedding = true
+#define LLAMA .policy = &causal, .norm = GW_NORM_RMS, .act = GW_ACT_SILU
 
 static const gw_arch table[] = {
     {
@@ -21,11 +26,8 @@ static const gw_arch table[] = {
         .policy = &causal,
         .required = ENDS | ATTENTION | GATED,
         .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS,
-        .act = GW_ACT_GELU,
-        .positions = GW_POSITIONS_HALVES,
+        GEMMA,
         .rope_base = 1e4,
-        .scales_embedding = true,
     },
     {
         /* Gemma Team 2024, arXiv 2408.00118; the 27B has 46 layers */
@@ -33,16 +35,13 @@ static const gw_arch table[] = {
         .policy = &causal,
         .required = ENDS | ATTENTION | GATED | POST_NORMS,
         .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS,
-        .act = GW_ACT_GELU,
-        .positions = GW_POSITIONS_HALVES,
+        GEMMA,
         .rope_base = 1e4,
         .rope_base_local = 1e4,
         .pattern = 2,
         .window = 4096,
         .attn_cap = 50,
         .logit_cap = 30,
-        .scales_embedding = true,
         .layers_27b = 46,
     },
     {
@@ -52,13 +51,10 @@ static const gw_arch table[] = {
         .policy = &causal,
         .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
         .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS,
-        .act = GW_ACT_GELU,
-        .positions = GW_POSITIONS_HALVES,
+        GEMMA,
         .rope_base = 1e6,
         .rope_base_local = 1e4,
         .pattern = 6,
-        .scales_embedding = true,
         .layers_27b = 62,
     },
     {
@@ -67,13 +63,10 @@ static const gw_arch table[] = {
         .policy = &causal,
         .required = ENDS | W(ATTN_NORM) | W(Q) | W(K) | W(O) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE),
         .optional = W(V) | W(OUTPUT) | W(ROPE_FACTORS) | PER_LAYER,
-        .norm = GW_NORM_RMS,
-        .act = GW_ACT_GELU,
-        .positions = GW_POSITIONS_HALVES,
+        GEMMA,
         .rope_base = 1e6,
         .rope_base_local = 1e4,
         .pattern = 6,
-        .scales_embedding = true,
         .unit_scale = true,
         .norms_values = true,
     },
@@ -83,14 +76,11 @@ static const gw_arch table[] = {
         .policy = &bidirectional,
         .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
         .optional = W(DENSE_2) | W(DENSE_3),
-        .norm = GW_NORM_RMS,
-        .act = GW_ACT_GELU,
-        .positions = GW_POSITIONS_HALVES,
+        GEMMA,
         .rope_base = 1e6,
         .rope_base_local = 1e4,
         .pattern = 6,
         .window = 512,
-        .scales_embedding = true,
     },
     {
         /* Radford et al. 2019, Language models are unsupervised multitask learners */
@@ -108,31 +98,57 @@ static const gw_arch table[] = {
     {
         /* Touvron et al. 2023, arXiv 2302.13971; the converter has permuted queries and keys to adjacent pairs */
         .name = "llama",
-        .policy = &causal,
+        LLAMA,
         .required = ENDS | ATTENTION | GATED,
-        .optional = W(OUTPUT) | W(ROPE_FACTORS) | W(Q_BIAS) | W(K_BIAS) | W(V_BIAS) | W(O_BIAS) | W(GATE_BIAS) |
-                    W(UP_BIAS) | W(DOWN_BIAS),
-        .norm = GW_NORM_RMS,
-        .act = GW_ACT_SILU,
+        .optional = W(OUTPUT) | W(ROPE_FACTORS) | LINEAR_BIASES,
         .positions = GW_POSITIONS_PAIRS,
         .rope_base = 1e4,
         .space_prefix = true,
     },
     {
+        /* HuggingFaceTB 2025, SmolLM3: llama without positions in every fourth layer (Yang et al. 2025, arXiv
+         * 2501.18795) */
+        .name = "smollm3",
+        LLAMA,
+        .required = ENDS | ATTENTION | GATED,
+        .optional = W(OUTPUT),
+        .positions = GW_POSITIONS_PAIRS,
+        .rope_base = 1e4,
+        .unrotated = 4,
+    },
+    {
+        /* IBM 2024, Granite 3.0: llama with four factors (Yang et al. 2022, arXiv 2203.03466) */
+        .name = "granite",
+        LLAMA,
+        .required = ENDS | ATTENTION | GATED,
+        .optional = W(OUTPUT) | W(ROPE_FACTORS) | LINEAR_BIASES,
+        .positions = GW_POSITIONS_PAIRS,
+        .rope_base = 1e4,
+        .multiplies = true,
+    },
+    {
+        /* Qwen Team 2024, arXiv 2407.10671 and 2412.15115 (Qwen2.5) */
+        .name = "qwen2",
+        LLAMA,
+        .required = ENDS | ATTENTION | W(Q_BIAS) | W(K_BIAS) | W(V_BIAS) | GATED,
+        .optional = W(OUTPUT),
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e6,
+    },
+    {
         /* Qwen Team 2025, arXiv 2505.09388 */
         .name = "qwen3",
-        .policy = &causal,
+        LLAMA,
         .required = ENDS | ATTENTION | QK_NORMS | GATED,
         .optional = W(OUTPUT),
-        .norm = GW_NORM_RMS,
-        .act = GW_ACT_SILU,
         .positions = GW_POSITIONS_HALVES,
         .rope_base = 1e6,
     },
 };
 enum { ARCHITECTURES = sizeof table / sizeof *table };
 
-const char gw_arch_list[] = "gemma, gemma2, gemma3, gemma4, gemma-embedding, gpt2, llama or qwen3";
+const char gw_arch_list[] =
+    "gemma, gemma2, gemma3, gemma4, gemma-embedding, gpt2, granite, llama, qwen2, qwen3 or smollm3";
 
 const gw_arch *gw_arch_of(const char *name) {
     for (int i = 0; i < ARCHITECTURES; i++)

@@ -129,6 +129,8 @@ typedef struct {
     bool scales_embedding;     /* by the square root of the width */
     bool unit_scale;           /* attention scores are q k, without a scale */
     bool norms_values;         /* RMS norm of each head's values, without a weight */
+    bool multiplies;           /* the file has factors of embeddings, residuals, attention scores and logits */
+    uint32_t unrotated;        /* layer l has no positions if l % unrotated == unrotated - 1; 0: all layers have */
     bool space_prefix;         /* default of a tokenizer by score */
     uint32_t layers_27b; /* the 27B, told by its number of layers, scales queries by n_embd / n_head, not by head_dim */
     const char *pre;     /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
@@ -138,7 +140,7 @@ typedef struct {
 const gw_arch *gw_arch_of(const char *name);
 extern const char gw_arch_list[]; /* their names, for error texts */
 
-/* RoPE of the layers with a window, or of the global ones; base 0: none. */
+/* RoPE of the layers with a window (without windows: of the unrotated ones), or of the others; base 0: none. */
 typedef struct {
     uint32_t head_dim;
     double base, scale; /* scale: of positions */
@@ -162,6 +164,7 @@ typedef struct {
     uint32_t n_owners;        /* layers below this one own their keys and values, later ones do not */
     uint32_t window, pattern; /* window: the largest of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
+    float residual_scale, output_scale; /* factors of what a layer adds to x, and of the output matrix's input */
     gw_rope rope[GW_ROPES];
     gw_layer_shape layer[GW_MAX_LAYERS];
 } gw_config;

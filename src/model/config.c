@@ -167,6 +167,22 @@ static int read_caps(const job *j) {
     return 0;
 }
 
+/* Reads the four factors of arch->multiplies. */
+static int read_factors(const job *j) {
+    gw_config *c = j->c;
+    double embedding, residual, attention, logits;
+    int bad = read_positive(j, "embedding_scale", c->embedding_scale, &embedding);
+    if (!bad) bad = read_positive(j, "residual_scale", 1, &residual);
+    if (!bad) bad = read_positive(j, "attention.scale", c->query_scale, &attention);
+    if (!bad) bad = read_positive(j, "logit_scale", 1, &logits);
+    if (bad) return bad;
+    c->embedding_scale = (float)embedding;
+    c->residual_scale = (float)residual;
+    c->query_scale = (float)attention;
+    c->output_scale = (float)(1 / logits);
+    return 0;
+}
+
 static int read_reals(const job *j) {
     gw_config *c = j->c;
     const gw_arch *a = c->arch;
@@ -184,7 +200,8 @@ static int read_reals(const job *j) {
     bool is_27b = c->n_layer == a->layers_27b;
     c->query_scale = 1.0f / sqrtf(is_27b ? (float)c->n_embd / c->n_head : (float)rope[GW_ROPE_GLOBAL].head_dim);
     if (a->unit_scale) c->query_scale = 1;
-    return 0;
+    c->residual_scale = c->output_scale = 1;
+    return a->multiplies ? read_factors(j) : 0;
 }
 
 /* --- vectors of texts --- */
@@ -254,7 +271,8 @@ static int read_layers(const job *j) {
         bool local = c->window && (listed ? listed[l] != 0 : l % c->pattern != c->pattern - 1);
         gw_layer_shape *layer = &c->layer[l];
         layer->window = local ? c->window : 0;
-        layer->rope = local ? GW_ROPE_LOCAL : GW_ROPE_GLOBAL;
+        bool unrotated = c->arch->unrotated && l % c->arch->unrotated == c->arch->unrotated - 1;
+        layer->rope = local || unrotated ? GW_ROPE_LOCAL : GW_ROPE_GLOBAL;
         layer->head_dim = c->rope[layer->rope].head_dim;
     }
     return read_owners(j);

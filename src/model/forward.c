@@ -25,8 +25,14 @@ static void norm_heads(gw_state *s, const gw_norm *w, uint32_t head_dim, gw_view
     gw_normalise(s->ops.pool, rule, w, head_dim, x, x, false);
 }
 
-/* x += norm(h) */
+static void scale(gw_view x, float by) {
+    for (int t = 0; t < x.n && by != 1; t++)
+        for (uint32_t j = 0; j < x.columns; j++) gw_row(x, t)[j] *= by;
+}
+
+/* x += norm(h) * residual_scale; changes h. */
 static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
+    scale(h, s->config->residual_scale);
     gw_norm_rule rule = { s->config->arch->norm, s->config->eps, false };
     gw_normalise(s->ops.pool, rule, w, x.columns, h, x, true);
 }
@@ -53,11 +59,6 @@ void gw_forward_begin(gw_state *s, int n_segments) {
     for (int i = 0; i < n_segments; i++) n += b->segments[i].n;
     b->n_segments = n_segments;
     b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = b->ple.n = n;
-}
-
-static void scale(gw_view x, float by) {
-    for (int t = 0; t < x.n; t++)
-        for (uint32_t j = 0; j < x.columns; j++) gw_row(x, t)[j] *= by;
 }
 
 /* p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) / sqrt(2), for all layers at once. */
@@ -225,31 +226,31 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
 
 void gw_forward_hidden(gw_state *s) { norm(s, &s->weights->output_norm, s->batch.x, s->batch.h); }
 
-void gw_forward_logits(gw_state *s, int first, int rows) {
-    gw_view x = gw_from(s->batch.x, first), h = s->batch.h, y = s->logits;
-    x.n = h.n = y.n = rows;
+/* Returns the output matrix's input for tokens first .. first + rows - 1. */
+static gw_view head_input(gw_state *s, int first, int rows) {
+    gw_view x = gw_from(s->batch.x, first), h = s->batch.h;
+    x.n = h.n = rows;
     norm(s, &s->weights->output_norm, x, h);
+    scale(h, s->config->output_scale);
+    return h;
+}
+
+void gw_forward_logits(gw_state *s, int first, int rows) {
+    gw_view h = head_input(s, first, rows), y = s->logits;
+    y.n = rows;
     linear(s, h, (const gw_linear *[]){ &s->weights->output }, &y, 1, true);
     gw_soft_cap(&s->ops, y.at, (size_t)rows * gw_ld(y.columns), s->config->logit_cap);
     for (int r = 1; r < rows; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
 }
 
-/* Returns the output matrix's input for one token. */
-static const float *head_input(gw_state *s, int token) {
-    gw_view x = gw_from(s->batch.x, token), h = s->batch.h;
-    x.n = h.n = 1;
-    norm(s, &s->weights->output_norm, x, h);
-    return h.at;
-}
-
 void gw_forward_topk(gw_state *s, int token, const gw_topk *t) {
-    const float *x = head_input(s, token);
+    const float *x = head_input(s, token, 1).at;
     gw_matmul_topk(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, t, s->logits.at);
 }
 
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows) {
     const gw_matrix *output = &s->weights->output.matrix;
     if (!gw_few_rows(output, rows)) return false;
-    gw_matmul_few(&s->ops, head_input(s, token), output, s->config->logit_cap, rows, s->logits.at);
+    gw_matmul_few(&s->ops, head_input(s, token, 1).at, output, s->config->logit_cap, rows, s->logits.at);
     return true;
 }

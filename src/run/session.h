@@ -33,8 +33,7 @@ typedef struct {
     uint32_t n_prompt;              /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
     uint32_t logit_first, logit_rows;
     bool want_all, want_top, want_vectors, want_look;
-    gw_topk
-        needed; /* logits that are used, if want_top; best = 0: all of needed.rows, which hold until the next sync */
+    gw_topk needed; /* the logits that are used; best = 0: all of needed.rows. Until the next sync */
     int32_t required[GW_MOST_REQUIRED];
     gw_texts texts; /* want_vectors: the ids' texts */
     gw_vectors vectors;

@@ -13,6 +13,7 @@
 
 gw_split gw_split_named(const char *name) {
     static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
+    if (name && !strcmp(name, "refact")) return GW_SPLIT_SMOLLM; /* the same expression */
     for (int i = 0; name && i < GW_SPLIT_UNKNOWN; i++)
         if (!strcmp(name, names[i])) return (gw_split)i;
     return GW_SPLIT_UNKNOWN;

@@ -8,9 +8,9 @@
 
 typedef enum { GW_SPLIT_GPT2, GW_SPLIT_SMOLLM, GW_SPLIT_LLAMA3, GW_SPLIT_QWEN2, GW_SPLIT_UNKNOWN } gw_split;
 
-/* Finds a kind by its name in files, "gpt-2", "smollm", "llama-bpe" or "qwen2". */
+/* Finds a kind by its name in files, one of GW_SPLIT_NAMES. */
 gw_split gw_split_named(const char *name);
-#define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2 or smollm"
+#define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2, refact or smollm"
 
 /* Returns the length in bytes of the first word of text[0..len), len > 0. Reads beyond the word only through a run of
  * white space, so the time is linear in the text's length. */

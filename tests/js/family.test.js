@@ -14,7 +14,7 @@ import { splitModel } from './split.js';
 
 /** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
 
-const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'llama', 'qwen3'];
+const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'granite', 'llama', 'qwen2', 'qwen3', 'smollm3'];
 const modelOf = (/** @type {string} */ family) => (family === 'gemma3' ? 'mqa-q4_0' : `${family}-q4_0`);
 const idsOf = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => (i * i + 5) % 320);
 

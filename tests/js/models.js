@@ -126,6 +126,9 @@ const FAMILIES = {
     perLayer: 256,
     turning: 16,
   },
+  granite: { ...FAMILY, architecture: 'granite' },
+  smollm3: { ...FAMILY, architecture: 'smollm3', layers: 5 },
+  qwen2: { ...FAMILY, architecture: 'qwen2', headDim: 64 },
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
 

@@ -7,7 +7,8 @@
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./gguf-write.js').TypeName} TypeName
  * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  but for its type
- * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'llama' | 'qwen3'} ArchitectureName
+ * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'granite' | 'llama' | 'qwen2' | 'qwen3' |
+ *   'smollm3'} ArchitectureName
  *
  * @typedef {object} Architecture
  * @property {string} keys       of the header, in order; a key whose value the spec does not give is left out
@@ -15,7 +16,7 @@
  * @property {boolean} [fused]   q, k and v are one matrix
  * @property {boolean} [plain]   no gate in the feed-forward
  * @property {boolean} [learned] positions are a table
- * @property {boolean} [biased]  a bias beside every matrix and norm of a layer
+ * @property {RegExp} [biased]   matrices and norms of a layer that have a bias
  * @property {boolean} [qkNorm]
  * @property {boolean} [postNorms]
  * @property {boolean} [embeds]  it embeds texts: an end token after each, and dense layers where the spec says so
@@ -47,6 +48,10 @@
  * @property {number} [turning]  of a global head so many pairs turn, the others keep still (gemma4)
  * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
  * @property {number} [finalCap]      soft cap of logits (gemma2)
+ * @property {number} [embeddingScale]  factors of embeddings, of what a layer adds, and of scores (granite)
+ * @property {number} [residualScale]
+ * @property {number} [attentionScale]
+ * @property {number} [logitScale]  divisor of logits (granite)
  * @property {boolean} [attentionBias]  biases beside q, k, v and the attention's output (llama)
  * @property {number} [pooling]     pooling_type of models that make vectors of texts: 1, the mean
  * @property {number} [dense]       width between the two dense layers that vectors of texts go through
@@ -128,7 +133,7 @@ export const ARCHITECTURES = {
     fused: true,
     plain: true,
     learned: true,
-    biased: true,
+    biased: /./,
     tokenizer: 'gpt-2',
     defaults: { eps: 1e-5, context: 256 },
   },
@@ -136,6 +141,24 @@ export const ARCHITECTURES = {
     keys: `${LLAMA} vocab_size rope.dimension_count`,
     tokenizer: 'llama-bpe',
     defaults: { eps: 1e-5, ropeBase: 1e4 },
+  },
+  granite: {
+    keys: `${LLAMA} vocab_size rope.dimension_count embedding_scale residual_scale attention.scale logit_scale`,
+    tokenizer: 'llama-bpe',
+    defaults: { eps: 1e-5, ropeBase: 1e4, embeddingScale: 3, residualScale: 0.5, attentionScale: 0.03, logitScale: 8 },
+  },
+  smollm3: {
+    keys: `${LLAMA} vocab_size rope.dimension_count`,
+    tokenizer: 'llama-bpe',
+    defaults: { eps: 1e-6, ropeBase: 5e6 },
+  },
+  qwen2: {
+    keys:
+      'block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv ' +
+      'rope.freq_base attention.layer_norm_rms_epsilon',
+    biased: /^attn_[qkv]$/,
+    tokenizer: 'qwen2',
+    defaults: { eps: 1e-6, ropeBase: 1e6 },
   },
   qwen3: { keys: LLAMA, qkNorm: true, tokenizer: 'qwen2', defaults: { eps: 1e-6, ropeBase: 1e6 } },
 };
@@ -164,6 +187,10 @@ const KEYS = {
   'attention.value_length_swa': ['u32', 'headDimLocal'],
   'attention.shared_kv_layers': ['u32', 'sharedLayers'],
   embedding_length_per_layer_input: ['u32', 'perLayer'],
+  embedding_scale: ['f32', 'embeddingScale'],
+  residual_scale: ['f32', 'residualScale'],
+  'attention.scale': ['f32', 'attentionScale'],
+  logit_scale: ['f32', 'logitScale'],
   attn_logit_softcapping: ['f32', 'attentionCap'],
   final_logit_softcapping: ['f32', 'finalCap'],
   pooling_type: ['u32', 'pooling'],
@@ -240,7 +267,7 @@ function layerShapes(s, l) {
 
 /** Returns whether this matrix or norm has a bias. @param {FullSpec} s @param {string} group */
 const hasBias = (s, group) =>
-  ARCHITECTURES[s.architecture].biased || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
+  !!ARCHITECTURES[s.architecture].biased?.test(group) || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
 
 /** Returns all tensors of a model. Files of llama.cpp's quantiser are sorted by layer and name, its converter's are
  * not.

@@ -90,11 +90,26 @@ def llama(f):
         rope_parameters=LLAMA3 | {'rope_theta': f.base} if scaled else plain_rope(f.base))
 
 
+def granite(f):
+    return transformers.GraniteForCausalLM, transformers.GraniteConfig(
+        **common(f), rope_parameters=plain_rope(f.base), embedding_multiplier=f.embedding_scale,
+        residual_multiplier=f.residual_scale, attention_multiplier=f.attention_scale, logits_scaling=f.logit_scale)
+
+
+def smollm3(f):
+    return transformers.SmolLM3ForCausalLM, transformers.SmolLM3Config(
+        **common(f), rope_parameters=plain_rope(f.base), no_rope_layer_interval=f.recipe['unrotated'], pad_token_id=None)
+
+
+def qwen2(f):
+    return transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**common(f), rope_parameters=plain_rope(f.base))
+
+
 def qwen3(f):
     return transformers.Qwen3ForCausalLM, transformers.Qwen3Config(**common(f), rope_parameters=plain_rope(f.base))
 
 
-MAKERS = {'gemma': gemma, 'gemma2': gemma2, 'gemma3': gemma3, 'gemma4': gemma4, 'gpt2': gpt2, 'llama': llama, 'qwen3': qwen3}
+MAKERS = {make.__name__: make for make in (gemma, gemma2, gemma3, gemma4, gpt2, granite, llama, qwen2, qwen3, smollm3)}
 
 
 def gpt2_state(f):

@@ -33,13 +33,17 @@ LENGTHS = {'parity-f32': (1, 20, 110), 'parity-f16': (1, 20, 110), 'parity-bf16'
 FAMILIES = ('gemma', 'gemma2', 'gemma4', 'gpt2', 'llama', 'qwen3')
 LENGTHS |= {f'{family}-{kind}': (1, 70) if kind in ('f32', 'outliers') else (1, 28)
             for family in FAMILIES for kind in ('f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_k_m')}
+LENGTHS |= {f'{family}-{kind}': (1, 70) if kind == 'f32' else (1, 28)
+            for family in ('granite', 'smollm3', 'qwen2') for kind in ('f32', 'q4_k_m')}
 LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40)}
 
 # Rules of each architecture: embeddings scaled by sqrt(width); positions by RoPE of halves or pairs, or from a table;
 # period of global layers and their index in it; feed-forward.
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
+LLAMA = {'rope': 'pairs', 'act': 'silu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
-           'gemma4': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': {'rope': 'pairs', 'act': 'silu'}, 'qwen3': {'rope': 'halves', 'act': 'silu'}}
+           'gemma4': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': LLAMA, 'granite': LLAMA,
+           'smollm3': LLAMA | {'unrotated': 4}, 'qwen2': LLAMA | {'rope': 'halves'}, 'qwen3': LLAMA | {'rope': 'halves'}}
 
 
 class File:
@@ -78,6 +82,10 @@ class File:
         self.pattern = key('attention.sliding_window_pattern', recipe.get('period', 1))
         self.attention_cap = key('attn_logit_softcapping')
         self.final_cap = key('final_logit_softcapping')
+        self.embedding_scale = key('embedding_scale', np.sqrt(self.d) if recipe.get('scaled') else 1.0)
+        self.residual_scale = key('residual_scale', 1.0)
+        self.attention_scale = key('attention.scale', 1 if self.architecture == 'gemma4' else 1 / np.sqrt(self.head_dim))
+        self.logit_scale = key('logit_scale', 1.0)
         self.context = key('context_length')
         self.float = all(t.tensor_type.name in ('F32', 'F16', 'BF16') for t in reader.tensors)
 
@@ -145,8 +153,8 @@ def heads_of(f, l, x):
     q, k, v = (t.reshape(n, -1, f.head_dim) for t in (q, k, v))
     if f.has(l, 'attn_q_norm'):
         q, k = f.norm(f'blk.{l}.attn_q_norm', q), f.norm(f'blk.{l}.attn_k_norm', k)
-    kind = f.recipe.get('rope')
-    if kind:
+    kind, unrotated = f.recipe.get('rope'), f.recipe.get('unrotated')
+    if kind and not (unrotated and l % unrotated == unrotated - 1):
         base, factors = f.base if f.is_global(l) else f.base_local, f.w.get('rope_freqs.weight', 1.0)
         q, k = rope(q, base, factors, kind == 'pairs'), rope(k, base, factors, kind == 'pairs')
     return q, k, v
@@ -175,7 +183,7 @@ def attention(f, l, x, kept):
         k, v = kept[f.owner(l)]
     kept[l] = k, v
     k, v = (np.repeat(t, f.heads // t.shape[1], axis=1) for t in (k, v))
-    scores = np.einsum('ihd,jhd->hij', q, k) / (1 if f.architecture == 'gemma4' else np.sqrt(f.head_dim))
+    scores = np.einsum('ihd,jhd->hij', q, k) * f.attention_scale
     if f.attention_cap:
         scores = f.attention_cap * np.tanh(scores / f.attention_cap)
     distance = np.arange(n)[:, None] - np.arange(n)[None]
@@ -202,16 +210,16 @@ def per_layer_inputs(f, ids, x):
 
 
 def forward64(f, ids, trace=None):
-    x = f.w['token_embd.weight'][ids] * (np.sqrt(f.d) if f.recipe.get('scaled') else 1.0)
+    x = f.w['token_embd.weight'][ids] * f.embedding_scale
     if 'position_embd.weight' in f.w:
         x = x + f.w['position_embd.weight'][:len(ids)]
     inputs = per_layer_inputs(f, ids, x) if f.per_layer else None
     kept = {}
     for l in range(f.layers):
         a = attention(f, l, f.norm(f'blk.{l}.attn_norm', x), kept)
-        x = x + (f.norm(f'blk.{l}.post_attention_norm', a) if f.has(l, 'post_attention_norm') else a)
+        x = x + (f.norm(f'blk.{l}.post_attention_norm', a) if f.has(l, 'post_attention_norm') else a) * f.residual_scale
         h = feed_forward(f, l, f.norm(f'blk.{l}.ffn_norm', x))
-        x = x + (f.norm(f'blk.{l}.post_ffw_norm', h) if f.has(l, 'post_ffw_norm') else h)
+        x = x + (f.norm(f'blk.{l}.post_ffw_norm', h) if f.has(l, 'post_ffw_norm') else h) * f.residual_scale
         if f.per_layer:
             g = gelu_tanh(f.linear(l, 'inp_gate', x)) * inputs[:, l]
             x = x + f.norm(f'blk.{l}.post_norm', f.linear(l, 'proj', g))
@@ -219,7 +227,7 @@ def forward64(f, ids, trace=None):
             x = x * f.layer(l, 'layer_output_scale')
         if trace:
             trace(l, x)
-    logits = f.norm('output_norm', x) @ f.w.get('output.weight', f.w['token_embd.weight']).T
+    logits = f.norm('output_norm', x) @ f.w.get('output.weight', f.w['token_embd.weight']).T / f.logit_scale
     return f.final_cap * np.tanh(logits / f.final_cap) if f.final_cap else logits
 
 
