@@ -189,7 +189,7 @@ class App {
     for (const one of usages) {
       if (!one) continue;
       this.#metrics.answer(one);
-      for (const key of /** @type {(keyof Usage)[]} */ (Object.keys(usage))) usage[key] += one[key];
+      for (const key of /** @type {(keyof typeof usage)[]} */ (Object.keys(usage))) usage[key] += one[key];
     }
     this.#metrics.request({ route, status, seconds: ms / 1000 });
     this.#log?.({ method, route, status, ms, usage });
