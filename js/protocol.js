@@ -214,11 +214,13 @@ import { ModelError } from './errors.js';
  * @property {number} id Token id.
  * @property {number} logprob Natural logarithm of the probability.
  * @property {string} text Text of the token.
+ * @property {number[]} bytes Bytes of the text, which can begin or end inside a character.
  */
 /** Log probabilities at one position of an answer.
  * @typedef {object} TokenLogprob
  * @property {number} id Id of the token that was drawn.
  * @property {number} logprob Natural logarithm of its probability.
+ * @property {number[]} bytes Bytes of its text, which can begin or end inside a character.
  * @property {AlternativeToken[]} top The most likely tokens, best first.
  */
 /** One step of decoding: a drawn token, or a span of tokens that a format left no choice about.

@@ -295,11 +295,13 @@ function record(run, id, forced) {
 
 /** @param {Run} run @param {number} id @param {number} before @returns {TokenLogprob} */
 function logprobOf({ native, encoder, args }, id, before) {
+  const bytesOf = (/** @type {number} */ one) => [...native.decode(one, true, before)];
   const top = (args.logprobs ? native.topLogprobs(args.logprobs) : []).map((likely) => ({
     ...likely,
     text: encoder.decode([likely.id], true, before),
+    bytes: bytesOf(likely.id),
   }));
-  return { id, logprob: native.logprob(id), top };
+  return { id, logprob: native.logprob(id), bytes: bytesOf(id), top };
 }
 
 /** @param {Run} run @param {FinishReason} finishReason @returns {GenerateResult} */

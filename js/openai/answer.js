@@ -10,10 +10,14 @@ import { newId } from './context.js';
  *   | { kind: 'call', index: number, id: string, name: string }
  *   | { kind: 'arguments', index: number, text: string }} AnswerEvent */
 /** @typedef {{ result: GenerateResult, calls: FunctionCall[] }} Answer */
+/** @typedef {AsyncGenerator<AnswerEvent, Answer, undefined>} Events */
+/** An event of one of several answers, or at its end the answer. first: whether it is the first of that answer.
+ * @typedef {{ index: number, first: boolean, event: AnswerEvent, answer?: undefined }
+ *   | { index: number, first: boolean, event?: undefined, answer: Answer }} Step */
 
 /** Yields the events of an answer, and returns the answer. Leaving the loop aborts it.
  * @param {Generation} generation @param {boolean} [single] ends the answer after one call
- * @returns {AsyncGenerator<AnswerEvent, Answer, undefined>} */
+ * @returns {Events} */
 export async function* eventsOf(generation, single = false) {
   const calls = new CallWriter(single);
   for await (const { text, logprobs } of generation.steps()) {
@@ -24,6 +28,28 @@ export async function* eventsOf(generation, single = false) {
   const result = await generation.result();
   yield* calls.end(result.toolCalls ?? []);
   return { result, calls: calls.list };
+}
+
+/** Yields the events of answers, one answer after the other.
+ * @param {Events[]} answers @returns {AsyncGenerator<Step, void, undefined>} */
+export async function* inTurn(answers) {
+  for (const [index, events] of answers.entries()) {
+    for (let first = true; ; first = false) {
+      const next = await events.next();
+      if (next.done) {
+        yield { index, first, answer: next.value };
+        break;
+      }
+      yield { index, first, event: next.value };
+    }
+  }
+}
+
+/** Returns the answers when all have ended. @param {Events[]} answers */
+export async function allOf(answers) {
+  const all = [];
+  for await (const { answer } of inTurn(answers)) if (answer) all.push(answer);
+  return all;
 }
 
 /** Writes calls as JSON while they grow. */
@@ -91,4 +117,27 @@ class ArgumentWriter {
     this.#names.set(path, names);
     return `{${names.map((name) => `${JSON.stringify(name)}:${this.#json(value[name], `${path}/${name}`)}`)}}`;
   }
+}
+
+/** Returns OpenAI's reason for the end of an answer. An answer that is limited to one call is aborted after it.
+ * @param {Answer} answer */
+export function finishOf({ result: { finishReason }, calls }) {
+  if (calls.length && /^(tool-calls|aborted)$/.test(finishReason)) return 'tool_calls';
+  return /^(length|context)$/.test(finishReason) ? 'length' : 'stop';
+}
+
+/** Returns the token counts of answers. count: number of answers to each prompt.
+ * @param {Answer[]} answers @param {number} count */
+export function usageOf(answers, count) {
+  const all = answers.map(({ result }) => result.usage);
+  const sum = (/** @type {number[]} */ numbers) => numbers.reduce((a, b) => a + b, 0);
+  const prompts = all.filter((_, i) => i % count === 0);
+  const prompt = sum(prompts.map(({ promptTokens }) => promptTokens));
+  const completion = sum(all.map(({ completionTokens }) => completionTokens));
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: sum(prompts.map(({ reusedTokens }) => reusedTokens)) },
+  };
 }

@@ -1,9 +1,9 @@
 /* chat: POST /v1/chat/completions. */
-/** @import { FinishReason } from '../protocol.js' */
-/** @import { Answer, AnswerEvent } from './answer.js' */
+/** @import { Answer, AnswerEvent, Events } from './answer.js' */
 /** @import { Context } from './context.js' */
-import { eventsOf } from './answer.js';
+import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
 import { newId, unixTime } from './context.js';
+import { chatLogprobs } from './logprobs.js';
 import { messagesOf } from './messages.js';
 import { COMMON, commonOptions, fieldsOf, formatOf, logprobsOf, required, seedsOf, toolsOf } from './options.js';
 import { eventStream, sseEvent } from './sse.js';
@@ -12,8 +12,6 @@ const KNOWN = COMMON.concat(
   'messages max_tokens max_completion_tokens logprobs top_logprobs'.split(' '),
   'response_format tools tool_choice parallel_tool_calls reasoning_effort'.split(' '),
 );
-
-/** @typedef {AsyncGenerator<AnswerEvent, Answer, undefined>} Events */
 
 /** POST /v1/chat/completions. @param {Context} context */
 export async function chatCompletions(context) {
@@ -37,84 +35,48 @@ export async function chatCompletions(context) {
   });
   const head = { id: newId('chatcmpl-'), created: unixTime(), model: id };
   if (stream) return eventStream(chunks(answers, head, usage), context);
-  const done = [];
-  for (const events of answers) done.push(await lastOf(events));
+  const done = await allOf(answers);
   const choices = done.map(choiceOf);
-  return Response.json({ ...head, object: 'chat.completion', choices, usage: usageOf(done) });
-}
-
-/** Yields the chunks of answers, one answer after the other.
- * @param {Events[]} answers @param {{ id: string, created: number, model: string }} head
- * @param {boolean} usage whether to end with token counts */
-async function* chunks(answers, head, usage) {
-  const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>
-    sseEvent({ ...head, object: 'chat.completion.chunk', choices, ...(usage && { usage: counts }) });
-  const done = [];
-  for (const [index, events] of answers.entries()) {
-    const choice = (/** @type {object} */ delta, /** @type {string | null} */ reason = null) =>
-      chunk([{ index, delta, logprobs: null, finish_reason: reason }]);
-    for (let begun = false; ; begun = true) {
-      const next = await events.next();
-      if (!begun) yield choice(firstDelta(next));
-      if (!next.done) {
-        yield choice(deltaOf(next.value));
-        continue;
-      }
-      const { result, calls } = next.value;
-      done.push(next.value);
-      yield choice({}, finishOf(result.finishReason, calls.length > 0));
-      break;
-    }
-  }
-  if (usage) yield chunk([], usageOf(done));
-  yield sseEvent('[DONE]');
-}
-
-/** Returns the delta before the first event of an answer. @param {IteratorResult<AnswerEvent>} event */
-function firstDelta({ done, value }) {
-  return { role: 'assistant', content: !done && value.kind === 'call' ? null : '', refusal: null };
-}
-
-/** @param {AnswerEvent} event */
-function deltaOf(event) {
-  if (event.kind === 'text') return { content: event.text };
-  const { index } = event;
-  if (event.kind === 'arguments') return { tool_calls: [{ index, function: { arguments: event.text } }] };
-  const { id, name } = event;
-  return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] };
-}
-
-/** @template T @param {AsyncGenerator<unknown, T, undefined>} events */
-async function lastOf(events) {
-  for (let next; ; ) if ((next = await events.next()).done) return next.value;
+  return Response.json({ ...head, object: 'chat.completion', choices, usage: usageOf(done, count) });
 }
 
 /** @param {Answer} answer @param {number} index */
-function choiceOf({ result, calls }, index) {
+function choiceOf(answer, index) {
+  const { result, calls } = answer;
   const message = {
     role: 'assistant',
     content: calls.length && !result.text ? null : result.text,
     refusal: null,
     ...(calls.length && { tool_calls: calls.map(({ id, ...rest }) => ({ id, type: 'function', function: rest })) }),
   };
-  return { index, message, logprobs: null, finish_reason: finishOf(result.finishReason, calls.length > 0) };
+  return { index, message, logprobs: chatLogprobs(result.logprobs), finish_reason: finishOf(answer) };
 }
 
-/** Returns OpenAI's reason. An answer that is limited to one call is aborted after it.
- * @param {FinishReason} reason @param {boolean} calls */
-export function finishOf(reason, calls) {
-  if (calls && /^(tool-calls|aborted)$/.test(reason)) return 'tool_calls';
-  return /^(length|context)$/.test(reason) ? 'length' : 'stop';
+/** Yields the chunks of the answers to one prompt.
+ * @param {Events[]} answers @param {{ id: string, created: number, model: string }} head
+ * @param {boolean} usage whether to end with token counts */
+async function* chunks(answers, head, usage) {
+  const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>
+    sseEvent({ ...head, object: 'chat.completion.chunk', choices, ...(usage && { usage: counts }) });
+  const done = [];
+  for await (const { index, first, event, answer } of inTurn(answers)) {
+    const base = { index, logprobs: null, finish_reason: null };
+    const content = event?.kind === 'call' ? null : '';
+    if (first) yield chunk([{ ...base, delta: { role: 'assistant', content, refusal: null } }]);
+    if (event) yield chunk([{ ...base, ...deltaOf(event) }]);
+    if (!answer) continue;
+    done.push(answer);
+    yield chunk([{ ...base, delta: {}, finish_reason: finishOf(answer) }]);
+  }
+  if (usage) yield chunk([], usageOf(done, answers.length));
+  yield sseEvent('[DONE]');
 }
 
-/** Returns the token counts of answers to one prompt. @param {Answer[]} answers */
-export function usageOf(answers) {
-  const [{ promptTokens, reusedTokens }] = answers.map(({ result }) => result.usage);
-  const completion = answers.reduce((sum, { result }) => sum + result.usage.completionTokens, 0);
-  return {
-    prompt_tokens: promptTokens,
-    completion_tokens: completion,
-    total_tokens: promptTokens + completion,
-    prompt_tokens_details: { cached_tokens: reusedTokens },
-  };
+/** @param {AnswerEvent} event */
+function deltaOf(event) {
+  if (event.kind === 'text') return { delta: { content: event.text }, logprobs: chatLogprobs(event.logprobs) };
+  const { index } = event;
+  if (event.kind === 'arguments') return { delta: { tool_calls: [{ index, function: { arguments: event.text } }] } };
+  const { id, name } = event;
+  return { delta: { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] } };
 }

@@ -3,7 +3,9 @@
 /** @import { HandlerModels } from './models.js' */
 import { ModelError, show } from '../errors.js';
 import { chatCompletions } from './chat.js';
+import { completions } from './completions.js';
 import { newId } from './context.js';
+import { embeddings } from './embeddings.js';
 import { RequestError, errorResponse } from './errors.js';
 import { ModelRegistry, listModels, retrieveModel } from './models.js';
 import { ResponseStore } from './response-store.js';
@@ -25,6 +27,8 @@ const ROUTES = [
   ['GET', /^\/v1\/models$/, listModels],
   ['GET', /^\/v1\/models\/(.+)$/, retrieveModel],
   ['POST', /^\/v1\/chat\/completions$/, chatCompletions],
+  ['POST', /^\/v1\/completions$/, completions],
+  ['POST', /^\/v1\/embeddings$/, embeddings],
   ['POST', /^\/v1\/responses$/, responses.createResponse],
   ['POST', /^\/v1\/responses\/input_tokens$/, responses.countInputTokens],
   ['POST', /^\/v1\/responses\/compact$/, responses.compactResponse],

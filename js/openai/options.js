@@ -73,9 +73,9 @@ export function field(body, name, expected, fits, standard) {
 }
 
 /** @param {any} value */
-const isBoolean = (value) => typeof value === 'boolean';
+export const isBoolean = (value) => typeof value === 'boolean';
 /** @param {number} least @param {number} most @returns {(value: any) => boolean} */
-const isInteger = (least, most) => (value) => Number.isInteger(value) && value >= least && value <= most;
+export const isInteger = (least, most) => (value) => Number.isInteger(value) && value >= least && value <= most;
 
 /** Returns the options that all endpoints share. @param {Record<string, any>} body */
 export function commonOptions(body) {

@@ -1,0 +1,85 @@
+/* completions: POST /v1/completions, which continues text without a chat template. */
+/** @import { Model } from '../model.js' */
+/** @import { Answer, Events } from './answer.js' */
+/** @import { Context } from './context.js' */
+import { show } from '../errors.js';
+import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
+import { newId, unixTime } from './context.js';
+import { invalid, unsupported } from './errors.js';
+import { completionLogprobs } from './logprobs.js';
+import { COMMON, commonOptions, field, fieldsOf, isBoolean, isInteger, required, seedsOf } from './options.js';
+import { eventStream, sseEvent } from './sse.js';
+
+const KNOWN = COMMON.concat('prompt max_tokens logprobs echo best_of'.split(' '));
+/** OpenAI's default for this endpoint. */
+const MAX_TOKENS = 16;
+
+/** POST /v1/completions. @param {Context} context */
+export async function completions(context) {
+  const body = fieldsOf(context.body, KNOWN);
+  required(body, 'prompt');
+  const prompts = promptsOf(body.prompt);
+  const { stream, count, seed, usage, options } = commonOptions(body);
+  const none = /** @type {number | undefined} */ (undefined);
+  const logprobs = field(body, 'logprobs', 'an integer between 0 and 20', isInteger(0, 20), none);
+  const echo = field(body, 'echo', 'true or false', isBoolean, false);
+  if (echo && logprobs !== undefined) throw unsupported('`echo` with `logprobs`', 'echo');
+  if ((body.best_of ?? count) !== count) throw unsupported('`best_of`', 'best_of', 'Use `n`.');
+  const { id, model } = await context.models.get(body.model);
+  const before = echo ? await Promise.all(prompts.map((prompt) => textOf(prompt, model))) : [];
+  const all = { ...options, maxTokens: body.max_tokens ?? MAX_TOKENS, logprobs, signal: context.signal };
+  const answers = prompts.flatMap((prompt) => {
+    return seedsOf(seed, count).map((seed) => eventsOf(model.generate(prompt, { ...all, seed })));
+  });
+  const head = { id: newId('cmpl-'), object: 'text_completion', created: unixTime(), model: id };
+  const echoed = (/** @type {number} */ index) => before[Math.floor(index / count)] ?? '';
+  if (stream) return eventStream(chunks(answers, head, { usage, count, echoed }), context);
+  const done = await allOf(answers);
+  const choices = done.map((answer, index) => {
+    const { text, logprobs } = answer.result;
+    return {
+      index,
+      text: echoed(index) + text,
+      logprobs: completionLogprobs(logprobs, 0),
+      finish_reason: finishOf(answer),
+    };
+  });
+  return Response.json({ ...head, choices, usage: usageOf(done, count) });
+}
+
+/** Yields the chunks of answers. @param {Events[]} answers @param {object} head
+ * @param {{ usage: boolean, count: number, echoed: (index: number) => string }} how */
+async function* chunks(answers, head, { usage, count, echoed }) {
+  const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>
+    sseEvent({ ...head, choices, ...(usage && { usage: counts }) });
+  /** @type {Answer[]} */
+  const done = [];
+  let offset = 0;
+  for await (const { index, first, event, answer } of inTurn(answers)) {
+    const base = { index, text: '', logprobs: null, finish_reason: null };
+    if (first) offset = 0;
+    if (first && echoed(index)) yield chunk([{ ...base, text: echoed(index) }]);
+    if (event?.kind === 'text') {
+      const logprobs = completionLogprobs(event.logprobs, offset);
+      for (const token of logprobs?.tokens ?? []) offset += token.length;
+      yield chunk([{ ...base, text: event.text, logprobs }]);
+    }
+    if (!answer) continue;
+    done.push(answer);
+    yield chunk([{ ...base, finish_reason: finishOf(answer) }]);
+  }
+  if (usage) yield chunk([], usageOf(done, count));
+  yield sseEvent('[DONE]');
+}
+
+/** Returns the prompts of a request: texts or lists of token ids. @param {any} prompt
+ * @returns {(string | number[])[]} */
+function promptsOf(prompt) {
+  const list = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt : [prompt];
+  const isPrompt = (/** @type {any} */ one) => typeof one === 'string' || (Array.isArray(one) && one.length > 0);
+  if (list.length && list.every(isPrompt)) return list;
+  throw invalid(`\`prompt\` must be a string, token ids, or an array of them (got ${show(prompt)}).`, 'prompt');
+}
+
+/** @param {string | number[]} prompt @param {Model} model */
+const textOf = async (prompt, model) => (typeof prompt === 'string' ? prompt : model.detokenize(prompt));

@@ -1,0 +1,57 @@
+/* embeddings: POST /v1/embeddings. */
+/** @import { Context } from './context.js' */
+import { show } from '../errors.js';
+import { invalid, unsupported } from './errors.js';
+import { field, fieldsOf, required } from './options.js';
+
+/** Options of embed() that requests may contain, although OpenAI has none of them. */
+const EXTRAS = ['task', 'title', 'prompt', 'pooling', 'normalize', 'truncate'];
+const KNOWN = ['model', 'input', 'encoding_format', 'dimensions', ...EXTRAS];
+const isFormat = (/** @type {any} */ value) => value === 'float' || value === 'base64';
+
+/** POST /v1/embeddings. @param {Context} context */
+export async function embeddings(context) {
+  const body = fieldsOf(context.body, KNOWN);
+  required(body, 'input');
+  const input = textsOf(body.input);
+  const encoding = field(
+    body,
+    'encoding_format',
+    '`float` or `base64`',
+    isFormat,
+    /** @type {'float' | 'base64'} */ ('float'),
+  );
+  const { id, model } = await context.models.get(body.model);
+  const extras = Object.fromEntries(EXTRAS.map((name) => [name, body[name]]));
+  const { signal } = context;
+  const vectors = await model.embed(input, { ...extras, dimensions: body.dimensions, signal });
+  const counts = await Promise.all(input.map((text) => model.countTokens(text, { signal })));
+  const tokens = counts.reduce((sum, count) => sum + count, 0);
+  return Response.json({
+    object: 'list',
+    data: vectors.map((vector, index) => ({
+      object: 'embedding',
+      index,
+      embedding: encoding === 'base64' ? base64Of(vector) : [...vector],
+    })),
+    model: id,
+    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  });
+}
+
+/** @param {any} input @returns {string[]} */
+function textsOf(input) {
+  const list = Array.isArray(input) ? input : [input];
+  if (list.some((one) => typeof one === 'number' || Array.isArray(one))) {
+    throw unsupported('`input` of token ids', 'input', 'Pass texts.');
+  }
+  if (list.length && list.every((one) => typeof one === 'string' && one)) return list;
+  throw invalid(`\`input\` must be a non-empty string, or an array of them (got ${show(input)}).`, 'input');
+}
+
+/** Returns the vector's little-endian floats in Base64, as clients request them by default. @param {Float32Array} vector */
+function base64Of(vector) {
+  const view = new DataView(new ArrayBuffer(vector.length * 4));
+  vector.forEach((value, i) => view.setFloat32(i * 4, value, true));
+  return btoa(Array.from(new Uint8Array(view.buffer), (byte) => String.fromCharCode(byte)).join(''));
+}
