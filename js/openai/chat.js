@@ -1,16 +1,32 @@
 /* chat: POST /v1/chat/completions. */
+/** @import { Generation } from '../generation.js' */
+/** @import { Model } from '../model.js' */
+/** @import { ChatMessage, GenerateOptions } from '../options.js' */
 /** @import { Answer, AnswerEvent, Events } from './answer.js' */
 /** @import { Context } from './context.js' */
 import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
 import { newId, unixTime } from './context.js';
+import { invalid } from './errors.js';
 import { chatLogprobs } from './logprobs.js';
 import { messagesOf } from './messages.js';
-import { COMMON, commonOptions, fieldsOf, formatOf, logprobsOf, required, seedsOf, toolsOf } from './options.js';
+import {
+  COMMON,
+  commonOptions,
+  field,
+  fieldsOf,
+  formatOf,
+  isBoolean,
+  logprobsOf,
+  required,
+  seedsOf,
+  toolsOf,
+} from './options.js';
 import { eventStream, sseEvent } from './sse.js';
 
 const KNOWN = COMMON.concat(
   'messages max_tokens max_completion_tokens logprobs top_logprobs'.split(' '),
   'response_format tools tool_choice parallel_tool_calls reasoning_effort'.split(' '),
+  'continue_final_message',
 );
 
 /** POST /v1/chat/completions. @param {Context} context */
@@ -29,15 +45,28 @@ export async function chatCompletions(context) {
     format: formatOf(body.response_format),
     signal: context.signal,
   };
+  const begin = isContinued(body) ? continued : generated;
   // All are queued at once, so that no other request evaluates another prompt between them.
-  const answers = seedsOf(seed, count).map((seed) => {
-    return eventsOf(model.generate(messages, { ...all, seed }), !parallel);
-  });
+  const answers = seedsOf(seed, count).map((seed) => eventsOf(begin(model, messages, { ...all, seed }), !parallel));
   const head = { id: newId('chatcmpl-'), created: unixTime(), model: id };
   if (stream) return eventStream(chunks(answers, head, usage), context);
   const done = await allOf(answers);
   const choices = done.map(choiceOf);
   return Response.json({ ...head, object: 'chat.completion', choices, usage: usageOf(done, count) });
+}
+
+/** @typedef {(model: Model, messages: ChatMessage[], options: GenerateOptions) => Generation} Begin */
+/** @type {Begin} */
+const generated = (model, messages, options) => model.generate(messages, options);
+/** @type {Begin} */
+const continued = (model, messages, options) => model.chat({ messages }).continue(options);
+
+/** Returns whether the answer continues the last message. @param {Record<string, any>} body */
+function isContinued(body) {
+  const name = 'continue_final_message';
+  if (!field(body, name, 'true or false', isBoolean, false)) return false;
+  if (body.messages.at(-1).role === 'assistant') return true;
+  throw invalid(`\`${name}\` requires that the last message is the assistant's.`, name);
 }
 
 /** @param {Answer} answer @param {number} index */

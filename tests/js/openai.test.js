@@ -1,30 +1,25 @@
-/* gemma-wasm/openai with OpenAI's client. */
+/* gemma-wasm/openai with OpenAI's own client, unchanged: every call that its documentation shows for chat completions,
+ * completions, embeddings and models. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';
+import { loadModel } from '../../js/index.node.js';
 import { createHandler } from '../../js/openai.js';
+import { CALLS } from '../support/openai-calls.js';
 import { open } from './helpers.js';
+import { SHIPPED } from './storyteller-files.js';
 
 /** @param {import('../../js/openai/handler.js').Handler} fetch */
 const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch });
 
-test('a streamed answer is the answer that is not streamed', async (t) => {
-  const client = clientOf(createHandler(await open(t, 'qwen3-tools')));
-  const asked = {
-    model: 'any',
-    messages: [{ role: /** @type {const} */ ('user'), content: 'Hi' }],
-    seed: 1,
-    max_tokens: 9,
-  };
-  const { choices, usage } = await client.chat.completions.create(asked);
-  const { text } = await (await open(t, 'qwen3-tools')).generate(asked.messages, { seed: 1, maxTokens: 9 }).result();
-  assert.deepEqual(
-    [choices[0].message.content, choices[0].finish_reason, usage?.completion_tokens],
-    [text, 'length', 9],
-  );
-  let streamed = '';
-  for await (const { choices } of await client.chat.completions.create({ ...asked, stream: true })) {
-    streamed += choices[0].delta.content ?? '';
+test('OpenAI’s client', async (t) => {
+  assert.ok(CALLS.length >= 80, `${CALLS.length} calls`);
+  const chat = await open(t, 'qwen3-tools');
+  const story = await loadModel(SHIPPED, { threads: 1 });
+  t.after(() => story.dispose());
+  const embed = await open(t, 'embed-q8_0');
+  const client = clientOf(createHandler({ chat, story, embed }));
+  for (const [name, run] of CALLS) {
+    await t.test(name, () => run({ client, chat: 'chat', story: 'story', embed: 'embed' }));
   }
-  assert.equal(streamed, text);
 });

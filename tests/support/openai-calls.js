@@ -1,0 +1,24 @@
+/* openai-calls: calls of OpenAI's client 7 after its documentation (README, helpers, API reference), for any handler or
+ * server that offers the three models of `Given`. They run in Node and in browsers. */
+/** @import { Given } from './openai-calls/check.js' */
+import { CHAT } from './openai-calls/chat.js';
+import { OTHERS } from './openai-calls/others.js';
+import { STREAMS } from './openai-calls/streams.js';
+import { TOOLS } from './openai-calls/tools.js';
+
+/** The calls, by name. */
+export const CALLS = [...CHAT, ...STREAMS, ...TOOLS, ...OTHERS];
+
+/** Runs all calls, and returns those that failed with their errors. @param {Given} given */
+export async function runCalls(given) {
+  /** @type {string[]} */
+  const failed = [];
+  for (const [name, run] of CALLS) {
+    try {
+      await run(given);
+    } catch (error) {
+      failed.push(`${name}: ${error instanceof Error ? error.stack : error}`);
+    }
+  }
+  return failed;
+}

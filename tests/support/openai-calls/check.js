@@ -1,0 +1,76 @@
+/* check: what the calls share. They run in browsers too, so they use no module of Node. */
+/** @import OpenAI from 'openai' */
+
+/** What the calls run on: OpenAI's client, and the ids of three models: one whose template takes tools, one that writes
+ * sensible text, and one that embeds.
+ * @typedef {{ client: OpenAI, chat: string, story: string, embed: string }} Given */
+/** A call: its name, and a function that throws if the answer is wrong.
+ * @typedef {[name: string, run: (given: Given) => Promise<void>]} Call */
+
+/** @param {unknown} condition @param {unknown} [got] @returns {asserts condition} */
+export function ok(condition, got) {
+  if (!condition) throw new Error(`The answer is wrong: ${JSON.stringify(got)}`);
+}
+
+/** @param {unknown} got @param {unknown} expected */
+export function equal(got, expected) {
+  const [a, b] = [got, expected].map((value) => JSON.stringify(value));
+  if (a !== b) throw new Error(`Expected ${b}, got ${a}`);
+}
+
+/** Returns the error of a promise that must reject with this class. @template {Error} E
+ * @param {PromiseLike<unknown>} promise @param {new (...args: any[]) => E} type @returns {Promise<E>} */
+export async function rejects(promise, type) {
+  try {
+    await promise;
+  } catch (error) {
+    if (error instanceof type) return error;
+    throw error;
+  }
+  throw new Error(`Expected a ${type.name}, but there was no error`);
+}
+
+/** Returns a message of the user. @param {string} content @returns {[{ role: 'user', content: string }]} */
+export const user = (content) => [{ role: 'user', content }];
+
+/** Returns a value with a type that lets it be passed where the client's types reject it. @param {unknown} value
+ * @returns {any} */
+export const untyped = (value) => value;
+
+/** Returns all items. @template T @param {AsyncIterable<T>} items */
+export async function listOf(items) {
+  const list = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+const integer = { type: 'integer', minimum: -99, maximum: 99 };
+/** Function tools for the calls. */
+export const ADD = /** @type {const} */ ({
+  type: 'function',
+  function: {
+    name: 'add',
+    description: 'Adds two numbers',
+    parameters: {
+      type: 'object',
+      properties: { a: integer, b: integer },
+      required: ['a', 'b'],
+      additionalProperties: false,
+    },
+    strict: true,
+  },
+});
+export const SAY = /** @type {const} */ ({
+  type: 'function',
+  function: {
+    name: 'say',
+    parameters: {
+      type: 'object',
+      properties: { what: { type: 'string', maxLength: 8 } },
+      required: ['what'],
+      additionalProperties: false,
+    },
+  },
+});
+/** Options that make models with random weights write varied text. */
+export const WILD = { temperature: 2, top_p: 1, max_tokens: 400 };
