@@ -213,12 +213,13 @@ function appendToken(run, id, forced) {
     native,
     assembler,
     prompt,
+    reader,
     tokens,
     matcher,
     args: { maxTokens },
   } = run;
   // A grammar may require an end token in the middle of a text.
-  if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
+  if ((native.call('is_end', id) || id === reader?.stop) && (!matcher || matcher.complete)) return 'stop';
   record(run, id, forced);
   if (matcher?.accept(id) === false) {
     throw new ModelError('bad-state', `The format does not allow the token ${id}.`);

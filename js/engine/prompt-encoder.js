@@ -225,8 +225,8 @@ export class PromptEncoder {
   /** Returns a reader of the calls in one answer. */
   async callReader() {
     const { CallReader } = await this.load();
-    const { marks, parse } = await this.dialect();
-    return new CallReader(marks, (name) => this.idOf(name), parse);
+    const { marks, parse, stop } = await this.dialect();
+    return new CallReader(marks, (name) => this.idOf(name), parse, stop);
   }
 
   /** Whether the chat template can turn thinking on and off, with marks that are known. */

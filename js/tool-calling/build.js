@@ -1,6 +1,6 @@
 /* build: builds grammars of answers that may call tools, from text, calls and the grammars of the tools' schemas.
  * Knows no dialect. */
-import { ANY_CHAR, ANY_TEXT, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
+import { ANY_CHAR, ANY_TEXT, EMPTY, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';
 import { parametersOf } from './messages.js';
@@ -78,9 +78,10 @@ export class Builder {
 
   /** Returns the grammar of an answer: one call, or several if the choice allows it; with `auto`, text before or
    * instead of them.
-   * @param {Node} call @param {Node} between @param {Node} words */
-  answer(call, between, words) {
-    const calls = this.several ? sequence(call, repeat(sequence(between, call), 0, Infinity)) : call;
+   * @param {Node} call @param {Node} between @param {Node} words @param {Node} [behind] what follows the last call */
+  answer(call, between, words, behind = EMPTY) {
+    const more = this.several ? repeat(sequence(between, call), 0, Infinity) : EMPTY;
+    const calls = sequence(call, more, behind);
     return this.mayAnswer ? sequence(words, optional(calls)) : calls;
   }
 

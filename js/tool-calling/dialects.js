@@ -3,10 +3,10 @@
  * as text and answer in JSON (llama.cpp calls this form generic). */
 import { ANY_TEXT, choice, literal, repeat, sequence } from '../grammar/nodes.js';
 import { Builder, notFirst, spaced } from './build.js';
-import * as functiongemma from './functiongemma.js';
-import { asResponses, functionOf, withoutTools, oneCallPerMessage, standardForm } from './messages.js';
+import { asResponses, functionOf, joinedResponses, oneCallPerMessage, standardForm, withoutTools } from './messages.js';
 import { partialJson } from './partial.js';
 import { callOf, flat, jsonCall, objectEnd } from './reading.js';
+import { declared, unquotedCalls } from './unquoted.js';
 
 /** @import { PostedMessage, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Node, Grammar } from '../grammar/nodes.js' */
@@ -21,9 +21,9 @@ import { callOf, flat, jsonCall, objectEnd } from './reading.js';
  * to insert before the conversation.
  * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
 /** marks: names of the tokens that delimit calls; opening: the token or the first character that begins a call and
- * nothing else.
+ * nothing else; stop: the token that ends an answer with calls, besides the model's end tokens.
  * @typedef {{ name: string, fits: (facts: Facts) => boolean, marks: string[],
- *   opening?: { mark: string } | { first: string },
+ *   opening?: { mark: string } | { first: string }, stop?: string,
  *   render: (messages: PostedMessage[], tools: Tool[]) => Rendering, grammar: (wanted: CallGrammarOptions) => Grammar,
  *   parse: Parse }} Dialect */
 
@@ -33,19 +33,36 @@ const functions = (tools) => (tools.length ? tools.map(functionOf) : undefined);
 /** The instruction that FunctionGemma was trained with. */
 const DEVELOPER = 'You are a model that can do function calling with the following functions';
 
+const FUNCTION_GEMMA_CALLS = unquotedCalls({
+  start: '<start_function_call>',
+  end: '<end_function_call>',
+  quote: '<escape>',
+});
 /** FunctionGemma (270M), which has control tokens for calls. @type {Dialect} */
 const FUNCTION_GEMMA = {
   name: 'functiongemma',
-  fits: ({ probe, has }) => probe.includes('<start_function_declaration>') && functiongemma.MARKS.every(has),
-  marks: functiongemma.MARKS,
-  opening: { mark: functiongemma.MARKS[0] },
+  fits: ({ probe, has }) =>
+    probe.includes('<start_function_declaration>') && FUNCTION_GEMMA_CALLS.marks.every((name) => has(name)),
+  ...FUNCTION_GEMMA_CALLS,
   render(messages, tools) {
     const told = ['system', 'developer'].includes(messages[0]?.role) || !tools.length;
     const opened = told ? messages : [{ role: 'developer', content: DEVELOPER }, ...messages];
-    return { messages: asResponses(opened), tools: functions(tools.map(functiongemma.declared)) };
+    return { messages: asResponses(opened), tools: functions(tools.map(declared)) };
   },
-  grammar: functiongemma.grammar,
-  parse: functiongemma.parse,
+};
+
+const GEMMA4_CALLS = unquotedCalls({
+  start: '<|tool_call>',
+  end: '<tool_call|>',
+  quote: '<|"|>',
+  stop: '<|tool_response>',
+});
+/** Gemma 4, whose answers with calls end where it expects the first result. @type {Dialect} */
+const GEMMA4 = {
+  name: 'gemma4',
+  fits: ({ probe, has }) => probe.includes('<|tool>') && GEMMA4_CALLS.marks.every((name) => has(name)),
+  ...GEMMA4_CALLS,
+  render: (messages, tools) => ({ messages: joinedResponses(messages), tools: functions(tools.map(declared)) }),
 };
 
 /** Hermes by NousResearch, Qwen, SmolLM3 and others: JSON between two tokens. @type {Dialect} */
@@ -139,7 +156,7 @@ export const GENERIC = {
 };
 
 /** The dialects in the order of their tests. */
-export const DIALECTS = [FUNCTION_GEMMA, HERMES, LLAMA3, GENERIC];
+export const DIALECTS = [FUNCTION_GEMMA, GEMMA4, HERMES, LLAMA3, GENERIC];
 
 /** Returns the grammar of `{"name": "NAME", "FIELD": ARGUMENTS}` for each tool. @param {Builder} build
  * @param {string} field */

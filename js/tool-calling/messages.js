@@ -78,6 +78,25 @@ export function asResponses(messages) {
   return out;
 }
 
+/** Returns the form with results as values in the message that calls. Drops the text of such a message: templates write it
+ * behind the results and end the turn there, so that the model could not answer them.
+ * @param {PostedMessage[]} messages @returns {Message[]} */
+export function joinedResponses(messages) {
+  /** @type {Message[]} */
+  const out = [];
+  messages.forEach((message, i) => {
+    if (message.role !== 'tool') return void out.push(withCalls(message));
+    const { name, content } = message;
+    const before = messages[i - 1];
+    if (before?.role !== 'tool') {
+      const calling = before?.toolCalls?.length ? out.pop() : { role: 'assistant' };
+      out.push({ .../** @type {Message} */ (calling), content: '', tool_responses: [] });
+    }
+    out.at(-1)?.tool_responses.push({ name, response: content });
+  });
+  return out;
+}
+
 /** Returns the form without tools, for templates that ignore them: calls as the JSON that the model wrote, results as
  * messages of the user.
  * @param {PostedMessage[]} messages @returns {Message[]} */

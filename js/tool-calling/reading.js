@@ -23,8 +23,10 @@ export class CallReader {
   parsed = { text: '', calls: [] };
 
   /** @param {string[]} marks names of the tokens that delimit calls @param {(name: string) => number | null} id
-   * @param {Parse} parse */
-  constructor(marks, id, parse) {
+   * @param {Parse} parse @param {string} [stop] name of the token that ends an answer with calls */
+  constructor(marks, id, parse, stop) {
+    /** Id of that token, null if there is none. */
+    this.stop = stop ? id(stop) : null;
     this.#spelled = marks.filter((name) => id(name) === null);
     this.#marks = new Map(
       marks.flatMap((name) => {

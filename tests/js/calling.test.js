@@ -30,12 +30,19 @@ const SAY = {
 };
 const MODELS = {
   functiongemma: 'functiongemma',
+  'gemma4-tools': 'gemma4',
   'qwen3-tools': 'hermes',
   'llama3-tools': 'llama3',
   'generic-tools': 'generic',
 };
 /** @type {Record<string, string>} */
-const OPENINGS = { functiongemma: '<start_function_call>', hermes: '<tool_call>', llama3: '{', generic: '{' };
+const OPENINGS = {
+  functiongemma: '<start_function_call>',
+  gemma4: '<|tool_call>',
+  hermes: '<tool_call>',
+  llama3: '{',
+  generic: '{',
+};
 const WILD = { temperature: 2, topK: 0, topP: 1, maxTokens: 400 };
 
 /** @param {import('../../js/protocol.js').ToolCall} call */

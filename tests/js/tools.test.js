@@ -94,6 +94,9 @@ const ODD = [
   '<escape>',
   '<end_function_call>',
   '<start_function_call>',
+  '<|"|>',
+  '<|tool_call>',
+  '<tool_call|>',
   '</tool_call>',
   '<tool_call>\n{"name": "x"}',
   '<|eot_id|>',
@@ -150,33 +153,34 @@ const spaced = (value) =>
     .replace(/\n */g, '\u0000')
     .replace(/,\u0000/g, ', ')
     .replaceAll('\u0000', '');
-/** Returns a value in FunctionGemma's syntax: strings between <escape>, other values bare. @param {any} value
- * @returns {Item[]} */
-function bare(value) {
-  if (typeof value === 'string') return [mark('<escape>'), said(value), mark('<escape>')];
+/** Returns a value in the syntax of FunctionGemma and Gemma 4: strings between quote tokens, other values bare.
+ * @param {any} value @param {string} quote @returns {Item[]} */
+function bare(value, quote) {
+  if (typeof value === 'string') return [mark(quote), said(value), mark(quote)];
   if (typeof value !== 'object' || value === null) return [said(JSON.stringify(value))];
   const list = Array.isArray(value);
   const folded = (/** @type {string} */ name) => name.toLowerCase();
   const names = Object.keys(value).sort((a, b) => (folded(a) < folded(b) ? -1 : 1));
-  const parts = list ? value.map(bare) : names.map((name) => [...key(name), said(':'), ...bare(value[name])]);
+  const parts = list
+    ? value.map((one) => bare(one, quote))
+    : names.map((name) => [...key(name, quote), said(':'), ...bare(value[name], quote)]);
   return [
     said(list ? '[' : '{'),
     ...parts.flatMap((part, i) => (i ? [said(','), ...part] : part)),
     said(list ? ']' : '}'),
   ];
 }
-const key = (/** @type {string} */ name) => (name === 'odd key' ? bare(name) : [said(name)]);
+/** @param {string} name @param {string} quote */
+const key = (name, quote) => (name === 'odd key' ? bare(name, quote) : [said(name)]);
+/** @param {string} start @param {string} end @param {string} quote */
+const unquoted = (start, end, quote) => (/** @type {{ name: string, arguments: object }[]} */ calls) =>
+  calls.flatMap(({ name, arguments: args }) => [mark(start), said(`call:${name}`), ...bare(args, quote), mark(end)]);
 
 /** Calls as each dialect's model writes them: items of text and of tokens.
  * @type {Record<string, (calls: { name: string, arguments: object }[]) => Item[]>} */
 const WRITERS = {
-  functiongemma: (calls) =>
-    calls.flatMap(({ name, arguments: args }) => [
-      mark('<start_function_call>'),
-      said(`call:${name}`),
-      ...bare(args),
-      mark('<end_function_call>'),
-    ]),
+  functiongemma: unquoted('<start_function_call>', '<end_function_call>', '<escape>'),
+  'gemma4-tools': unquoted('<|tool_call>', '<tool_call|>', '<|"|>'),
   'qwen3-tools': (calls) =>
     calls.flatMap(({ name, arguments: args }, i) => [
       ...(i ? [said('\n')] : []),
@@ -193,7 +197,13 @@ const WRITERS = {
   },
 };
 /** @type {Record<string, string>} */
-const NAMES = { functiongemma: 'functiongemma', 'qwen3-tools': 'hermes', 'llama3-tools': 'llama3', tiny: 'generic' };
+const NAMES = {
+  functiongemma: 'functiongemma',
+  'gemma4-tools': 'gemma4',
+  'qwen3-tools': 'hermes',
+  'llama3-tools': 'llama3',
+  tiny: 'generic',
+};
 
 /** Returns the tokens of such an answer. @param {any} vocabulary @param {any[]} items */
 function tokensOf(vocabulary, items) {

@@ -1,7 +1,7 @@
-/* functiongemma: the calls of FunctionGemma: `call:NAME{key:value,…}` between two control tokens, strings between
- * `<escape>` tokens and everything else unquoted (ai.google.dev/gemma/docs/functiongemma). Parsing converts a call to
- * JSON; building a grammar converts the JSON grammar of a tool's schema to this form. */
-import { ANY_TEXT, EMPTY, choice, literal, sequence } from '../grammar/nodes.js';
+/* unquoted: the calls of FunctionGemma and Gemma 4: `call:NAME{key:value,…}` between two tokens, strings between two quote
+ * tokens and everything else unquoted (ai.google.dev/gemma/docs/functiongemma). Parsing converts a call to JSON; building
+ * a grammar converts the JSON grammar of a tool's schema to this form. */
+import { ANY_TEXT, EMPTY, choice, literal, optional, sequence } from '../grammar/nodes.js';
 import { Ordering, eachOnce, mapped } from '../grammar/ordered.js';
 import { Builder } from './build.js';
 import { parametersOf } from './messages.js';
@@ -12,24 +12,36 @@ import { partialJson } from './partial.js';
 /** @import { CallGrammarOptions } from './build.js' */
 /** @import { Item, ParsedAnswer } from './reading.js' */
 
-/** Tokens that delimit calls and strings. */
-export const MARKS = ['<start_function_call>', '<end_function_call>', '<escape>'];
-const [START, END, ESCAPE] = MARKS;
+/** Names of the tokens around a call, of the one on both sides of a string, and of the one that a model writes behind its
+ * calls, if it does. @typedef {{ start: string, end: string, quote: string, stop?: string }} CallMarks */
+
 /** Matches a name that needs no quotes. */
 const BARE = /^[^\s:{}[\],"]+$/;
 /** Matches a key without quotes after a brace or a comma. */
 const BARE_KEY = /([{,]\s*)([^\s:{}[\],"]+)\s*:/g;
 
-/** Parses an answer. @param {Item[]} items @returns {ParsedAnswer} */
-export function parse(items) {
+/** Returns the members of a dialect that depend on the marks of its calls. @param {CallMarks} names */
+export function unquotedCalls(names) {
+  const { start, end, quote, stop } = names;
+  return {
+    marks: [start, end, quote],
+    opening: { mark: start },
+    stop,
+    parse: (/** @type {Item[]} */ items) => parse(items, names),
+    grammar: (/** @type {CallGrammarOptions} */ wanted) => grammar(wanted, names),
+  };
+}
+
+/** Parses an answer. @param {Item[]} items @param {CallMarks} names @returns {ParsedAnswer} */
+function parse(items, { start, end: last, quote }) {
   /** @type {ParsedAnswer} */
   const said = { text: '', calls: [] };
   for (let at = 0; at < items.length; at++) {
     const item = items[at];
     if ('text' in item) said.text += item.text;
-    else if (item.mark === START) {
-      const end = items.findIndex((other, i) => i > at && 'mark' in other && other.mark === END);
-      said.calls.push(...callOf(items.slice(at + 1, end < 0 ? undefined : end), end >= 0));
+    else if (item.mark === start) {
+      const end = items.findIndex((other, i) => i > at && 'mark' in other && other.mark === last);
+      said.calls.push(...callOf(items.slice(at + 1, end < 0 ? undefined : end), quote, end >= 0));
       if (end < 0) break;
       at = end;
     }
@@ -37,21 +49,22 @@ export function parse(items) {
   return said;
 }
 
-/** Parses one call. @param {Item[]} items between the two marks @param {boolean} done @returns {Call[]} */
-function callOf([first, ...rest], done) {
+/** Parses one call. @param {Item[]} items between the two marks @param {string} quote @param {boolean} done
+ * @returns {Call[]} */
+function callOf([first, ...rest], quote, done) {
   const [, name, args] = (first && 'text' in first && /^\s*call:([^{]*)(\{[^]*)$/.exec(first.text)) || [];
   if (name === undefined) return [];
-  return [{ name: name.trim(), arguments: partialJson(jsonOf([{ text: args }, ...rest])), done }];
+  return [{ name: name.trim(), arguments: partialJson(jsonOf([{ text: args }, ...rest], quote)), done }];
 }
 
-/** Converts arguments to JSON. @param {Item[]} items */
-function jsonOf(items) {
+/** Converts arguments to JSON. @param {Item[]} items @param {string} quote */
+function jsonOf(items, quote) {
   let json = '';
   let quoted = false;
   for (const item of items) {
     if ('mark' in item) {
-      json += item.mark === ESCAPE ? '"' : '';
-      quoted = item.mark === ESCAPE ? !quoted : quoted;
+      json += item.mark === quote ? '"' : '';
+      quoted = item.mark === quote ? !quoted : quoted;
     } else if (quoted) json += JSON.stringify(item.text).slice(1, -1);
     else json += item.text.replace(BARE_KEY, (_, before, key) => `${before}${JSON.stringify(key)}:`);
   }
@@ -77,27 +90,27 @@ function typed(schema) {
   };
 }
 
-/** Returns the grammar of answers. @param {CallGrammarOptions} wanted @returns {Grammar} */
-export function grammar(wanted) {
+/** Returns the grammar of answers. @param {CallGrammarOptions} wanted @param {CallMarks} names @returns {Grammar} */
+function grammar(wanted, { start, end, quote, stop }) {
   const build = new Builder(wanted);
-  const converter = new Converter(build);
+  const converter = new Converter(build, build.mark(quote));
   const tools = build.tools(
     (node) => converter.node(node),
     (as) => as,
   );
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
-  const call = sequence(build.mark(START), calls, build.mark(END));
-  return build.grammar(build.answer(call, EMPTY, ANY_TEXT));
+  const call = sequence(build.mark(start), calls, build.mark(end));
+  return build.grammar(build.answer(call, EMPTY, ANY_TEXT, stop ? optional(build.mark(stop)) : EMPTY));
 }
 
-/** Converts grammars of JSON to FunctionGemma's form. */
+/** Converts grammars of JSON to this form. */
 class Converter {
-  #escape;
+  #quote;
   #order;
 
-  /** @param {Builder} build */
-  constructor(build) {
-    this.#escape = build.mark(ESCAPE);
+  /** @param {Builder} build @param {Node} quote */
+  constructor(build, quote) {
+    this.#quote = quote;
     // Members without a fixed name are left out: calls contain declared parameters only.
     this.#order = new Ordering(
       build.rules,
@@ -113,7 +126,7 @@ class Converter {
 
   /** @param {Node} language @returns {Node} */
   #text(language) {
-    return sequence(this.#escape, language, this.#escape);
+    return sequence(this.#quote, language, this.#quote);
   }
 
   /** @param {Node} name @returns {Node} */
