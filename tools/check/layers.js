@@ -34,7 +34,7 @@ const LAYERS = {
     shared: 'errors protocol platform download rpc front',
     search: 'errors protocol download engine',
     openai: 'errors protocol front',
-    'ai-sdk': 'errors protocol front',
+    'ai-sdk': 'errors protocol rpc front',
     'prompt-api': 'errors protocol front',
     mcp: 'errors protocol front',
     serve: 'errors protocol front openai',
@@ -61,7 +61,7 @@ const GROUPS = /** @type {Record<string, string>} */ ({
   protocol: 'protocol',
   generated: 'protocol',
   ...Object.fromEntries(
-    'probe options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model public index'
+    'probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model public index'
       .split(' ')
       .map((name) => [name, 'front']),
   ),

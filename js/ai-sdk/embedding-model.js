@@ -1,0 +1,52 @@
+/* embedding-model: a model as an EmbeddingModelV4 of the AI SDK. */
+/** @import { Availability, Session } from './session.js' */
+/** @import { EmbedCallV4, EmbedResultV4 } from './specification.js' */
+import { sdkError } from './errors.js';
+import { KEY } from './options.js';
+
+/** An embedding model for the AI SDK. */
+export class GemmaWasmEmbeddingModel {
+  #session;
+
+  /** Version of the provider specification. */
+  specificationVersion = /** @type {const} */ ('v4');
+  /** Name of the provider. */
+  provider = 'gemma-wasm';
+  /** Texts of one call are evaluated in batches of the engine's choice. */
+  maxEmbeddingsPerCall = Infinity;
+  /** Calls run one at a time. */
+  supportsParallelCalls = false;
+
+  /** @internal @param {string} modelId @param {Session} session */
+  constructor(modelId, session) {
+    /** Name of the model. */
+    this.modelId = modelId;
+    this.#session = session;
+  }
+
+  /** Returns whether the model can be used here, and whether it must be downloaded first.
+   * @returns {Promise<Availability>} */
+  availability() {
+    return this.#session.availability();
+  }
+
+  /** Frees the model, unless it was loaded elsewhere. The next call loads it again. */
+  dispose() {
+    return this.#session.dispose();
+  }
+
+  /** Returns a vector for each text. Called by the SDK. @param {EmbedCallV4} call @returns {Promise<EmbedResultV4>} */
+  async doEmbed({ values, dimensions, abortSignal: signal, providerOptions }) {
+    try {
+      const model = await this.#session.open(signal);
+      const [vectors, ...counts] = await Promise.all([
+        model.embed(values, { ...(dimensions && { dimensions }), signal, ...providerOptions?.[KEY] }),
+        ...values.map((value) => model.countTokens(value, { signal })),
+      ]);
+      const tokens = counts.reduce((sum, count) => sum + count, 0);
+      return { embeddings: vectors.map((vector) => [...vector]), usage: { tokens }, warnings: [] };
+    } catch (error) {
+      throw sdkError(error, signal);
+    }
+  }
+}

@@ -1,0 +1,64 @@
+/* errors: errors that the AI SDK recognises. Its error classes test for properties named by registered symbols, so an
+ * error needs these properties and not the SDK's code. */
+/** @import { ErrorCode } from '../errors.js' */
+import { ModelError, failure } from '../errors.js';
+
+const MARK = 'vercel.ai.error';
+
+/** The SDK's error of a code, besides the one of its kind. @type {Partial<Record<ErrorCode, string>>} */
+const NAMES = {
+  'bad-format': 'AI_UnsupportedFunctionalityError',
+  'format-too-complex': 'AI_UnsupportedFunctionalityError',
+  'not-generative': 'AI_UnsupportedFunctionalityError',
+  'no-chat-template': 'AI_UnsupportedFunctionalityError',
+  'context-exceeded': 'AI_InvalidPromptError',
+  'template-error': 'AI_InvalidPromptError',
+};
+
+/** Marks an error as one of the SDK's. It stays a ModelError. @template {ModelError} E
+ * @param {E} error @param {string} [name] of the SDK's class; without it, only the base class recognises the error
+ * @param {object} [fields] of that class @returns {E} */
+function marked(error, name, fields) {
+  for (const mark of name ? [MARK, `${MARK}.${name}`] : [MARK]) {
+    Object.defineProperty(error, Symbol.for(mark), { value: true });
+  }
+  return Object.assign(error, name && { name }, fields);
+}
+
+/** Returns the error for a feature that this provider does not have. @param {string} functionality a noun phrase
+ * @param {string} remedy a sentence */
+export function unsupported(functionality, remedy) {
+  const error = new ModelError('bad-option', `gemma-wasm does not support ${functionality}. ${remedy}`);
+  return marked(error, 'AI_UnsupportedFunctionalityError', { functionality });
+}
+
+/** Returns the error for an unknown model. @param {'languageModel' | 'embeddingModel' | 'imageModel'} modelType
+ * @param {string} modelId @param {string} message */
+export function noSuchModel(modelType, modelId, message) {
+  return marked(new ModelError('bad-option', message), 'AI_NoSuchModelError', { modelId, modelType });
+}
+
+/** Returns an error as the SDK expects it: after an abort the signal's reason, otherwise a marked ModelError.
+ * @param {unknown} cause @param {AbortSignal} [signal] */
+export function sdkError(cause, signal) {
+  if (signal?.aborted) return abortReason(signal);
+  const error = failure('worker-failed', 'The call failed', cause);
+  if (Symbol.for(MARK) in error) return error;
+  const name = NAMES[error.code] ?? (error.kind === 'option' ? 'AI_InvalidArgumentError' : undefined);
+  const [, argument = error.code] = /`(\w+)`/.exec(error.message) ?? [];
+  return marked(
+    error,
+    name,
+    {
+      AI_UnsupportedFunctionalityError: { functionality: error.code },
+      AI_InvalidArgumentError: { argument },
+    }[name ?? ''],
+  );
+}
+
+/** Returns the reason of an aborted signal, or an AbortError if the caller passed another value.
+ * @param {AbortSignal} signal @returns {Error} */
+export function abortReason({ reason }) {
+  const known = ['AbortError', 'TimeoutError'].includes(reason?.name);
+  return known ? reason : new DOMException('The call was aborted.', 'AbortError');
+}

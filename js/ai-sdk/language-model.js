@@ -1,0 +1,105 @@
+/* language-model: a model as a LanguageModelV4 of the AI SDK. */
+/** @import { GenerateOptions } from '../options.js' */
+/** @import { Progress, Usage } from '../protocol.js' */
+/** @import { Call } from './options.js' */
+/** @import { CallOptionsV4, GenerateResultV4, StreamResultV4 } from './specification.js' */
+/** @import { Availability, Session } from './session.js' */
+import { abortReason, sdkError } from './errors.js';
+import { optionsOf } from './options.js';
+import { messagesOf } from './prompt.js';
+import { contentOf, endOf, newId } from './results.js';
+import { streamOf } from './stream.js';
+
+/** A language model for the AI SDK. */
+export class GemmaWasmLanguageModel {
+  #session;
+  /** @type {Usage | undefined} */
+  #usage;
+
+  /** Version of the provider specification. */
+  specificationVersion = /** @type {const} */ ('v4');
+  /** Name of the provider. */
+  provider = 'gemma-wasm';
+  /** Keeps the SDK from downloading files, which the model refuses anyway. @type {Record<string, RegExp[]>} */
+  supportedUrls = { '*/*': [/./] };
+
+  /** @internal @param {string} modelId @param {Session} session */
+  constructor(modelId, session) {
+    /** Name of the model. */
+    this.modelId = modelId;
+    this.#session = session;
+  }
+
+  /** Returns whether the model can be used here, and whether it must be downloaded first.
+   * @returns {Promise<Availability>} */
+  availability() {
+    return this.#session.availability();
+  }
+
+  /** Loads the model, and returns this object. Fails as `loadModel` does.
+   * @param {(fraction: number, progress: Progress) => void} [onProgress] Called as the model is read, with the fraction
+   *   from 0 to 1 @param {{ signal?: AbortSignal }} [options] */
+  async createSessionWithProgress(onProgress, { signal } = {}) {
+    try {
+      await this.#session.open(signal, (progress) => {
+        const { phase, loaded, total } = progress;
+        onProgress?.(phase === 'ready' ? 1 : total ? loaded / total : 0, progress);
+      });
+    } catch (error) {
+      throw sdkError(error, signal);
+    }
+    return this;
+  }
+
+  /** Returns the tokens of the last prompt and its answer, undefined before the first call. */
+  getContextUsage() {
+    return this.#usage && this.#usage.promptTokens + this.#usage.completionTokens;
+  }
+
+  /** Returns the context length in tokens, undefined before the model is loaded. */
+  getContextWindow() {
+    return this.#session.model?.info.contextLength;
+  }
+
+  /** Frees the model, unless it was loaded elsewhere. The next call loads it again. */
+  dispose() {
+    return this.#session.dispose();
+  }
+
+  /** Generates an answer. Called by the SDK. @param {CallOptionsV4} call @returns {Promise<GenerateResultV4>} */
+  async doGenerate(call) {
+    const { abortSignal: signal } = call;
+    try {
+      const { generation, warnings, answerTool, response } = await this.#begin(call);
+      const result = await generation.result();
+      if (signal?.aborted && result.finishReason === 'aborted') throw abortReason(signal);
+      this.#usage = result.usage;
+      return { content: contentOf(result, answerTool), ...endOf(result, answerTool), response, warnings };
+    } catch (error) {
+      throw sdkError(error, signal);
+    }
+  }
+
+  /** Streams an answer. Called by the SDK. @param {CallOptionsV4} call @returns {Promise<StreamResultV4>} */
+  async doStream(call) {
+    const { abortSignal: signal } = call;
+    try {
+      const { generation, ...begun } = await this.#begin(call);
+      const onResult = (/** @type {{ usage: Usage }} */ { usage }) => {
+        this.#usage = usage;
+      };
+      return { stream: streamOf(generation, { ...begun, signal, onResult }) };
+    } catch (error) {
+      throw sdkError(error, signal);
+    }
+  }
+
+  /** Begins an answer; loads the model first if necessary. @param {CallOptionsV4} call */
+  async #begin(call) {
+    const messages = messagesOf(call.prompt);
+    const { options, ...rest } = optionsOf(call);
+    const model = await this.#session.open(call.abortSignal);
+    const response = { id: newId('answer'), timestamp: new Date(), modelId: this.modelId };
+    return { generation: model.generate(messages, options), response, ...rest };
+  }
+}

@@ -1,0 +1,60 @@
+/* prompt: converts prompts of the AI SDK to messages. */
+/** @import { ChatMessage } from '../options.js' */
+/** @import { MessageV4 } from './specification.js' */
+import { unsupported } from './errors.js';
+
+/** Returns the messages of a prompt. Throws an UnsupportedFunctionalityError for files. @param {readonly MessageV4[]} prompt
+ * @returns {ChatMessage[]} */
+export function messagesOf(prompt) {
+  return prompt.flatMap(({ role, content }) => {
+    if (typeof content === 'string') return [{ role: /** @type {ChatMessage['role']} */ (role), content }];
+    content.forEach(refuseFile);
+    const parts = /** @type {any[]} */ (content);
+    const results = parts.filter(({ type }) => type === 'tool-result').map(resultOf);
+    if (role === 'tool') return results;
+    if (role === 'user') return [{ role, content: textOf(parts, '\n') }];
+    return [answerOf(parts), ...results];
+  });
+}
+
+/** @param {any} part */
+function refuseFile({ type, mediaType }) {
+  if (type !== 'file' && type !== 'reasoning-file') return;
+  throw unsupported(`file parts (${mediaType})`, 'Pass the contents of the file as text.');
+}
+
+/** @param {any[]} parts @param {string} separator @returns {string} */
+function textOf(parts, separator) {
+  return parts
+    .filter(({ type }) => type === 'text')
+    .map(({ text }) => text)
+    .join(separator);
+}
+
+/** Returns an earlier answer. Its reasoning is left out, as chat templates leave it out. @param {any[]} parts
+ * @returns {ChatMessage} */
+function answerOf(parts) {
+  const toolCalls = parts
+    .filter(({ type }) => type === 'tool-call')
+    // Other providers' calls can have input of any type.
+    .map(({ toolCallId: id, toolName: name, input }) => ({
+      id,
+      name,
+      arguments: typeof input === 'object' && input !== null ? input : { input },
+    }));
+  return { role: 'assistant', content: textOf(parts, ''), ...(toolCalls.length && { toolCalls }) };
+}
+
+/** @param {any} part @returns {ChatMessage} */
+function resultOf({ toolCallId: id, toolName: name, output }) {
+  return { role: 'tool', id, name, content: outputOf(output) };
+}
+
+/** Returns the JSON that the model gets for a result. @param {any} output @returns {unknown} */
+function outputOf({ type, value, reason = 'The call was denied.' }) {
+  if (type === 'execution-denied') return { error: reason };
+  if (/^error-/.test(type)) return { error: value };
+  if (type !== 'content') return value;
+  value.forEach(refuseFile);
+  return textOf(value, '\n');
+}

@@ -1,0 +1,91 @@
+/* provider: the provider function of the AI SDK. */
+/** @import { Model } from '../model.js' */
+/** @import { LoadOptions, ModelSource } from '../options.js' */
+/** @import { SessionDeps } from './session.js' */
+import { show } from '../errors.js';
+import { GemmaWasmEmbeddingModel } from './embedding-model.js';
+import { noSuchModel } from './errors.js';
+import { GemmaWasmLanguageModel } from './language-model.js';
+import { Session, isModel } from './session.js';
+
+/** What a model is made of: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
+ * @typedef {ModelSource | Model} AnyModel */
+/** Options of a provider: names of models, and defaults for the options of `loadModel()`.
+ * @typedef {LoadOptions & { models?: Record<string, AnyModel> }} ProviderSettings */
+/** Makes language models; its methods make the others.
+ * @callback MakeLanguageModel
+ * @param {AnyModel} source A source of `loadModel()`, a loaded model, or a name.
+ * @param {LoadOptions} [options] Options of `loadModel()`.
+ * @returns {GemmaWasmLanguageModel}
+ */
+/** The methods of a provider.
+ * @typedef {object} ProviderMethods
+ * @property {'v4'} specificationVersion Version of the provider specification.
+ * @property {MakeLanguageModel} languageModel The same as calling the provider.
+ * @property {MakeLanguageModel} chat The same as `languageModel`.
+ * @property {(source: AnyModel, options?: LoadOptions) => GemmaWasmEmbeddingModel} embeddingModel Makes an embedding model.
+ * @property {(source: AnyModel, options?: LoadOptions) => GemmaWasmEmbeddingModel} embedding The same as `embeddingModel`.
+ * @property {(modelId: string) => never} imageModel Throws: there are no image models.
+ * @property {() => Promise<void>} dispose Frees the models that were made from strings.
+ */
+/** A provider of the AI SDK. @typedef {MakeLanguageModel & ProviderMethods} GemmaWasmProvider */
+
+/** Makes a provider. Models made from the same string share one engine. Throws `bad-option`.
+ * @param {SessionDeps} deps @param {ProviderSettings} [settings] @returns {GemmaWasmProvider} */
+export function createProvider(deps, { models, ...defaults } = {}) {
+  /** Sessions by name or address. A registry makes a model anew for each call. @type {Map<string, Session>} */
+  const known = new Map();
+  /** @param {'languageModel' | 'embeddingModel'} kind @param {AnyModel} given @param {LoadOptions} [options]
+   * @returns {[modelId: string, session: Session]} */
+  const open = (kind, given, options) => {
+    const source = named(kind, given, models);
+    const name = models && typeof given === 'string' ? given : nameOf(source);
+    const kept = typeof given === 'string' && !options ? known.get(given) : undefined;
+    if (kept) return [name, kept];
+    const session = new Session(deps, source, isModel(source) ? { ...options } : { ...defaults, ...options });
+    if (typeof given === 'string' && !options) known.set(given, session);
+    return [name, session];
+  };
+  /** @type {MakeLanguageModel} */
+  const languageModel = (source, options) => new GemmaWasmLanguageModel(...open('languageModel', source, options));
+  /** @type {ProviderMethods['embeddingModel']} */
+  const embeddingModel = (source, options) => new GemmaWasmEmbeddingModel(...open('embeddingModel', source, options));
+  /** @type {MakeLanguageModel} */
+  const provider = (source, options) => languageModel(source, options);
+  return Object.assign(provider, {
+    specificationVersion: /** @type {const} */ ('v4'),
+    languageModel,
+    chat: languageModel,
+    embeddingModel,
+    embedding: embeddingModel,
+    imageModel(/** @type {string} */ modelId) {
+      throw noSuchModel('imageModel', modelId, 'gemma-wasm has no image models.');
+    },
+    async dispose() {
+      await Promise.all([...known.values()].map((session) => session.dispose()));
+    },
+  });
+}
+
+/** Returns the source that a string names, or another source as it is. @param {'languageModel' | 'embeddingModel'} kind
+ * @param {AnyModel} source @param {ProviderSettings['models']} models @returns {AnyModel} */
+function named(kind, source, models) {
+  if (!models || typeof source !== 'string') return source;
+  if (Object.hasOwn(models, source)) return models[source];
+  const names = Object.keys(models).join(', ');
+  throw noSuchModel(kind, source, `There is no model ${show(source)}. The models of this provider are ${names}.`);
+}
+
+/** Returns a name for messages and telemetry. Queries of URLs are left out, since they can contain secrets.
+ * @param {any} source @returns {string} */
+function nameOf(source) {
+  if (isModel(source)) return source.info.name || source.info.architecture;
+  if (Array.isArray(source)) return nameOf(source[0]);
+  if (typeof source === 'string' || source instanceof URL) {
+    return String(source)
+      .replace(/[?#].*$/s, '')
+      .replace(/.*[\/\\](?=.)/s, '');
+  }
+  const { repo, file, quant, name } = source ?? {};
+  return repo ? `${repo}/${file ?? quant}` : (file ?? name ?? 'model');
+}

@@ -1,0 +1,27 @@
+/* readable: streams of async generators. */
+import { sdkError } from './errors.js';
+
+/** Returns a stream that reads the generator on demand. leave: called when the stream is cancelled, before the generator
+ * ends, since that waits for its next part. @template T
+ * @param {AsyncGenerator<T, void, undefined>} parts @param {() => unknown} leave @param {AbortSignal} [signal]
+ * @returns {ReadableStream<T>} */
+export function readable(parts, leave, signal) {
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await parts.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          controller.error(sdkError(error, signal));
+        }
+      },
+      async cancel() {
+        await leave();
+        await parts.return();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

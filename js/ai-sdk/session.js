@@ -1,0 +1,131 @@
+/* session: loads a model on first use, once for all calls that wait for it. */
+/** @import { Model } from '../model.js' */
+/** @import { LoadOptions, ModelSource } from '../options.js' */
+/** @import { Capabilities } from '../probe.js' */
+/** @import { Progress } from '../protocol.js' */
+import { ModelError, abortError } from '../errors.js';
+import { onAbort, unlessAborted } from '../rpc/signals.js';
+
+/** What the entries for browsers and for Node provide.
+ * @typedef {{ loadModel: (source: ModelSource, options: LoadOptions) => Promise<Model>, probe: () => Capabilities,
+ *   isCached: (source: ModelSource, options: LoadOptions) => Promise<boolean> }} SessionDeps */
+/** Whether a model can be used: not at all on this platform, after a download, or at once.
+ * @typedef {'unavailable' | 'downloadable' | 'downloading' | 'available'} Availability */
+/** A load in progress. waiting: number of calls that wait for it.
+ * @typedef {{ model: Promise<Model>, abort: AbortController, waiting: number,
+ *   listeners: Set<(progress: Progress) => void> }} Load */
+
+/** A model that is loaded on first use, or that the caller has loaded. */
+export class Session {
+  #deps;
+  #source;
+  #options;
+  /** The model, if it is loaded. @type {Model | undefined} */
+  model;
+  /** @type {Load | null} */
+  #load = null;
+  /** Settles when the previous load has ended. @type {Promise<unknown>} */
+  #ended = Promise.resolve();
+
+  /** @param {SessionDeps} deps @param {ModelSource | Model} source @param {LoadOptions} options */
+  constructor(deps, source, options) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#source = /** @type {ModelSource} */ (source);
+    this.isGiven = isModel(source);
+    if (!isModel(source)) return;
+    this.model = source;
+    if (Object.keys(options).length) {
+      throw new ModelError('bad-option', 'A loaded model takes no options. Pass them to loadModel().');
+    }
+  }
+
+  /** Resolves with the model. The load is aborted when no call waits for it any more.
+   * @param {AbortSignal} [signal] @param {(progress: Progress) => void} [onProgress] */
+  async open(signal, onProgress = () => {}) {
+    if (signal?.aborted) throw abortError(signal);
+    if (this.model) return this.model;
+    const load = (this.#load ??= this.#start());
+    load.listeners.add(onProgress);
+    load.waiting++;
+    try {
+      return await unlessAborted(load.model, signal);
+    } finally {
+      load.listeners.delete(onProgress);
+      if (--load.waiting === 0) this.#abort(load);
+    }
+  }
+
+  /** Returns whether the model can be used. @returns {Promise<Availability>} */
+  async availability() {
+    if (this.model) return 'available';
+    if (this.#load) return 'downloading';
+    if (!this.#deps.probe().variant) return 'unavailable';
+    // Without the network, the files of a repository cannot be listed.
+    const isCached = await this.#deps.isCached(this.#source, this.#options).catch(() => false);
+    return isCached ? 'available' : 'downloadable';
+  }
+
+  /** Aborts the load, or frees the model unless the caller has loaded it. The next call loads it again. */
+  async dispose() {
+    if (this.#load) this.#abort(this.#load);
+    await this.#ended;
+    if (this.isGiven) return;
+    const { model } = this;
+    this.model = undefined;
+    await model?.dispose();
+  }
+
+  /** @returns {Load} */
+  #start() {
+    const abort = new AbortController();
+    /** @type {Load['listeners']} */
+    const listeners = new Set();
+    const load = { model: this.#read(abort, listeners), abort, listeners, waiting: 0 };
+    this.#ended = load.model
+      .catch(() => {})
+      .then(() => {
+        if (this.#load === load) this.#load = null;
+      });
+    return load;
+  }
+
+  /** @param {AbortController} abort @param {Load['listeners']} listeners */
+  async #read(abort, listeners) {
+    const { signal, onProgress, ...options } = this.#options;
+    await this.#ended;
+    const unsubscribe = onAbort(signal, () => abort.abort(signal?.reason));
+    try {
+      const model = await this.#deps.loadModel(this.#source, {
+        ...options,
+        signal: abort.signal,
+        onProgress(progress) {
+          onProgress?.(progress);
+          for (const tell of listeners) tell(progress);
+        },
+      });
+      if (!options.restart) void model.lost.then(() => this.#forget(model));
+      return (this.model = model);
+    } finally {
+      unsubscribe();
+    }
+  }
+
+  /** @param {Load} load */
+  #abort(load) {
+    load.abort.abort();
+    if (this.#load === load) this.#load = null;
+  }
+
+  /** Frees a model whose engine died, so that the next call loads it again. @param {Model} model */
+  async #forget(model) {
+    if (this.model === model) this.model = undefined;
+    await model.dispose();
+  }
+}
+
+/** Returns whether a source is a loaded model, also one of another copy of this package. @param {any} source
+ * @returns {source is Model} */
+export function isModel(source) {
+  return typeof source?.generate === 'function' && typeof source.info === 'object';
+}

@@ -1,0 +1,75 @@
+/*
+ * specification: what the adapter reads and writes of the AI SDK's provider specification v4. The types are structural
+ * because `@ai-sdk/provider` is a dependency of `ai`, which strict package managers hide from this package: an import
+ * that does not resolve would turn every model into `any`. tests/js/ai-sdk-types.test.js checks them against the real
+ * types.
+ */
+
+/** A feature that a call asked for and this provider does not have.
+ * @typedef {{ type: 'unsupported', feature: string, details?: string }} WarningV4 */
+/** Provider options by provider. @typedef {Record<string, Record<string, any>>} ProviderOptionsV4 */
+/** A message of a prompt. Parts are told apart by their `type`.
+ * @typedef {{ role: string, content: string | readonly { type: string }[] }} MessageV4 */
+/** A tool of a call. @typedef {{ type: string, name: string, description?: string, inputSchema?: any }} ToolV4 */
+/** Options of `doGenerate` and `doStream`.
+ * @typedef {object} CallOptionsV4
+ * @property {readonly MessageV4[]} prompt Messages.
+ * @property {number} [maxOutputTokens] Maximum number of tokens in the answer. Default: 1024.
+ * @property {number} [temperature] As in `generate`.
+ * @property {readonly string[]} [stopSequences] Texts that end the answer.
+ * @property {number} [topP] As in `generate`.
+ * @property {number} [topK] As in `generate`.
+ * @property {number} [presencePenalty] As in `generate`.
+ * @property {number} [frequencyPenalty] As in `generate`.
+ * @property {{ type: string, schema?: any }} [responseFormat] Text, or JSON with or without a schema.
+ * @property {number} [seed] Seed of the random numbers.
+ * @property {readonly ToolV4[]} [tools] Tools that the model may call.
+ * @property {{ type: string, toolName?: string }} [toolChoice] Whether to call. Default: auto.
+ * @property {AbortSignal} [abortSignal] Aborts the call.
+ * @property {string} [reasoning] Reasoning effort.
+ * @property {ProviderOptionsV4} [providerOptions] Further options of `generate`, under `gemmaWasm`.
+ */
+
+/** Why an answer ended. raw: the package's own `finishReason`.
+ * @typedef {{ unified: 'stop' | 'length' | 'tool-calls' | 'other', raw: string }} FinishReasonV4 */
+/** Token counts.
+ * @typedef {{
+ *   inputTokens: { total: number, noCache: number, cacheRead: number, cacheWrite: undefined },
+ *   outputTokens: { total: number, text: number | undefined, reasoning: number | undefined } }} UsageV4 */
+/** A call of a tool. @typedef {{ type: 'tool-call', toolCallId: string, toolName: string, input: string }} ToolCallV4 */
+/** A part of an answer. @typedef {{ type: 'text' | 'reasoning', text: string } | ToolCallV4} ContentV4 */
+/** Identification of an answer. @typedef {{ id: string, timestamp: Date, modelId: string }} ResponseV4 */
+/** The result of `doGenerate`.
+ * @typedef {object} GenerateResultV4
+ * @property {ContentV4[]} content Parts of the answer.
+ * @property {FinishReasonV4} finishReason Why the answer ended.
+ * @property {UsageV4} usage Token counts.
+ * @property {ProviderOptionsV4} providerMetadata Seed, durations, stop sequence and log probabilities, under `gemmaWasm`.
+ * @property {ResponseV4} response Identification of the answer.
+ * @property {WarningV4[]} warnings Features that are not supported.
+ */
+/** A part of a streamed answer.
+ * @typedef {{ type: 'stream-start', warnings: WarningV4[] }
+ *   | { type: 'response-metadata' } & ResponseV4
+ *   | { type: 'text-start' | 'text-end' | 'reasoning-start' | 'reasoning-end' | 'tool-input-end', id: string }
+ *   | { type: 'text-delta' | 'reasoning-delta' | 'tool-input-delta', id: string, delta: string }
+ *   | { type: 'tool-input-start', id: string, toolName: string }
+ *   | ToolCallV4
+ *   | { type: 'finish', usage: UsageV4, finishReason: FinishReasonV4, providerMetadata: ProviderOptionsV4 }} StreamPartV4 */
+/** The result of `doStream`. @typedef {{ stream: ReadableStream<StreamPartV4> }} StreamResultV4 */
+
+/** Options of `doEmbed`.
+ * @typedef {object} EmbedCallV4
+ * @property {string[]} values Texts.
+ * @property {number} [dimensions] Length of the vectors. Default: the model's.
+ * @property {AbortSignal} [abortSignal] Aborts the call.
+ * @property {ProviderOptionsV4} [providerOptions] Further options of `embed`, under `gemmaWasm`.
+ */
+/** The result of `doEmbed`.
+ * @typedef {object} EmbedResultV4
+ * @property {number[][]} embeddings A vector for each text.
+ * @property {{ tokens: number }} usage Tokens of the texts, without the prompt of a task.
+ * @property {WarningV4[]} warnings None.
+ */
+
+export {};

@@ -1,0 +1,109 @@
+/* stream: turns the steps of an answer into the AI SDK's stream parts. */
+/** @import { Generation } from '../generation.js' */
+/** @import { PartialCall } from '../protocol.js' */
+/** @import { ResponseV4, StreamPartV4, WarningV4 } from './specification.js' */
+import { abortReason } from './errors.js';
+import { openJson } from './open-json.js';
+import { readable } from './readable.js';
+import { callOf, endOf, newId } from './results.js';
+
+/** answerTool: the tool whose arguments are the answer; onResult: called with the result.
+ * @typedef {{ warnings: WarningV4[], response: ResponseV4, answerTool?: string, signal?: AbortSignal,
+ *   onResult: (result: Awaited<ReturnType<Generation['result']>>) => void }} Streaming */
+
+/** The part of a call that was sent. sent: JSON of its input.
+ * @typedef {{ id: string, sent: string, open: boolean }} SentCall */
+
+/** Returns the parts of an answer as a stream. Cancelling it ends the answer; the engine waits while nothing is read.
+ * @param {Generation} generation @param {Streaming} how @returns {ReadableStream<StreamPartV4>} */
+export function streamOf(generation, how) {
+  const steps = generation.steps();
+  return readable(partsOf(generation, steps, how), () => steps.return(), how.signal);
+}
+
+/** @param {Generation} generation @param {ReturnType<Generation['steps']>} steps @param {Streaming} how
+ * @returns {AsyncGenerator<StreamPartV4, void, undefined>} */
+async function* partsOf(generation, steps, { warnings, response, answerTool, signal, onResult }) {
+  const answer = new AnswerParts(answerTool);
+  yield { type: 'stream-start', warnings };
+  yield { type: 'response-metadata', ...response };
+  for await (const { text } of steps) {
+    yield* answer.text(text);
+    yield* answer.calls(generation.calls());
+  }
+  const result = await generation.result();
+  if (signal?.aborted && result.finishReason === 'aborted') throw abortReason(signal);
+  onResult(result);
+  yield* answer.end(generation.calls());
+  yield { type: 'finish', ...endOf(result, answerTool) };
+}
+
+/** The parts of one answer: blocks of text, and the input of each call. */
+class AnswerParts {
+  #answerTool;
+  /** Id of the open block of text. */
+  #block = '';
+  /** @type {SentCall[]} */
+  #calls = [];
+
+  /** @param {string | undefined} answerTool */
+  constructor(answerTool) {
+    this.#answerTool = answerTool;
+  }
+
+  /** @param {string} delta @returns {Generator<StreamPartV4>} */
+  *text(delta) {
+    if (!delta) return;
+    if (!this.#block) {
+      this.#block = newId('text');
+      yield { type: 'text-start', id: this.#block };
+    }
+    yield { type: 'text-delta', id: this.#block, delta };
+  }
+
+  /** @param {PartialCall[]} calls so far @returns {Generator<StreamPartV4>} */
+  *calls(calls) {
+    for (const [i, call] of calls.entries()) {
+      if (!this.#calls[i]) {
+        yield* this.#endText();
+        const id = newId('call');
+        this.#calls.push({ id, sent: '', open: true });
+        if (call.name !== this.#answerTool) yield { type: 'tool-input-start', id, toolName: call.name };
+      }
+      if (this.#calls[i].open) yield* this.#call(this.#calls[i], call);
+    }
+  }
+
+  /** @param {SentCall} sent @param {PartialCall} call @returns {Generator<StreamPartV4>} */
+  *#call(sent, { name, arguments: args, done }) {
+    const { id } = sent;
+    const isAnswer = name === this.#answerTool;
+    const json = done ? JSON.stringify(args) : openJson(args);
+    // JavaScript lists names that are integers first, in which case nothing more can be appended.
+    const delta = json.startsWith(sent.sent) ? json.slice(sent.sent.length) : '';
+    sent.sent += delta;
+    sent.open = !done;
+    if (isAnswer) yield* this.text(delta);
+    else if (delta) yield { type: 'tool-input-delta', id, delta };
+    if (!done) return;
+    if (isAnswer) return yield* this.#endText();
+    yield { type: 'tool-input-end', id };
+    yield callOf(id, name, args);
+  }
+
+  /** Ends what is open, such as a call that `maxOutputTokens` cut off. @param {PartialCall[]} calls
+   * @returns {Generator<StreamPartV4>} */
+  *end(calls) {
+    yield* this.#endText();
+    for (const [i, { id, open }] of this.#calls.entries()) {
+      if (open && calls[i]?.name !== this.#answerTool) yield { type: 'tool-input-end', id };
+    }
+  }
+
+  /** @returns {Generator<StreamPartV4>} */
+  *#endText() {
+    if (!this.#block) return;
+    yield { type: 'text-end', id: this.#block };
+    this.#block = '';
+  }
+}

@@ -1,0 +1,102 @@
+/* transport: a ChatTransport for the AI SDK's hooks that loads the model first and reports its progress to the page. */
+/** @import { Progress } from '../protocol.js' */
+/** @import { GemmaWasmLanguageModel } from './language-model.js' */
+import { onAbort } from '../rpc/signals.js';
+import { readable } from './readable.js';
+
+/** Data of the parts `data-modelDownloadProgress`.
+ * @typedef {object} ModelDownloadProgress
+ * @property {'downloading' | 'complete'} status Whether the model is loaded.
+ * @property {number} progress Percentage from 0 to 100.
+ * @property {string} message Description, in English.
+ */
+/** Data parts of `GemmaWasmChatTransport`, for `UIMessage<unknown, GemmaWasmDataParts>`.
+ * @typedef {{ modelDownloadProgress: ModelDownloadProgress }} GemmaWasmDataParts */
+/** The part that reports progress. It is not stored in the message.
+ * @typedef {{ type: 'data-modelDownloadProgress', data: ModelDownloadProgress, transient: true }} ProgressChunk */
+/** A transport of the AI SDK. S: options of `sendMessages`; C: chunks of the stream; R: options of
+ * `reconnectToStream`.
+ * @template S, C, R
+ * @typedef {{ sendMessages: (options: S) => Promise<ReadableStream<C>>,
+ *   reconnectToStream: (options: R) => Promise<ReadableStream<C> | null> }} InnerTransport */
+
+/** A chat transport that stays in the page: it loads the model, reports the progress as data parts, and passes the messages
+ * to another transport, usually the SDK's `DirectChatTransport`.
+ * @template {{ abortSignal: AbortSignal | undefined }} S @template C @template R */
+export class GemmaWasmChatTransport {
+  #model;
+  #transport;
+
+  /** @param {{ model: GemmaWasmLanguageModel, transport: InnerTransport<S, C, R> }} options model: the model that the
+   *   transport's agent uses */
+  constructor({ model, transport }) {
+    this.#model = model;
+    this.#transport = transport;
+  }
+
+  /** Sends messages. Called by the SDK. @param {S} options @returns {Promise<ReadableStream<C | ProgressChunk>>} */
+  async sendMessages(options) {
+    if (this.#model.getContextWindow() !== undefined) return this.#transport.sendMessages(options);
+    const abort = new AbortController();
+    const unsubscribe = onAbort(options.abortSignal, () => abort.abort(options.abortSignal?.reason));
+    const chunks = this.#chunks(options, abort.signal, unsubscribe);
+    return readable(chunks, () => abort.abort(), options.abortSignal);
+  }
+
+  /** Returns null, or what the other transport returns. Called by the SDK. @param {R} options */
+  reconnectToStream(options) {
+    return this.#transport.reconnectToStream(options);
+  }
+
+  /** @param {S} options @param {AbortSignal} signal @param {() => void} onLoaded
+   * @returns {AsyncGenerator<C | ProgressChunk, void, undefined>} */
+  async *#chunks(options, signal, onLoaded) {
+    /** @type {ProgressChunk | undefined} */
+    let latest;
+    let wake = () => {};
+    let isLoading = true;
+    const loading = this.#model
+      .createSessionWithProgress(
+        (fraction) => {
+          latest = chunkOf(fraction);
+          wake();
+        },
+        { signal },
+      )
+      .finally(() => {
+        isLoading = false;
+        onLoaded();
+        wake();
+      });
+    loading.catch(() => {});
+    while (isLoading || latest) {
+      const chunk = latest;
+      latest = undefined;
+      if (chunk) yield chunk;
+      else await new Promise((resolve) => (wake = () => resolve(null)));
+    }
+    await loading;
+    yield* this.#answer(await this.#transport.sendMessages(options));
+  }
+
+  /** @param {ReadableStream<C>} stream */
+  async *#answer(stream) {
+    const reader = stream.getReader();
+    try {
+      for (let next; !(next = await reader.read()).done; ) yield next.value;
+    } finally {
+      await reader.cancel();
+    }
+  }
+}
+
+/** @param {number} fraction @returns {ProgressChunk} */
+function chunkOf(fraction) {
+  const progress = Math.floor(100 * fraction);
+  const data = /** @type {ModelDownloadProgress} */ (
+    fraction < 1
+      ? { status: 'downloading', progress, message: `Loading the model: ${progress} %` }
+      : { status: 'complete', progress, message: 'The model is loaded.' }
+  );
+  return { type: 'data-modelDownloadProgress', data, transient: true };
+}

@@ -1,0 +1,24 @@
+/* cached: tells whether a model can be loaded without a download. */
+/** @import { LoadOptions, ModelSource } from './options.js' */
+import { ModelCache, modelCache } from './download/cache.js';
+import { shownUrl } from './download/identity.js';
+import { partsOf } from './model.js';
+
+/** Returns whether loadModel() would need no download: the source is local, or all its files are cached completely. A
+ * source { repo, quant } asks the hub for its list of files.
+ * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<boolean>} */
+export async function isCached(source, options = {}) {
+  // Describing a stream would lock it.
+  if (![source].flat().every(isAddress)) return true;
+  const cache = options.cache instanceof ModelCache ? options.cache : modelCache;
+  const parts = await partsOf(source, options, cache);
+  const urls = parts.flatMap(({ descriptor }) => (descriptor.kind === 'url' ? [shownUrl(descriptor.url)] : []));
+  if (!urls.length) return true;
+  if (options.cache === false) return false;
+  const entries = (await cache.list()).filter(({ complete }) => complete);
+  return urls.every((url) => entries.some((entry) => entry.url === url));
+}
+
+/** @param {any} source */
+const isAddress = (source) =>
+  typeof source === 'string' || source instanceof URL || Boolean(source?.repo ?? source?.url);
