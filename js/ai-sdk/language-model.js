@@ -1,13 +1,12 @@
 /* language-model: a model as a LanguageModelV4 of the AI SDK. */
-/** @import { GenerateOptions } from '../options.js' */
+/** @import { Generation } from '../generation.js' */
 /** @import { Progress, Usage } from '../protocol.js' */
-/** @import { Call } from './options.js' */
 /** @import { CallOptionsV4, GenerateResultV4, StreamResultV4 } from './specification.js' */
 /** @import { Availability, Session } from './session.js' */
 import { abortReason, sdkError } from './errors.js';
 import { optionsOf } from './options.js';
 import { messagesOf } from './prompt.js';
-import { contentOf, endOf, newId } from './results.js';
+import { contentOf, endOf, isAnswer, newId } from './results.js';
 import { streamOf } from './stream.js';
 
 /** A language model for the AI SDK. */
@@ -71,7 +70,7 @@ export class GemmaWasmLanguageModel {
     const { abortSignal: signal } = call;
     try {
       const { generation, warnings, answerTool, response } = await this.#begin(call);
-      const result = await generation.result();
+      const result = await resultOf(generation, answerTool);
       if (signal?.aborted && result.finishReason === 'aborted') throw abortReason(signal);
       this.#usage = result.usage;
       return { content: contentOf(result, answerTool), ...endOf(result, answerTool), response, warnings };
@@ -102,4 +101,14 @@ export class GemmaWasmLanguageModel {
     const response = { id: newId('answer'), timestamp: new Date(), modelId: this.modelId };
     return { generation: model.generate(messages, options), response, ...rest };
   }
+}
+
+/** Resolves with the result of an answer. Ends it after the call that is the answer.
+ * @param {Generation} generation @param {string} [answerTool] */
+async function resultOf(generation, answerTool) {
+  if (!answerTool) return generation.result();
+  for await (const _ of generation.steps()) {
+    if (generation.calls().some((call) => isAnswer(call, answerTool))) break;
+  }
+  return generation.result();
 }

@@ -84,7 +84,7 @@ function nameOf(source) {
   if (typeof source === 'string' || source instanceof URL) {
     return String(source)
       .replace(/[?#].*$/s, '')
-      .replace(/.*[\/\\](?=.)/s, '');
+      .replace(/.*[/\\](?=.)/s, '');
   }
   const { repo, file, quant, name } = source ?? {};
   return repo ? `${repo}/${file ?? quant}` : (file ?? name ?? 'model');

@@ -1,5 +1,5 @@
 /* results: converts results of generate() to the AI SDK's form. */
-/** @import { GenerateResult } from '../protocol.js' */
+/** @import { GenerateResult, PartialCall } from '../protocol.js' */
 /** @import { ContentV4, FinishReasonV4, ProviderOptionsV4, ToolCallV4, UsageV4 } from './specification.js' */
 import { KEY } from './options.js';
 
@@ -15,10 +15,19 @@ export function callOf(toolCallId, toolName, input) {
   return { type: 'tool-call', toolCallId, toolName, input: JSON.stringify(input) };
 }
 
-/** Returns the parts of an answer. @param {GenerateResult} result @param {string} [answerTool] the tool whose arguments
- * are the answer @returns {ContentV4[]} */
+/** Returns the calls up to the one that is the answer. A model may go on calling; what follows is not asked for.
+ * @template {{ name: string }} C @param {C[]} calls @param {string} [answerTool] the tool whose arguments are the answer */
+export function untilAnswer(calls, answerTool) {
+  const at = calls.findIndex(({ name }) => name === answerTool);
+  return at < 0 ? calls : calls.slice(0, at + 1);
+}
+
+/** Returns whether a call is the whole answer. @param {PartialCall | undefined} call @param {string} [answerTool] */
+export const isAnswer = (call, answerTool) => Boolean(answerTool && call?.done && call.name === answerTool);
+
+/** Returns the parts of an answer. @param {GenerateResult} result @param {string} [answerTool] @returns {ContentV4[]} */
 export function contentOf({ text, toolCalls = [] }, answerTool) {
-  const calls = toolCalls.map(({ name, arguments: args }) => {
+  const calls = untilAnswer(toolCalls, answerTool).map(({ name, arguments: args }) => {
     return name === answerTool
       ? { type: /** @type {const} */ ('text'), text: JSON.stringify(args) }
       : callOf(newId('call'), name, args);
@@ -29,10 +38,10 @@ export function contentOf({ text, toolCalls = [] }, answerTool) {
 /** Returns what the SDK reports at the end of an answer. @param {GenerateResult} result @param {string} [answerTool]
  * @returns {{ finishReason: FinishReasonV4, usage: UsageV4, providerMetadata: ProviderOptionsV4 }} */
 export function endOf(result, answerTool) {
-  const { finishReason: raw, usage, seed, timings, stopSequence, logprobs } = result;
+  const { usage, seed, timings, stopSequence, logprobs } = result;
   const { promptTokens: total, reusedTokens: cacheRead, completionTokens } = usage;
   return {
-    finishReason: { unified: unifiedReason(result, answerTool), raw },
+    finishReason: finishReasonOf(result, answerTool),
     usage: {
       inputTokens: { total, noCache: total - cacheRead, cacheRead, cacheWrite: undefined },
       outputTokens: { total: completionTokens, text: completionTokens, reasoning: undefined },
@@ -43,9 +52,29 @@ export function endOf(result, answerTool) {
   };
 }
 
-/** @param {GenerateResult} result @param {string} [answerTool] @returns {FinishReasonV4['unified']} */
-function unifiedReason({ finishReason, toolCalls = [] }, answerTool) {
-  if (finishReason === 'tool-calls') return toolCalls.every(({ name }) => name === answerTool) ? 'stop' : 'tool-calls';
-  if (finishReason === 'length' || finishReason === 'context') return 'length';
-  return finishReason === 'aborted' ? 'other' : 'stop';
+/** What the SDK reports at the end of an answer that failed.
+ * @type {{ finishReason: FinishReasonV4, usage: UsageV4 }} */
+export const FAILED = {
+  finishReason: { unified: 'error', raw: 'error' },
+  usage: {
+    inputTokens: { total: undefined, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
+    outputTokens: { total: undefined, text: undefined, reasoning: undefined },
+  },
+};
+
+/** @param {GenerateResult} result @param {string} [answerTool] @returns {FinishReasonV4} */
+function finishReasonOf({ finishReason: raw, toolCalls = [] }, answerTool) {
+  const calls = untilAnswer(toolCalls, answerTool);
+  if (answerTool && calls.at(-1)?.name === answerTool) {
+    return { unified: calls.length > 1 ? 'tool-calls' : 'stop', raw: 'stop' };
+  }
+  const unified = /** @type {const} */ ({
+    stop: 'stop',
+    'stop-sequence': 'stop',
+    'tool-calls': 'tool-calls',
+    length: 'length',
+    context: 'length',
+    aborted: 'other',
+  })[raw];
+  return { unified, raw };
 }

@@ -31,11 +31,11 @@
  */
 
 /** Why an answer ended. raw: the package's own `finishReason`.
- * @typedef {{ unified: 'stop' | 'length' | 'tool-calls' | 'other', raw: string }} FinishReasonV4 */
-/** Token counts.
- * @typedef {{
- *   inputTokens: { total: number, noCache: number, cacheRead: number, cacheWrite: undefined },
- *   outputTokens: { total: number, text: number | undefined, reasoning: number | undefined } }} UsageV4 */
+ * @typedef {{ unified: 'stop' | 'length' | 'tool-calls' | 'error' | 'other', raw: string }} FinishReasonV4 */
+/** A number of tokens. @typedef {number | undefined} CountV4 */
+/** Token counts, undefined if the answer failed.
+ * @typedef {{ inputTokens: { total: CountV4, noCache: CountV4, cacheRead: CountV4, cacheWrite: undefined },
+ *   outputTokens: { total: CountV4, text: CountV4, reasoning: CountV4 } }} UsageV4 */
 /** A call of a tool. @typedef {{ type: 'tool-call', toolCallId: string, toolName: string, input: string }} ToolCallV4 */
 /** A part of an answer. @typedef {{ type: 'text' | 'reasoning', text: string } | ToolCallV4} ContentV4 */
 /** Identification of an answer. @typedef {{ id: string, timestamp: Date, modelId: string }} ResponseV4 */
@@ -55,7 +55,8 @@
  *   | { type: 'text-delta' | 'reasoning-delta' | 'tool-input-delta', id: string, delta: string }
  *   | { type: 'tool-input-start', id: string, toolName: string }
  *   | ToolCallV4
- *   | { type: 'finish', usage: UsageV4, finishReason: FinishReasonV4, providerMetadata: ProviderOptionsV4 }} StreamPartV4 */
+ *   | { type: 'error', error: unknown }
+ *   | { type: 'finish', usage: UsageV4, finishReason: FinishReasonV4, providerMetadata?: ProviderOptionsV4 }} StreamPartV4 */
 /** The result of `doStream`. @typedef {{ stream: ReadableStream<StreamPartV4> }} StreamResultV4 */
 
 /** Options of `doEmbed`.

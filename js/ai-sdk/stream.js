@@ -2,10 +2,10 @@
 /** @import { Generation } from '../generation.js' */
 /** @import { PartialCall } from '../protocol.js' */
 /** @import { ResponseV4, StreamPartV4, WarningV4 } from './specification.js' */
-import { abortReason } from './errors.js';
+import { abortReason, sdkError } from './errors.js';
 import { openJson } from './open-json.js';
 import { readable } from './readable.js';
-import { callOf, endOf, newId } from './results.js';
+import { FAILED, callOf, endOf, isAnswer, newId, untilAnswer } from './results.js';
 
 /** answerTool: the tool whose arguments are the answer; onResult: called with the result.
  * @typedef {{ warnings: WarningV4[], response: ResponseV4, answerTool?: string, signal?: AbortSignal,
@@ -27,15 +27,24 @@ async function* partsOf(generation, steps, { warnings, response, answerTool, sig
   const answer = new AnswerParts(answerTool);
   yield { type: 'stream-start', warnings };
   yield { type: 'response-metadata', ...response };
-  for await (const { text } of steps) {
-    yield* answer.text(text);
-    yield* answer.calls(generation.calls());
+  try {
+    for await (const { text } of steps) {
+      yield* answer.text(text);
+      const calls = untilAnswer(generation.calls(), answerTool);
+      yield* answer.calls(calls);
+      if (isAnswer(calls.at(-1), answerTool)) break;
+    }
+    const result = await generation.result();
+    if (signal?.aborted && result.finishReason === 'aborted') throw abortReason(signal);
+    onResult(result);
+    yield* answer.end(generation.calls());
+    yield { type: 'finish', ...endOf(result, answerTool) };
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    // The SDK reports an error in the stream to onError, but not an error of the stream.
+    yield { type: 'error', error: sdkError(error) };
+    yield { type: 'finish', ...FAILED };
   }
-  const result = await generation.result();
-  if (signal?.aborted && result.finishReason === 'aborted') throw abortReason(signal);
-  onResult(result);
-  yield* answer.end(generation.calls());
-  yield { type: 'finish', ...endOf(result, answerTool) };
 }
 
 /** The parts of one answer: blocks of text, and the input of each call. */
@@ -77,16 +86,14 @@ class AnswerParts {
   /** @param {SentCall} sent @param {PartialCall} call @returns {Generator<StreamPartV4>} */
   *#call(sent, { name, arguments: args, done }) {
     const { id } = sent;
-    const isAnswer = name === this.#answerTool;
     const json = done ? JSON.stringify(args) : openJson(args);
     // JavaScript lists names that are integers first, in which case nothing more can be appended.
     const delta = json.startsWith(sent.sent) ? json.slice(sent.sent.length) : '';
     sent.sent += delta;
     sent.open = !done;
-    if (isAnswer) yield* this.text(delta);
-    else if (delta) yield { type: 'tool-input-delta', id, delta };
+    if (name === this.#answerTool) return yield* this.text(delta);
+    if (delta) yield { type: 'tool-input-delta', id, delta };
     if (!done) return;
-    if (isAnswer) return yield* this.#endText();
     yield { type: 'tool-input-end', id };
     yield callOf(id, name, args);
   }

@@ -14,27 +14,28 @@ import { readable } from './readable.js';
  * @typedef {{ modelDownloadProgress: ModelDownloadProgress }} GemmaWasmDataParts */
 /** The part that reports progress. It is not stored in the message.
  * @typedef {{ type: 'data-modelDownloadProgress', data: ModelDownloadProgress, transient: true }} ProgressChunk */
-/** A transport of the AI SDK. S: options of `sendMessages`; C: chunks of the stream; R: options of
- * `reconnectToStream`.
- * @template S, C, R
- * @typedef {{ sendMessages: (options: S) => Promise<ReadableStream<C>>,
- *   reconnectToStream: (options: R) => Promise<ReadableStream<C> | null> }} InnerTransport */
+/** A transport of the AI SDK, for messages of any type.
+ * @typedef {{ sendMessages: (options: any) => Promise<ReadableStream<any>>,
+ *   reconnectToStream: (options: any) => Promise<ReadableStream<any> | null> }} InnerTransport */
+/** Options of `GemmaWasmChatTransport`.
+ * @typedef {object} TransportOptions
+ * @property {GemmaWasmLanguageModel} model The model that the agent of `transport` uses.
+ * @property {InnerTransport} transport The transport that answers, for example `new DirectChatTransport({ agent })`.
+ */
 
 /** A chat transport that stays in the page: it loads the model, reports the progress as data parts, and passes the messages
- * to another transport, usually the SDK's `DirectChatTransport`.
- * @template {{ abortSignal: AbortSignal | undefined }} S @template C @template R */
+ * to another transport, usually the SDK's `DirectChatTransport`. */
 export class GemmaWasmChatTransport {
   #model;
   #transport;
 
-  /** @param {{ model: GemmaWasmLanguageModel, transport: InnerTransport<S, C, R> }} options model: the model that the
-   *   transport's agent uses */
+  /** @param {TransportOptions} options */
   constructor({ model, transport }) {
     this.#model = model;
     this.#transport = transport;
   }
 
-  /** Sends messages. Called by the SDK. @param {S} options @returns {Promise<ReadableStream<C | ProgressChunk>>} */
+  /** Sends messages. Called by the SDK. @param {any} options @returns {Promise<ReadableStream<any>>} */
   async sendMessages(options) {
     if (this.#model.getContextWindow() !== undefined) return this.#transport.sendMessages(options);
     const abort = new AbortController();
@@ -43,13 +44,13 @@ export class GemmaWasmChatTransport {
     return readable(chunks, () => abort.abort(), options.abortSignal);
   }
 
-  /** Returns null, or what the other transport returns. Called by the SDK. @param {R} options */
+  /** Returns null, or what the other transport returns. Called by the SDK. @param {any} options */
   reconnectToStream(options) {
     return this.#transport.reconnectToStream(options);
   }
 
-  /** @param {S} options @param {AbortSignal} signal @param {() => void} onLoaded
-   * @returns {AsyncGenerator<C | ProgressChunk, void, undefined>} */
+  /** @param {any} options @param {AbortSignal} signal @param {() => void} onLoaded
+   * @returns {AsyncGenerator<unknown, void, undefined>} */
   async *#chunks(options, signal, onLoaded) {
     /** @type {ProgressChunk | undefined} */
     let latest;
@@ -79,7 +80,7 @@ export class GemmaWasmChatTransport {
     yield* this.#answer(await this.#transport.sendMessages(options));
   }
 
-  /** @param {ReadableStream<C>} stream */
+  /** @param {ReadableStream<unknown>} stream */
   async *#answer(stream) {
     const reader = stream.getReader();
     try {

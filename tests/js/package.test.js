@@ -196,7 +196,7 @@ function bare(name) {
 
 test('every export and every member has a description, which editors show', () => {
   const entries = readdirSync(join(ROOT, 'dist')).filter((name) => name.endsWith('.d.ts'));
-  assert.deepEqual(entries, ['index.d.ts', 'isolate.d.ts', 'openai.d.ts', 'search.d.ts', 'shared.d.ts']);
+  assert.deepEqual(entries, ['ai-sdk.d.ts', 'index.d.ts', 'isolate.d.ts', 'openai.d.ts', 'search.d.ts', 'shared.d.ts']);
   assert.deepEqual(entries.flatMap(bare), []);
 });
 

@@ -8,7 +8,7 @@
  *
  *   node tools/build/types.js
  */
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { relative, sep } from 'node:path';
 import ts from 'typescript';
 import { Trouble, at, cli, must } from '../support/proc.js';
@@ -185,12 +185,14 @@ await cli(async () => {
   const { ES2022 } = ts.ScriptTarget;
   const { NodeNext } = ts.ModuleKind;
   const program = ts.createProgram(files, { target: ES2022, module: NodeNext, types: [] });
+  const exported = readFileSync(at('package.json'), 'utf8');
   /** @type {RollUp | undefined} */
   let base;
   for (const [i, file] of files.entries()) {
     const entry = new RollUp(program, /** @type {ts.SourceFile} */ (program.getSourceFile(file)), base);
     writeFileSync(at('dist', `${ENTRIES[i]}.d.ts`), entry.text('./index.js'));
-    writeFileSync(at('dist', `${ENTRIES[i]}.d.cts`), entry.text('./index.cjs')); // for `require`
+    const forRequire = `${ENTRIES[i]}.d.cts`;
+    if (exported.includes(forRequire)) writeFileSync(at('dist', forRequire), entry.text('./index.cjs'));
     base ??= entry;
   }
 });

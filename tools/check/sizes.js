@@ -15,8 +15,10 @@ const KB = 1000;
 /** A module: 340 KB, and 40 for grammars, 10 for embeddings, inspection and saved state, 10 for Gemma 4. The page's
  * download and the package may be 2 % larger than at c9feb2b. The package has an additional allowance: 40 KB for Gemma 4
  * in four modules, 28 KB for descriptions in the types, 53 KB for names in the files for Node, so that stacks are
- * readable. */
+ * readable. The interfaces of others' clients have their own limits. */
 const LIMITS = { wasm: 400 * KB, scripts: 140 * KB, compressed: 45.9 * KB, package: 2358 * KB, visit: 150 * KB };
+/** Entries for others' clients: the limit of what each adds to the index in a browser. @type {Record<string, number>} */
+const INTERFACES = { openai: 35 * KB, 'ai-sdk': 25 * KB, 'prompt-api': 25 * KB, mcp: 25 * KB };
 const REQUIRED = [
   ...MODULES,
   ...PAGE_SCRIPTS,
@@ -68,10 +70,18 @@ for (const path of MODULES.map((name) => join('dist', name))) {
 }
 // Chunks that the index shares with other entries are loaded with it.
 const index = existsSync(at('dist', 'index.js')) ? readFileSync(at('dist', 'index.js'), 'utf8') : '';
-const page = sizes([...PAGE_SCRIPTS, ...[...index.matchAll(/from"\.\/([\w-]+\.js)"/g)].map(([, name]) => name)]);
+const chunksOf = (/** @type {string} */ code) => [...code.matchAll(/from"\.\/([\w-]+\.js)"/g)].map(([, name]) => name);
+const page = sizes([...PAGE_SCRIPTS, ...chunksOf(index)]);
 row(`a page: ${PAGE_SCRIPTS.join(', ')}`, page.bytes, LIMITS.scripts);
 row('the same, compressed', page.small, LIMITS.compressed);
 for (const name of PARTS) row(`when first used: ${name}`, sizes([name]).bytes, Infinity, sizes([name]).small);
+for (const [name, limit] of Object.entries(INTERFACES)) {
+  const path = at('dist', `${name}.js`);
+  if (!existsSync(path)) continue;
+  const chunks = chunksOf(readFileSync(path, 'utf8')).filter((chunk) => !chunksOf(index).includes(chunk));
+  const own = sizes([`${name}.js`, ...chunks]);
+  row(`gemma-wasm/${name}, beside the index`, own.bytes, limit, own.small);
+}
 
 // The service worker lists the files that it stores first.
 const worker = existsSync(at('site', 'sw.js')) ? readFileSync(at('site', 'sw.js'), 'utf8') : '';
@@ -87,9 +97,10 @@ const [packed] = JSON.parse(
     stdio: ['ignore', 'pipe', 'ignore'],
   }),
 );
-const storyteller = packed.files.filter((/** @type {{ path: string }} */ { path }) => /^models\//.test(path));
-const its = storyteller.reduce((/** @type {number} */ sum, /** @type {{ size: number }} */ file) => sum + file.size, 0);
-row('npm pack without the storyteller', packed.unpackedSize - its, LIMITS.package);
+const apart = new RegExp(`^(models/|(dist|docs)/(${Object.keys(INTERFACES).join('|')})\\.)`);
+const others = packed.files.filter((/** @type {{ path: string }} */ { path }) => apart.test(path));
+const its = others.reduce((/** @type {number} */ sum, /** @type {{ size: number }} */ file) => sum + file.size, 0);
+row('npm pack without storyteller, interfaces', packed.unpackedSize - its, LIMITS.package);
 row(`npm pack (${packed.entryCount} files)`, packed.unpackedSize, Infinity, packed.size);
 const inside = new Set(packed.files.map((/** @type {{ path: string }} */ file) => file.path));
 for (const path of REQUIRED) if (!inside.has(path)) missing(`npm pack leaves out ${path}`);

@@ -1,0 +1,10 @@
+/* ai-sdk-calls: calls of the AI SDK's documentation, on models of gemma-wasm/ai-sdk; in Node and in pages. */
+import { MODELS } from './ai-sdk/models.js';
+import { OBJECTS } from './ai-sdk/objects.js';
+import { STREAM } from './ai-sdk/stream.js';
+import { TEXT } from './ai-sdk/text.js';
+import { TOOLS } from './ai-sdk/tools.js';
+import { UI } from './ai-sdk/ui.js';
+
+/** The calls by name. Each throws if its result is wrong. @type {import('./ai-sdk/checks.js').Calls} */
+export const CALLS = { ...TEXT, ...STREAM, ...OBJECTS, ...TOOLS, ...MODELS, ...UI };

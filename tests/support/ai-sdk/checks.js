@@ -1,0 +1,45 @@
+/* checks: assertions that also work in a page, and what the calls share. */
+
+/** What a call gets. entry: the exports of gemma-wasm/ai-sdk; model: on `engine`, which is loaded; embedder: the same for
+ * embeddings; source: of the same model, to load it.
+ * @typedef {{ entry: typeof import('../../../js/ai-sdk.js'), source: string,
+ *   model: import('../../../js/ai-sdk.js').GemmaWasmLanguageModel, engine: Model,
+ *   embedder: import('../../../js/ai-sdk.js').GemmaWasmEmbeddingModel, embedEngine: Model }} Given */
+/** @typedef {Record<string, (given: Given) => Promise<void>>} Calls */
+
+/** @param {unknown} value @param {string} what */
+export function ok(value, what) {
+  if (!value) throw new Error(what);
+}
+
+/** @param {unknown} actual @param {unknown} expected @param {string} what */
+export function equal(actual, expected, what) {
+  const [got, wanted] = [actual, expected].map((value) => JSON.stringify(value) ?? 'undefined');
+  if (got !== wanted) throw new Error(`${what}: expected ${wanted.slice(0, 400)}, got ${got.slice(0, 400)}`);
+}
+
+/** Returns the error of a promise that must reject. @param {PromiseLike<unknown>} promise @returns {Promise<any>} */
+export async function failureOf(promise) {
+  const error = await Promise.resolve(promise).then(
+    () => null,
+    (reason) => reason,
+  );
+  ok(error, 'expected a rejection');
+  return error;
+}
+
+/** Returns the items of an iterable. @template T @param {AsyncIterable<T>} items */
+export async function all(items) {
+  /** @type {T[]} */
+  const list = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+/** Returns the engine's own answer. @param {Given} given @param {any} prompt @param {object} options */
+export async function own({ engine }, prompt, options) {
+  const messages = typeof prompt === 'string' ? [{ role: 'user', content: prompt }] : prompt;
+  return engine.generate(messages, options).result();
+}
+
+export const SHORT = { maxOutputTokens: 12, seed: 7 };
