@@ -17,7 +17,7 @@ export function doesBrowserSupportGemmaWasm() {
   return probe().variant !== null;
 }
 
-export { GemmaWasmEmbeddingModel } from './ai-sdk/embedding-model.js';
+export { GemmaWasmEmbeddingModel } from './ai-sdk/embeddings.js';
 export { GemmaWasmLanguageModel } from './ai-sdk/language-model.js';
 export { GemmaWasmChatTransport } from './ai-sdk/transport.js';
 export { ModelError } from './errors.js';

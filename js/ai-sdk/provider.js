@@ -3,7 +3,7 @@
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 /** @import { SessionDeps } from './session.js' */
 import { show } from '../errors.js';
-import { GemmaWasmEmbeddingModel } from './embedding-model.js';
+import { GemmaWasmEmbeddingModel } from './embeddings.js';
 import { noSuchModel } from './errors.js';
 import { GemmaWasmLanguageModel } from './language-model.js';
 import { Session, isModel } from './session.js';

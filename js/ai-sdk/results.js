@@ -15,7 +15,7 @@ export function callOf(toolCallId, toolName, input) {
   return { type: 'tool-call', toolCallId, toolName, input: JSON.stringify(input) };
 }
 
-/** Returns the calls up to the one that is the answer. A model may go on calling; what follows is not asked for.
+/** Returns the calls up to the one that is the answer. A model can call more after it.
  * @template {{ name: string }} C @param {C[]} calls @param {string} [answerTool] the tool whose arguments are the answer */
 export function untilAnswer(calls, answerTool) {
   const at = calls.findIndex(({ name }) => name === answerTool);

@@ -1,14 +1,14 @@
 /*
  * specification: what the adapter reads and writes of the AI SDK's provider specification v4. The types are structural
  * because `@ai-sdk/provider` is a dependency of `ai`, which strict package managers hide from this package: an import
- * that does not resolve would turn every model into `any`. tests/js/ai-sdk-types.test.js checks them against the real
+ * that does not resolve would turn every model into `any`. tests/js/ai-sdk.test.js checks them against the real
  * types.
  */
 
 /** A feature that a call asked for and this provider does not have.
  * @typedef {{ type: 'unsupported', feature: string, details?: string }} WarningV4 */
 /** Provider options by provider. @typedef {Record<string, Record<string, any>>} ProviderOptionsV4 */
-/** A message of a prompt. Parts are told apart by their `type`.
+/** A message of a prompt. The `type` of a part says what it is.
  * @typedef {{ role: string, content: string | readonly { type: string }[] }} MessageV4 */
 /** A tool of a call. @typedef {{ type: string, name: string, description?: string, inputSchema?: any }} ToolV4 */
 /** Options of `doGenerate` and `doStream`.

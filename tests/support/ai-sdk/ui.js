@@ -148,7 +148,7 @@ export const UI = {
     };
     const chat = chatOf(given, settings, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
-      onToolCall({ toolCall }) {
+      onToolCall(/** @type {any} */ { toolCall }) {
         void chat.addToolOutput({ tool: 'ask', toolCallId: toolCall.toolCallId, output: 'Li' });
       },
     });

@@ -1,4 +1,4 @@
-/* embedding-model: a model as an EmbeddingModelV4 of the AI SDK. */
+/* embeddings: a model as an EmbeddingModelV4 of the AI SDK. */
 /** @import { Availability, Session } from './session.js' */
 /** @import { EmbedCallV4, EmbedResultV4 } from './specification.js' */
 import { sdkError } from './errors.js';
