@@ -6,7 +6,7 @@
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
 /** @import { SamplingOptions } from './generated.js' */
-/** @import { PrefillProgress, Progress } from './protocol.js' */
+/** @import { ChatMessage, PrefillProgress, Progress } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
 import { ModelError, inBraces, show } from './errors.js';
 import { SAMPLING } from './generated.js';
@@ -204,7 +204,6 @@ import { MAX_THREADS } from './protocol.js';
  * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
  *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
 /** A model: one file, or the files of a split model. @typedef {SinglePart | readonly SinglePart[]} ModelSource */
-/** @typedef {import('./protocol.js').ChatMessage} ChatMessage */
 /** A prompt: raw text, token ids, or messages for the chat template.
  * @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
 /** A check of values. expected: completes "`name` must be …"; fault: describes a wrong value in more detail than

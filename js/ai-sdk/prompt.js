@@ -1,5 +1,5 @@
 /* prompt: converts prompts of the AI SDK to messages. */
-/** @import { ChatMessage } from '../options.js' */
+/** @import { ChatMessage } from '../protocol.js' */
 /** @import { MessageV4 } from './specification.js' */
 import { unsupported } from './errors.js';
 

@@ -1,5 +1,5 @@
 /* messages: OpenAI's messages in the package's form. */
-/** @import { ChatMessage } from '../options.js' */
+/** @import { ChatMessage } from '../protocol.js' */
 import { show } from '../errors.js';
 import { invalid, unsupported } from './errors.js';
 

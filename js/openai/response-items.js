@@ -1,5 +1,5 @@
 /* response-items: checks the items of a request's input, and converts them to messages. */
-/** @import { ChatMessage } from '../options.js' */
+/** @import { ChatMessage } from '../protocol.js' */
 /** @import { ToolCall } from '../protocol.js' */
 /** @import { Item, ResponseStore } from './response-store.js' */
 import { show } from '../errors.js';

@@ -1,6 +1,7 @@
 /* response-request: the body of a request for a response in the package's form, and the response object that repeats it. */
 /** @import { Model } from '../model.js' */
-/** @import { ChatMessage, GenerateOptions } from '../options.js' */
+/** @import { GenerateOptions } from '../options.js' */
+/** @import { ChatMessage } from '../protocol.js' */
 /** @import { Item, ResponseStore } from './response-store.js' */
 import { newId, unixTime } from './context.js';
 import { invalid, unsupported } from './errors.js';

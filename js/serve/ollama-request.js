@@ -1,6 +1,6 @@
 /* ollama-request: translates fields of Ollama's requests into prompts and options of the package. */
-/** @import { ChatMessage, GenerateOptions } from '../options.js' */
-/** @import { ModelInfo } from '../protocol.js' */
+/** @import { GenerateOptions } from '../options.js' */
+/** @import { ChatMessage, ModelInfo } from '../protocol.js' */
 import { show } from '../errors.js';
 import { RequestError } from '../openai/errors.js';
 
