@@ -1,7 +1,8 @@
 /* chat: POST /v1/chat/completions. */
 /** @import { Generation } from '../generation.js' */
 /** @import { Model } from '../model.js' */
-/** @import { ChatMessage, GenerateOptions } from '../options.js' */
+/** @import { GenerateOptions } from '../options.js' */
+/** @import { ChatMessage } from '../protocol.js' */
 /** @import { Answer, AnswerEvent, Events } from './answer.js' */
 /** @import { Context } from './context.js' */
 import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
