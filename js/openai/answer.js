@@ -4,12 +4,13 @@
 import { newId } from './context.js';
 
 /** A call whose arguments are JSON. @typedef {{ id: string, name: string, arguments: string }} FunctionCall */
-/** text: a piece of the answer, with the log probabilities of its tokens if they were requested; call: begins a call;
- * arguments: a piece of the JSON of its arguments.
- * @typedef {{ kind: 'text', text: string, logprobs?: TokenLogprob[] }
+/** thought: a piece of the thoughts; text: a piece of the answer, with the log probabilities of its tokens if they were
+ * requested; call: begins a call; arguments: a piece of the JSON of its arguments.
+ * @typedef {{ kind: 'thought', text: string } | { kind: 'text', text: string, logprobs?: TokenLogprob[] }
  *   | { kind: 'call', index: number, id: string, name: string }
  *   | { kind: 'arguments', index: number, text: string }} AnswerEvent */
-/** @typedef {{ result: GenerateResult, calls: FunctionCall[] }} Answer */
+/** logprobs: of the text, without thoughts.
+ * @typedef {{ result: GenerateResult, calls: FunctionCall[], logprobs?: TokenLogprob[] }} Answer */
 /** @typedef {AsyncGenerator<AnswerEvent, Answer, undefined>} Events */
 /** An event of one of several answers, or at its end the answer. first: whether it is the first of that answer.
  * @typedef {{ index: number, first: boolean, event: AnswerEvent, answer?: undefined }
@@ -20,14 +21,18 @@ import { newId } from './context.js';
  * @returns {Events} */
 export async function* eventsOf(generation, single = false) {
   const calls = new CallWriter(single);
-  for await (const { text, logprobs } of generation.steps()) {
-    if (text || logprobs) yield { kind: 'text', text, logprobs };
+  const all = [];
+  for await (const { kind, text, logprobs } of generation.steps()) {
+    if (kind === 'text') {
+      all.push(...(logprobs ?? []));
+      if (text || logprobs) yield { kind, text, logprobs };
+    } else if (text) yield { kind, text };
     yield* calls.next(generation.calls());
     if (calls.isDone) break;
   }
   const result = await generation.result();
   yield* calls.end(result.toolCalls ?? []);
-  return { result, calls: calls.list };
+  return { result, calls: calls.list, ...(result.logprobs && { logprobs: all }) };
 }
 
 /** Yields the events of answers, one answer after the other.
@@ -139,5 +144,6 @@ export function usageOf(answers, count) {
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: sum(prompts.map(({ reusedTokens }) => reusedTokens)) },
+    completion_tokens_details: { reasoning_tokens: sum(all.map(({ thoughtTokens = 0 }) => thoughtTokens)) },
   };
 }

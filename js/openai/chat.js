@@ -20,14 +20,14 @@ import {
   logprobsOf,
   required,
   seedsOf,
+  thinkingOf,
   toolsOf,
 } from './options.js';
 import { eventStream, sseEvent } from './sse.js';
 
 const KNOWN = COMMON.concat(
   'messages max_tokens max_completion_tokens logprobs top_logprobs'.split(' '),
-  'response_format tools tool_choice parallel_tool_calls reasoning_effort'.split(' '),
-  'continue_final_message',
+  'response_format tools tool_choice parallel_tool_calls reasoning_effort thinking continue_final_message'.split(' '),
 );
 
 /** POST /v1/chat/completions. @param {Context} context */
@@ -44,6 +44,7 @@ export async function chatCompletions(context) {
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? model.info.contextLength,
     logprobs: logprobsOf(body),
     format: formatOf(body.response_format),
+    thinking: body.thinking ?? thinkingOf(body.reasoning_effort, model.info),
     signal: context.signal,
   };
   const begin = isContinued(body) ? continued : generated;
@@ -72,14 +73,15 @@ function isContinued(body) {
 
 /** @param {Answer} answer @param {number} index */
 function choiceOf(answer, index) {
-  const { result, calls } = answer;
+  const { result, calls, logprobs } = answer;
   const message = {
     role: 'assistant',
     content: calls.length && !result.text ? null : result.text,
     refusal: null,
+    ...(result.thoughts && { reasoning_content: result.thoughts }),
     ...(calls.length && { tool_calls: calls.map(({ id, ...rest }) => ({ id, type: 'function', function: rest })) }),
   };
-  return { index, message, logprobs: chatLogprobs(result.logprobs), finish_reason: finishOf(answer) };
+  return { index, message, logprobs: chatLogprobs(logprobs), finish_reason: finishOf(answer) };
 }
 
 /** Yields the chunks of the answers to one prompt.
@@ -91,7 +93,7 @@ async function* chunks(answers, head, usage) {
   const done = [];
   for await (const { index, first, event, answer } of inTurn(answers)) {
     const base = { index, logprobs: null, finish_reason: null };
-    const content = event?.kind === 'call' ? null : '';
+    const content = !event || event.kind === 'text' ? '' : null;
     if (first) yield chunk([{ ...base, delta: { role: 'assistant', content, refusal: null } }]);
     if (event) yield chunk([{ ...base, ...deltaOf(event) }]);
     if (!answer) continue;
@@ -105,6 +107,7 @@ async function* chunks(answers, head, usage) {
 /** @param {AnswerEvent} event */
 function deltaOf(event) {
   if (event.kind === 'text') return { delta: { content: event.text }, logprobs: chatLogprobs(event.logprobs) };
+  if (event.kind === 'thought') return { delta: { reasoning_content: event.text } };
   const { index } = event;
   if (event.kind === 'arguments') return { delta: { tool_calls: [{ index, function: { arguments: event.text } }] } };
   const { id, name } = event;

@@ -56,12 +56,17 @@ function messageOf(message, place) {
   throw invalid(`Invalid '${place}.role': pass ${roles} (got ${show(role)}).`, `${place}.role`);
 }
 
-/** @param {any} message @param {string} place @returns {ChatMessage} */
-function assistantMessageOf({ content, refusal, tool_calls: calls, audio, function_call: call }, place) {
+/** @param {any} said @param {string} place @returns {ChatMessage} */
+function assistantMessageOf(said, place) {
+  const { content, refusal, tool_calls: calls, audio, function_call: call, reasoning_content: thoughts } = said;
   if (audio) throw unsupported('`audio` of a message', `${place}.audio`);
   if (call) throw unsupported('`function_call` of a message', `${place}.function_call`, 'Use `tool_calls`.');
-  const text = content ?? refusal ?? (calls?.length ? '' : content);
-  const message = { role: /** @type {const} */ ('assistant'), content: textOf(text, `${place}.content`) };
+  const text = content ?? refusal ?? (calls?.length || thoughts ? '' : content);
+  const message = {
+    role: /** @type {const} */ ('assistant'),
+    content: textOf(text, `${place}.content`),
+    ...(typeof thoughts === 'string' && { thoughts }),
+  };
   if (!calls?.length) return message;
   if (!Array.isArray(calls)) throw invalid(`Invalid '${place}.tool_calls': pass an array.`, `${place}.tool_calls`);
   return { ...message, toolCalls: calls.map((one, i) => callOf(one, `${place}.tool_calls[${i}]`)) };

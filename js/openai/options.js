@@ -110,6 +110,23 @@ export function logprobsOf(body) {
   return asked ? top : undefined;
 }
 
+/** Budgets of thoughts in tokens. Higher efforts have none. @type {Record<string, number>} */
+const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
+const EFFORTS = ['none', ...Object.keys(BUDGETS), 'high', 'xhigh', 'max'];
+
+/** Returns the option for an effort of reasoning. A model that does not think ignores it.
+ * @param {unknown} effort @param {{ thinking: boolean }} info @param {string} [place]
+ * @returns {GenerateOptions['thinking']} */
+export function thinkingOf(effort, info, place = 'reasoning_effort') {
+  if (effort === undefined || effort === null) return undefined;
+  if (!EFFORTS.includes(String(effort))) {
+    throw invalid(`\`${place}\` must be one of ${EFFORTS.join(', ')} (got ${show(effort)}).`, place);
+  }
+  if (!info.thinking) return undefined;
+  const budget = BUDGETS[String(effort)];
+  return budget ? { budget } : effort !== 'none';
+}
+
 /** Returns the constraint for a response format. A format `json_schema` without a schema allows any object.
  * @param {any} format @param {string} [place] @returns {GenerateOptions['format']} */
 export function formatOf(format, place = 'response_format') {

@@ -39,6 +39,7 @@ export async function* responseEvents(response, answer, { streams, begun, finish
       const { value } = next;
       if (value.kind === 'call') yield* writer.call(value.id, value.name);
       else if (value.kind === 'arguments') yield* writer.text('function_call', value.text);
+      else if (value.kind === 'thought') yield* writer.text('reasoning', value.text);
       else {
         const logprobs = value.logprobs && (await logprobsOf?.(value.logprobs));
         yield* writer.text('message', value.text, logprobs);
@@ -169,12 +170,12 @@ function partOf({ item, text, logprobs }) {
 }
 
 /** @param {GenerateResult['usage']} usage */
-function usageOf({ promptTokens, reusedTokens, completionTokens }) {
+function usageOf({ promptTokens, reusedTokens, completionTokens, thoughtTokens = 0 }) {
   return {
     input_tokens: promptTokens,
     input_tokens_details: { cached_tokens: reusedTokens },
     output_tokens: completionTokens,
-    output_tokens_details: { reasoning_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: thoughtTokens },
     total_tokens: promptTokens + completionTokens,
   };
 }
