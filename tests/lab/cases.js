@@ -131,6 +131,14 @@ export const CASES = {
     unit: 'calls',
     table: ['reports/limits.md', 'handles', 1],
   },
+  serve: {
+    sides: ['node'],
+    inject: 'client',
+    rules: 'coded next memory',
+    count: 10_000,
+    unit: 'requests, and a tenth as many disconnects',
+    table: ['reports/serve.md', 'serve', 1],
+  },
   formats: {
     module: 'hostile-formats',
     sides: ['node'],
