@@ -1,7 +1,7 @@
 /* ollama-answers: /api/chat and /api/generate: answers as one JSON object, or as lines of JSON (NDJSON). */
 /** @import { Generation } from '../generation.js' */
 /** @import { Model } from '../model.js' */
-/** @import { GenerateResult, Step } from '../protocol.js' */
+/** @import { GenerateResult, Step, ToolCall } from '../protocol.js' */
 import { checkAbsent, messagesOf, optionsOf, toolsOf, wrong } from './ollama-request.js';
 
 const NDJSON = 'application/x-ndjson';
@@ -11,17 +11,22 @@ const REASONS = { length: 'length', context: 'length' };
 /** A request to answer. describe: error of Ollama's API.
  * @typedef {{ id: string, model: Model, body: any, signal: AbortSignal,
  *   describe: (error: unknown) => { status: number, message: string } }} Question */
-/** Makes the fields of a response that hold text. @typedef {(text: string, result?: GenerateResult) => object} Shape */
+/** Makes the fields of a response that hold text.
+ * @typedef {(said: { text?: string, thoughts?: string, toolCalls?: ToolCall[] }) => object} Shape */
 
 /** POST /api/chat. @param {Question} question */
 export async function chat(question) {
   const { model, body, signal } = question;
   const messages = messagesOf(body.messages ?? []);
   if (!messages.length) return loaded(question, { message: { role: 'assistant', content: '' } });
-  const options = { ...optionsOf(body, model.info), tools: toolsOf(body.tools), signal };
-  checkThinking(question);
-  return respond(question, model.generate(messages, options), (text, result) => ({
-    message: { role: 'assistant', content: text, ...callsOf(result) },
+  const options = { ...optionsOf(body, model.info), ...thinkingOf(question), tools: toolsOf(body.tools), signal };
+  return respond(question, model.generate(messages, options), ({ text = '', thoughts, toolCalls = [] }) => ({
+    message: {
+      role: 'assistant',
+      content: text,
+      ...(thoughts && { thinking: thoughts }),
+      ...(toolCalls.length && { tool_calls: toolCalls.map(callOf) }),
+    },
   }));
 }
 
@@ -33,20 +38,25 @@ export async function generate(question) {
   checkAbsent(body, ['images'], 'Models take text only.');
   checkAbsent(body, ['suffix', 'template', 'context'], 'Leave it out.');
   if (raw) checkAbsent(body, ['system'], 'With `raw`, it belongs into `prompt`.');
-  checkThinking(question);
   if (prompt === '') return loaded(question, { response: '' });
   const isText = raw || !model.info.chatTemplate;
   const messages = messagesOf([
     ...(system ? [{ role: 'system', content: system }] : []),
     { role: 'user', content: prompt },
   ]);
-  const options = { ...optionsOf(body, model.info), signal };
-  return respond(question, model.generate(isText ? prompt : messages, options), (text) => ({ response: text }));
+  const options = { ...optionsOf(body, model.info), ...(isText ? {} : thinkingOf(question)), signal };
+  const generation = model.generate(isText ? prompt : messages, options);
+  return respond(question, generation, ({ text = '', thoughts }) => ({
+    response: text,
+    ...(thoughts && { thinking: thoughts }),
+  }));
 }
 
-/** @param {Question} question */
-function checkThinking({ id, body }) {
-  if (body.think) throw wrong(`"${id}" does not support thinking. Leave \`think\` out.`);
+/** Returns the option for `think`, whose levels are not distinguished. @param {Question} question */
+function thinkingOf({ id, model, body: { think } }) {
+  if (think === undefined || think === null) return {};
+  if (think && !model.info.thinking) throw wrong(`"${id}" does not support thinking. Leave \`think\` out.`);
+  return { thinking: Boolean(think) };
 }
 
 /** Returns the response to a request without a prompt, by which clients load and unload models.
@@ -69,21 +79,22 @@ async function respond({ id, body, describe }, generation, shape) {
     const result = await generation.result();
     return Response.json({
       ...head(id),
-      ...shape(result.text, result),
+      ...shape(result),
       ...(result.logprobs && { logprobs }),
       ...ending(result, performance.now() - began),
     });
   }
   const lines = (async function* () {
     for await (const step of generation.steps()) {
+      const { kind, text } = step;
       const logprobs = logprobsOf(step);
-      const more = logprobs.length ? { logprobs } : {};
-      if (step.text || logprobs.length) yield { ...head(id), ...shape(step.text), ...more, done: false };
+      const said = shape(kind === 'thought' ? { thoughts: text } : { text });
+      if (text || logprobs.length) yield { ...head(id), ...said, ...(logprobs.length && { logprobs }), done: false };
     }
     const result = await generation.result();
-    const last = shape('', result);
-    if (result.toolCalls?.length) yield { ...head(id), ...last, done: false };
-    yield { ...head(id), ...shape(''), ...ending(result, performance.now() - began) };
+    const { toolCalls } = result;
+    if (toolCalls?.length) yield { ...head(id), ...shape({ toolCalls }), done: false };
+    yield { ...head(id), ...shape({}), ...ending(result, performance.now() - began) };
   })();
   const first = await lines.next();
   return new Response(streamOf(first, lines, describe), { headers: { 'content-type': NDJSON } });
@@ -115,14 +126,8 @@ function streamOf(first, rest, describe) {
   );
 }
 
-/** @param {GenerateResult} [result] */
-function callsOf(result) {
-  const calls = result?.toolCalls?.map(({ id, name, arguments: args }, index) => ({
-    id,
-    function: { index, name, arguments: args },
-  }));
-  return calls?.length ? { tool_calls: calls } : {};
-}
+/** @param {ToolCall} call @param {number} index */
+const callOf = ({ id, name, arguments: args }, index) => ({ id, function: { index, name, arguments: args } });
 
 /** Returns the last fields of an answer. Durations are in nanoseconds.
  * @param {GenerateResult} result @param {number} ms */

@@ -84,14 +84,15 @@ export function messagesOf(messages) {
   /** Tools of the last answer whose results have not come. @type {string[]} */
   let called = [];
   return messages.map((message) => {
-    const { role, content = '', tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};
+    const { role, content = '', thinking, tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};
     checkAbsent(message ?? {}, ['images'], 'Models take text only.');
     if (typeof content !== 'string') throw wrong('The `content` of a message must be a string.');
     if (role === 'tool') return { role, content, id, name: name ?? (id === undefined ? called.shift() : undefined) };
-    if (!calls?.length) return { role, content };
+    const said = { role, content, ...(thinking && { thoughts: thinking }) };
+    if (!calls?.length) return said;
     const toolCalls = callsOf(calls);
     called = toolCalls.map((call) => call.name);
-    return { role, content, toolCalls };
+    return { ...said, toolCalls };
   });
 }
 

@@ -106,7 +106,7 @@ function detailsOf({ info }) {
 /** @param {Model} model */
 function capabilitiesOf({ info }) {
   if (info.embedding) return ['embedding'];
-  return info.chatTemplate ? ['completion', 'tools'] : ['completion'];
+  return ['completion', ...(info.chatTemplate ? ['tools'] : []), ...(info.thinking ? ['thinking'] : [])];
 }
 
 /** @param {string} id @param {Model} model */
