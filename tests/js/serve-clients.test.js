@@ -1,0 +1,31 @@
+/* The server with clients that others wrote: every call that OpenAI's client documents, over HTTP. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import OpenAI from 'openai';
+import { CALLS } from '../support/openai-calls.js';
+import { failedCalls } from '../support/responses-calls.js';
+import { STORYTELLER, startServing } from '../support/serving.js';
+import { testModel } from './models.js';
+
+/** @type {import('../support/serving.js').Serving} */
+let server;
+before(async () => {
+  const models = [await testModel('qwen3-tools'), STORYTELLER, await testModel('embed-q8_0')];
+  const names = ['chat', 'story', 'embed'].flatMap((name) => ['--name', name]);
+  server = await startServing([...models, ...names, '--threads', '1'], { GEMMA_WASM_API_KEY: 'sesame' });
+});
+after(() => server.stop());
+
+const clientOf = () => new OpenAI({ apiKey: 'sesame', baseURL: `${server.url}/v1`, maxRetries: 0 });
+
+test('OpenAI’s client', async (t) => {
+  const client = clientOf();
+  assert.ok(CALLS.length >= 80, `${CALLS.length} calls`);
+  for (const [name, run] of CALLS) {
+    await t.test(name, () => run({ client, chat: 'chat', story: 'story', embed: 'embed' }));
+  }
+});
+
+test('OpenAI’s client, the Responses API', async () => {
+  assert.deepEqual(await failedCalls({ client: clientOf(), model: 'chat' }), []);
+});
