@@ -1,12 +1,17 @@
-/* embed: implements model.embed() on the page's side, with EmbeddingGemma's prompt for each task (from its model card).
+/* embed: implements model.embed() on the page's side, with the model's prompt for each task (from the model cards).
  * Loaded on first use. See docs/embeddings.md. */
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
 import { unlessAborted } from './rpc/signals.js';
 import { boolean, callback, checkOptions, checkValue, integer, oneOf, rule, signal, string } from './options.js';
 
-/** Text before each input, by task. @type {Record<string, string>} */
-const PROMPTS = {
+/** Text before each input, by task, of Qwen3-Embedding (from its model card). @type {Record<string, string>} */
+const QWEN3 = {
+  query: 'Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:',
+  document: '',
+};
+/** Of EmbeddingGemma. @type {Record<string, string>} */
+const GEMMA = {
   query: 'task: search result | query: ',
   document: 'title: none | text: ',
   similarity: 'task: sentence similarity | query: ',
@@ -41,7 +46,7 @@ const texts = rule('a string, or an array of strings', (value) => {
 
 /** @type {Record<string, Rule>} */
 const OPTIONS = {
-  task: oneOf(...Object.keys(PROMPTS)),
+  task: oneOf(...Object.keys(GEMMA)),
   title: texts,
   prompt: string,
   normalize: boolean,
@@ -62,7 +67,7 @@ export async function embed(model, input, options) {
   const { normalize = true, truncate = false, dimensions = most, pooling, signal, onProgress } = options;
   const args = {
     texts: list,
-    prefixes: prefixesOf(list, options),
+    prefixes: prefixesOf(model.info.architecture, list, options),
     pooling,
     dimensions,
     normalize,
@@ -82,11 +87,8 @@ export async function embed(model, input, options) {
 /** Requires `pooling` of models that are not made for embedding. @param {ModelInfo} info @param {EmbedOptions} options */
 function checkKind({ embedding, architecture }, { pooling, task }) {
   if (embedding) {
-    return checkValue(
-      'pooling',
-      pooling ?? 'mean',
-      rule("'mean', as the file says", (value) => value === 'mean'),
-    );
+    checkValue('pooling', pooling ?? embedding.pooling, oneOf(embedding.pooling));
+    return checkValue('task', task ?? 'query', oneOf(...Object.keys(promptsOf(architecture))));
   }
   checkValue(
     'pooling',
@@ -100,8 +102,11 @@ function checkKind({ embedding, architecture }, { pooling, task }) {
   );
 }
 
-/** @param {readonly string[]} list @param {EmbedOptions} options */
-function prefixesOf(list, { task, title, prompt }) {
+/** @param {string} architecture */
+const promptsOf = (architecture) => (architecture === 'qwen3' ? QWEN3 : GEMMA);
+
+/** @param {string} architecture @param {readonly string[]} list @param {EmbedOptions} options */
+function prefixesOf(architecture, list, { task, title, prompt }) {
   if (prompt !== undefined) {
     checkValue(
       'prompt',
@@ -110,11 +115,13 @@ function prefixesOf(list, { task, title, prompt }) {
     );
     return [prompt];
   }
-  if (title === undefined) return [task ? PROMPTS[task] : ''];
+  if (title === undefined) return [task ? promptsOf(architecture)[task] : ''];
   checkValue(
     'title',
     title,
-    rule("passed with the task 'document' only", () => task === 'document'),
+    rule("passed with the task 'document' of EmbeddingGemma only", () => {
+      return task === 'document' && architecture !== 'qwen3';
+    }),
   );
   const fits = !Array.isArray(title) || title.length === list.length;
   checkValue(

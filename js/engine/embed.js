@@ -4,6 +4,7 @@
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { ModelError, abortError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
+import { POOLING } from './info.js';
 import { aside } from './saving.js';
 
 /** Returns the vectors, one after the other. Fails with `bad-option`, `context-exceeded`, `no-memory` or `not-finite`.
@@ -27,6 +28,7 @@ export async function embed(context, job, args) {
  * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take receives the vector of text i */
 async function packs({ runner }, job, { pooling, progress }, ids, take) {
   const { native } = runner;
+  const last = (pooling ?? POOLING[native.number('pooling')]) === 'last';
   const total = ids.length;
   const room = { texts: native.number('pack_texts'), ids: native.number('pack_ids') };
   for (let done = 0; done < total; ) {
@@ -35,7 +37,7 @@ async function packs({ runner }, job, { pooling, progress }, ids, take) {
     native.pack(
       pack.flat(),
       pack.map((text) => text.length),
-      pooling === 'last',
+      last,
     );
     await runner.settle(job);
     pack.forEach((_, i) => take((numbers) => native.vector(i, numbers), done + i));

@@ -3,6 +3,9 @@
 /** @import { Context } from './jobs.js' */
 import { ADDRESSES } from './engine.js';
 
+/** By `pooling_type` of the file. @type {Record<number, 'mean' | 'last'>} */
+export const POOLING = { 1: 'mean', 3: 'last' };
+
 /** Sampling options by the names that llama.cpp reads under `general.sampling.`. */
 const SAMPLING = /** @type {const} */ ({
   temp: 'temperature',
@@ -36,6 +39,7 @@ export function describe({ runner: { native }, encoder, contextLength }, facts) 
     native.planBytes(contextLength, part),
   );
   const architecture = native.text('architecture') ?? '';
+  const pooling = POOLING[native.number('pooling')];
   return {
     architecture,
     name: native.text('name') ?? '',
@@ -49,10 +53,7 @@ export function describe({ runner: { native }, encoder, contextLength }, facts) 
     layers: native.number('n_layer'),
     heads: native.number('n_head'),
     width: native.number('n_embd'),
-    embedding:
-      native.number('bidirectional') === 1
-        ? { dimensions: native.number('n_embd'), pooling: 'mean', dense: native.number('dense') > 0 }
-        : null,
+    embedding: pooling ? { dimensions: native.number('n_embd'), pooling, dense: native.number('dense') > 0 } : null,
     threads: native.threads,
     variant: native.variant,
     ...facts,

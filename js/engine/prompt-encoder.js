@@ -263,14 +263,14 @@ export class PromptEncoder {
   /** Returns the ids of a whole text, with BOS and EOS if the file's tokenizer adds them.
    * @param {string} text @param {Pause} [pause] */
   async whole(text, pause) {
-    const ids = await this.#begun(text, pause);
+    const ids = await this.#begun(text || this.eos === null ? text : null, pause);
     return this.eos === null ? ids : [...ids, this.eos];
   }
 
   /** Returns the ids of a text with a BOS if the tokenizer adds one, or if the text is empty: a prompt needs a token.
-   * @param {string} text @param {Pause} [pause] */
+   * @param {string | null} text null: empty, but an end token follows @param {Pause} [pause] */
   #begun(text, pause = NO_PAUSE) {
-    return this.encodeAll(text, { bos: this.addsBos || !text }, pause, 'context-exceeded');
+    return this.encodeAll(text ?? '', { bos: this.addsBos || text === '' }, pause, 'context-exceeded');
   }
 
   /** Ids that end an answer. */

@@ -147,6 +147,9 @@ typedef struct {
 } gw_rope;
 enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
 
+/* How an embedding model combines the vectors of tokens, by GGUF's numbers; NONE: it is no embedding model. */
+enum { GW_POOLING_NONE = 0, GW_POOLING_MEAN = 1, GW_POOLING_LAST = 3 };
+
 /* The properties of a layer. */
 typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
@@ -159,6 +162,7 @@ typedef struct {
 typedef struct {
     const gw_arch *arch;
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
+    int pooling;              /* GW_POOLING_… */
     uint32_t n_dense;         /* rows of dense_2; 0: not in the file */
     uint32_t n_ple;           /* width of a layer's own embedding of a token; 0: there are none */
     uint32_t n_owners;        /* layers below this one own their keys and values, later ones do not */

@@ -206,13 +206,25 @@ static int read_reals(const job *j) {
 
 /* --- vectors of texts --- */
 
+/* Reads the pooling. Models that generate may be trained for embedding too, with any pooling but a reranker's. */
+static int read_pooling(const job *j) {
+    gw_config *c = j->c;
+    uint32_t kind;
+    if (!c->arch->policy->generates) {
+        c->pooling = GW_POOLING_MEAN;
+        return check_same(j, "pooling_type", GW_POOLING_MEAN, ", the mean");
+    }
+    int bad = read_optional(j, "pooling_type", 255, &kind);
+    if (!bad && (kind == GW_POOLING_MEAN || kind == GW_POOLING_LAST)) c->pooling = (int)kind;
+    return bad;
+}
+
 /* Reads the sizes of both dense layers, or of neither. */
 static int read_dense(const job *j) {
     gw_config *c = j->c;
     const char *key = "dense_2_feat_out";
-    if (c->arch->policy->generates) return 0;
-    int bad = check_same(j, "pooling_type", 1, ", the mean");
-    if (bad || !find(j, key)) return bad;
+    int bad = read_pooling(j);
+    if (bad || c->arch->policy->generates || !find(j, key)) return bad;
     if ((bad = read_size(j, key, 0, 8, 1 << 20, &c->n_dense))) return bad;
     if ((bad = check_same(j, "dense_2_feat_in", c->n_embd, ", as embedding_length"))) return bad;
     if ((bad = check_same(j, "dense_3_feat_in", c->n_dense, ", as dense_2_feat_out"))) return bad;

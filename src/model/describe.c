@@ -133,6 +133,7 @@ double gw_describe_number(const gw_file *f, const char *key) {
         { "add_bos", t->add_bos },
         { "add_eos", t->add_eos },
         { "bidirectional", c->arch->policy->bidirectional },
+        { "pooling", c->pooling },
         { "dense", f->weights.dense_2.matrix.k },
         { "n_tensors", gw_store_tensors(s) },
         { "n_metadata", gw_store_entries(s) },

@@ -60,8 +60,11 @@ for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.en
     const input = ABOUT.texts[texts].texts.slice(0, WHOLE.test(name) ? undefined : -1);
     assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
     const model = await open(t, name, { threads: 2 });
-    assert.deepEqual(model.info.embedding, { dimensions: width, pooling: 'mean', dense: texts !== 'embed-mqa' });
-    assert.deepEqual([model.info.bosToken, ...(await model.tokenize(input[1])), ids[1].at(-1)], ids[1]);
+    const pooling = texts === 'embed-qwen3' ? 'last' : 'mean';
+    const dense = texts !== 'embed-mqa' && pooling === 'mean';
+    assert.deepEqual(model.info.embedding, { dimensions: width, pooling, dense });
+    const bos = pooling === 'mean' ? [model.info.bosToken] : [];
+    assert.deepEqual([...bos, ...(await model.tokenize(input[1])), ids[1].at(-1)], ids[1]);
     const far = await distances(model, input, truthOf(name));
     t.diagnostic(`1 - cosine: ${far.map((x) => x.toExponential(1)).join(' ')}; llama.cpp ${llama.join(' ')}`);
     const [, largest] = /** @type {[RegExp, number]} */ (LARGEST.find(([kind]) => kind.test(name)));
@@ -150,6 +153,21 @@ test("tasks are the prompts of the model's card", async (t) => {
     await refuses(model.embed(['a', 'b'], /** @type {any} */ (options)), 'bad-option');
   }
   await refuses(model.embed(/** @type {any} */ ([1])), 'bad-option');
+});
+
+test('Qwen3-Embedding has two tasks, takes the last token, and does not generate', async (t) => {
+  const model = await open(t, 'embed-qwen3-q8_0');
+  const plain = bitsOf([await model.embed('a text')]);
+  assert.deepEqual(bitsOf([await model.embed('a text', { task: 'document', pooling: 'last' })]), plain);
+  const query = 'Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:a text';
+  assert.deepEqual(bitsOf([await model.embed('a text', { task: 'query' })]), bitsOf([await model.embed(query)]));
+  for (const options of [{ task: 'code' }, { task: 'document', title: 'x' }, { pooling: 'mean' }]) {
+    await refuses(model.embed('a', /** @type {any} */ (options)), 'bad-option');
+  }
+  await refuses(
+    Promise.resolve().then(() => model.generate('a').text()),
+    'not-generative',
+  );
 });
 
 test('vectors have length 1, are cut and have length 1 again; or are as the model made them', async (t) => {

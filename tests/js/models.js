@@ -167,6 +167,7 @@ const EMBEDDERS = {
     pattern: 2,
     ropeBaseSwa: 5000,
   },
+  'embed-qwen3': { ...FAMILY, architecture: 'qwen3', pooling: 3, context: 512 },
 };
 
 /** The weight types of each architecture's files: single types, outliers, and the mix that llama.cpp's quantiser calls

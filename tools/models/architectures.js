@@ -19,7 +19,7 @@
  * @property {RegExp} [biased]   matrices and norms of a layer that have a bias
  * @property {boolean} [qkNorm]
  * @property {boolean} [postNorms]
- * @property {boolean} [embeds]  it embeds texts: an end token after each, and dense layers where the spec says so
+ * @property {boolean} [embeds]  it only embeds texts, through dense layers where the spec says so
  * @property {import('./bpe-vocab.js').TokenizerName} tokenizer
  * @property {Partial<ModelSpec>} defaults
  *
@@ -53,7 +53,8 @@
  * @property {number} [attentionScale]
  * @property {number} [logitScale]  divisor of logits (granite)
  * @property {boolean} [attentionBias]  biases beside q, k, v and the attention's output (llama)
- * @property {number} [pooling]     pooling_type of models that make vectors of texts: 1, the mean
+ * @property {number} [pooling]     pooling_type of models that make vectors of texts: 1, the mean, or 3, the last token; then an end
+ *   token ends each text
  * @property {number} [dense]       width between the two dense layers that vectors of texts go through
  * @property {boolean} [ownOutput]  an output matrix that is not the embedding
  * @property {number} [outliers]    how much larger the largest weights of norms are than the others: a few channels
@@ -160,7 +161,7 @@ export const ARCHITECTURES = {
     tokenizer: 'qwen2',
     defaults: { eps: 1e-6, ropeBase: 1e6 },
   },
-  qwen3: { keys: LLAMA, qkNorm: true, tokenizer: 'qwen2', defaults: { eps: 1e-6, ropeBase: 1e6 } },
+  qwen3: { keys: `${LLAMA} pooling_type`, qkNorm: true, tokenizer: 'qwen2', defaults: { eps: 1e-6, ropeBase: 1e6 } },
 };
 
 /** Type of each key, and the property of the spec that holds its value.

@@ -453,8 +453,7 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
   const s = complete(spec);
-  const { embeds } = ARCHITECTURES[s.architecture];
-  const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(embeds && { addEos: true }) };
+  const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(s.pooling && { addEos: true }) };
   const tensors = tensorsOf(s, vocab.pieces.length);
   const rows = specialRows(s, vocab);
   const file = { metadata: metadataOf(s, vocab), tensors };

@@ -2,8 +2,8 @@
 /**
  * Writes texts for embed.py with llama.cpp's ids, and the distances of llama.cpp's vectors from the reference.
  *
- *   node tools/vectors/embed-llama.js texts   rewrites tests/vectors/embed.json
- *   node tools/vectors/embed-llama.js         adds llama.cpp's distances to it, after embed.py
+ *   node tools/vectors/embed-llama.js texts [NAME…]   rewrites tests/vectors/embed.json, or adds these texts to it
+ *   node tools/vectors/embed-llama.js [NAME…]         adds llama.cpp's distances to it, after embed.py
  *
  * NODE_LLAMA_CPP as for llama.js.
  */
@@ -22,20 +22,29 @@ const LENGTHS = {
   'embed-mqa': [2, 9, 60, 130, 512],
   'embed-small': [2, 9, 60, 130, 256],
   'embed-300m': [12, 64, 300],
+  'embed-qwen3': [1, 9, 60, 512],
 };
 const KINDS = ['f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0'];
 const ALPHABET = 'etaoinsrhld,. ETAOé\n';
 
+const isTexts = process.argv[2] === 'texts';
+const names = process.argv.slice(isTexts ? 3 : 2);
+const read = () => JSON.parse(fs.readFileSync(FILE, 'utf8'));
+
 /** @param {string} name */
 const pathOf = (name) => execFileSync('node', ['tests/js/models.js', name], { cwd: ROOT, encoding: 'utf8' }).trim();
 /** @param {string} name */
-const kindsOf = (name) => (name === 'embed-300m' ? [name] : KINDS.map((kind) => `${name}-${kind}`));
+const kindsOf = (name) => {
+  if (name === 'embed-300m') return [name];
+  return (name === 'embed-qwen3' ? ['f32', 'q8_0'] : KINDS).map((kind) => `${name}-${kind}`);
+};
 
 /** Returns a text with that many ids. @param {any} model of llama.cpp @param {number} count
  * @param {() => number} next */
 function textOf(model, count, next) {
   const ids = (/** @type {string} */ text) => {
-    return [model.tokens.bos, ...model.tokenize(text, false), model.tokens.eos].map(Number);
+    const first = model.tokens.shouldPrependBosToken ? [model.tokens.bos] : [];
+    return [...first, ...model.tokenize(text, false), model.tokens.eos].map(Number);
   };
   let text = '';
   while (ids(text).length < count) text += ALPHABET[Math.floor(next() * ALPHABET.length)];
@@ -46,8 +55,9 @@ function textOf(model, count, next) {
 /** @param {any} llama */
 async function makeTexts(llama) {
   /** @type {any} */
-  const about = { madeBy: 'tools/vectors/embed-llama.js and embed.py', models: {}, texts: {} };
+  const about = names.length ? read() : { madeBy: 'tools/vectors/embed-llama.js and embed.py', models: {}, texts: {} };
   for (const [name, lengths] of Object.entries(LENGTHS)) {
+    if (names.length && !names.includes(name)) continue;
     const next = random(77);
     const kinds = kindsOf(name);
     const model = await llama.loadModel({ modelPath: pathOf(kinds[0]), gpuLayers: 0 });
@@ -79,6 +89,7 @@ function apart(a, b) {
 async function measure(llama, about) {
   const bytes = fs.readFileSync(FILE.replace(/json$/, 'bin'));
   for (const [name, entry] of Object.entries(about.models)) {
+    if (names.length && !names.includes(name)) continue;
     const { first, width, texts } = /** @type {any} */ (entry);
     const list = [];
     const model = await llama.loadModel({ modelPath: pathOf(name), gpuLayers: 0 });
@@ -97,9 +108,6 @@ async function measure(llama, about) {
 }
 
 const llama = await startLlama();
-const made =
-  process.argv[2] === 'texts'
-    ? await makeTexts(llama)
-    : await measure(llama, JSON.parse(fs.readFileSync(FILE, 'utf8')));
+const made = isTexts ? await makeTexts(llama) : await measure(llama, read());
 fs.writeFileSync(FILE, `${JSON.stringify(made).replaceAll('},"', '},\n"')}\n`);
 await llama.dispose();

@@ -1,13 +1,16 @@
 """Vectors of texts from an implementation that is not ours, for tests/js/embed.test.js: transformers' Gemma3TextModel
 with bidirectional attention, in float32, on the weights of the file (dequantised in float64 by the package `gguf`), then
-sentence-transformers' recipe: the mean of all tokens, the dense layers, length 1.
+sentence-transformers' recipe: the mean of all tokens, the dense layers, length 1. For Qwen3-Embedding: Qwen3Model, and the
+last token.
 
   node tools/vectors/embed-llama.js texts            writes tests/vectors/embed.json: texts and llama.cpp's ids of them
   venv/bin/python tools/vectors/embed.py             writes tests/vectors/embed.bin   (venv: see parity.py)
+  venv/bin/python tools/vectors/embed.py NAME …      adds these models to it
   node tools/vectors/embed-llama.js                  adds llama.cpp's vectors' distance to embed.json
 """
 import json
 import subprocess
+import sys
 
 import numpy as np
 import torch
@@ -19,22 +22,31 @@ RECIPES['gemma-embedding'] = GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4}
 
 
 def text_model(f):
+    if f.architecture == 'qwen3':
+        config = transformers.Qwen3Config(**common(f), rope_parameters=plain_rope(f.base))
+        return filled(transformers.Qwen3Model(config), f)
     config = transformers.Gemma3TextConfig(
         **common(f), query_pre_attn_scalar=f.head_dim, sliding_window=f.window, layer_types=layer_types(f),
         use_bidirectional_attention=True,
         rope_parameters={'full_attention': plain_rope(f.base), 'sliding_attention': plain_rope(f.base_local)})
     # The class converts a window of n tokens to the exclusive bound n // 2 + 1 of its mask.
     assert config.sliding_window == f.window // 2 + 1
-    model = transformers.Gemma3TextModel(config).eval()
+    return filled(transformers.Gemma3TextModel(config), f)
+
+
+def filled(model, f):
     state = {k.removeprefix('model.'): v for k, v in state_of(f).items() if k.startswith('model.')}
     model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v.astype(np.float32))) for k, v in state.items()},
                           strict=True)
-    return model
+    return model.eval()
 
 
 def vector(f, model, ids):
     with torch.no_grad():
-        mean = model(torch.tensor([ids])).last_hidden_state[0].mean(0)
+        hidden = model(torch.tensor([ids])).last_hidden_state[0]
+        if f.architecture == 'qwen3':
+            return (hidden[-1] / hidden[-1].norm()).numpy()
+        mean = hidden.mean(0)
         for name in ('dense_2', 'dense_3'):
             if f'{name}.weight' in f.w:
                 mean = torch.from_numpy(f.w[f'{name}.weight'].astype(np.float32)) @ mean
@@ -44,8 +56,11 @@ def vector(f, model, ids):
 def main():
     path = OUT / 'embed.json'
     about = json.loads(path.read_text())
-    rows, at = [], 0
-    for name, model in about['models'].items():
+    names = sys.argv[1:]
+    rows = [np.frombuffer((OUT / 'embed.bin').read_bytes(), '<f4')] if names else []
+    at = sum(map(len, rows))
+    for name in names or about['models']:
+        model = about['models'][name]
         file = subprocess.run(['node', 'tests/js/models.js', name], cwd=ROOT, check=True, capture_output=True,
                               text=True).stdout.strip()
         f = File(file)
