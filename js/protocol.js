@@ -126,7 +126,7 @@ import { ModelError } from './errors.js';
 /** Properties of an embedding model.
  * @typedef {object} EmbeddingInfo
  * @property {number} dimensions Length of the vectors.
- * @property {'mean'} pooling How the vectors of the tokens are combined.
+ * @property {'mean' | 'last'} pooling How the vectors of the tokens are combined.
  * @property {boolean} dense Whether the file has the dense layers after the pooling.
  */
 /** The header of a model.
