@@ -96,8 +96,11 @@ export class GemmaWasmLanguageModel {
   /** Begins an answer; loads the model first if necessary. @param {CallOptionsV4} call */
   async #begin(call) {
     const messages = messagesOf(call.prompt);
-    const { options, ...rest } = optionsOf(call);
     const model = await this.#session.open(call.abortSignal);
+    const { options, ...rest } = optionsOf(call, model.info);
+    const last = messages.at(-1);
+    const isBegun = last?.role === 'assistant' && !last.toolCalls && !options.tools && !options.format;
+    if (isBegun) messages[messages.length - 1] = { ...last, prefix: true };
     const response = { id: newId('answer'), timestamp: new Date(), modelId: this.modelId };
     return { generation: model.generate(messages, options), response, ...rest };
   }

@@ -8,11 +8,16 @@ export const KEY = 'gemmaWasm';
 /** answerTool: the tool whose arguments are the answer.
  * @typedef {{ options: GenerateOptions, warnings: WarningV4[], answerTool?: string }} Call */
 
-/** Returns the options of a call. @param {CallOptionsV4} call @returns {Call} */
-export function optionsOf(call) {
+/** Tokens of thoughts by effort. Higher efforts have no limit. @type {Record<string, number>} */
+const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
+
+/** Returns the options of a call. @param {CallOptionsV4} call @param {{ thinking: boolean }} info of the model
+ * @returns {Call} */
+export function optionsOf(call, info) {
   const { tools = [], toolChoice, responseFormat, reasoning = 'provider-default' } = call;
   const warnings = tools.filter(({ type }) => type !== 'function').map(({ name }) => warning(`the tool ${name}`));
-  if (!/^(provider-default|none)$/.test(reasoning)) warnings.push(warning('reasoning'));
+  const isEffort = reasoning !== 'provider-default' && reasoning !== 'none';
+  if (isEffort && !info.thinking) warnings.push(warning('reasoning'));
   const choice = toolChoice?.type ?? 'auto';
   const offered = choice === 'none' ? [] : tools.filter(({ type }) => type === 'function').map(toolOf);
   const format = responseFormat?.type === 'json' ? formatOf(responseFormat) : undefined;
@@ -25,6 +30,7 @@ export function optionsOf(call) {
     frequencyPenalty: call.frequencyPenalty,
     stop: call.stopSequences,
     seed: call.seed,
+    thinking: isEffort ? thinkingOf(reasoning, info) : reasoning === 'none' ? false : undefined,
     signal: call.abortSignal,
     ...call.providerOptions?.[KEY],
   };
@@ -32,6 +38,12 @@ export function optionsOf(call) {
   if (choice === 'auto' && format) return { warnings, ...withAnswerTool(options, offered, responseFormat?.schema) };
   const asked = choice === 'tool' ? { name: toolChoice?.toolName } : choice;
   return { options: { ...options, tools: offered, toolChoice: /** @type {any} */ (asked) }, warnings };
+}
+
+/** @param {string} effort @param {{ thinking: boolean }} info @returns {GenerateOptions['thinking']} */
+function thinkingOf(effort, { thinking }) {
+  if (!thinking) return undefined;
+  return effort in BUDGETS ? { budget: BUDGETS[effort] } : true;
 }
 
 /** @param {string} feature @returns {WarningV4} */

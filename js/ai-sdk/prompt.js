@@ -23,16 +23,15 @@ function refuseFile({ type, mediaType }) {
   throw unsupported(`file parts (${mediaType})`, 'Pass the contents of the file as text.');
 }
 
-/** @param {any[]} parts @param {string} separator @returns {string} */
-function textOf(parts, separator) {
+/** @param {any[]} parts @param {string} separator @param {string} [kind] @returns {string} */
+function textOf(parts, separator, kind = 'text') {
   return parts
-    .filter(({ type }) => type === 'text')
+    .filter(({ type }) => type === kind)
     .map(({ text }) => text)
     .join(separator);
 }
 
-/** Returns an earlier answer. Its reasoning is left out, as chat templates leave it out. @param {any[]} parts
- * @returns {ChatMessage} */
+/** Returns an earlier answer. @param {any[]} parts @returns {ChatMessage} */
 function answerOf(parts) {
   const toolCalls = parts
     .filter(({ type }) => type === 'tool-call')
@@ -42,7 +41,9 @@ function answerOf(parts) {
       name,
       arguments: typeof input === 'object' && input !== null ? input : { input },
     }));
-  return { role: 'assistant', content: textOf(parts, ''), ...(toolCalls.length && { toolCalls }) };
+  const thoughts = textOf(parts, '', 'reasoning');
+  const content = textOf(parts, '');
+  return { role: 'assistant', content, ...(thoughts && { thoughts }), ...(toolCalls.length && { toolCalls }) };
 }
 
 /** @param {any} part @returns {ChatMessage} */

@@ -26,25 +26,29 @@ export function untilAnswer(calls, answerTool) {
 export const isAnswer = (call, answerTool) => Boolean(answerTool && call?.done && call.name === answerTool);
 
 /** Returns the parts of an answer. @param {GenerateResult} result @param {string} [answerTool] @returns {ContentV4[]} */
-export function contentOf({ text, toolCalls = [] }, answerTool) {
+export function contentOf({ text, thoughts, toolCalls = [] }, answerTool) {
   const calls = untilAnswer(toolCalls, answerTool).map(({ name, arguments: args }) => {
     return name === answerTool
       ? { type: /** @type {const} */ ('text'), text: JSON.stringify(args) }
       : callOf(newId('call'), name, args);
   });
-  return text ? [{ type: 'text', text }, ...calls] : calls;
+  return [
+    ...(thoughts ? [{ type: /** @type {const} */ ('reasoning'), text: thoughts }] : []),
+    ...(text ? [{ type: /** @type {const} */ ('text'), text }] : []),
+    ...calls,
+  ];
 }
 
 /** Returns what the SDK reports at the end of an answer. @param {GenerateResult} result @param {string} [answerTool]
  * @returns {{ finishReason: FinishReasonV4, usage: UsageV4, providerMetadata: ProviderOptionsV4 }} */
 export function endOf(result, answerTool) {
   const { usage, seed, timings, stopSequence, logprobs } = result;
-  const { promptTokens: total, reusedTokens: cacheRead, completionTokens } = usage;
+  const { promptTokens: total, reusedTokens: cacheRead, completionTokens, thoughtTokens: reasoning = 0 } = usage;
   return {
     finishReason: finishReasonOf(result, answerTool),
     usage: {
       inputTokens: { total, noCache: total - cacheRead, cacheRead, cacheWrite: undefined },
-      outputTokens: { total: completionTokens, text: completionTokens, reasoning: undefined },
+      outputTokens: { total: completionTokens, text: completionTokens - reasoning, reasoning },
     },
     providerMetadata: {
       [KEY]: { seed, timings, ...(stopSequence && { stopSequence }), ...(logprobs && { logprobs }) },

@@ -28,8 +28,8 @@ async function* partsOf(generation, steps, { warnings, response, answerTool, sig
   yield { type: 'stream-start', warnings };
   yield { type: 'response-metadata', ...response };
   try {
-    for await (const { text } of steps) {
-      yield* answer.text(text);
+    for await (const { kind, text } of steps) {
+      yield* answer.text(text, kind === 'thought' ? 'reasoning' : 'text');
       const calls = untilAnswer(generation.calls(), answerTool);
       yield* answer.calls(calls);
       if (isAnswer(calls.at(-1), answerTool)) break;
@@ -47,11 +47,11 @@ async function* partsOf(generation, steps, { warnings, response, answerTool, sig
   }
 }
 
-/** The parts of one answer: blocks of text, and the input of each call. */
+/** The parts of one answer: blocks of reasoning and text, and the input of each call. */
 class AnswerParts {
   #answerTool;
-  /** Id of the open block of text. */
-  #block = '';
+  /** The open block. @type {{ type: 'text' | 'reasoning', id: string } | null} */
+  #block = null;
   /** @type {SentCall[]} */
   #calls = [];
 
@@ -60,21 +60,22 @@ class AnswerParts {
     this.#answerTool = answerTool;
   }
 
-  /** @param {string} delta @returns {Generator<StreamPartV4>} */
-  *text(delta) {
+  /** @param {string} delta @param {'text' | 'reasoning'} type @returns {Generator<StreamPartV4>} */
+  *text(delta, type) {
     if (!delta) return;
-    if (!this.#block) {
-      this.#block = newId('text');
-      yield { type: 'text-start', id: this.#block };
+    if (this.#block?.type !== type) {
+      yield* this.#endBlock();
+      this.#block = { type, id: newId(type) };
+      yield { type: `${type}-start`, id: this.#block.id };
     }
-    yield { type: 'text-delta', id: this.#block, delta };
+    yield { type: `${type}-delta`, id: this.#block.id, delta };
   }
 
   /** @param {PartialCall[]} calls so far @returns {Generator<StreamPartV4>} */
   *calls(calls) {
     for (const [i, call] of calls.entries()) {
       if (!this.#calls[i]) {
-        yield* this.#endText();
+        yield* this.#endBlock();
         const id = newId('call');
         this.#calls.push({ id, sent: '', open: true });
         if (call.name !== this.#answerTool) yield { type: 'tool-input-start', id, toolName: call.name };
@@ -91,7 +92,7 @@ class AnswerParts {
     const delta = json.startsWith(sent.sent) ? json.slice(sent.sent.length) : '';
     sent.sent += delta;
     sent.open = !done;
-    if (name === this.#answerTool) return yield* this.text(delta);
+    if (name === this.#answerTool) return yield* this.text(delta, 'text');
     if (delta) yield { type: 'tool-input-delta', id, delta };
     if (!done) return;
     yield { type: 'tool-input-end', id };
@@ -101,16 +102,15 @@ class AnswerParts {
   /** Ends what is open, such as a call that `maxOutputTokens` cut off. @param {PartialCall[]} calls
    * @returns {Generator<StreamPartV4>} */
   *end(calls) {
-    yield* this.#endText();
+    yield* this.#endBlock();
     for (const [i, { id, open }] of this.#calls.entries()) {
       if (open && calls[i]?.name !== this.#answerTool) yield { type: 'tool-input-end', id };
     }
   }
 
   /** @returns {Generator<StreamPartV4>} */
-  *#endText() {
-    if (!this.#block) return;
-    yield { type: 'text-end', id: this.#block };
-    this.#block = '';
+  *#endBlock() {
+    if (this.#block) yield { type: `${this.#block.type}-end`, id: this.#block.id };
+    this.#block = null;
   }
 }

@@ -1,9 +1,10 @@
 /* gemma-wasm/ai-sdk: the AI SDK, unchanged, on test models, and the types against those of its packages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DirectChatTransport, ToolLoopAgent } from 'ai';
+import { DirectChatTransport, ToolLoopAgent, generateText, streamText } from 'ai';
 import * as entry from '../../js/ai-sdk.node.js';
 import { CALLS } from '../support/ai-sdk-calls.js';
+import { all } from '../support/ai-sdk/checks.js';
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -26,6 +27,41 @@ test('the AI SDK runs on local models', async (t) => {
   };
   assert.ok(Object.keys(CALLS).length >= 50);
   for (const [name, call] of Object.entries(CALLS)) await t.test(name, () => call(given));
+});
+
+test('thoughts are reasoning parts, with their tokens, and effort limits them', async (t) => {
+  const engine = await open(t, 'qwen3-thinking');
+  const model = gemmaWasm(engine);
+  const [begin, end] = await Promise.all(
+    ['<think>', '</think>'].map(async (name) => (await engine.tokenize(name, { special: true }))[0]),
+  );
+  const grammar = `root ::= <[${begin}]> "\nhm ha\n" <[${end}]> "\n\nYes."`;
+  const providerOptions = { gemmaWasm: { format: { grammar } } };
+  const result = await generateText({ model, prompt: 'Hi', providerOptions });
+  assert.deepEqual([result.reasoningText, result.text], ['hm ha', 'Yes.']);
+  const { reasoningTokens = 0, textTokens = 0 } = result.usage.outputTokenDetails;
+  assert.ok(reasoningTokens > 0 && textTokens > 0);
+  assert.equal(reasoningTokens + textTokens, result.usage.outputTokens);
+  const parts = await all(streamText({ model, prompt: 'Hi', providerOptions }).stream);
+  const types = parts.map(({ type }) => type).filter((type, i, list) => type !== list[i - 1]);
+  const block = (/** @type {string} */ name) => ['start', 'delta', 'end'].map((end) => `${name}-${end}`);
+  const between = [...block('reasoning'), ...block('text')];
+  assert.deepEqual(types, ['start', 'start-step', ...between, 'finish-step', 'finish']);
+  // The reasoning of an answer is kept in the conversation, and an effort in the options of the engine.
+  const before = /** @type {const} */ ({ role: 'user', content: 'Hi' });
+  const after = /** @type {const} */ ({ role: 'user', content: 'Why?' });
+  const messages = [before, ...result.responseMessages, after];
+  const call = { model, messages, maxOutputTokens: 100, seed: 1 };
+  const { usage, warnings } = await generateText({ ...call, reasoning: 'minimal' });
+  const said = { role: /** @type {const} */ ('assistant'), content: 'Yes.', thoughts: 'hm ha' };
+  const expected = await engine
+    .generate([before, said, after], { maxTokens: 100, seed: 1, thinking: { budget: 64 } })
+    .result();
+  assert.deepEqual(warnings, []);
+  assert.deepEqual(
+    [usage.inputTokens, usage.outputTokens, usage.outputTokenDetails.reasoningTokens],
+    [expected.usage.promptTokens, expected.usage.completionTokens, expected.usage.thoughtTokens ?? 0],
+  );
 });
 
 test('the types are those of the provider specification', () => {

@@ -90,6 +90,19 @@ export const TEXT = {
     });
     equal(called, [`step ${result.text}`, `finish ${result.usage.outputTokens}`], 'calls');
   },
+  'generateText: a message that the answer continues': async (given) => {
+    const { text } = await generateText({ model: given.model, prompt: 'Hello', ...SHORT });
+    const user = { role: /** @type {const} */ ('user'), content: 'Hello' };
+    const begun = { role: /** @type {const} */ ('assistant'), content: text.slice(0, 4) };
+    const next = await generateText({ model: given.model, messages: [user, begun], ...SHORT });
+    const expected = await own(given, [user, { ...begun, prefix: true }], { maxTokens: 12, seed: 7 });
+    equal([next.text, next.usage.inputTokens], [expected.text, expected.usage.promptTokens], 'text');
+  },
+  'generateText: reasoning of a model that cannot think': async ({ model }) => {
+    const { warnings } = await generateText({ model, prompt: 'Hello', ...SHORT, reasoning: 'high' });
+    equal(warnings, [{ type: 'unsupported', feature: 'reasoning' }], 'warnings');
+    equal((await generateText({ model, prompt: 'Hello', ...SHORT, reasoning: 'none' })).warnings, [], 'none');
+  },
   'generateText: abortSignal that has fired': async ({ model }) => {
     const error = await failureOf(generateText({ model, prompt: 'Hello', abortSignal: AbortSignal.abort() }));
     ok(error instanceof DOMException && error.name === 'AbortError', String(error));
