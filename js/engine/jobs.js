@@ -5,11 +5,9 @@ import { jumpForwardTokens } from './jump-forward.js';
 import { Grammar } from './grammar.js';
 import { joined, utf8 } from './heap.js';
 import { constraintOf } from './constraint.js';
-import { strip } from './strip.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
-const CUT_THOUGHT = 'ends inside a character of a thought';
 
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
 /** @import { PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
@@ -110,11 +108,10 @@ async function answer(run) {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
-  const { rest = '', cut = false } = run.thoughts?.finish() ?? {};
-  outbox.add({ kind: 'thought', text: rest, ids: [], forced: false });
+  outbox.add({ kind: 'thought', text: run.thoughts?.finish() ?? '', ids: [], forced: false });
   if (finishReason !== 'stop-sequence') outbox.add({ kind: 'text', text: assembler.end(), ids: [], forced: false });
   outbox.flush();
-  return { ...resultOf(run, finishReason), ...(cut ? { why: CUT_THOUGHT } : prefixOf(run, finishReason)) };
+  return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
 }
 
 /** @param {Run} run */
@@ -359,39 +356,11 @@ function callsOf({ reader, args: { prompt } }) {
   return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
 }
 
-/** Returns the prefix that the next turn can reuse, or the reason why there is none. Drops white space at the end,
- * since templates trim it. @param {Run} run @param {string} finishReason
- * @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
+/** Returns the prefix that the next turn can reuse, or the reason why there is none.
+ * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
-  const {
-    assembler: { text: added, cut },
-    native,
-    encoder,
-    reader,
-    thoughts,
-    marked,
-    prompt,
-    tokens,
-    args,
-  } = run;
-  if (reader || marked === undefined) return { why: 'could call tools' };
-  if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
-  const { begin = '', thought = '' } = 'messages' in args.prompt ? args.prompt : {};
-  const text = begin + added;
-  const { stateName: of } = native;
-  const said = (/** @type {string} */ text) => {
-    return encoder.template.answered(marked, thought + (thoughts?.text ?? ''), text);
-  };
-  if (cut) return { prefix: { of, text: said(text), ids: [...prompt, ...tokens], cut } };
-  const answer = strip(text);
-  const kept = tokens.slice();
-  let { length } = text;
-  while (length > answer.length && kept.length) {
-    const last = kept.splice(-1);
-    length -= encoder.decode(last, false, lastOf(kept, prompt)).length;
-  }
-  if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
-  return { prefix: { of, text: said(answer), ids: [...prompt, ...kept] } };
+  if (run.reader || run.marked === undefined) return { why: 'could call tools' };
+  return run.encoder.template.prefixOf(run, finishReason);
 }
 
 /** @param {number} count @param {number} milliseconds */

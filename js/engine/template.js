@@ -7,6 +7,7 @@
  * would let a template copy such names out of messages. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
+import { prefixOf } from './prefix.js';
 import { SWITCH, thoughtMarks } from './thinking.js';
 import { ThoughtReader } from './thoughts.js';
 /** @import { Prefix } from '../protocol.js' */
@@ -173,6 +174,12 @@ export class ChatTemplate {
     const { begin, head, close, end, gap } = thoughts;
     const opening = prompt.endsWith(begin + head) ? '' : begin + head;
     return prompt + opening + this.protect(thought) + (text && close + end + gap + this.protect(text));
+  }
+
+  /** Returns the prefix after an answer, or the reason why there is none.
+   * @param {import('./prefix.js').Answer} answer @param {string} finishReason */
+  prefixOf(answer, finishReason) {
+    return prefixOf((...parts) => this.answered(...parts), answer, finishReason);
   }
 
   /** Returns a reader of the thoughts in an answer, null if the vocabulary has no marks for them.

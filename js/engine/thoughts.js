@@ -31,6 +31,8 @@ export class ThoughtReader {
   ended = false;
   /** Whether any token did. */
   done = false;
+  /** Whether the answer ended inside a character of a thought. */
+  cut = false;
   /** Text of the thoughts so far. */
   text = '';
   /** Number of their tokens, marks and the gap behind a thought included. */
@@ -63,7 +65,7 @@ export class ThoughtReader {
   add(id, bytes) {
     this.ended = this.inside && id === this.#ids.end;
     this.done ||= this.ended;
-    const blank = this.#skips && bytes.every((byte) => byte === NEWLINE);
+    const blank = this.#skips && bytes.length > 0 && bytes.every((byte) => byte === NEWLINE);
     this.#follows = this.#skips && !blank;
     this.#skips = blank;
     if (!this.takes(id) && !blank) return;
@@ -99,12 +101,12 @@ export class ThoughtReader {
     return this.#follows ? bytes.subarray(bytes.findIndex((byte) => byte !== NEWLINE)) : bytes;
   }
 
-  /** Ends the answer. Returns the rest of a thought, and whether its last character is incomplete. */
+  /** Ends the answer. Returns the rest of a thought. */
   finish() {
-    const cut = this.inside && this.#decoder.decode() !== '';
+    this.cut = this.inside && this.#decoder.decode() !== '';
     const rest = this.inside && this.#begun ? this.#held : '';
     this.text += rest;
-    return { rest, cut };
+    return rest;
   }
 
   /** @param {string} more */

@@ -1,8 +1,12 @@
 /* Thoughts: separated from the answer by token ids, in steps, results and chats; turned on and off by the chat template;
  * limited by a budget; free of the constraint of the answer. Scripted answers are written by a grammar. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { templateOf } from '../../js/engine/template.js';
 import { open, refuses } from './helpers.js';
+import { GEMMA4, GEMMA4_LARGE } from './tool-templates.js';
+import { vocabularyOf } from './vocabularies.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
 /** Models with the marks of their thoughts, and the prompt of a first question with thinking off, on and by default. */
@@ -12,7 +16,7 @@ const MODELS = {
     head: 'thought\n',
     close: '',
     gap: '',
-    off: '<bos><|turn>user\nHi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>',
+    off: '<bos><|turn>user\nHi<turn|>\n<|turn>model\n',
     on: '<bos><|turn>system\n<|think|>\n<turn|>\n<|turn>user\nHi<turn|>\n<|turn>model\n',
     byDefault: 'off',
   },
@@ -232,6 +236,71 @@ for (const [name, its] of Object.entries(MODELS)) {
     for (const text of names) assert.deepEqual(await written(plain(text)), expected, text);
   });
 }
+
+test("Gemma 4: prompts of conversations with thoughts and tools are transformers'", async () => {
+  const vocabulary = await vocabularyOf('gemma4-tools');
+  const control = Array.from({ length: vocabulary.size }, (_, id) => id).filter((id) => vocabulary.isControl(id));
+  const { rows } = JSON.parse(readFileSync(new URL('../vectors/gemma4-chat.json', import.meta.url), 'utf8'));
+  for (const [name, source] of Object.entries({ e2b: GEMMA4, large: GEMMA4_LARGE })) {
+    const template = templateOf(source, vocabulary, control, vocabulary.eos);
+    const dialect = await vocabulary.dialect();
+    for (const row of rows) {
+      const { messages, tools } = dialect.render(row.messages, row.tools);
+      const said = messages.map(({ thoughts, ...message }) => ({
+        ...message,
+        ...(thoughts && { reasoning_content: thoughts }),
+      }));
+      const { ids } = template.apply(said, { tools, thinking: row.thinking });
+      assert.equal(vocabulary.decode(ids, true), row[name]);
+      if (name !== 'e2b') continue;
+      const asked = { messages: row.messages, tools: row.tools, thinking: row.thinking };
+      assert.deepEqual((await vocabulary.prompted(asked)).ids, ids);
+    }
+  }
+});
+
+test('Gemma 4: an answer to results begins inside a thought if the prompt does', async (t) => {
+  const model = await open(t, 'gemma4-tools');
+  const [end] = await idsOf(model, ['<channel|>']);
+  const toolCalls = [{ id: 'a', name: 'add', arguments: { a: 2, b: 3 } }];
+  /** @type {import('../../js/protocol.js').ChatMessage[]} */
+  const messages = [
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', content: '', thoughts: 'hm', toolCalls },
+    { role: 'tool', id: 'a', content: 5 },
+  ];
+  const thinking = { budget: 4 };
+  const { thoughts, tokens, usage, value } = await model
+    .generate(messages, { thinking, format: { choices: [5, 6].map(String) }, logitBias: { [end]: -100 }, seed: 8 })
+    .result();
+  assert.ok(thoughts && /^[56]$/.test(String(value)));
+  assert.deepEqual([tokens.indexOf(end), usage.thoughtTokens], [4, 5]);
+  const off = await model.generate(messages, { thinking: false, format: { choices: ['5'] } }).result();
+  assert.deepEqual([off.value, off.thoughts], ['5', undefined]);
+});
+
+test('Gemma 4: calls follow thoughts, and the answer ends where a result would begin', async (t) => {
+  const model = await open(t, 'gemma4-tools');
+  const [begin, end, stop, start] = await idsOf(model, [
+    '<|channel>',
+    '<channel|>',
+    '<|tool_response>',
+    '<|tool_call>',
+  ]);
+  const tools = [{ name: 'now' }];
+  const chat = model.chat({ tools, thinking: { budget: 3 }, maxTokens: 60, temperature: 0 });
+  const biases = { [begin]: 30, [end]: -100, [stop]: 25, [start]: 20 };
+  const { toolCalls, text, thoughts, tokens } = await chat
+    .send('Hi', { toolChoice: 'required', logitBias: biases, frequencyPenalty: 2 })
+    .result();
+  assert.deepEqual(toolCalls, [{ id: 'call_0', name: 'now', arguments: {} }]);
+  assert.equal(text, '');
+  assert.ok(tokens.includes(begin) && !tokens.includes(stop) && tokens.indexOf(end) < tokens.indexOf(start));
+  const [, message] = chat.messages;
+  assert.deepEqual(message, { role: 'assistant', content: '', ...(thoughts && { thoughts }), toolCalls });
+  const after = await chat.sendToolResults([{ id: 'call_0', content: 'noon' }], { maxTokens: 0 }).result();
+  assert.ok(after.usage.reusedTokens > 0);
+});
 
 test('a model without thoughts refuses the option, and so does a prompt that is not messages', async (t) => {
   const model = await open(t, 'gemma4-tools');

@@ -109,7 +109,8 @@ export const QWEN3 = `{%- set rest = messages %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
 `;
 
-/** Thoughts of answers before the last question are left out. Without thinking, an answer begins with an empty thought. */
+/** As Gemma 4 E2B's: thoughts of answers before the last question are left out, a result follows its call in the model's
+ * own turn, and with thinking a thought follows the result. tests/vectors/gemma4-chat.md compares the two. */
 export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
   {%- if value is string -%}{{ '<|"|>' + value + '<|"|>' }}
   {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
@@ -124,14 +125,16 @@ export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
     {{- '[' -}}{%- for one in value -%}{{- ',' if not loop.first -}}{{- bare(one, quoted) -}}{%- endfor -%}{{- ']' -}}
   {%- else -%}{{ value }}{%- endif -%}
 {%- endmacro -%}
+{%- macro described(schema) -%}
+  {{- '{' -}}
+  {%- if schema['description'] -%}description:<|"|>{{ schema['description'] }}<|"|>,{%- endif -%}
+  {%- if schema['type'] == 'string' and schema['enum'] -%}enum:{{ bare(schema['enum']) }},{%- endif -%}
+  {%- if schema['properties'] is mapping -%}properties:{ {{- fields(schema['properties']) -}} },{%- endif -%}
+  {%- if schema['required'] -%}required:{{ bare(schema['required']) }},{%- endif -%}
+  type:<|"|>{{ schema['type'] | upper }}<|"|>}
+{%- endmacro -%}
 {%- macro fields(properties) -%}
-  {%- for key, one in properties | dictsort -%}
-    {{- ',' if not loop.first }}{{ key }}:{
-    {%- if one['description'] -%}description:<|"|>{{ one['description'] }}<|"|>,{%- endif -%}
-    {%- if one['enum'] -%}enum:{{ bare(one['enum']) }},{%- endif -%}
-    {%- if one['properties'] is mapping -%}properties:{ {{- fields(one['properties']) -}} },{%- endif -%}
-    type:<|"|>{{ (one['type'] if one['type'] is string else one['type'][0]) | upper }}<|"|>}
-  {%- endfor -%}
+  {%- for key, one in properties | dictsort -%}{{- ',' if not loop.first }}{{ key }}:{{ described(one) }}{%- endfor -%}
 {%- endmacro -%}
 {%- macro spoken(text) -%}
   {%- set ns = namespace(text='') -%}
@@ -142,7 +145,7 @@ export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
   {{- ns.text | trim -}}
 {%- endmacro -%}
 {{- bos_token -}}
-{%- set thinks = enable_thinking is defined and enable_thinking -%}
+{%- set thinks = enable_thinking | default(false) -%}
 {%- set ns = namespace(rest=messages, asked=-1, last='', before='') -%}
 {%- set told = messages[0]['role'] in ['system', 'developer'] -%}
 {%- if thinks or tools or told -%}
@@ -152,12 +155,7 @@ export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
   {%- for tool in tools or [] -%}
     {%- set its = tool['function'] -%}
     {{- '<|tool>declaration:' + its['name'] + '{description:<|"|>' + its['description'] + '<|"|>' -}}
-    {%- if its['parameters'] -%}
-      ,parameters:{
-      {%- if its['parameters']['properties'] -%}properties:{ {{- fields(its['parameters']['properties']) -}} },{%- endif -%}
-      {%- if its['parameters']['required'] -%}required:{{ bare(its['parameters']['required']) }},{%- endif -%}
-      type:<|"|>{{ its['parameters']['type'] | upper }}<|"|>}
-    {%- endif -%}
+    {%- if its['parameters'] -%},parameters:{{ described(its['parameters']) }}{%- endif -%}
     {{- '}<tool|>' -}}
   {%- endfor -%}
   {{- '<turn|>\n' -}}
@@ -168,15 +166,13 @@ export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
   {%- if not (role == 'model' and ns.before == 'model') -%}{{- '<|turn>' + role + '\n' -}}{%- endif -%}
   {%- set ns.before = role -%}
   {%- set ns.last = '' -%}
-  {%- if turn['tool_calls'] -%}
-    {%- if turn['reasoning_content'] and loop.index0 > ns.asked -%}
-      {{- '<|channel>thought\n' + turn['reasoning_content'] + '\n<channel|>' -}}
-    {%- endif -%}
-    {%- for call in turn['tool_calls'] -%}
-      {{- '<|tool_call>call:' + call['function']['name'] -}}{{- bare(call['function']['arguments'], false) -}}{{- '<tool_call|>' -}}
-    {%- endfor -%}
-    {%- set ns.last = 'call' -%}
+  {%- if turn['reasoning_content'] and loop.index0 > ns.asked -%}
+    {{- '<|channel>thought\n' + turn['reasoning_content'] + '\n<channel|>' -}}
   {%- endif -%}
+  {%- for call in turn['tool_calls'] or [] -%}
+    {{- '<|tool_call>call:' + call['function']['name'] -}}{{- bare(call['function']['arguments'], false) -}}{{- '<tool_call|>' -}}
+    {%- set ns.last = 'call' -%}
+  {%- endfor -%}
   {%- for result in turn['tool_responses'] or [] -%}
     {{- '<|tool_response>response:' + result['name'] -}}
     {%- if result['response'] is mapping -%}{{- bare(result['response'], false) -}}
@@ -185,14 +181,20 @@ export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
     {%- set ns.last = 'result' -%}
   {%- endfor -%}
   {%- if role == 'model' -%}{{- spoken(turn['content']) -}}{%- else -%}{{- turn['content'] | trim -}}{%- endif -%}
+  {%- set next = ns.rest[loop.index0 + 1] if not loop.last else none -%}
   {%- if ns.last == 'call' -%}{{- '<|tool_response>' -}}
-  {%- elif ns.last != 'result' or turn['content'] -%}{{- '<turn|>\n' -}}{%- endif -%}
+  {%- elif role == 'model' and next and next['role'] == 'assistant' -%}
+  {%- elif ns.last != 'result' or turn['content'] or next -%}{{- '<turn|>\n' -}}{%- endif -%}
 {%- endfor -%}
-{%- if add_generation_prompt and ns.last == '' -%}
-  {{- '<|turn>model\n' -}}
-  {%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}
-{%- endif -%}
+{%- if add_generation_prompt and ns.last == '' -%}{{- '<|turn>model\n' -}}
+{%- elif add_generation_prompt and ns.last == 'result' and thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}
 `;
+
+/** As the template of Gemma 4's larger models: without thinking, an answer begins with an empty thought. */
+export const GEMMA4_LARGE = GEMMA4.replace(
+  "ns.last == '' -%}{{- '<|turn>model\n' -}}",
+  "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}",
+);
 
 /** Tools as in QWEN3, and thoughts: those behind the last question are written, and thinking can be turned off. */
 export const QWEN3_THINKING = QWEN3.replace(

@@ -1,0 +1,38 @@
+/* prefix: finds the beginning of a conversation that the next turn can reuse from the KV cache. */
+import { strip } from './strip.js';
+/** @import { GenerateAnswer, GenerateArgs } from '../protocol.js' */
+/** An answer with its prompt. marked: text of the prompt, with sentinels; cut: number of bytes of an incomplete character
+ * at the end of the text.
+ * @typedef {{ assembler: { text: string, cut: number }, native: { stateName: string },
+ *   encoder: { decode: (ids: number[], special: boolean, before?: number) => string },
+ *   thoughts: { text: string, cut: boolean } | null, marked?: string, prompt: number[], tokens: number[],
+ *   args: GenerateArgs }} Answer */
+
+/** Returns the prefix after an answer, or the reason why there is none. Drops white space at its end, since templates trim
+ * it.
+ * @param {(marked: string, thought: string, text: string) => string} answered returns a prompt with an answer
+ * @param {Answer} answer @param {string} finishReason
+ * @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
+export function prefixOf(
+  answered,
+  { assembler, native, encoder, thoughts, marked = '', prompt, tokens, args },
+  finishReason,
+) {
+  if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
+  if (thoughts?.cut) return { why: 'ends inside a character of a thought' };
+  const { begin = '', thought = '' } = 'messages' in args.prompt ? args.prompt : {};
+  const { cut } = assembler;
+  const text = begin + assembler.text;
+  const { stateName: of } = native;
+  const said = (/** @type {string} */ answer) => answered(marked, thought + (thoughts?.text ?? ''), answer);
+  if (cut) return { prefix: { of, text: said(text), ids: [...prompt, ...tokens], cut } };
+  const answer = strip(text);
+  const kept = tokens.slice();
+  let { length } = text;
+  while (length > answer.length && kept.length) {
+    const last = kept.splice(-1);
+    length -= encoder.decode(last, false, kept.at(-1) ?? prompt.at(-1)).length;
+  }
+  if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
+  return { prefix: { of, text: said(answer), ids: [...prompt, ...kept] } };
+}
