@@ -69,16 +69,19 @@ export function convert(format, tools = []) {
   }
 }
 
-/** Closes the objects of a converted schema: libraries strip or refuse names that an object does not list, and a model
- * should not spend tokens on them. Left open if there is an allOf, where each part lists only its own.
+/** Keywords whose schemas describe the same object as the schema that they are in. */
+const JOINS = ['anyOf', 'oneOf', 'not', 'if', '$ref', 'dependentSchemas', 'dependencies'];
+
+/** Closes the objects of a schema: libraries and servers strip or refuse names that an object does not list, and a model
+ * should not spend tokens on them. Leaves them open if several parts describe one object, since each lists only its own.
  * @param {any} root @returns {any} */
-function closed(root) {
+export function closed(root) {
   let joins = false;
   /** @param {any} schema @returns {any} */
   const close = (schema) => {
     if (Array.isArray(schema)) return schema.map(close);
     if (typeof schema !== 'object' || schema === null) return schema;
-    joins ||= 'allOf' in schema;
+    joins ||= 'allOf' in schema || ('properties' in schema && JOINS.some((key) => key in schema));
     const made = { ...schema };
     for (const key of ['anyOf', 'oneOf', 'items', 'prefixItems', 'additionalProperties']) {
       if (key in made) made[key] = close(made[key]);

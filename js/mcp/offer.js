@@ -1,0 +1,96 @@
+/* offer: offers the tools of a page to the browser's agent through WebMCP (webmachinelearning.github.io/webmcp), where
+ * the browser has it. */
+/** @import { Tool, FunctionTool } from '../options.js' */
+import { failure } from '../errors.js';
+import { GENERATE_OPTIONS, checkOptions, checkValue, jsonOf, rule, signal as signalRule, toolOf } from '../options.js';
+import { schemaOf, validated } from '../schemas.js';
+
+/** A tool in the form of WebMCP.
+ * @typedef {{ name: string, description: string, inputSchema: object,
+ *   execute: (input: any) => Promise<unknown> }} ModelContextTool */
+/** The draft's interface. Earlier versions, on `navigator`, return nothing and have unregisterTool().
+ * @typedef {object} ModelContext
+ * @property {(tool: ModelContextTool, options?: { signal?: AbortSignal, exposedTo?: string[] }) => Promise<void> | void}
+ *   registerTool Registers a tool.
+ * @property {(name: string) => void} [unregisterTool] Removes a tool.
+ */
+/** Options of `offerTools`.
+ * @typedef {object} OfferOptions
+ * @property {AbortSignal} [signal] Withdraws the tools.
+ * @property {readonly string[]} [exposedTo] Origins of other documents in the tab that may use the tools. Default: none.
+ */
+/** Tools that are offered.
+ * @typedef {object} Offer
+ * @property {boolean} supported Whether the browser has WebMCP. If not, nothing is offered.
+ * @property {string[]} names Names of the offered tools.
+ * @property {() => void} withdraw Withdraws the tools.
+ */
+
+const OPTIONS = {
+  signal: signalRule,
+  exposedTo: rule(
+    'an array of origins',
+    (value) => Array.isArray(value) && value.every((origin) => URL.canParse(origin)),
+  ),
+};
+const isOffered = rule('an array of tools with `execute` and a `description`', (tools) => {
+  return Array.isArray(tools) && tools.map(toolOf).every((tool) => tool?.execute && tool.description);
+});
+
+/** Returns the page's model context: the draft's, or that of earlier versions. @returns {ModelContext | undefined} */
+function modelContext() {
+  const { document, navigator } = /** @type {any} */ (globalThis);
+  return document?.modelContext ?? navigator?.modelContext;
+}
+
+/** Offers tools to the browser's agent. Without WebMCP it offers nothing. Fails with `bad-option`, or with `bad-state` if
+ * the browser refuses a tool; then none stays offered.
+ * @param {readonly (Tool | FunctionTool)[]} tools @param {OfferOptions} [options] @returns {Promise<Offer>} */
+export async function offerTools(tools, options = {}) {
+  checkValue('tools', tools, GENERATE_OPTIONS.tools);
+  checkValue('tools', tools, isOffered);
+  checkOptions(options, OPTIONS);
+  const context = modelContext();
+  const { signal: outer, exposedTo } = options;
+  const stop = new AbortController();
+  /** @type {string[]} */
+  const names = [];
+  const withdraw = () => {
+    if (stop.signal.aborted) return;
+    stop.abort();
+    // The draft withdraws by the signal.
+    for (const name of names.splice(0)) context?.unregisterTool?.(name);
+  };
+  const offer = { supported: context !== undefined, names, withdraw };
+  outer?.addEventListener('abort', withdraw, { signal: stop.signal });
+  if (outer?.aborted) withdraw();
+  if (!context || stop.signal.aborted) return offer;
+  try {
+    for (const [i, tool] of tools.map(toolOf).entries()) {
+      const more = { signal: stop.signal, ...(exposedTo && { exposedTo: [...exposedTo] }) };
+      await context.registerTool(offered(tool, i, stop.signal), more);
+      names.push(tool.name);
+    }
+  } catch (error) {
+    const isWithdrawn = stop.signal.aborted;
+    withdraw();
+    if (!isWithdrawn) throw failure('bad-state', 'The browser refused a tool', error);
+  }
+  return offer;
+}
+
+/** @param {Tool} tool @param {number} i @param {AbortSignal} signal @returns {ModelContextTool} */
+function offered({ name, description = '', parameters, execute }, i, signal) {
+  const none = { type: 'object', properties: {}, additionalProperties: false };
+  let calls = 0;
+  return {
+    name,
+    description,
+    inputSchema: parameters === undefined ? none : schemaOf(`parameters of ${name}`, parameters),
+    async execute(input) {
+      const { value, issues } = await validated(parameters, jsonOf(input ?? {}));
+      if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
+      return jsonOf((await execute?.(value, { id: `webmcp_${i}_${calls++}`, signal })) ?? null);
+    },
+  };
+}

@@ -1,0 +1,39 @@
+/* results: turns the result of an MCP tool into JSON for the model. */
+
+/** A part of a result. Other members depend on the type. @typedef {{ type: string, [member: string]: any }} McpContent */
+/** The result of a call.
+ * @typedef {object} McpResult
+ * @property {readonly McpContent[]} [content] Parts for people and models.
+ * @property {unknown} [structuredContent] The result as JSON.
+ * @property {boolean} [isError] Whether the tool failed.
+ */
+
+/** Returns the structured content of a result, or else its parts as text. Throws an Error with that text if the tool
+ * failed, or if a part is not text and `media` is `refuse`.
+ * @param {McpResult} result @param {'describe' | 'refuse'} media */
+export function valueOf({ content = [], structuredContent, isError }, media) {
+  if (structuredContent !== undefined && !isError) return structuredContent;
+  const text = content.map((part) => textOf(part, isError ? 'describe' : media)).join('\n');
+  if (isError) throw new Error(text || 'The tool failed and gave no reason.');
+  return text;
+}
+
+/** @param {McpContent} part @param {'describe' | 'refuse'} media */
+function textOf(part, media) {
+  const { type, text, resource = {}, uri, name, title, description, mimeType } = part;
+  if (type === 'text') return String(text);
+  if (type === 'resource_link') {
+    const label = title ?? name ?? uri;
+    return `${label}: ${uri}${mimeType ? ` (${mimeType})` : ''}${description ? `\n${description}` : ''}`;
+  }
+  if (type === 'resource' && typeof resource.text === 'string') return `${resource.uri}:\n${resource.text}`;
+  if (media === 'refuse') {
+    throw new Error(`The tool returned content of the type ${type}, and this model reads only text.`);
+  }
+  const data = part.data ?? resource.blob;
+  const facts = [type, mimeType ?? resource.mimeType, resource.uri, data && `${bytesOf(data)} bytes`].filter(Boolean);
+  return `[${facts.join(', ')}: left out, because this model reads only text]`;
+}
+
+/** Returns the number of bytes of a Base64 text. @param {string} data */
+const bytesOf = (data) => Math.floor((String(data).replace(/=+$/, '').length * 3) / 4);

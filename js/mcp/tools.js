@@ -1,0 +1,197 @@
+/* tools: maps the tools of an MCP client to the package's. The client connects to the server; nothing of it is
+ * imported. */
+/** @import { Tool, ToolContext } from '../options.js' */
+/** @import { Match } from '../matches.js' */
+/** @import { McpResult } from './results.js' */
+import { ModelError, show } from '../errors.js';
+import { boolean, callback, checkOptions, checkValue, integer, object } from '../options.js';
+import { oneOf, rule, signal as signalRule } from '../options.js';
+import { closed, schemaOf } from '../schemas.js';
+import { namesFor } from './names.js';
+import { valueOf } from './results.js';
+
+/** Maximum of pages of a list of tools, and of tools in it: a server may never end its list. */
+const MAX_PAGES = 1000;
+const MAX_TOOLS = 10_000;
+const MAX_TIMEOUT = 2 ** 31 - 1;
+
+/** A tool as its server describes it.
+ * @typedef {object} McpTool
+ * @property {string} name Name on the server.
+ * @property {string} [title] Name for people.
+ * @property {string} [description] Description for models.
+ * @property {object} inputSchema JSON Schema of the arguments.
+ */
+/** Progress of a call, as the server reports it.
+ * @typedef {object} McpProgress
+ * @property {number} progress Amount so far.
+ * @property {number} [total] Amount in all, if the server knows it.
+ * @property {string} [message] Description of the current step.
+ */
+/** Options of requests.
+ * @typedef {{ signal?: AbortSignal, timeout?: number, resetTimeoutOnProgress?: boolean,
+ *   onprogress?: (progress: McpProgress) => void }} McpRequestOptions */
+/** The part of an MCP client that is used. `Client` of @modelcontextprotocol/client 2 has it.
+ * @typedef {object} McpClient
+ * @property {(params?: { cursor?: string }, options?: McpRequestOptions & { cacheMode?: 'use' | 'refresh' | 'bypass' })
+ *   => Promise<{ tools: readonly McpTool[], nextCursor?: string }>} listTools Lists the tools, or a page of them.
+ * @property {(params: { name: string, arguments?: Record<string, unknown> }, options?: McpRequestOptions)
+ *   => Promise<McpResult>} callTool Calls a tool.
+ */
+/** Options of `mcpTools`.
+ * @typedef {object} McpOptions
+ * @property {string} [prefix] Put in front of each name, so that tools of several servers can be used together.
+ *   Default: none.
+ * @property {(tool: McpTool) => boolean} [filter] Whether to use a tool. Small models choose better among few.
+ *   Default: all.
+ * @property {{ debug: { matches: (format: { schema: object }, text: string) => Promise<Match> } }} [model] Model that
+ *   checks ahead whether it can enforce the schemas of the arguments. Without it, such a schema fails at the first answer.
+ * @property {'error' | 'skip'} [unsupported] Treatment of tools whose schema `model` cannot enforce: fail with
+ *   `bad-format`, or leave them out and name them in `skipped`. Default: error.
+ * @property {boolean} [extraArguments] Whether a model may send arguments that a schema neither lists nor forbids.
+ *   Default: false.
+ * @property {'describe' | 'refuse'} [media] Treatment of images, audio and binary resources in results: a note for the
+ *   model, or an error for it. Default: describe.
+ * @property {number} [timeout] Milliseconds that a call may take without progress. Default: that of the client.
+ * @property {(progress: McpProgress & { name: string, id: string }) => void} [onProgress] Called when the server reports
+ *   progress of a call. `name` is the tool's name, `id` that of the call.
+ * @property {AbortSignal} [signal] Aborts listing the tools.
+ */
+/** A tool that is left out. @typedef {{ name: string, reason: string }} SkippedTool */
+
+const OPTIONS = {
+  prefix: rule('at most 32 letters, digits, _ . or -', (value) => /^[\w.-]{0,32}$/.test(value)),
+  filter: callback,
+  model: object,
+  unsupported: oneOf('error', 'skip'),
+  extraArguments: boolean,
+  media: oneOf('describe', 'refuse'),
+  timeout: integer(1, MAX_TIMEOUT),
+  onProgress: callback,
+  signal: signalRule,
+};
+const isClient = rule('an MCP client with listTools() and callTool()', (value) => {
+  return [value?.listTools, value?.callTool].every(callback.fits);
+});
+
+/** Lists the tools of a connected MCP client, and returns them as tools for chats. Fails with `bad-option` or
+ * `bad-format`, or as the client does.
+ * @param {McpClient} client @param {McpOptions} [options] @returns {Promise<McpTools>} */
+export async function mcpTools(client, options = {}) {
+  checkValue('client', client, isClient);
+  checkOptions(options, OPTIONS);
+  const { signal, ...others } = options;
+  const all = new McpTools(client, others);
+  await all.refresh({ signal });
+  return all;
+}
+
+/** The tools of an MCP client. `mcpTools()` makes it. */
+export class McpTools {
+  #client;
+  #options;
+
+  /** The tools, for the option `tools`. refresh() replaces the array. @type {Tool[]} */
+  tools = [];
+  /** Tools that are left out, with reasons. @type {SkippedTool[]} */
+  skipped = [];
+
+  /** @internal @param {McpClient} client @param {Omit<McpOptions, 'signal'>} options */
+  constructor(client, options) {
+    this.#client = client;
+    this.#options = options;
+  }
+
+  /** Lists the tools again, for example when the server reports that they changed. Keeps the old ones if it fails.
+   * @param {{ signal?: AbortSignal }} [options] */
+  async refresh(options = {}) {
+    checkOptions(options, { signal: signalRule });
+    const { prefix = '', filter, unsupported = 'error' } = this.#options;
+    const listed = await allTools(this.#client, options.signal);
+    /** @type {SkippedTool[]} */
+    const skipped = [];
+    /** @type {Map<string, McpTool>} */
+    const usable = new Map();
+    for (const tool of filter ? listed.filter((one) => filter(one)) : listed) {
+      const { inputSchema, reason } = await this.#checked(tool, usable.has(tool.name));
+      if (!reason) usable.set(tool.name, { ...tool, inputSchema });
+      else if (unsupported === 'skip') skipped.push({ name: tool.name, reason });
+      else throw unusable(tool.name, reason);
+    }
+    const names = namesFor([...usable.keys()], prefix);
+    this.tools = [...usable.values()].map((tool, i) => this.#toolOf(tool, names[i]));
+    this.skipped = skipped;
+  }
+
+  /** Returns the schema of a tool's arguments for models, and the reason if the tool cannot be used.
+   * @param {McpTool} tool @param {boolean} known whether the list already had a tool of this name
+   * @returns {Promise<{ inputSchema: object, reason?: string }>} */
+  async #checked({ name, inputSchema }, known) {
+    if (known) return { inputSchema, reason: 'The server lists two tools of this name' };
+    const { extraArguments, model } = this.#options;
+    try {
+      const given = schemaOf(`inputSchema of ${name}`, inputSchema);
+      if (typeof given !== 'object' || given === null) return { inputSchema, reason: `Its schema is ${show(given)}` };
+      const schema = extraArguments ? given : closed(given);
+      return { inputSchema: schema, reason: (await model?.debug.matches({ schema }, '{}'))?.reason };
+    } catch (error) {
+      const { kind, message } = /** @type {ModelError} */ (error);
+      if (error instanceof ModelError && kind === 'option') return { inputSchema, reason: message };
+      throw error;
+    }
+  }
+
+  /** @param {McpTool} tool @param {string} name @returns {Tool} */
+  #toolOf({ name: original, title, description = title, inputSchema }, name) {
+    const { timeout, onProgress, media = 'describe' } = this.#options;
+    return {
+      name,
+      ...(description && { description }),
+      parameters: inputSchema,
+      execute: async (/** @type {Record<string, unknown>} */ args, /** @type {ToolContext} */ { id, signal }) => {
+        const result = await this.#client.callTool(
+          { name: original, arguments: args },
+          {
+            signal,
+            ...(timeout && { timeout }),
+            resetTimeoutOnProgress: true,
+            // The server reports progress only if it is asked to.
+            onprogress: (progress) => onProgress?.({ ...progress, name, id }),
+          },
+        );
+        return valueOf(result, media);
+      },
+    };
+  }
+}
+
+/** Returns the tools of all pages. @param {McpClient} client @param {AbortSignal} [signal] */
+async function allTools(client, signal) {
+  /** @type {McpTool[]} */
+  const tools = [];
+  /** @type {string | undefined} */
+  let cursor;
+  for (let page = 0; page < MAX_PAGES && tools.length <= MAX_TOOLS; page++) {
+    const part = await client.listTools(cursor === undefined ? undefined : { cursor }, {
+      signal,
+      cacheMode: 'refresh',
+    });
+    tools.push(...part.tools);
+    cursor = part.nextCursor;
+    if (cursor === undefined) return tools;
+  }
+  throw new ModelError(
+    'bad-option',
+    `The list of the MCP server's tools does not end after ${tools.length} tools. Use another server.`,
+  );
+}
+
+/** @param {string} name @param {string} reason */
+function unusable(name, reason) {
+  const why = reason.replace(/\.$/, '');
+  return new ModelError(
+    'bad-format',
+    `The MCP tool ${show(name)} cannot be used: ${why}. Pass \`unsupported: 'skip'\` to leave out such tools.`,
+    { got: name },
+  );
+}
