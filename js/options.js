@@ -161,6 +161,10 @@ import { MAX_THREADS } from './protocol.js';
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` loses
  *   nothing. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
  *   contexts with outlier channels, `q8_0` changes one greedy token in ten to a hundred. Default: auto.
+ * @property {'auto' | boolean} [rowsOnDisk] Where tables stay of which each token reads one row, such as the per-layer
+ *   embeddings of Gemma 4. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows of it; a stream,
+ *   or a URL that is not cached, is loaded into memory. `true` leaves all of them on disk, and `false` none. Answers are the
+ *   same. Default: auto.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal, or one for each file of a split
  *   model. A difference is `sha256-mismatch`.
@@ -415,6 +419,7 @@ export const LOAD_OPTIONS = {
   variant: oneOf('auto', 'relaxed', 'simd128'),
   quantizeFloats: oneOf('auto', 'keep', 'q8_0'),
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
+  rowsOnDisk: rule('auto, true or false', (value) => value === 'auto' || typeof value === 'boolean'),
   cache: rule(
     'true, false, modelCache or a cache of openCache()',
     (value) => typeof value === 'boolean' || value instanceof ModelCache,

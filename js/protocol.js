@@ -59,7 +59,7 @@ import { ModelError } from './errors.js';
  * the client's own store.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   quantizeFloats?: string, kvType?: string, chatCacheBytes?: number, place?: Place }} OpenOptions */
+ *   quantizeFloats?: string, kvType?: string, rowsOnDisk?: boolean | 'auto', chatCacheBytes?: number, place?: Place }} OpenOptions */
 /** A message for people that does not stop a load.
  * @typedef {object} Notice
  * @property {string} code `not-cached`, `retry`, `offline`, `changed` or `mended`.
@@ -117,10 +117,12 @@ import { ModelError } from './errors.js';
  */
 /** Memory of a model, in bytes.
  * @typedef {object} MemoryPlan
- * @property {number} weights Weights.
+ * @property {number} weights All weights, in memory and on disk.
+ * @property {number} resident Weights in memory.
+ * @property {number} onDisk Weights that stay on disk, of which single rows are read (option `rowsOnDisk`).
  * @property {number} kv KV cache.
  * @property {number} scratch Buffers for activations.
- * @property {number} total Sum of the above.
+ * @property {number} total Sum of `resident`, `kv` and `scratch`.
  * @property {number} heap The whole heap, the model included.
  */
 /** Properties of an embedding model.
@@ -152,6 +154,7 @@ import { ModelError } from './errors.js';
  * @property {number[]} shape Dimensions, innermost first.
  * @property {number} offset Offset in the file, in bytes.
  * @property {number} bytes Size in the file, in bytes.
+ * @property {number} [part] Index of its file, if that is not the first one of a split model.
  */
 
 // Prompts and answers

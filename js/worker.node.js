@@ -26,10 +26,14 @@ function openFile(path) {
   let begun = !lstatSync(path).isFIFO(); // a link to a pipe (/dev/stdin) has a writer or is at its end
   return {
     size: stat.isFile() ? stat.size : undefined,
-    read(/** @type {Uint8Array} */ into) {
+    unchanged() {
+      const { size, mtimeMs } = fstatSync(file);
+      return size === stat.size && mtimeMs === stat.mtimeMs;
+    },
+    read(/** @type {Uint8Array} */ into, /** @type {number | null} */ at = null) {
       for (; ; Atomics.wait(cell, 0, 0, LOOK_MS)) {
         try {
-          const count = readSync(file, into, 0, into.length, null);
+          const count = readSync(file, into, 0, into.length, at);
           if (!count && !begun) continue; // no process has opened the pipe for writing yet
           begun = true;
           return count;

@@ -65,6 +65,7 @@ static int prove_kernels(gw_model *m) {
         const gw_matrix *matrix = gw_file_matrix(&m->file, i);
         if (!matrix) continue;
         if (matrix->type != from) list.rounded |= 1u << from->id;
+        if (matrix->cache) continue;
         if (matrix->low) list.planes = true;
         else *(takes_int8(&m->file, matrix) ? &list.int8 : &list.int15) |= 1u << matrix->type->id;
     }
@@ -109,6 +110,7 @@ static const struct load_option {
 } load_options[] = {
     { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
     { "output", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
+    { "tables", offsetof(gw_model, file.tables), { "memory", "large", "file" } },
     { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
@@ -179,6 +181,7 @@ double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part) {
     double scratch = p.scratch + p.sampler + p.held;
     if (!strcmp(part, "weights")) return p.weights;
     if (!strcmp(part, "kv")) return p.kv;
+    if (!strcmp(part, "disk")) return (double)gw_file_bytes_on_disk(&m->file);
     if (!strcmp(part, "scratch")) return scratch;
     if (!strcmp(part, "heap")) return p.heap;
     return !strcmp(part, "total") ? p.weights + p.kv + scratch : NAN;
@@ -341,6 +344,22 @@ int gw_run(gw_model *m, int layers) {
     if (bad) return bad;
     if (s->want_top) s->needed.best = gw_sampler_top(m->sampler, s->required, GW_MOST_REQUIRED, &s->needed.n);
     return gw_session_run(s, layers);
+}
+
+const int32_t *gw_rows_wanted(gw_model *m) {
+    const gw_row_cache *c = m->session.missing;
+    return c && c->wanted.n ? &c->wanted.tensor : NULL;
+}
+
+void *gw_rows_room(gw_model *m, int i) { return gw_row_cache_room(m->session.missing, i); }
+
+int gw_rows_commit(gw_model *m) {
+    gw_row_cache *c = m->session.missing;
+    if (!gw_rows_wanted(m)) return gw_fail(&m->file.error, GW_E_BAD_STATE, "No rows are wanted.");
+    int32_t wild = gw_row_cache_commit(c);
+    if (wild < 0) return 0;
+    return gw_fail(&m->file.error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %d.",
+                   gw_store_tensor_at(&m->file.store, (uint32_t)c->wanted.tensor)->info.name, wild);
 }
 
 int gw_rehearse(gw_model *m, int sequential, uint32_t quarter) {

@@ -80,14 +80,18 @@ void gw_load_limit(gw_model *m, double bytes);
  *   "kvType"          "auto" "f32" "i16" "q8_0": how the cache holds keys and values of all layers; i16: integers of
  *                     16 bits, and a scale for each head; q8_0: bytes, and a scale for each 32 of a head. auto: f32
  *                     where the layers' weights are floats; else i16 in global layers, f32 in those with a window.
+ *   "tables"          "memory" "large" "file": matrices of which only rows of tokens are read (per-layer embeddings;
+ *                     the embedding of a model with an output matrix) are in memory; or in the file if they have
+ *                     64 MB or more; or all in the file. With the last two, gw_load_offset skips their bytes, so the
+ *                     host must call it before each read, and gw_run can return GW_RUN_ROWS. Changes no result.
  * Returns 0, GW_E_BAD_OPTION, or GW_E_BAD_STATE after gw_load_reserve. */
 int gw_load_option(gw_model *m, const char *name, const char *value);
 /* Allocates weights, KV cache and scratch for n_ctx tokens of context; 0: the file's context length, at most
  * 4096. After GW_E_NO_MEMORY, whose message names the context that would fit, it may be called again. */
 int gw_load_reserve(gw_model *m, uint32_t n_ctx);
-/* Returns the bytes that gw_load_reserve(n_ctx) would take, by part: "weights", "kv", "scratch", "total"; or
- * "heap": the resulting size of the whole heap. Exact beyond 4 GB too. From state PLAN on; NAN if n_ctx is
- * too long for the model. */
+/* Returns the bytes that gw_load_reserve(n_ctx) would take, by part: "weights", "kv", "scratch", "total"; "heap": the
+ * resulting size of the whole heap; or "disk": bytes of weights that stay in the file. Exact beyond 4 GB too. From
+ * state PLAN on; NAN if n_ctx is too long for the model. */
 double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
 /* Returns the longest context whose "heap" is at most `bytes`, 0 if there is none. From state PLAN on. */
 uint32_t gw_largest_context(const gw_model *m, double bytes);
@@ -173,15 +177,23 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
  *   GW_RUN_MORE     call again
  *   GW_RUN_LOGITS   only after gw_want_all(m, 1): gw_logits() holds gw_logit_rows() rows of
  *                   [n_vocab], for the positions from gw_logit_first() on; copy them, call again.
+ *   GW_RUN_ROWS     rows of a tensor that stays in the file are missing (load option "tables"). gw_rows_wanted(m)
+ *                   returns an array: the tensor's index, the number n of rows, and the rows, ascending. Copy the
+ *                   bytes of row i (0 to n - 1), as in the file, to gw_rows_room(m, i), call gw_rows_commit(m), and
+ *                   call again. Nothing else of this model may be called in between that changes the context; if rows
+ *                   cannot be read, gw_sync begins anew. commit returns 0, GW_E_NOT_FINITE, or GW_E_BAD_STATE.
  *   GW_E_ABORTED    the abort flag was set; the context is truncated to the evaluated ids.
  * gw_position(m) returns the number of evaluated ids, gw_pending(m) that of pending ones.
  * gw_abort_flag(m) returns the address of an int32 that any thread may set to 1; gw_run clears it when it
  *   returns GW_E_ABORTED, gw_sync too. */
-/* enum GW_RUN_* of session.h: DONE 0, MORE 1, LOGITS 2, LOOK 3 */
+/* enum GW_RUN_* of session.h: DONE 0, MORE 1, LOGITS 2, LOOK 3, ROWS 4 */
 
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
 int gw_run(gw_model *m, int layers);
+const int32_t *gw_rows_wanted(gw_model *m); /* NULL if none are */
+void *gw_rows_room(gw_model *m, int i);
+int gw_rows_commit(gw_model *m);
 /* Makes decoding read panels of weights sequentially (1) or interleaved (0). Which is faster depends on the processor;
  * results do not. For hosts that time both: also evaluates the feed-forward of a quarter (0 to 3) of the layers; 4:
  * of none. */

@@ -193,6 +193,11 @@ export class CachedFile {
     return this.#entry?.journal.sha256 ?? '';
   }
 
+  /** Bytes of a piece that is checked as a whole, 1 without checks. */
+  get grain() {
+    return this.#entry?.journal.piece ?? 1;
+  }
+
   /** Returns the end of the cached range that contains `at`, or `at` if none does. @param {number} at */
   held(at) {
     return this.#entry?.heldTo(at) ?? at;
@@ -247,28 +252,35 @@ export class CachedFile {
   }
 
   /** Closes the copy, or removes it if it is not a model.
-   * @param {string} digest that the bytes were found to have @param {ModelError} [error] why loading failed */
-  async finish(digest, error) {
+   * @param {string} digest that the bytes were found to have @param {ModelError} [error] why loading failed
+   * @param {boolean} [reads] whether the copy is read from now on */
+  async finish(digest, error, reads = false) {
     const entry = this.#entry;
-    this.#entry = undefined;
+    if (!reads) this.#entry = undefined;
     try {
-      if (entry) await within(this.#patience, this.#leave(entry, digest, error));
+      if (entry) await within(this.#patience, this.#leave(entry, digest, error, reads));
     } catch (problem) {
       // If the file was cached already, the failure does not matter: another tab may hold it.
       if (this.kept === 'none') this.tell(problem);
     } finally {
       this.#lock?.free();
+      this.#lock = undefined;
     }
   }
 
-  /** @param {Entry} entry @param {string} digest @param {ModelError} [error] */
-  async #leave(entry, digest, error) {
+  /** Saves the journal and closes the file of the store; the next read opens it again. */
+  async rest() {
+    if (this.#entry) await within(this.#patience, this.#entry.close()).catch(() => {});
+  }
+
+  /** @param {Entry} entry @param {string} digest @param {ModelError} [error] @param {boolean} [reads] see finish() */
+  async #leave(entry, digest, error, reads) {
     if (this.#readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
     if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
-      // Saves only the time of use: not awaited, and may fail while another tab has the file.
-      entry.close().catch(() => {});
-      return;
+      // Saves only the time of use, which may fail while another tab has the file. Reads must not meet its writing.
+      const saved = entry.close().catch(() => {});
+      return reads ? saved : undefined;
     }
     if (wrong && this.kept !== 'cached') return entry.remove();
     if (wrong) entry.journal.doubt = true;

@@ -5,11 +5,13 @@
 const ROW = 2;
 const MOST_ROWS = 4096;
 const LEAST_PIECE = 1 << 14;
+/** Rows of tables are read one by one (engine/rows.js), each with its whole piece. */
+const MOST_PIECE = 1 << 18;
 
 /** Returns the size of a piece, which lies within one lane. @param {number} total @param {number} lane bytes */
 export function pieceOf(total, lane) {
   let piece = LEAST_PIECE;
-  while (piece * MOST_ROWS < total) piece *= 2;
+  while (piece * MOST_ROWS < total && piece < MOST_PIECE) piece *= 2;
   while (lane % piece) piece /= 2;
   return piece;
 }

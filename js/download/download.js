@@ -9,12 +9,12 @@ import { ModelError } from '../errors.js';
 import { emptyJournal } from './entries.js';
 import { StallBudget, TUNING, withRetry } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
-import { Lanes } from './lanes.js';
+import { Lane, Lanes } from './lanes.js';
 import { Requests } from './requests.js';
 import { CachedFile } from './cached-file.js';
 
 /** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'done'
- *   | 'failed'} State */
+ *   | 'serving' | 'failed'} State */
 /** The states of a download.
  *   planned no request was made yet
  *   probing asks the cache and the server for their versions of the file
@@ -23,16 +23,18 @@ import { CachedFile } from './cached-file.js';
  *   reading     a whole copy is cached: read() gets bytes from it without a detour
  *   resuming    a copy is cached: bytes come from it, or from the network where it has none
  *   mending     the same, and corrupt pieces of the copy are fetched again
+ *   serving     the model is loaded: at() reads bytes of the copy, or of the network where it has none
  *   done, failed   closed
  * Tests hold every download to it (tests/js/given-up.test.js). @type {Record<State, string>} */
 export const TRANSITIONS = {
   planned: 'probing',
   probing: 'starting reading resuming failed',
   starting: 'streaming done failed',
-  streaming: 'done failed',
-  reading: 'resuming done failed',
-  resuming: 'mending done failed',
-  mending: 'mending done failed',
+  streaming: 'serving done failed',
+  reading: 'resuming serving done failed',
+  resuming: 'mending serving done failed',
+  mending: 'mending serving done failed',
+  serving: 'mending done failed',
   done: '',
   failed: '',
 };
@@ -97,6 +99,16 @@ export class Download {
   /** Whether bytes come from the network. */
   get network() {
     return this.state !== 'reading';
+  }
+
+  /** Whether there is a copy, or would be one if this load were not limited to the header. */
+  get seekable() {
+    return this.#file.total !== undefined || (this.#deps.readOnly && Boolean(this.#deps.store));
+  }
+
+  /** Bytes that at() should begin at a multiple of, and end too: only whole pieces of the copy can be checked. */
+  get grain() {
+    return this.#file.grain;
   }
 
   /** Bytes of the file, once known. */
@@ -351,17 +363,27 @@ export class Download {
     return count;
   }
 
-  /** Returns bytes that are valid until the next call; null at the end. */
-  async next() {
+  /** Continues at a later offset if all bytes up to there are in the copy. Returns whether they are.
+   * @param {number} at offset of the next byte @param {number} to */
+  skip(at, to) {
+    if (this.state === 'reading') this.#read = to;
+    else if (this.#file.held(at) < to) return false;
+    else this.#lanes.skip(to, to - (to % this.grain));
+    return true;
+  }
+
+  /** Returns bytes that are valid until the next call; null at the end. @param {number} [most] bytes at most */
+  async next(most) {
     if (this.state === 'reading') this.state = 'resuming';
     if (this.state === 'starting') {
       this.state = 'streaming';
       await this.#create();
     }
-    return this.#lanes.next(this.#read, () => {
+    const settings = () => {
       if (this.#need) this.#requests.settle();
       return { lanes: this.#requests.lanes, end: Math.min(this.total ?? Infinity, this.#requests.limit) };
-    });
+    };
+    return this.#lanes.next(this.#read, settings, most);
   }
 
   /** @param {Range} range @param {Promise<void>} before resolves when all ranges before it are full */
@@ -382,6 +404,7 @@ export class Download {
   async #mend(range, fetch) {
     const lost = this.#file.lost(range.at);
     if (!lost) return fetch();
+    const { state } = this;
     this.state = 'mending';
     try {
       await fetch();
@@ -389,6 +412,7 @@ export class Download {
       const still = this.#file.lost(range.at) || lost;
       throw /** @type {ModelError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
     }
+    if (state === 'serving') await this.#file.rest();
     this.#deps.notice('mended', `The cached copy was corrupt at ${lost}, which was fetched again.`);
   }
 
@@ -443,14 +467,36 @@ export class Download {
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }
 
+  /** Ends the load, and keeps the copy and the right to make requests for at(). */
+  async serve() {
+    const { digest } = this;
+    clearInterval(this.#reporting);
+    await this.#file.wait(this.#lanes.settled());
+    await this.#file.finish(digest, undefined, true);
+    this.state = 'serving';
+    try {
+      this.#requests.exact();
+    } catch (error) {
+      if (this.#file.total === undefined) throw error;
+    }
+  }
+
+  /** Fills a view with the bytes at an offset, after serve(). @param {number} at @param {Uint8Array} into */
+  async at(at, into) {
+    const range = new Lane(at, into);
+    await this.#fill(range, Promise.resolve());
+    if (range.at < range.end) this.#requests.ended(range.at);
+  }
+
   /** Closes connections and the cached copy; resolves when both are done.
    * @param {ModelError} [error] why loading failed, if it did */
   async close(error) {
-    const { digest } = this;
+    const { digest, state } = this;
     clearInterval(this.#reporting);
-    if (!error) await this.#file.wait(this.#lanes.settled());
+    if (state !== 'serving' && !error) await this.#file.wait(this.#lanes.settled());
     this.#requests.close();
     this.state = error || this.state === 'probing' ? 'failed' : 'done';
-    await this.#file.finish(digest, error);
+    if (state === 'serving') await this.#file.rest();
+    else await this.#file.finish(digest, error);
   }
 }

@@ -2,7 +2,7 @@
  * arrive. Their number can change meanwhile. */
 
 /** Bytes of the file from `start` to before `end`: the first `filled` have arrived, the first `given` were returned. */
-class Lane {
+export class Lane {
   filled = 0;
   given = 0;
   full = false;
@@ -52,6 +52,10 @@ export class Lanes {
   #lanes = [];
   /** Start of the next one. */
   #next = 0;
+  /** Bytes before it are not returned. */
+  #from = 0;
+  /** Unfinished ones, also those that were skipped. @type {Set<Promise<void>>} */
+  #running = new Set();
   /** Buffers to reuse. @type {Uint8Array[]} */
   #spare = [];
 
@@ -62,18 +66,19 @@ export class Lanes {
   }
 
   /** Returns bytes that are valid until the next call; null at the end. from: start of the first lane; settings: the
-   * number of lanes now, and the end of the file. @param {number} from
-   * @param {() => { lanes: number, end: number }} settings */
-  async next(from, settings) {
+   * number of lanes now, and the end of the file; most: bytes at most. @param {number} from
+   * @param {() => { lanes: number, end: number }} settings @param {number} [most] */
+  async next(from, settings, most = Infinity) {
     this.#next = Math.max(this.#next, from);
     for (;;) {
       this.#begin(settings());
       const [lane] = this.#lanes;
       if (!lane) return null;
-      const { given, filled } = lane;
+      const { filled } = lane;
+      const given = Math.max(lane.given, this.#from - lane.start);
       if (given < filled) {
-        lane.given = filled;
-        return lane.bytes.subarray(given, filled);
+        lane.given = Math.min(filled, given + most);
+        return lane.bytes.subarray(given, lane.given);
       }
       if (lane.error) throw lane.error;
       if (!lane.full)
@@ -87,11 +92,20 @@ export class Lanes {
     }
   }
 
+  /** Continues at a later offset. start: of the lane there, if it is not begun yet. @param {number} to
+   * @param {number} start */
+  skip(to, start) {
+    this.#from = to;
+    this.#lanes = this.#lanes.filter(({ end }) => end > to);
+    if (!this.#lanes.length) this.#next = Math.max(this.#next, start);
+  }
+
   /** @param {{ lanes: number, end: number }} settings */
   #begin({ lanes, end }) {
     while (this.#lanes.length < lanes && this.#next < end) {
       const lane = new Lane(this.#next, this.#spare.pop() ?? this.#room());
       lane.settled = this.#run(lane, this.settled());
+      this.#running.add(lane.settled);
       this.#lanes.push(lane);
       this.#next = lane.end;
     }
@@ -99,7 +113,7 @@ export class Lanes {
 
   /** Resolves when all lanes are full or failed. */
   async settled() {
-    for (const lane of [...this.#lanes]) await lane.settled;
+    for (const lane of [...this.#running]) await lane;
   }
 
   /** @param {Lane} lane @param {Promise<void>} before */
@@ -110,6 +124,7 @@ export class Lanes {
       lane.error = error;
     }
     lane.full = true;
+    this.#running.delete(lane.settled);
     lane.wake();
   }
 }

@@ -61,6 +61,7 @@ export class Requests {
   /** @type {Set<Answer>} */
   #open = new Set();
   #closed = false;
+  #exactly = false;
   /** End of the bytes that are needed. */
   limit = Infinity;
   /** Whether a digest would detect bytes of two versions. */
@@ -105,6 +106,21 @@ export class Requests {
   settle() {
     if (this.#way !== 'first' || !this.#pace.rate) return;
     this.#way = this.#pace.rate > this.#tuning.alone && bodiesWait() ? 'long' : 'pieces';
+  }
+
+  /** From now on requests only the bytes that are asked for. */
+  exact() {
+    this.#exactly = true;
+    this.#stream = this.drop(this.#stream);
+    this.#forget();
+    if (this.#way === 'whole') this.#refuse();
+    this.#way = 'pieces';
+  }
+
+  /** @returns {never} */
+  #refuse() {
+    this.#stream = this.drop(this.#stream);
+    throw new ModelError('cache-failed', `${this.shown} is not cached, and the server sends no parts of it.`);
   }
 
   /** Requests a range, or the whole file. Throws `aborted` after close().
@@ -182,6 +198,7 @@ export class Requests {
       }
       this.#giveUpRanges(answer);
     }
+    if (this.#exactly) this.#refuse();
     await before;
     return this.#whole(at);
   }

@@ -6,10 +6,16 @@ import { cutter, filler, pumpOf } from './pump.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @import { DownloadDeps } from './download.js' */
-/** read: fills part of the view and returns the count, 0 at the end. download: for bytes from the network or the cache.
- * @typedef {{ download?: Download, total: number | undefined, close: (error?: ModelError) => unknown,
- *   read: (into: Uint8Array) => Promise<number> }} Source */
-/** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
+/** read: fills part of the view and returns the count, 0 at the end; at: count of its caller. skip: continues at an
+ * offset, and returns whether it can; seekable: whether any bytes can be read after the load. download, blob, file: what
+ * it reads from: the network or the cache, a Blob, or a file of the system.
+ * @typedef {{ download?: Download, blob?: Blob, file?: FileReader, name?: string, total: number | undefined, at: number,
+ *   close: (error?: ModelError) => unknown, read: (into: Uint8Array) => Promise<number>,
+ *   skip: (at: number, to: number) => boolean, seekable: () => boolean }} Source */
+/** read: at an offset, or where the previous read ended; size: of a file that has one; unchanged: whether that file is
+ * as it was when it was opened.
+ * @typedef {{ size?: number, read: (into: Uint8Array, at?: number | null) => number, close: () => void,
+ *   unchanged?: () => boolean }} FileReader */
 /** @typedef {{ openFile?: (path: string) => FileReader }} Files */
 
 const SLICE = 8 << 20;
@@ -27,7 +33,14 @@ export async function openSource(descriptor, platform, pull, deps) {
     case 'path':
       return openPath(descriptor.path, platform);
     case 'pull':
-      return { total: descriptor.total, read: readerOf(pull), close() {} };
+      return {
+        total: descriptor.total,
+        at: 0,
+        read: readerOf(pull),
+        skip: () => false,
+        seekable: () => false,
+        close() {},
+      };
   }
 }
 
@@ -39,9 +52,21 @@ async function openUrl(download) {
     await download.close();
     throw error;
   }
-  const next = readerOf(() => download.next());
+  const next = async (/** @type {Uint8Array} */ into) => {
+    const piece = (await download.next(into.length)) ?? new Uint8Array();
+    into.set(piece);
+    return piece.length;
+  };
   const read = async (/** @type {Uint8Array} */ into) => (await download.read(into)) || next(into);
-  return { download, total: download.total, read, close: (error) => download.close(error) };
+  return {
+    download,
+    total: download.total,
+    at: 0,
+    read,
+    skip: (at, to) => download.skip(at, to),
+    seekable: () => download.seekable,
+    close: (error) => download.close(error),
+  };
 }
 
 /** @param {string} path @param {Files} platform @returns {Promise<Source>} */
@@ -49,8 +74,18 @@ async function openPath(path, { openFile }) {
   if (!openFile)
     throw new ModelError('unsupported-source', 'Browsers cannot open files by path. Pass a URL or a File.');
   const file = await reading(path, () => openFile(path));
-  const read = (/** @type {Uint8Array} */ into) => reading(path, () => file.read(into));
-  return { total: file.size, read, close: file.close };
+  const seekable = file.size !== undefined;
+  let next = 0;
+  const read = async (/** @type {Uint8Array} */ into) => {
+    const count = await reading(path, () => file.read(into, seekable ? next : null));
+    next += count;
+    return count;
+  };
+  const skip = (/** @type {number} */ _, /** @type {number} */ to) => {
+    next = to;
+    return seekable;
+  };
+  return { file, name: path, total: file.size, at: 0, read, skip, seekable: () => seekable, close: file.close };
 }
 
 /** Reads slices where streams cannot fill a given buffer (WebKit): there a file's stream has no back-pressure.
@@ -71,8 +106,13 @@ function pumpOfBlob(blob) {
 /** @param {Blob} blob @returns {Source} */
 function openBlob(blob) {
   const name = 'name' in blob ? String(blob.name) : 'Blob';
-  const fill = filler(pumpOfBlob(blob));
-  return { total: blob.size, read: (into) => reading(name, () => fill(into)), close() {} };
+  let fill = filler(pumpOfBlob(blob));
+  const skip = (/** @type {number} */ _, /** @type {number} */ to) => {
+    fill = filler(pumpOfBlob(blob.slice(to)));
+    return true;
+  };
+  const read = (/** @type {Uint8Array} */ into) => reading(name, () => fill(into));
+  return { blob, name, total: blob.size, at: 0, read, skip, seekable: () => true, close() {} };
 }
 
 /** @param {() => Promise<Uint8Array | null>} next */

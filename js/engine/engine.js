@@ -24,7 +24,7 @@ const MORE = 4;
 
 /** Results of gw_load_commit and gw_run (api.h). */
 export const LOAD = { PLAN: 1, READY: 3 };
-export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3 };
+export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 
 /** Dependencies on the platform. compile: compiles a wasm file by its name; load: imports a part of the JavaScript
  * (platform/files.js); yield: yields to waiting messages.
@@ -136,6 +136,12 @@ export class Engine {
     } finally {
       this.#heap.release(room);
     }
+  }
+
+  /** Copies bytes to the address that gw_NAME(model, i) returns. @param {string} name @param {number} i
+   * @param {Uint8Array} bytes */
+  put(name, i, bytes) {
+    this.#heap.view(this.#raw(name, i), bytes.length).set(bytes);
   }
 
   /** Throws the last error of the engine. @returns {never} */

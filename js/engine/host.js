@@ -113,6 +113,7 @@ export class Host {
       case 'beat':
         return this.#post(message);
       case 'dispose':
+        void this.#context?.runner.rows?.close();
         this.#engine?.close();
         return this.#post({ kind: 'disposed' });
     }
@@ -154,7 +155,7 @@ export class Host {
     const wanted = { variant, threads: headerOnly ? 1 : options.threads };
     const { engine: native, flaw, ...facts } = await createEngine(wanted, platform);
     this.#engine = native;
-    const loaded = await load(source, options, {
+    const { rows, ...loaded } = await load(source, options, {
       native,
       platform,
       asking: this.#asking,
@@ -162,7 +163,7 @@ export class Host {
       report: (value) => this.#post({ kind: 'progress', id, value }),
     });
     this.#context = {
-      runner: new Runner(native, platform),
+      runner: new Runner(native, platform, rows),
       encoder: new PromptEncoder(native, (part) => platform.load(part), this.#alive),
       contextLength: chooseContext(native, options.contextLength),
       load: (part) => platform.load(part),

@@ -35,8 +35,8 @@ function recommended(native, architecture) {
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
 export function describe({ runner: { native }, encoder, contextLength }, facts) {
-  const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap'].map((part) =>
-    native.planBytes(contextLength, part),
+  const [resident, onDisk, kv, scratch, total, heap] = ['weights', 'disk', 'kv', 'scratch', 'total', 'heap'].map(
+    (part) => native.planBytes(contextLength, part),
   );
   const architecture = native.text('architecture') ?? '';
   const pooling = POOLING[native.number('pooling')];
@@ -48,7 +48,7 @@ export function describe({ runner: { native }, encoder, contextLength }, facts) 
     contextLength,
     trainedContextLength: native.number('context_length'),
     vocabSize: encoder.size,
-    memory: { weights, kv, scratch, total, heap },
+    memory: { weights: resident + onDisk, resident, onDisk, kv, scratch, total, heap },
     largestContext: native.call('largest_context', ADDRESSES),
     layers: native.number('n_layer'),
     heads: native.number('n_head'),

@@ -6,6 +6,7 @@
 /** @import { ModelInfo, OpenOptions, Place, Progress, SourceDescriptor, Store } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Replay } from './replay.js' */
+/** @import { Rows } from './rows.js' */
 import { openSource } from '../download/source.js';
 import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
@@ -15,6 +16,8 @@ import { loadInto } from './stream.js';
 const MEMORY_BOUND = 2e8;
 const QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
+/** Bytes of a table that stays on disk by itself, as in src/model/model.h. */
+const LARGE_TABLE = 64 << 20;
 
 /** Dependencies of a load. report: receives its progress; pieces: bytes of files that the client holds.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
@@ -22,7 +25,7 @@ const DEFAULT_CONTEXT = 4096;
 
 /** Loads a model. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
  * @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {LoadDeps} deps
- * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'>>} */
+ * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'> & { rows?: Rows }>} */
 export async function load(descriptors, options, deps) {
   const { native, platform, pieces } = deps;
   const { headerOnly = false, contextLength } = options;
@@ -33,29 +36,47 @@ export async function load(descriptors, options, deps) {
   const open = (/** @type {number} */ i) => {
     return openSource(descriptors[i], platform, pieces.reader(i), { ...download, expected: digests[i] });
   };
-  const plan = () => {
-    native.reserve(chooseContext(native, contextLength));
-    pieces.forget();
-  };
   /** @type {Source[]} */
   const sources = [];
+  /** @type {typeof import('./rows.js') | undefined} */
+  let part;
+  const plan = async () => {
+    part = await tablesPart(native, platform, options, sources);
+    if (headerOnly) return undefined;
+    native.reserve(chooseContext(native, contextLength));
+    pieces.forget();
+    return part;
+  };
   try {
     await loadInto(native, sources, { count: descriptors.length, open, digests, plan, headerOnly, meter });
   } catch (error) {
     await closeAll(sources, /** @type {ModelError} */ (error));
     throw error;
   }
-  await closeAll(sources);
+  const rows = part && !headerOnly ? await part.rowsOf(native, sources) : await closeAll(sources);
   if (!headerOnly) {
     chooseStreams(native);
     meter.finish();
   }
-  return { cache: keptOf(sources), notices: meter.notices };
+  return { cache: keptOf(sources), notices: meter.notices, rows };
 }
 
 /** Sets the options of the engine's loader. @param {Engine} native @param {OpenOptions} options */
 function setOptions(native, { quantizeFloats, kvType }) {
   for (const [name, value] of Object.entries({ quantizeFloats, kvType })) if (value) native.loadOption(name, value);
+}
+
+/** Leaves tables of which only rows of tokens are read on disk, if that is possible. Returns the part that reads them,
+ * undefined if there are none. Throws `bad-option`.
+ * @param {Engine} native @param {Platform} platform @param {OpenOptions} options @param {Source[]} sources
+ * @returns {Promise<typeof import('./rows.js') | undefined>} */
+async function tablesPart(native, platform, { rowsOnDisk = 'auto' }, sources) {
+  const all = rowsOnDisk === true;
+  if (!rowsOnDisk || (!all && native.number('file_bytes') < LARGE_TABLE)) return undefined;
+  const fits = sources.every(({ seekable }) => seekable());
+  if (fits) native.loadOption('tables', all ? 'file' : 'large');
+  const part = all || native.planBytes(1, 'disk') ? await platform.load('rows') : undefined;
+  return fits ? part : all && part.refuse();
 }
 
 /** Returns a view of a store that cannot write, lock or remove. @param {Store} store @returns {Store} */
@@ -85,7 +106,7 @@ export function storeOf(cache, { platform, asking }) {
   return cache && (cache.remote ? asking.store() : platform.openStore(cache.folder));
 }
 
-/** @param {Source[]} sources @param {ModelError} [error] why loading failed, if it did */
+/** @param {Source[]} sources @param {ModelError} [error] why loading failed, if it did @returns {Promise<undefined>} */
 async function closeAll(sources, error) {
   for (const source of sources) await source.close(error);
 }

@@ -64,10 +64,12 @@ export class Meter {
     this.#send(notice);
   }
 
+  /** Sends the last report. */
   finish() {
     this.#phase = 'ready';
     this.#loaded = this.total ?? this.#loaded;
     this.#send();
+    this.#report = () => {}; // rows that are read later are no part of the load
   }
 
   /** @param {Notice} [notice] */

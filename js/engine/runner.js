@@ -1,6 +1,7 @@
 /* runner: evaluates in short slices, so that the worker can receive messages and abort between them. The client does
  * not set the abort flag in the heap itself: a thread that references a shared heap keeps it alive after dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
+/** @import { Rows } from './rows.js' */
 import { abortError } from '../errors.js';
 import { RUN } from './engine.js';
 
@@ -15,10 +16,11 @@ export class Runner {
   /** Layers in a slice. */
   #layers = { batch: 1, single: 1 };
 
-  /** @param {Engine} native @param {Platform} platform */
-  constructor(native, platform) {
+  /** @param {Engine} native @param {Platform} platform @param {Rows} [rows] reads rows of weights that stay on disk */
+  constructor(native, platform, rows) {
     this.native = native;
     this.#platform = platform;
+    this.rows = rows;
   }
 
   /** Evaluates until no ids are pending. Throws `aborted` if the job was aborted. onSlice: called after each slice;
@@ -36,6 +38,7 @@ export class Runner {
         onRows?.(this.native.call('logit_rows'), this.native.call('logit_first'));
       }
       if (state === RUN.LOOK) await onLook?.();
+      if (state === RUN.ROWS) await this.rows?.give(job);
       onSlice?.();
       if (state === RUN.DONE) return;
       await this.pause();
@@ -48,6 +51,7 @@ export class Runner {
     const layers = this.#layers[kind];
     const before = performance.now();
     const state = this.native.call('run', layers);
+    if (state === RUN.ROWS) return state; // it evaluated nothing
     const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
     this.#layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
     return state;

@@ -10,7 +10,7 @@ const DRAIN_BYTES = 1 << 20;
 /** Reads the files into the engine. open: opens the i-th file; plan: called once the headers are complete, to reserve
  * the memory or throw; headerOnly: stop there. Fails with `truncated` or `sha256-mismatch`, among others.
  * @param {Engine} native @param {Source[]} sources receives the sources as they are opened
- * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => void,
+ * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => Promise<{ skip: typeof import('./rows.js').skip } | undefined>,
  *   headerOnly: boolean, meter: Meter }} options */
 export async function loadInto(native, sources, { count, open, digests, plan, headerOnly, meter }) {
   /** @type {(Hash | undefined)[]} */
@@ -18,21 +18,25 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
   if (count > 1) native.call('load_parts', count);
   const expected = (/** @type {number} */ i) => sources[i].download?.digest ?? digests[i] ?? '';
   let state = native.call('load_commit', 0);
+  /** @type {typeof import('./rows.js').skip | undefined} */
+  let skip;
   while (state !== LOAD.READY) {
     const i = count > 1 ? native.call('load_part') : 0;
     let n = 0;
     if (state === LOAD.PLAN) {
+      if (!headerOnly) planned(native, sources, meter);
+      skip = (await plan())?.skip;
       if (headerOnly) return;
-      planned(native, sources, meter);
-      plan();
     } else {
       if (!sources[i]) {
         sources[i] = await open(i);
         if (expected(i) && !headerOnly) hashes[i] = native.hasher();
         if (i === 0) meter.begin(sources[0], count > 1 ? undefined : sources[0].total);
       }
+      await skip?.(native, sources[i], hashes[i], meter);
       const window = native.window();
       n = await sources[i].read(window);
+      sources[i].at += n;
       if (n === 0) native.call('load_end');
       hashes[i]?.update(window.subarray(0, n));
       if (!sources[i].download) meter.add(n);

@@ -45,7 +45,7 @@ typedef struct {
 
 /* Every weight that a file may have: X(name, tensor, field, columns, rows). Names of a layer's tensors are prefixed
  * with "blk.N.".
- * Sizes are those of GW_SIZE_…; rows NONE: a vector. */
+ * Sizes are those of model.c. Rows NONE: a vector; BY_TOKEN: n_vocab rows, of which a step reads only its tokens'. */
 #define GW_LAYER_WEIGHTS(X)                                                            \
     X(ATTN_NORM, "attn_norm.weight", attn_norm.weight, EMBD, NONE)                     \
     X(ATTN_NORM_BIAS, "attn_norm.bias", attn_norm.bias, EMBD, NONE)                    \
@@ -76,13 +76,13 @@ typedef struct {
     X(PLE_POST_NORM, "post_norm.weight", ple_norm.weight, EMBD, NONE)                  \
     X(LAYER_SCALE, "layer_output_scale.weight", scale, ONE, NONE)
 #define GW_MODEL_WEIGHTS(X)                                                    \
-    X(EMBEDDING, "token_embd.weight", embedding, EMBD, VOCAB)                  \
+    X(EMBEDDING, "token_embd.weight", embedding, EMBD, BY_TOKEN)               \
     X(POSITIONS, "position_embd.weight", positions, EMBD, CONTEXT)             \
     X(OUTPUT, "output.weight", output.matrix, EMBD, VOCAB)                     \
     X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)       \
     X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)      \
     X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)        \
-    X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, VOCAB)     \
+    X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, BY_TOKEN)  \
     X(PLE_PROJ, "per_layer_model_proj.weight", ple_proj.matrix, EMBD, ALL_PLE) \
     X(PLE_NORM, "per_layer_proj_norm.weight", ple_norm.weight, PLE, NONE)      \
     X(DENSE_2, "dense_2.weight", dense_2.matrix, EMBD, DENSE)                  \

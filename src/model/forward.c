@@ -77,6 +77,13 @@ static void embed_per_layer(gw_state *s, const int32_t *ids) {
     }
 }
 
+gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids) {
+    gw_row_cache *const caches[] = { s->weights->embedding.cache, s->weights->ple_table.cache };
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
+        if (caches[i] && gw_row_cache_want(caches[i], ids, s->batch.n)) return caches[i];
+    return NULL;
+}
+
 void gw_forward_embed(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;

@@ -13,9 +13,11 @@
 #include "model/attention.h"
 #include "model/kv.h"
 #include "model/ops.h"
+#include "model/rowcache.h"
 #include "model/topk.h"
 
 enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 }; /* tokens evaluated together; rows of logits at once */
+_Static_assert((int)GW_BATCH <= (int)GW_ROWS_AT_ONCE, "a batch's rows fit into a row cache");
 
 /* Consecutive rows of a batch that are consecutive tokens of one text. */
 typedef struct {
@@ -51,7 +53,9 @@ typedef struct {
 
 /* Makes the first n_segments of the batch's segments all its rows. */
 void gw_forward_begin(gw_state *s, int n_segments);
-/* Computes x = embedding of the batch's ids[0..n); angles of their positions. */
+/* Returns a cache of rows that lacks some of the batch's ids[0..n), NULL if none does. */
+gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids);
+/* Computes x = embedding of the batch's ids[0..n); angles of their positions. No row may be missing. */
 void gw_forward_embed(gw_state *s, const int32_t *ids);
 /* Compute a layer in three steps, for the batch's tokens from `first` on. keep stores keys and values of all tokens in
  * the cache and leaves queries in q, which attend takes; bidirectional attention needs the keys and values of a whole

@@ -362,9 +362,21 @@ typedef struct {
     uint64_t seed;       /* of the tensor */
     _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
-    /* first: index of the first row in the matrix; row_bytes: bytes of a row in the file */
-    size_t first, n_rows, row_bytes, step;
+    /* first: index of the first row in the matrix; row_bytes: bytes of a row in the file; sampled_from, sampled_to: the
+     * rows whose bytes count in the sample */
+    size_t first, n_rows, row_bytes, step, sampled_from, sampled_to;
 } pack_job;
+
+enum { SAMPLED_ROWS = 64 };
+
+/* Sets the rows of tensor i that are sampled: all, or a few in the middle if a step reads only rows of tokens. So the
+ * sample does not depend on where such a tensor is. */
+static void find_sampled(const gw_loader *l, uint32_t i, size_t *from, size_t *to) {
+    size_t rows = (size_t)gw_store_tensor_at(&l->file->store, i)->info.shape[1];
+    size_t n = gw_file_by_token(l->file, i) ? gw_min(rows, SAMPLED_ROWS) : rows;
+    *from = (rows - n) / 2;
+    *to = *from + n;
+}
 
 /* Returns eight bytes, or all of a shorter row. A constant length is one load, any other a call. */
 static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
@@ -378,8 +390,10 @@ static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
  * the chunks. Runs just before the rows are packed, so that they enter the caches once. */
 static uint64_t sample_rows(const pack_job *j, const uint8_t *rows, size_t first, size_t n) {
     size_t bytes = j->row_bytes, range = bytes - gw_min(sizeof(uint64_t), bytes) + 1;
+    size_t from = gw_max(first, j->sampled_from), to = gw_min(first + n, j->sampled_to);
     uint64_t sum = 0;
-    for (size_t r = first; r < first + n; r++, rows += bytes) {
+    if (from < to) rows += (from - first) * bytes;
+    for (size_t r = from; r < to; r++, rows += bytes) {
         size_t elsewhere = (uint32_t)(r * 40503) % (uint32_t)range;
         uint64_t h = (word_at(rows, bytes) + j->seed + r) * 0x9e3779b185ebca87u;
         h = (h ^ word_at(rows + range - 1, bytes)) * 0xc2b2ae3d27d4eb4fu;
@@ -400,15 +414,37 @@ static void pack_item(void *ctx, int item) {
     atomic_fetch_add(j->sample, sum);
 }
 
+static pack_job job_of(gw_loader *l, const gw_tensor *t, const gw_matrix *m) {
+    size_t row_bytes = gw_row_bytes(t->type, m->k);
+    pack_job j = { .m = m,
+                   .from = t->type,
+                   .seed = gw_hash(0, t->info.name, strlen(t->info.name)),
+                   .wild = &l->wild,
+                   .sample = &l->file->sample,
+                   .first = (size_t)(l->done / row_bytes),
+                   .row_bytes = row_bytes,
+                   .step = gw_max(GW_PANEL, gw_round_up(65536 / row_bytes, GW_PANEL)) };
+    find_sampled(l, l->order[l->current], &j.sampled_from, &j.sampled_to);
+    return j;
+}
+
 /* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
 static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, uint8_t *bytes, size_t n) {
-    size_t row_bytes = gw_row_bytes(t->type, m->k), rows = n / row_bytes;
-    if (l->done + rows * row_bytes < t->bytes) rows = rows / GW_PANEL * GW_PANEL;
-    size_t first = (size_t)(l->done / row_bytes), step = gw_max(GW_PANEL, gw_round_up(65536 / row_bytes, GW_PANEL));
-    uint64_t seed = gw_hash(0, t->info.name, strlen(t->info.name));
-    pack_job j = { m, t->type, seed, &l->wild, &l->file->sample, bytes, first, rows, row_bytes, step };
-    gw_parallel(l->pool, pack_item, &j, (int)((rows + j.step - 1) / j.step));
-    return rows * row_bytes;
+    pack_job j = job_of(l, t, m);
+    j.rows = bytes;
+    j.n_rows = n / j.row_bytes;
+    if (l->done + j.n_rows * j.row_bytes < t->bytes) j.n_rows = j.n_rows / GW_PANEL * GW_PANEL;
+    gw_parallel(l->pool, pack_item, &j, (int)((j.n_rows + j.step - 1) / j.step));
+    return j.n_rows * j.row_bytes;
+}
+
+/* Samples rows of a tensor that stays in the file. Ends it after the last sampled row. */
+static size_t sample_some(gw_loader *l, const gw_tensor *t, const gw_matrix *m, const uint8_t *bytes, size_t n) {
+    pack_job j = job_of(l, t, m);
+    size_t rows = gw_min(n / j.row_bytes, j.sampled_to - j.first);
+    l->file->sample += sample_rows(&j, bytes, j.first, rows);
+    if (j.first + rows == j.sampled_to) l->done = t->bytes - rows * j.row_bytes;
+    return rows * j.row_bytes;
 }
 
 static size_t take_vector(gw_loader *l, const gw_tensor *t, float *to, const uint8_t *bytes, size_t n) {
@@ -419,17 +455,33 @@ static size_t take_vector(gw_loader *l, const gw_tensor *t, float *to, const uin
     return t->bytes;
 }
 
-/* Takes some bytes from `at` on. Returns their number, 0 if more are needed. */
+/* Returns the offset of the next byte that the current tensor needs. */
+static uint64_t due(const gw_loader *l, const gw_tensor *t) {
+    return gw_loader_part(l, t->part)->data_offset + t->info.offset + l->done;
+}
+
+/* Takes some bytes from `at` on. Returns their number, 0 if more are needed or the tensor ends. Without an option that
+ * allows it, hosts may not expect that bytes are skipped. */
 static size_t take_some(gw_loader *l, size_t at) {
-    const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
-    uint64_t begin = part_of(l, t->part)->data_offset + t->info.offset, here = l->position + at;
-    size_t n = l->used - at;
+    uint32_t i = l->order[l->current];
+    const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
+    size_t n = l->used - at, first, last;
+    bool stays = gw_file_stays(l->file, i);
+    if (stays && l->done == 0) {
+        find_sampled(l, i, &first, &last);
+        l->done = first * gw_row_bytes(t->type, t->info.shape[0]);
+    }
+    bool taken = l->file->bound[i].weight < GW_WEIGHTS, may_skip = l->file->tables != GW_TABLES_MEMORY;
+    if (!taken && may_skip) l->done = t->bytes;
+    if (l->done == t->bytes) return 0;
+    uint64_t begin = due(l, t), here = l->position + at;
     if (here < begin) return (size_t)gw_min(n, begin - here > SIZE_MAX ? SIZE_MAX : (size_t)(begin - here));
     uint64_t left = t->bytes - l->done;
     if (n > left) n = (size_t)left;
-    const gw_matrix *m = gw_file_matrix(l->file, l->order[l->current]);
-    float *vector = gw_file_vector(l->file, l->order[l->current]);
-    if (m) n = take_rows(l, t, m, l->window + at, n);
+    const gw_matrix *m = gw_file_matrix(l->file, i);
+    float *vector = gw_file_vector(l->file, i);
+    if (stays) n = sample_some(l, t, m, l->window + at, n);
+    else if (m) n = take_rows(l, t, m, l->window + at, n);
     else if (vector) n = take_vector(l, t, vector, l->window + at, n);
     l->done += n;
     return n;
@@ -465,6 +517,8 @@ static bool take_window(gw_loader *l) {
         }
     }
     drop(l, at);
+    bool may_jump = l->file->tables != GW_TABLES_MEMORY && t && !l->used;
+    if (may_jump && due(l, t) > l->position) l->position = due(l, t);
     return !t;
 }
 

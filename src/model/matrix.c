@@ -1,6 +1,7 @@
 /* matrix: see matrix.h */
 #include "model/matrix.h"
 #include "kernels/pack.h"
+#include "model/rowcache.h"
 
 void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena) {
     uint64_t bytes = gw_packed_bytes(m->type, m->rows, m->k), low = bytes / GW_Q8_BYTES * GW_LOW_BYTES;
@@ -27,7 +28,8 @@ bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n
 }
 
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out) {
-    if (m->low) gw_unpack_planes(m->data, m->low, row, m->k, out);
+    if (m->cache) gw_row_cache_get(m->cache, row, out);
+    else if (m->low) gw_unpack_planes(m->data, m->low, row, m->k, out);
     else gw_unpack_row(m->type, m->data, row, m->k, out);
 }
 

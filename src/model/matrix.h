@@ -8,9 +8,10 @@
 typedef struct {
     const gw_type *type; /* as packed; NULL: the matrix does not exist */
     uint32_t rows, k;
-    uint8_t *data; /* packed; owned by the model's arena, as are the next two */
-    uint8_t *low;  /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
-    float *norms;  /* [2][gw_ld(rows)] of its rows: high parts, low parts */
+    uint8_t *data;              /* packed; owned by the model's arena, as are the next two */
+    uint8_t *low;               /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
+    float *norms;               /* [2][gw_ld(rows)] of its rows: high parts, low parts */
+    struct gw_row_cache *cache; /* of rows that stay in the file (rowcache.h), without data; else NULL */
 } gw_matrix;
 
 /* Returns the distance of rows of floats: a kernel may write whole panels. */
@@ -21,7 +22,7 @@ void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena);
 /* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4); overwrites the bytes. Returns false
  * if a number or a scale among them is not finite. */
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
-/* Unpacks row `row` to floats[k]. */
+/* Unpacks row `row` to floats[k]; it must be in the cache, if there is one. */
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
 /* Returns rows first … first + rows - 1 (first: a multiple of 4) as a matrix that shares the bytes. */
 gw_matrix gw_matrix_rows(const gw_matrix *m, uint32_t first, uint32_t rows);

@@ -4,12 +4,13 @@
 #include "kernels/pack.h"
 #include "model/config.h"
 #include "model/kv.h"
+#include "model/rowcache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, CONTEXT, DENSE, PLE, ALL_PLE, ONE, NONE };
+enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, BY_TOKEN, CONTEXT, DENSE, PLE, ALL_PLE, ONE, NONE };
 
 #define LAYER_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_layer, field), columns, rows, true },
 #define MODEL_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_weights, field), columns, rows, false },
@@ -205,6 +206,18 @@ enum { LARGE_OUTPUT = 1 << 22 }; /* weights */
 
 static bool has_output(const gw_file *f) { return f->has[f->config.n_layer] >> GW_WEIGHT_OUTPUT & 1; }
 
+bool gw_file_by_token(const gw_file *f, uint32_t i) {
+    int weight = f->bound[i].weight;
+    /* Without an output matrix, the embedding is that too. */
+    bool is_output = weight == GW_WEIGHT_EMBEDDING && !has_output(f);
+    return weight < GW_WEIGHTS && weights[weight].rows == BY_TOKEN && !is_output;
+}
+
+bool gw_file_stays(const gw_file *f, uint32_t i) {
+    bool large = gw_store_tensor_at(&f->store, i)->bytes >= GW_LARGE_TABLE;
+    return gw_file_by_token(f, i) && (f->tables == GW_TABLES_FILE || (f->tables == GW_TABLES_LARGE && large));
+}
+
 static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
     bool is_output = weight == (has_output(f) ? GW_WEIGHT_OUTPUT : GW_WEIGHT_EMBEDDING);
     bool large = gw_times(m->rows, m->k) >= LARGE_OUTPUT;
@@ -221,7 +234,8 @@ static void take_place(const gw_file *f, uint32_t i, bool to_q8, gw_arena *arena
     }
     *matrix = *(const gw_matrix *)field_of(f, f->bound[i]);
     matrix->type = gw_packed_type(t->type, matrix->k, to_q8);
-    gw_matrix_place(matrix, in_planes(f, f->bound[i].weight, matrix), arena);
+    if (gw_file_stays(f, i)) matrix->cache = gw_row_cache_place(matrix, t->type, i, arena);
+    else gw_matrix_place(matrix, in_planes(f, f->bound[i].weight, matrix), arena);
 }
 
 uint64_t gw_file_weight_bytes(const gw_file *f) {
@@ -232,6 +246,13 @@ uint64_t gw_file_weight_bytes(const gw_file *f) {
     for (uint32_t i = 0; i < gw_store_tensors(&f->store); i++)
         if (f->bound[i].weight < GW_WEIGHTS) take_place(f, i, to_q8, &measure, &matrix, &vector);
     return measure.used;
+}
+
+uint64_t gw_file_bytes_on_disk(const gw_file *f) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < gw_store_tensors(&f->store); i++)
+        if (gw_file_stays(f, i)) sum += gw_store_tensor_at(&f->store, i)->bytes;
+    return sum;
 }
 
 static gw_linear part_of(const gw_linear *whole, uint32_t first, uint32_t rows) {

@@ -15,6 +15,11 @@ enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
  * (topk.c), if it is large; a small one stays in a cache, and its bound would cost more than its bytes. */
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_PLANES };
 
+/* Where matrices stay of which only rows of tokens are read: in memory; in the file, if they have at least
+ * GW_LARGE_TABLE bytes; all in the file. */
+enum { GW_TABLES_MEMORY, GW_TABLES_LARGE, GW_TABLES_FILE };
+enum { GW_LARGE_TABLE = 64 << 20 };
+
 /* The weight that a tensor holds: GW_WEIGHT_…, or GW_WEIGHTS for none (its bytes are skipped); and its layer. */
 typedef struct {
     int weight;
@@ -27,10 +32,10 @@ typedef struct {
     gw_config config;
     gw_tokens tokens;
     gw_weights weights;
-    gw_bound *bound;         /* [tensors of the store] */
-    uint64_t *has;           /* [n_layer + 1] sets of GW_WEIGHT_…; the last: those of no layer */
-    int floats, output;      /* GW_FLOATS_*, GW_OUTPUT_*; may change until the weights are placed */
-    _Atomic uint64_t sample; /* sum of hashes of sampled bytes of the weights (load) */
+    gw_bound *bound;            /* [tensors of the store] */
+    uint64_t *has;              /* [n_layer + 1] sets of GW_WEIGHT_…; the last: those of no layer */
+    int floats, output, tables; /* GW_FLOATS_*, GW_OUTPUT_*, GW_TABLES_*; may change until the weights are placed */
+    _Atomic uint64_t sample;    /* sum of hashes of sampled bytes of the weights (load) */
     gw_error error;
 } gw_file;
 
@@ -41,7 +46,12 @@ const gw_type *gw_file_layer_type(const gw_file *f);
 /* Resolves GW_KV_AUTO: floats if the layers' weights are floats. */
 int gw_file_kv_type(const gw_file *f, int asked);
 
+/* Returns whether only rows of tokens are read of tensor i, and whether it stays in the file for that reason. */
+bool gw_file_by_token(const gw_file *f, uint32_t i);
+bool gw_file_stays(const gw_file *f, uint32_t i);
+/* Return the bytes of the weights in memory, and of those that stay in the file. */
 uint64_t gw_file_weight_bytes(const gw_file *f);
+uint64_t gw_file_bytes_on_disk(const gw_file *f);
 /* Places the weights in the arena and sets the packed types of matrices. */
 void gw_file_place(gw_file *f, gw_arena *arena);
 /* Return the matrix or the vector that tensor i fills, NULL if it is not one; only once it is placed. */

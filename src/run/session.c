@@ -273,6 +273,7 @@ static int take_step(gw_session *s) {
     gw_state *st = &s->state;
     int first = first_wanted(s), n = st->batch.n;
     if (s->step == GW_STEP_KEEP) {
+        if (s->layer == 0 && (s->missing = gw_forward_missing(st, s->ids + s->row))) return GW_RUN_ROWS;
         if (s->layer == 0) gw_forward_embed(st, s->ids + s->row);
         gw_forward_keep(st, s->layer, first);
     } else if (first < n) {

@@ -37,6 +37,7 @@ typedef struct {
     int32_t required[GW_MOST_REQUIRED];
     gw_texts texts; /* want_vectors: the ids' texts */
     gw_vectors vectors;
+    gw_row_cache *missing; /* after GW_RUN_ROWS: the cache that lacks rows */
     _Atomic int32_t abort;
     void *block;
 } gw_session;
@@ -51,7 +52,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
 void gw_session_free(gw_session *s);
 
 /* As documented in api.h. */
-enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2, GW_RUN_LOOK = 3 };
+enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2, GW_RUN_LOOK = 3, GW_RUN_ROWS = 4 };
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);

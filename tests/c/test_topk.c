@@ -49,7 +49,7 @@ static void set_scale(uint8_t *block, uint16_t f16) {
 static void open_rig(uint32_t rows, uint32_t k, int threads) {
     const gw_type *q8 = gw_type_of(GW_Q8_0);
     rig.plain = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = rig.one };
-    rig.planes = (gw_matrix){ q8, rows, k, rig.high, rig.low, rig.norms };
+    rig.planes = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = rig.high, .low = rig.low, .norms = rig.norms };
     rig.pool = gw_pool_new(threads);
     CHECK(rig.pool);
     gw_arena measure = { 0 };

@@ -122,6 +122,7 @@ test('each option of loadModel: its range is checked', async () => {
     variant: ['fast', 1],
     quantizeFloats: ['Q8_0', 'q4_0', '', 8],
     kvType: ['f16', 'I16', 'q4_0', '', 16],
+    rowsOnDisk: ['yes', '', 0, {}],
     cache: ['yes', {}, 1],
     sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']],
     token: ['', 'a b', 'a\n', 5],

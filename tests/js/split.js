@@ -8,7 +8,7 @@ const UINT16 = 2;
 const INT32 = 5;
 
 /** @param {string} text */
-function string(text) {
+export function string(text) {
   const bytes = Buffer.from(text);
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(bytes.length));
@@ -24,7 +24,7 @@ function entry(key, type, value) {
 }
 
 /** @param {number} value @param {number} bytes */
-function number(value, bytes) {
+export function number(value, bytes) {
   const out = Buffer.alloc(bytes);
   if (bytes === 4) out.writeUInt32LE(value);
   else out.writeBigUInt64LE(BigInt(value));
@@ -32,7 +32,7 @@ function number(value, bytes) {
 }
 
 /** @param {Buffer[]} parts @param {number} alignment */
-function padded(parts, alignment) {
+export function padded(parts, alignment) {
   const bytes = Buffer.concat(parts);
   return Buffer.concat([bytes, Buffer.alloc((alignment - (bytes.length % alignment)) % alignment)]);
 }

@@ -32,6 +32,23 @@ import { f16Of, quantise } from './quantise.js';
 /** Settings that make greedy choices of random weights unambiguous. */
 const CLEAR = { loud: 128, branch: 0.7 };
 
+/** Common to Gemma 4 E2B and E4B, with the types of Google's Q4_0 files. */
+const GEMMA4 = /** @type {const} */ ({
+  heads: 8,
+  headDim: 512,
+  headDimLocal: 256,
+  window: 512,
+  perLayer: 256,
+  turning: 64,
+  context: 131072,
+  vocab: 'gemma3',
+  tokenizer: 'gemma4',
+  type: 'Q4_0',
+  embeddingType: 'Q6_K',
+  direct: true,
+  ...CLEAR,
+});
+
 /** Shapes of the public models. @type {Readonly<Record<string, ModelSpec>>} */
 export const PRESETS = Object.freeze({
   '1b': {
@@ -106,6 +123,28 @@ export const PRESETS = Object.freeze({
     type: 'Q4_0',
     direct: true,
     ...CLEAR,
+  },
+  'gemma4-e2b': {
+    architecture: 'gemma4',
+    name: 'Gemma 4 E2B shape, random weights',
+    layers: 35,
+    dModel: 1536,
+    ffn: Array.from({ length: 35 }, (_, i) => (i < 15 ? 6144 : 12288)),
+    kvHeads: 1,
+    pattern: Array.from({ length: 35 }, (_, i) => i % 5 !== 4),
+    sharedLayers: 20,
+    ...GEMMA4,
+  },
+  'gemma4-e4b': {
+    architecture: 'gemma4',
+    name: 'Gemma 4 E4B shape, random weights',
+    layers: 42,
+    dModel: 2560,
+    ffn: 10240,
+    kvHeads: 2,
+    pattern: Array.from({ length: 42 }, (_, i) => i % 6 !== 5),
+    sharedLayers: 18,
+    ...GEMMA4,
   },
   'gpt2-124m': {
     architecture: 'gpt2',

@@ -138,13 +138,13 @@ function showInfo() {
   if (!state.model) return;
   const { info } = state.model;
   const { architecture, quantisation, contextLength, variant, threads } = info;
-  const { weights, kv, scratch, total } = info.memory;
+  const { resident, kv, scratch, total } = info.memory;
   const engine = [t(variant.startsWith('relaxed') ? 'engine.relaxed' : 'engine.simd128'), t('threads', { n: threads })];
   const rows = [
     [t('info.architecture'), architecture],
     [t('info.weights'), list([quantisation, parameters(info.parameters)])],
     [t('info.memory'), bytes(total)],
-    [t('info.memory.weights'), bytes(weights)],
+    [t('info.memory.weights'), bytes(resident)],
     [t('info.memory.context'), bytes(kv)],
     [t('info.memory.scratch'), bytes(scratch)],
     [t('info.context'), t('tokens', { n: contextLength })],

@@ -1,0 +1,198 @@
+/* rows: reads rows of weights that stay on disk, when the engine asks for them (gw_rows_wanted of src/api.h). From a
+ * cached copy it reads whole pieces, each of which is checked every time, so that no changed bit goes unnoticed; a
+ * corrupt piece is downloaded again. */
+/** @import { Source } from '../download/source.js' */
+/** @import { TensorInfo } from '../protocol.js' */
+/** @import { Engine, Hash } from './engine.js' */
+/** @import { Meter } from './meter.js' */
+import { ModelError, abortError, reading } from '../errors.js';
+import { sleep } from '../download/http.js';
+
+/** Words of the list of wanted rows (rowcache.h): tensor, count, rows. */
+const WANTED = 2 + 64;
+/** Interval at which an abort is noticed while rows are read, in milliseconds. */
+const POLL_MS = 50;
+/** Bytes of a span that is read at once. */
+const MOST = 1 << 20;
+/** Bytes that are read and dropped at once. */
+const DRAIN_BYTES = 1 << 20;
+/** Bytes between two rows that are read rather than left out. */
+const SLACK = 1 << 12;
+
+/** Reads bytes of a file. grain: reads begin and end at its multiples; ahead: whether several reads may be pending.
+ * @typedef {{ grain: number, total: number, ahead: boolean,
+ *   read: (start: number, end: number) => Promise<Uint8Array> }} Reader */
+/** A range of bytes. @typedef {{ start: number, end: number }} Span */
+
+/** Throws the error of a source that cannot be read again. @returns {never} */
+export function refuse() {
+  throw new ModelError(
+    'bad-option',
+    '`rowsOnDisk` must be false or "auto" for a source that cannot be read again: a stream, or a URL that is not cached.',
+  );
+}
+
+/** Moves a source to the next byte that the engine needs. A digest covers all bytes, so they are read.
+ * @param {Engine} native @param {Source} source @param {Hash | undefined} hash @param {Meter} meter */
+export async function skip(native, source, hash, meter) {
+  const to = native.call('load_offset');
+  if (to <= source.at) return;
+  if (!hash && source.skip(source.at, to)) {
+    meter.add(to - source.at, Boolean(source.download));
+    source.at = to;
+    return;
+  }
+  const scratch = new Uint8Array(DRAIN_BYTES);
+  for (let n; source.at < to; hash?.update(scratch.subarray(0, n))) {
+    n = await source.read(scratch.subarray(0, to - source.at));
+    if (!n) return; // the file is truncated, which the next read finds
+    source.at += n;
+    if (!source.download) meter.add(n);
+  }
+}
+
+/** Returns the rows of the tensors that stay on disk. Keeps the sources open.
+ * @param {Engine} native @param {Source[]} sources */
+export async function rowsOf(native, sources) {
+  for (const { download } of sources) await download?.serve();
+  return new Rows(native, sources);
+}
+
+/** @param {Source} source @returns {Reader} */
+function readerOf({ download, blob, file, name = '', total = Infinity }) {
+  if (download) return readerOfDownload(download);
+  if (blob) {
+    const slice = async (/** @type {Span} */ { start, end }) =>
+      new Uint8Array(await blob.slice(start, end).arrayBuffer());
+    const read = (/** @type {number} */ start, /** @type {number} */ end) => whole(name, { start, end }, slice);
+    return { grain: 1, total, ahead: true, read };
+  }
+  const slice = async (/** @type {Span} */ { start, end }) => {
+    if (!file?.unchanged?.()) throw new ModelError('source-changed', `${name} has changed. Load it again.`);
+    const bytes = new Uint8Array(end - start);
+    return bytes.subarray(0, file.read(bytes, start));
+  };
+  return { grain: 1, total, ahead: false, read: (start, end) => whole(name, { start, end }, slice) };
+}
+
+/** Reads a span. Fails with `read-error` or `truncated`.
+ * @param {string} name @param {Span} span @param {(span: Span) => Promise<Uint8Array>} read */
+async function whole(name, span, read) {
+  const bytes = await reading(name, () => read(span));
+  if (bytes.length === span.end - span.start) return bytes;
+  throw new ModelError('truncated', `${name} is truncated: it ends before byte ${span.end}. Download it again.`);
+}
+
+/** @param {NonNullable<Source['download']>} download @returns {Reader} */
+function readerOfDownload(download) {
+  /** Reads one after the other: repairing a piece closes the file for a moment. @type {Promise<unknown>} */
+  let last = Promise.resolve();
+  return {
+    // The copy can fail while the model is in use, and bytes of the network need no alignment.
+    get grain() {
+      return download.grain;
+    },
+    get total() {
+      return Number(download.total);
+    },
+    ahead: false,
+    read(start, end) {
+      const bytes = new Uint8Array(end - start);
+      const done = last.then(() => download.at(start, bytes));
+      last = done.catch(() => {});
+      return done.then(() => bytes);
+    },
+  };
+}
+
+/** Returns the spans that contain all rows, in order. Rows that are close together share one.
+ * @param {number[]} starts of the rows, ascending @param {number} size of a row in bytes @param {Reader} reader */
+function spansOf(starts, size, { grain, total }) {
+  /** @type {Span[]} */
+  const spans = [];
+  for (const at of starts) {
+    const start = at - (at % grain);
+    const end = Math.min(Math.ceil((at + size) / grain) * grain, Math.max(total, at + size));
+    const last = spans.at(-1);
+    if (last && start - last.end <= Math.max(SLACK, grain - 1) && end - last.start <= MOST) last.end = end;
+    else spans.push({ start, end });
+  }
+  return spans;
+}
+
+/** The rows of weights that stay on disk. */
+export class Rows {
+  #native;
+  #sources;
+  /** Readers by file. @type {Map<number, Reader>} */
+  #readers = new Map();
+  /** Tensors by index. @type {TensorInfo[]} */
+  #tensors;
+
+  /** @param {Engine} native @param {Source[]} sources */
+  constructor(native, sources) {
+    this.#native = native;
+    this.#sources = sources;
+    this.#tensors = native.list('tensor');
+  }
+
+  /** Gives the engine the rows that it lacks. If they cannot be read, drops the evaluation and fails with an error of the
+   * kinds `file`, `network` or `cache`; with `aborted` if the job was aborted.
+   * @param {{ aborted: boolean }} job */
+  async give(job) {
+    try {
+      await this.#give(job);
+    } catch (error) {
+      this.#native.setAbort();
+      try {
+        this.#native.call('run', 1);
+      } catch {
+        /* the evaluation was aborted */
+      }
+      throw error;
+    }
+  }
+
+  /** @param {{ aborted: boolean }} job */
+  async #give(job) {
+    const [tensor, count, ...list] = this.#native.words('rows_wanted', 0, WANTED);
+    const read = this.#read(tensor, list.slice(0, count));
+    read.catch(() => {});
+    /** @type {Uint8Array[] | unknown} */
+    let rows;
+    while (!Array.isArray(rows)) {
+      rows = await Promise.race([read, sleep(POLL_MS)]);
+      // A later evaluation may want other rows: these must not reach it.
+      if (job.aborted) throw abortError();
+    }
+    rows.forEach((row, i) => this.#native.put('rows_room', i, row));
+    this.#native.call('rows_commit');
+  }
+
+  /** Returns the bytes of rows of a tensor. @param {number} tensor @param {number[]} list ascending */
+  async #read(tensor, list) {
+    const { offset, bytes, shape, part = 0 } = this.#tensors[tensor];
+    const size = bytes / shape[1];
+    const reader = this.#readers.get(part) ?? readerOf(this.#sources[part]);
+    this.#readers.set(part, reader);
+    const starts = list.map((row) => offset + row * size);
+    const spans = spansOf(starts, size, reader);
+    const read = (/** @type {Span} */ { start, end }) => reader.read(start, end);
+    const ahead = reader.ahead && spans.map(read);
+    if (ahead) for (const one of ahead) one.catch(() => {});
+    /** @type {Uint8Array[]} */
+    const rows = [];
+    for (const [i, span] of spans.entries()) {
+      const piece = await (ahead ? ahead[i] : read(span));
+      for (let at; (at = starts[rows.length] - span.start) + size <= piece.length; ) {
+        rows.push(piece.subarray(at, at + size));
+      }
+    }
+    return rows;
+  }
+
+  /** Closes the files. */
+  async close() {
+    for (const source of this.#sources) await source.close();
+  }
+}

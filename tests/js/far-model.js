@@ -1,0 +1,39 @@
+/* far-model: models whose bytes lie beyond 4 GiB, as sparse files: an unknown tensor, which the engine skips, comes
+ * before all others. */
+import { open } from 'node:fs/promises';
+import { readHeader } from './models.js';
+import { number, padded, string } from './split.js';
+
+/** Bytes of the unknown tensor: the next one begins 64 KiB below 4 GiB, so that some cross it. */
+export const GAP = 2 ** 32 - 2 ** 16;
+
+const F32 = 0;
+
+/** Returns the header of a model with the unknown tensor, and the data of all others.
+ * @param {Buffer} bytes of a model with the usual alignment */
+export function farModel(bytes) {
+  const { dataOffset, tensors } = readHeader(bytes);
+  const metadata = bytes.subarray(24, tensors[0].at - 8 - Buffer.byteLength(tensors[0].name));
+  const all = [{ name: 'unknown.weight', shape: [GAP / 4], type: F32, offset: 0 }];
+  for (const { offset, ...tensor } of tensors) all.push({ ...tensor, offset: offset + GAP });
+  const infos = all.flatMap(({ name, shape, type, offset }) => [
+    string(name),
+    number(shape.length, 4),
+    ...shape.map((n) => number(n, 8)),
+    number(type, 4),
+    number(offset, 8),
+  ]);
+  const entries = Number(bytes.readBigUInt64LE(16));
+  const counts = [Buffer.from('GGUF'), number(3, 4), number(all.length, 8), number(entries, 8)];
+  const header = padded([...counts, metadata, ...infos], 32);
+  const data = bytes.subarray(dataOffset);
+  return { header, data, start: header.length + GAP, total: header.length + GAP + data.length };
+}
+
+/** Writes it as a sparse file. @param {string} path @param {ReturnType<typeof farModel>} model */
+export async function writeFar(path, { header, data, start }) {
+  const file = await open(path, 'w');
+  await file.write(header, 0, header.length, 0);
+  await file.write(data, 0, data.length, start);
+  await file.close();
+}

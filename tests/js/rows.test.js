@@ -1,0 +1,244 @@
+/* Weights that stay on disk (`rowsOnDisk`): the same answers from every source, rows that are checked and repaired,
+ * failed reads that leave the model usable, and files beyond 4 GiB. */
+import assert from 'node:assert/strict';
+import { mkdtemp, open as openFile, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
+import { environment } from '../../js/platform/env.js';
+import { TUNING } from '../lab/place.js';
+import { faultyServer } from './faulty-server.js';
+import { refuses } from './helpers.js';
+import { memoryStore } from './memory-store.js';
+import { splitModel } from './split.js';
+import { testModel } from './models.js';
+
+/** @type {string} */ let path;
+/** @type {Buffer<ArrayBuffer>} */ let bytes;
+/** @type {Awaited<ReturnType<typeof answers>>} */ let expected;
+/** The table of per-layer embeddings. @type {import('../../js/protocol.js').TensorInfo} */ let table;
+
+const IDS = Array.from({ length: 90 }, (_, i) => (i * 131) % 300);
+
+before(async () => {
+  environment.tuning = TUNING;
+  path = await testModel('gemma4-q4_0');
+  bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
+  table = await tableOf(path);
+  const model = await load(path, { rowsOnDisk: false });
+  assert.equal(model.info.memory.onDisk, 0);
+  expected = await answers(model);
+});
+
+/** @param {ModelSource} source @param {LoadOptions} [options] */
+const load = (source, options) => loadModel(source, { threads: 1, rowsOnDisk: true, ...options });
+
+/** @param {ModelSource} source */
+async function tableOf(source) {
+  const { tensors } = await inspectModel(source);
+  return /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
+}
+
+/** Returns results of every kind of evaluation, and disposes of the model. @param {import('../../js/index.js').Model} model */
+async function answers(model) {
+  const { text, tokens } = await model.generate('Hello there', { maxTokens: 12, seed: 3 }).result();
+  const logits = await model.debug.logits(IDS, { all: true });
+  const { nll } = await model.debug.perplexity('A text to score, with more than a few tokens.', { window: 16 });
+  const { layers } = await model.debug.inside('Look', { layers: [0, 7], lens: 2, norms: true });
+  const vectors = await model.embed(['one', 'another text'], { pooling: 'mean' });
+  await model.dispose();
+  return { text, tokens, logits, nll, norms: layers.map(({ norms }) => norms), vectors };
+}
+
+/** Returns a store in a new folder. @param {import('node:test').TestContext} t */
+async function folder(t) {
+  const at = await mkdtemp(join(tmpdir(), 'gemma-rows-'));
+  t.after(() => rm(at, { recursive: true, force: true }));
+  return at;
+}
+
+/** Returns the path of the only copy in a folder. @param {string} at */
+async function copyIn(at) {
+  const [name] = (await readdir(at)).filter((one) => one.endsWith('.gguf'));
+  return join(at, name);
+}
+
+/** Flips a bit of a file. @param {string} file @param {number} at byte */
+async function flip(file, at) {
+  const handle = await openFile(file, 'r+');
+  const one = new Uint8Array(1);
+  await handle.read(one, 0, 1, at);
+  one[0] ^= 4;
+  await handle.write(one, 0, 1, at);
+  await handle.close();
+}
+
+test('every source that can be read again gives the same answers, with the table on disk', async (t) => {
+  const cache = openCache(await folder(t));
+  const server = await faultyServer(t, bytes);
+  const parts = splitModel(bytes, 3).map((part) => new Blob([part]));
+  /** @type {Record<string, ModelSource>} */
+  const sources = {
+    path,
+    Blob: new Blob([bytes]),
+    'URL, downloaded': server.url,
+    'URL, cached': server.url,
+    'three Blobs': parts,
+  };
+  for (const [name, source] of Object.entries(sources)) {
+    const model = await load(source, { cache });
+    const { memory } = model.info;
+    assert.equal(memory.onDisk, table.bytes, name);
+    assert.equal(memory.weights, memory.resident + memory.onDisk);
+    assert.equal(memory.total, memory.resident + memory.kv + memory.scratch);
+    assert.deepEqual(await answers(model), expected, name);
+  }
+  const threads = await load(path, { threads: 2 });
+  assert.deepEqual(await answers(threads), expected);
+});
+
+test('a source that cannot be read again goes to memory, and is refused if that must not be', async (t) => {
+  const server = await faultyServer(t, bytes);
+  const stream = () => new Blob([bytes]).stream();
+  for (const [source, cache] of /** @type {const} */ ([
+    [stream(), true],
+    [new Uint8Array(bytes), true],
+    [server.url, false],
+  ])) {
+    const model = await load(source, { cache, rowsOnDisk: 'auto' });
+    assert.equal(model.info.memory.onDisk, 0);
+    assert.deepEqual(await answers(model), expected);
+  }
+  await refuses(load(stream()), 'bad-option');
+  await refuses(load(server.url, { cache: false }), 'bad-option');
+  // Small tables stay in memory.
+  const model = await load(path, { rowsOnDisk: 'auto' });
+  assert.equal(model.info.memory.onDisk, 0);
+  await model.dispose();
+});
+
+test('an inspection plans as a load would', async (t) => {
+  const server = await faultyServer(t, bytes);
+  for (const source of [path, server.url]) {
+    const { info } = await inspectModel(source, { rowsOnDisk: true });
+    const model = await load(path);
+    assert.equal(info.memory.onDisk, table.bytes);
+    assert.equal(info.memory.resident, model.info.memory.resident);
+    await model.dispose();
+  }
+  assert.equal((await inspectModel(server.url, { rowsOnDisk: 'auto', cache: false })).info.memory.onDisk, 0);
+});
+
+test('a saved chat continues wherever the table is', async () => {
+  const first = await load(path);
+  const chat = first.chat({ seed: 4, maxTokens: 8 });
+  await chat.send('Hello, who are you?').text();
+  const saved = await chat.save();
+  const next = await chat.send('And now?').text();
+  await first.dispose();
+  for (const rowsOnDisk of [true, false]) {
+    const model = await load(path, { rowsOnDisk });
+    const again = model.chat({ seed: 4, maxTokens: 8, saved });
+    assert.ok((await again.restored).tokens > 10);
+    assert.equal(await again.send('And now?').text(), next);
+    await model.dispose();
+  }
+});
+
+test('a bit of a row that is flipped while the model is in use is repaired from the server', async (t) => {
+  const at = await folder(t);
+  const server = await faultyServer(t, bytes);
+  const model = await load(server.url, { cache: openCache(at) });
+  const row = table.bytes / table.shape[1];
+  for (let i = 0; i < 6; i++) await flip(await copyIn(at), table.offset + IDS[14 * i + 3] * row + 31 * i);
+  server.forget();
+  assert.deepEqual(await answers(model), expected);
+  assert.ok(server.sent > 0 && server.sent < bytes.length / 2, `${server.sent} bytes`);
+  server.forget();
+  const again = await load(server.url, { cache: openCache(at) });
+  assert.deepEqual(await answers(again), expected);
+  assert.ok(server.sent < 1000, `the copy was repaired: ${server.sent} bytes`);
+});
+
+test('without the server, a corrupt row is an error with a code, and other rows can still be read', async (t) => {
+  const at = await folder(t);
+  const server = await faultyServer(t, bytes);
+  const model = await load(server.url, { cache: openCache(at) });
+  t.after(() => model.dispose());
+  const file = await copyIn(at);
+  const row = table.bytes / table.shape[1];
+  await flip(file, table.offset + 250 * row);
+  await server.close();
+  const error = await refuses(model.debug.logits([2, 250, 7]), 'cache-corrupt');
+  assert.match(error.message, /piece \d+ of \d+/);
+  const memory = await load(path, { rowsOnDisk: false });
+  t.after(() => memory.dispose());
+  assert.deepEqual(await model.debug.logits([2, 5, 7]), await memory.debug.logits([2, 5, 7]));
+  await refuses(model.debug.logits([250]), 'cache-corrupt');
+});
+
+test('a file that changes or is truncated is an error with a code', async (t) => {
+  const at = await folder(t);
+  const file = join(at, 'model.gguf');
+  for (const change of [() => truncate(file, table.offset + 100), () => writeFile(file, bytes)]) {
+    await writeFile(file, bytes);
+    const model = await load(file);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await change();
+    await refuses(model.debug.logits([2, 250, 7]), 'source-changed');
+    await refuses(model.generate('Hi').text(), 'source-changed');
+    assert.ok((await model.tokenize('Hello')).length);
+    await model.dispose();
+  }
+});
+
+test('a copy that is deleted or cannot be written any more: rows come from the server, or an error', async (t) => {
+  const at = await folder(t);
+  const server = await faultyServer(t, bytes);
+  const cache = openCache(at);
+  const model = await load(server.url, { cache });
+  t.after(() => model.dispose());
+  await truncate(await copyIn(at), 1000);
+  assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
+  await server.close();
+  const error = await refuses(model.debug.logits([2, 299, 298, 297, 7]), ['network-error', 'cache-corrupt']);
+  assert.ok(error.message.length > 20);
+  assert.ok((await model.tokenize('Hello')).length);
+});
+
+test('a prompt that waits for rows of a silent server is aborted at once', async (t) => {
+  const at = await folder(t);
+  const server = await faultyServer(t, bytes);
+  const model = await load(server.url, { cache: openCache(at) });
+  t.after(() => model.dispose());
+  await truncate(await copyIn(at), 1000);
+  server.state.faults = () => ({ stallAt: 0 });
+  const abort = new AbortController();
+  const began = performance.now();
+  setTimeout(() => abort.abort(), 100);
+  await refuses(model.debug.logits(IDS, { signal: abort.signal }), 'aborted');
+  assert.ok(performance.now() - began < TUNING.stallMs);
+  server.state.faults = () => ({});
+  assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
+});
+
+test('a storage that is full in the middle of the table: rows come from the server, or the load says why not', async (t) => {
+  const full = () => {
+    const store = memoryStore();
+    const write = async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ part) => {
+      const inTable = at > table.offset + table.bytes / 2 && at < table.offset + table.bytes;
+      if (inTable) throw new DOMException('full', 'QuotaExceededError');
+      await store.write(name, at, part);
+    };
+    return openCache({ ...store, write });
+  };
+  const server = await faultyServer(t, bytes);
+  const model = await load(server.url, { cache: full() });
+  assert.deepEqual([model.info.cache, model.info.memory.onDisk], ['none', table.bytes]);
+  assert.ok(model.info.notices.some(({ code }) => code === 'not-cached'));
+  assert.deepEqual(await answers(model), expected);
+  server.state.faults = () => ({ noRanges: true });
+  const error = await refuses(load(server.url, { cache: full() }), 'cache-failed');
+  assert.match(error.message, /sends no parts/);
+});
