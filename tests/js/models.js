@@ -316,6 +316,19 @@ export const MODELS = {
     pattern: 3,
     window: 24,
   },
+  // Shaped like Gemma 3 4B: eight heads on four KV heads, and global layers that divide positions by 8.
+  'gemma3-scaled-f32': {
+    ...FAMILY,
+    architecture: 'gemma3',
+    name: 'gemma3 with scaled positions',
+    type: 'F32',
+    layers: 6,
+    heads: 8,
+    kvHeads: 4,
+    headDim: 64,
+    window: 24,
+    ropeFactor: 8,
+  },
   // Shaped like the larger Gemma 4 models: global layers have one KV head, and its keys serve as values too.
   'gemma4-values-f32': {
     ...FAMILY,

@@ -42,6 +42,7 @@
  * @property {number | boolean[]} [pattern]  every n-th layer is global, or whether each layer is local; the key is
  *   written only when given (default 6)
  * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  Llama 3's
+ * @property {number} [ropeFactor]   positions of global layers are divided by it (gemma3)
  * @property {number} [sharedLayers]  the last so many layers use keys and values of earlier ones (gemma4)
  * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
  * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)
@@ -88,7 +89,7 @@ const LLAMA =
 const GEMMA3 =
   'context_length embedding_length block_count feed_forward_length attention.head_count ' +
   'attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base attention.sliding_window ' +
-  'attention.head_count_kv attention.sliding_window_pattern rope.freq_base_swa';
+  'attention.head_count_kv attention.sliding_window_pattern rope.freq_base_swa rope.scaling.type rope.scaling.factor';
 
 /** @type {Record<ArchitectureName, Architecture>} */
 export const ARCHITECTURES = {
@@ -192,6 +193,8 @@ const KEYS = {
   residual_scale: ['f32', 'residualScale'],
   'attention.scale': ['f32', 'attentionScale'],
   logit_scale: ['f32', 'logitScale'],
+  'rope.scaling.type': ['string', 'ropeScalingType'],
+  'rope.scaling.factor': ['f32', 'ropeFactor'],
   attn_logit_softcapping: ['f32', 'attentionCap'],
   final_logit_softcapping: ['f32', 'finalCap'],
   pooling_type: ['u32', 'pooling'],
@@ -209,7 +212,7 @@ export function architectureKeys(s) {
   const list = [];
   for (const key of ARCHITECTURES[name].keys.trim().split(/\s+/)) {
     const [type, property] = KEYS[key];
-    const value = s[property];
+    const value = property === 'ropeScalingType' ? s.ropeFactor && 'linear' : s[property];
     const full = `${name}.${key}`;
     if (Array.isArray(value)) list.push([full, 'array', typeof value[0] === 'boolean' ? 'bool' : 'i32', value]);
     else if (value || value === 0) list.push([full, type, value]);

@@ -55,9 +55,10 @@ def gemma2(f):
 
 
 def gemma3(f):
+    scaled = plain_rope(f.base) | ({'rope_type': 'linear', 'factor': f.rope_factor} if f.rope_factor != 1 else {})
     return transformers.Gemma3ForCausalLM, transformers.Gemma3TextConfig(
         **common(f), query_pre_attn_scalar=f.head_dim, sliding_window=f.window, layer_types=layer_types(f),
-        rope_parameters={'full_attention': plain_rope(f.base), 'sliding_attention': plain_rope(f.base_local)})
+        rope_parameters={'full_attention': scaled, 'sliding_attention': plain_rope(f.base_local)})
 
 
 def gemma4(f):

@@ -35,7 +35,7 @@ LENGTHS |= {f'{family}-{kind}': (1, 70) if kind in ('f32', 'outliers') else (1, 
             for family in FAMILIES for kind in ('f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_k_m')}
 LENGTHS |= {f'{family}-{kind}': (1, 70) if kind == 'f32' else (1, 28)
             for family in ('granite', 'smollm3', 'qwen2') for kind in ('f32', 'q4_k_m')}
-LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40)}
+LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma3-scaled-f32': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40)}
 
 # Rules of each architecture: embeddings scaled by sqrt(width); positions by RoPE of halves or pairs, or from a table;
 # period of global layers and their index in it; feed-forward.
@@ -85,6 +85,7 @@ class File:
         self.embedding_scale = key('embedding_scale', np.sqrt(self.d) if recipe.get('scaled') else 1.0)
         self.residual_scale = key('residual_scale', 1.0)
         self.attention_scale = key('attention.scale', 1 if self.architecture == 'gemma4' else 1 / np.sqrt(self.head_dim))
+        self.rope_factor = key('rope.scaling.factor', 1.0)
         self.logit_scale = key('logit_scale', 1.0)
         self.context = key('context_length')
         self.float = all(t.tensor_type.name in ('F32', 'F16', 'BF16') for t in reader.tensors)
@@ -155,7 +156,8 @@ def heads_of(f, l, x):
         q, k = f.norm(f'blk.{l}.attn_q_norm', q), f.norm(f'blk.{l}.attn_k_norm', k)
     kind, unrotated = f.recipe.get('rope'), f.recipe.get('unrotated')
     if kind and not (unrotated and l % unrotated == unrotated - 1):
-        base, factors = f.base if f.is_global(l) else f.base_local, f.w.get('rope_freqs.weight', 1.0)
+        base = f.base if f.is_global(l) else f.base_local
+        factors = f.w.get('rope_freqs.weight', f.rope_factor if f.is_global(l) else 1.0)
         q, k = rope(q, base, factors, kind == 'pairs'), rope(k, base, factors, kind == 'pairs')
     return q, k, v
 
