@@ -1,6 +1,6 @@
 /*
  * open-responses: runs the compliance program of Open Responses (https://github.com/openresponses/openresponses) against
- * the handler of gemma-wasm/openai, and writes its table to docs/reports/open-responses.md.
+ * `gemma-wasm serve`, and writes its table to docs/reports/open-responses.md.
  *
  *   node tools/check/open-responses.js FOLDER-OF-THE-PROGRAM [--model FILE.gguf] [--verbose]
  *
@@ -8,26 +8,28 @@
  * case fails that is not in EXCEPTIONS, or if one of these passes.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 import { loadModel } from '../../js/index.node.js';
-import { createHandler } from '../../js/openai.js';
+import { startServer } from '../../js/serve/server.js';
 import { keep } from '../../tests/lab/tables.js';
 import { Trouble, at, cli } from '../support/proc.js';
 
 /** Cases that do not pass, by their beginnings, and why. @type {[beginning: string, reason: string][]} */
 const EXCEPTIONS = [
   ['image-input', 'images are not supported'],
-  ['websocket-', 'the handler answers HTTP requests; WebSocket is an optional transport of the specification'],
+  ['websocket-', 'WebSocket, an optional transport of the specification, is not supported'],
   ['compact-response', 'compaction is not supported'],
 ];
+/** Remarks on cases that pass. @type {Record<string, string>} */
+const REMARKS = {
+  'response-output-phase-schema': 'tests the program itself: sends no request',
+  'compact-missing-model': 'the endpoint is refused, whatever the request',
+};
 /** The answers of the case about tools end within the context with these: see modelOf(). */
 const SEED = 12;
 const CLOSING = 5;
@@ -48,54 +50,56 @@ async function modelOf(model) {
   return /** @type {typeof model} */ ({ info: model.info, generate });
 }
 
-/** Starts a server for a handler on a port of the loopback interface.
- * @param {ReturnType<typeof createHandler>} handler */
-async function serverOf(handler) {
-  const server = createServer(async (request, response) => {
-    const body = request.method === 'POST' ? Buffer.concat(await request.toArray()) : undefined;
-    const {
-      status,
-      headers,
-      body: answer,
-    } = await handler(`http://localhost${request.url}`, { method: request.method, body });
-    response.writeHead(status, Object.fromEntries(headers));
-    if (answer) Readable.fromWeb(/** @type {any} */ (answer)).pipe(response);
-    else response.end();
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  return { server, url: `http://127.0.0.1:${port}/v1` };
-}
-
-/** Bundles the program's list of cases into a folder, and runs all of them.
- * @param {string} program @param {string} folder @param {object} config @returns {Promise<Result[]>} */
-async function resultsOf(program, folder, config) {
-  const outfile = join(folder, 'cases.mjs');
+/** Bundles the program's cases and its parser of streams into a folder, and imports them.
+ * @param {string} program @param {string} folder */
+async function bundled(program, folder) {
+  const outfile = join(folder, 'program.mjs');
   const zod = createRequire(import.meta.url).resolve('zod/v3');
-  const entryPoints = [join(program, 'src', 'lib', 'compliance-tests.ts')];
+  const contents = "export * from './compliance-tests'; export * from './sse-parser';";
+  const stdin = { contents, resolveDir: join(program, 'src', 'lib') };
   try {
-    await build({
-      entryPoints,
-      outfile,
-      bundle: true,
-      format: 'esm',
-      platform: 'node',
-      alias: { zod },
-      logLevel: 'silent',
-    });
+    await build({ stdin, outfile, bundle: true, format: 'esm', platform: 'node', alias: { zod }, logLevel: 'silent' });
   } catch (error) {
     throw new Trouble(`${program} is not the compliance program: ${/** @type {Error} */ (error).message}`);
   }
-  const { runAllTests } = await import(pathToFileURL(outfile).href);
-  return runAllTests(config, () => {});
+  return import(pathToFileURL(outfile).href);
+}
+
+/** Streams for which the program has no case, each with the type of its first item. @type {Record<string, [string, object]>} */
+const STREAMS = {
+  call: [
+    'function_call',
+    { tools: [{ type: 'function', name: 'add', parameters: { type: 'object', properties: {} } }] },
+  ],
+  incomplete: ['message', { max_output_tokens: 5 }],
+  logprobs: ['message', { max_output_tokens: 5, top_logprobs: 2, include: ['message.output_text.logprobs'] }],
+};
+
+/** Checks the events of further streams by the program's schemas. @param {string} url
+ * @param {(response: Response) => Promise<any>} parse @returns {Promise<Result[]>} */
+async function streamResults(url, parse) {
+  return Promise.all(
+    Object.entries(STREAMS).map(async ([name, [type, more]]) => {
+      const body = JSON.stringify({ model: 'storyteller', input: 'Hello', stream: true, ...more });
+      const headers = { 'content-type': 'application/json' };
+      const { errors, finalResponse } = await parse(await fetch(`${url}/responses`, { method: 'POST', headers, body }));
+      const found = finalResponse?.output[0]?.type;
+      if (found !== type) errors.push(`The first item is ${found} instead of ${type}.`);
+      return {
+        id: `stream-${name}`,
+        name: 'Own stream, by the schemas',
+        status: errors.length ? 'failed' : 'passed',
+        errors,
+      };
+    }),
+  );
 }
 
 /** @param {Result} result */
 function rowOf({ id, name, status }) {
   const reason = EXCEPTIONS.find(([beginning]) => id.startsWith(beginning))?.[1] ?? '';
   const right = (status === 'passed') === !reason;
-  return { right, row: `| \`${id}\` | ${name} | ${status} | ${reason} |` };
+  return { right, row: `| \`${id}\` | ${name} | ${status} | ${reason || (REMARKS[id] ?? '')} |` };
 }
 
 await cli(async () => {
@@ -105,17 +109,19 @@ await cli(async () => {
   });
   if (positionals.length !== 1) throw new Trouble('Pass the folder of the compliance program.');
   const model = await loadModel(values.model ?? at('models', 'storyteller', 'storyteller.gguf'));
-  const { server, url } = await serverOf(createHandler(await modelOf(model)));
+  const server = await startServer({ storyteller: await modelOf(model) }, { port: 0 });
   const folder = mkdtempSync(join(tmpdir(), 'open-responses-'));
   try {
     const config = {
-      baseUrl: url,
+      baseUrl: `${server.url}/v1`,
       apiKey: 'none',
       authHeaderName: 'Authorization',
       useBearerPrefix: true,
-      model: 'any',
+      model: 'storyteller',
     };
-    const results = await resultsOf(positionals[0], folder, config);
+    const { runAllTests, parseSSEStream } = await bundled(positionals[0], folder);
+    const cases = /** @type {Result[]} */ (await runAllTests(config, () => {}));
+    const results = [...cases, ...(await streamResults(config.baseUrl, parseSSEStream))];
     const rows = results.map(rowOf);
     keep(
       'reports/open-responses.md',
@@ -125,12 +131,11 @@ await cli(async () => {
     );
     for (const [i, { id, status, errors = [] }] of results.entries()) {
       console.log(`${rows[i].right ? ' ' : '!'} ${status}  ${id}`);
-      if (values.verbose || !rows[i].right) for (const error of errors) console.log(`    ${error}`);
+      if (values.verbose || !rows[i].right) for (const error of errors) console.log(`    ${error.slice(0, 300)}`);
     }
     process.exitCode = rows.every(({ right }) => right) ? 0 : 1;
   } finally {
-    server.closeAllConnections();
-    server.close();
+    await server.close(0);
     rmSync(folder, { recursive: true, force: true });
     await model.dispose();
   }
