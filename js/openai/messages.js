@@ -35,8 +35,9 @@ const authorOf = ({ role }) => (role === 'developer' ? 'system' : role);
 /** @param {ChatMessage} first @param {ChatMessage} second @returns {ChatMessage} */
 function joined(first, second) {
   const content = [first.content, second.content].filter(Boolean).join('\n\n');
+  const thoughts = [first.thoughts, second.thoughts].filter(Boolean).join('\n\n');
   const calls = [...(first.toolCalls ?? []), ...(second.toolCalls ?? [])];
-  return { ...first, content, ...(calls.length && { toolCalls: calls }) };
+  return { ...first, content, ...(thoughts && { thoughts }), ...(calls.length && { toolCalls: calls }) };
 }
 
 /** @param {any} message @param {string} place @returns {ChatMessage} */

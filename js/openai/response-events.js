@@ -1,10 +1,11 @@
 /* response-events: the output items of a response, and the events that announce them. A response that is not streamed is
  * made from the same events. */
-/** @import { GenerateResult, TokenLogprob } from '../protocol.js' */
+/** @import { GenerateResult } from '../protocol.js' */
 /** @import { Answer, AnswerEvent } from './answer.js' */
 /** @import { Item } from './response-store.js' */
 import { newId, unixTime } from './context.js';
 import { errorOf } from './errors.js';
+import { chatLogprobs } from './logprobs.js';
 import { PREFIXES } from './response-items.js';
 
 /** An event of a stream. @typedef {Record<string, any> & { type: string, sequence_number: number }} ResponseEvent */
@@ -23,11 +24,10 @@ const INCOMPLETE = { length: 'max_output_tokens', context: 'max_output_tokens' }
 /** Yields the events of an answer, and fills in output, usage and status of its response. Throws what fails before the
  * first event, and everything without `streams`.
  * @param {Record<string, any>} response @param {AsyncGenerator<AnswerEvent, Answer, undefined>} answer
- * @param {{ streams: boolean, begun: Promise<unknown>, finished: () => void,
- *   logprobsOf?: (logprobs: TokenLogprob[]) => Promise<any[]> }} how begun: resolves when the prompt is accepted;
- *   finished: called before the last event; logprobsOf: returns log probabilities in OpenAI's form
+ * @param {{ streams: boolean, begun: Promise<unknown>, finished: () => void }} how begun: resolves when the
+ *   prompt is accepted; finished: called before the last event
  * @returns {AsyncGenerator<ResponseEvent, void, undefined>} */
-export async function* responseEvents(response, answer, { streams, begun, finished, logprobsOf }) {
+export async function* responseEvents(response, answer, { streams, begun, finished }) {
   const writer = new ResponseWriter(response);
   const first = answer.next();
   await Promise.race([first, begun]);
@@ -40,10 +40,7 @@ export async function* responseEvents(response, answer, { streams, begun, finish
       if (value.kind === 'call') yield* writer.call(value.id, value.name);
       else if (value.kind === 'arguments') yield* writer.text('function_call', value.text);
       else if (value.kind === 'thought') yield* writer.text('reasoning', value.text);
-      else {
-        const logprobs = value.logprobs && (await logprobsOf?.(value.logprobs));
-        yield* writer.text('message', value.text, logprobs);
-      }
+      else yield* writer.text('message', value.text, chatLogprobs(value.logprobs)?.content);
     }
     yield* writer.end(next.value.result);
   } catch (error) {

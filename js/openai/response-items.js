@@ -1,6 +1,5 @@
 /* response-items: checks the items of a request's input, and converts them to messages. */
 /** @import { ChatMessage } from '../protocol.js' */
-/** @import { ToolCall } from '../protocol.js' */
 /** @import { Item, ResponseStore } from './response-store.js' */
 import { show } from '../errors.js';
 import { newId } from './context.js';
@@ -74,27 +73,27 @@ function itemOf(item, place, stored) {
   return { id: known, type, status: 'completed', ...ITEMS[type](item, place) };
 }
 
-/** Returns the messages of a conversation. A call joins the assistant's message before it, as the model wrote it.
- * Leaves reasoning out, as chat templates do with the thoughts of earlier answers.
- * @param {Item[]} items @param {string | null} instructions @returns {ChatMessage[]} */
+/** Returns the messages of a conversation. Reasoning and calls join the assistant's message beside them, as the model wrote
+ * it. @param {Item[]} items @param {string | null} instructions @returns {ChatMessage[]} */
 export function messagesOf(items, instructions) {
-  /** @type {(ChatMessage & { toolCalls?: ToolCall[] })[]} */
+  /** @type {ChatMessage[]} */
   const messages = instructions === null ? [] : [{ role: 'system', content: instructions }];
   const called = new Set();
-  for (const { type, role, content, call_id: id, name, arguments: args, output } of items) {
-    if (type === 'message') {
-      messages.push({ role, content: textOf(content, 'input') });
-    } else if (type === 'function_call') {
-      called.add(id);
-      const call = { id, name, arguments: argumentsOf(args, 'input') };
-      const last = messages.at(-1);
-      if (last?.role === 'assistant') last.toolCalls = [...(last.toolCalls ?? []), call];
-      else messages.push({ role: 'assistant', content: '', toolCalls: [call] });
-    } else if (type === 'function_call_output') {
-      if (!called.has(id))
-        throw invalid(`No function call has the call_id '${id}' of an output. Pass it too.`, 'input');
-      messages.push({ role: 'tool', id, content: resultOf(output) });
+  for (const [i, item] of items.entries()) {
+    const { call_id: id, name } = item;
+    const next = items[i + 1];
+    if (item.type === 'message') messages.push({ role: item.role, content: textOf(item.content, 'input') });
+    if (item.type === 'reasoning' && (next?.role === 'assistant' || next?.type === 'function_call')) {
+      messages.push({ role: 'assistant', content: '', thoughts: textOf(item.content, 'input') });
     }
+    if (item.type === 'function_call') {
+      called.add(id);
+      const call = { id, name, arguments: argumentsOf(item.arguments, 'input') };
+      messages.push({ role: 'assistant', content: '', toolCalls: [call] });
+    }
+    if (item.type !== 'function_call_output') continue;
+    if (!called.has(id)) throw invalid(`No function call has the call_id '${id}' of an output. Pass it too.`, 'input');
+    messages.push({ role: 'tool', id, content: resultOf(item.output) });
   }
   return alternating(messages);
 }

@@ -5,7 +5,7 @@
 /** @import { Item, ResponseStore } from './response-store.js' */
 import { newId, unixTime } from './context.js';
 import { invalid, unsupported } from './errors.js';
-import { COMMON, commonOptions, field, fieldsOf, formatOf, required, seedsOf, toolsOf } from './options.js';
+import { COMMON, commonOptions, field, fieldsOf, formatOf, required, seedsOf, thinkingOf, toolsOf } from './options.js';
 import { isObject, itemsOf, messagesOf } from './response-items.js';
 
 const KNOWN = COMMON.filter((name) => name !== 'n').concat(
@@ -133,6 +133,12 @@ function logprobsOf(body) {
   if (include.includes(INCLUDABLE[0])) return top;
   if (!top) return undefined;
   throw invalid(`\`top_logprobs\` requires \`include\`: ['${INCLUDABLE[0]}'].`, 'top_logprobs');
+}
+
+/** Returns the thinking that a request asks for. @param {Record<string, any>} body @param {Model['info']} info */
+export function reasoningOf(body, info) {
+  const { effort } = field(body, 'reasoning', 'an object', isObject, /** @type {any} */ ({}));
+  return thinkingOf(effort, info, 'reasoning.effort');
 }
 
 /** Returns the response object at the beginning of an answer. It repeats the request, with the values that are in use.

@@ -7,7 +7,7 @@ import { ModelError } from '../errors.js';
 import { eventsOf } from './answer.js';
 import { RequestError, errorOf, invalid, unsupported } from './errors.js';
 import { responseEvents } from './response-events.js';
-import { requestOf, responseOf } from './response-request.js';
+import { reasoningOf, requestOf, responseOf } from './response-request.js';
 import { eventStream, sseEvent } from './sse.js';
 
 /** Fields of chat completions in messages of errors, and what they are called here. @type {Record<string, string>} */
@@ -32,13 +32,20 @@ export async function createResponse(context) {
 
 /** Begins an answer. @param {Model} model @param {ResponseRequest} request @param {Record<string, any>} response
  * @param {Context} context */
-function eventsFor(model, { messages, options, parallel, stream, store, items }, response, { signal, responses }) {
+function eventsFor(
+  model,
+  { body, messages, options, parallel, stream, store, items },
+  response,
+  { signal, responses },
+) {
   let onPrefillProgress = () => {};
   const begun = new Promise((resolve) => {
     onPrefillProgress = () => resolve(null);
   });
   const maxTokens = options.maxTokens ?? model.info.contextLength;
-  const answer = eventsOf(model.generate(messages, { ...options, maxTokens, signal, onPrefillProgress }), !parallel);
+  const thinking = reasoningOf(body, model.info);
+  const all = { ...options, maxTokens, thinking, signal, onPrefillProgress };
+  const answer = eventsOf(model.generate(messages, all), !parallel);
   const finished = () => {
     if (store && !signal.aborted && response.status !== 'failed') responses.put({ response, input: items });
   };

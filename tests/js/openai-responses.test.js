@@ -34,6 +34,64 @@ test('parse() returns the values of formats and of tools', async (t) => {
   assert.deepEqual(Point.parse(call.parsed_arguments), JSON.parse(call.arguments));
 });
 
+/** Returns a model that thinks `hm ha` and answers `Yes.`, and the options of its last answer.
+ * @param {import('../../js/index.node.js').Model} model */
+async function thinker(model) {
+  const marks = await Promise.all(['<think>', '</think>'].map((mark) => model.tokenize(mark, { special: true })));
+  const [begin, end] = marks.map(([id]) => `<[${id}]>`);
+  const format = { grammar: `root ::= ${begin} "\\nhm ha\\n" ${end} "\\n\\nYes."` };
+  const asked = /** @type {any[]} */ ([]);
+  const scripted = {
+    info: model.info,
+    generate: (/** @type {any} */ messages, /** @type {any} */ options) => {
+      asked.push({ messages, ...options });
+      return model.generate(messages, { ...options, format });
+    },
+  };
+  return { model: /** @type {any} */ (scripted), asked };
+}
+
+test('thoughts are reasoning items, and an effort limits them', async (t) => {
+  const { model, asked } = await thinker(await open(t, 'qwen3-thinking'));
+  const client = clientOf(createHandler(model));
+  const question = { model: 'any', input: 'Hi', reasoning: { effort: /** @type {const} */ ('low') } };
+  const whole = await client.responses.create(question);
+  const shown = (/** @type {any} */ { output }) =>
+    output.map((/** @type {any} */ { type, status, content: [part] }) => [type, status, part.type, part.text]);
+  const items = [
+    ['reasoning', 'completed', 'reasoning_text', 'hm ha'],
+    ['message', 'completed', 'output_text', 'Yes.'],
+  ];
+  assert.deepEqual([shown(whole), whole.output_text], [items, 'Yes.']);
+  assert.ok(Number(whole.usage?.output_tokens_details.reasoning_tokens) > 2);
+  const stream = client.responses.stream(question);
+  const types = /** @type {string[]} */ ([]);
+  for await (const { type } of stream) if (types.at(-1) !== type) types.push(type);
+  assert.deepEqual(shown(await stream.finalResponse()), items);
+  const part = (/** @type {string} */ text) => [
+    ...['response.output_item.added', 'response.content_part.added', `response.${text}.delta`],
+    ...[`response.${text}.done`, 'response.content_part.done', 'response.output_item.done'],
+  ];
+  const ends = ['response.created', 'response.in_progress', 'response.completed'];
+  assert.deepEqual(types, [...ends.slice(0, 2), ...part('reasoning_text'), ...part('output_text'), ends[2]]);
+
+  await client.responses.create({ ...question, reasoning: { effort: 'none' } });
+  await client.responses.create({ ...question, reasoning: { effort: 'high' }, previous_response_id: whole.id });
+  await client.responses.create({ model: 'any', input: 'Hi' });
+  assert.deepEqual(
+    asked.map(({ thinking }) => thinking),
+    [{ budget: 256 }, { budget: 256 }, false, true, undefined],
+  );
+  assert.deepEqual(asked[3].messages, [
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', content: 'Yes.', thoughts: 'hm ha' },
+    { role: 'user', content: 'Hi' },
+  ]);
+  const wrong = /** @type {any} */ ({ effort: 'extreme' });
+  const error = await client.responses.create({ ...question, reasoning: wrong }).catch((error) => error);
+  assert.deepEqual([error.status, error.param], [400, 'reasoning.effort']);
+});
+
 test('errors before the answer have a status, also in streams, and errors in it end the stream', async (t) => {
   const model = await open(t, 'qwen3-tools');
   const client = clientOf(createHandler(model));

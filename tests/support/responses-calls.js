@@ -229,6 +229,28 @@ export const CALLS = {
     const asked = { ...QUESTION, tools: [ADD], tool_choice: { type: 'function', name: 'add' } };
     same(tokens, (await create(asked)).usage.input_tokens);
   },
+  'log probabilities': async ({ create }) => {
+    const include = ['message.output_text.logprobs'];
+    const asked = { ...QUESTION, top_logprobs: 2, include };
+    const whole = await create(asked);
+    const [{ text, logprobs }] = whole.output[0].content;
+    same([logprobs.length, whole.top_logprobs], [8, 2]);
+    const bytes = logprobs.flatMap((/** @type {any} */ token) => token.bytes);
+    // Half a character at the end is not part of the text.
+    const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(new Uint8Array(bytes), { stream: true });
+    same(decoded.trimStart(), text.trimStart());
+    check(
+      logprobs.every((/** @type {any} */ token) => token.logprob <= 0 && token.top_logprobs.length === 2),
+      'each token has two alternatives',
+    );
+    const events = await read(await create({ ...asked, stream: true }));
+    same(events.at(-1).response.output[0].content[0].logprobs, logprobs);
+    const streamed = events.filter(({ type }) => type === 'response.output_text.delta');
+    same(streamed.flatMap((event) => event.logprobs).length, 8);
+    const alone = await create({ ...QUESTION, include });
+    same(alone.output[0].content[0].logprobs[0].top_logprobs, []);
+    await fails(create({ ...QUESTION, top_logprobs: 2 }), 400, 'invalid_value', /`include`/);
+  },
   "truncation: 'auto' leaves out the oldest turns": async ({ create }) => {
     const turns = (/** @type {number} */ n) =>
       Array.from({ length: n }, (_, i) => [
