@@ -174,6 +174,16 @@ export const EXAMPLES = [
     },
     { MODEL: 'TOOLS_MODEL', "'auto';": "'required';", 'maxTokens: 300': 'maxTokens: 300, seed: 1' },
   ),
+  example(
+    'mcp',
+    {
+      title: 'examples/mcp',
+      run: ['node', 'ask.js'],
+      judge: (text) => assert.match(text, /^stock\(\{"product":"(kettle|teapot|cup)"\}\) = \{"pieces":\d+\}$/m),
+      quick: true,
+    },
+    { MODEL: 'TOOLS_MODEL', "'auto';": "'required';", 'maxTokens: 300': 'maxTokens: 300, seed: 1' },
+  ),
   example('extension', {
     title: 'examples/extension, in Chromium',
     use: summarises,
