@@ -148,6 +148,21 @@ export const EXAMPLES = [
     newer: true,
     dev: ['vite', ...PORT],
   }),
+  example('ai-sdk-chat', {
+    title: 'examples/ai-sdk-chat, build',
+    use: chats,
+    newer: true,
+    build: ['vite', 'build'],
+    dev: ['vite', 'preview', ...PORT],
+    quick: true,
+  }),
+  example('ai-sdk-chat', {
+    as: 'ai-sdk-chat-dev',
+    title: 'examples/ai-sdk-chat, dev',
+    use: chats,
+    newer: true,
+    dev: ['vite', ...PORT],
+  }),
   example(
     'next-search',
     {

@@ -1,6 +1,8 @@
 /* gemma-wasm/ai-sdk: the AI SDK, unchanged, on test models, and the types against those of its packages. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { DirectChatTransport, ToolLoopAgent, generateText, streamText } from 'ai';
 import * as entry from '../../js/ai-sdk.node.js';
 import { CALLS } from '../support/ai-sdk-calls.js';
@@ -13,6 +15,7 @@ import { testModel } from './models.js';
 /** @import { EmbeddingModelV4, LanguageModelV4, ProviderV4 } from '@ai-sdk/provider' */
 
 const { gemmaWasm } = entry;
+const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 
 test('the AI SDK runs on local models', async (t) => {
   globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -62,6 +65,34 @@ test('thoughts are reasoning parts, with their tokens, and effort limits them', 
     [usage.inputTokens, usage.outputTokens, usage.outputTokenDetails.reasoningTokens],
     [expected.usage.promptTokens, expected.usage.completionTokens, expected.usage.thoughtTokens ?? 0],
   );
+});
+
+test('ai-sdk.md', async (t) => {
+  const sources = ['gemma-3-270m-it-Q8_0.gguf', 'embeddinggemma-300M-Q8_0.gguf'];
+  const files = [STORYTELLER, await testModel('embed-q8_0')];
+  const load = (/** @type {string} */ name) => (name === 'gemma-wasm/ai-sdk' ? entry : import(name));
+  const page = readFileSync(new URL('../../docs/ai-sdk.md', import.meta.url), 'utf8');
+  /** @type {any[][]} */
+  const shown = [];
+  const show = (/** @type {any[]} */ ...values) => void shown.push(values);
+  const blocks = [...page.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => {
+    const local = sources.reduce(
+      (text, name, i) => text.replace(new RegExp(`\\{[^{}]*'${name}' \\}`), `'${files[i]}'`),
+      code,
+    );
+    return local.replace(/^import (\{.*\}) from ('.*');$/gm, 'const $1 = await load($2);');
+  });
+  assert.equal(blocks.length, 5);
+  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
+  const first = new AsyncFunction('load', 'show', `${blocks[0]}\nreturn { model, gemmaWasm };`);
+  const { model } = await first(load, show);
+  t.after(() => model.dispose());
+  assert.ok(shown.length > 1, 'the text comes in pieces');
+  for (const code of blocks.slice(1)) {
+    shown.length = 0;
+    await new AsyncFunction('load', 'show', 'model', 'gemmaWasm', code)(load, show, model, gemmaWasm);
+    assert.equal(shown.length, 1, code);
+  }
 });
 
 test('the types are those of the provider specification', () => {
