@@ -5,13 +5,14 @@
 const ROW = 2;
 const MOST_ROWS = 4096;
 const LEAST_PIECE = 1 << 14;
-/** Rows of tables are read one by one (engine/rows.js), each with its whole piece. */
-const MOST_PIECE = 1 << 18;
+/** Pieces of files above 1 GiB. Their tables are read row by row (engine/rows.js), each row with its whole piece. */
+const LARGE_FILE = 1 << 30;
+const SMALL_PIECE = 1 << 16;
 
 /** Returns the size of a piece, which lies within one lane. @param {number} total @param {number} lane bytes */
 export function pieceOf(total, lane) {
-  let piece = LEAST_PIECE;
-  while (piece * MOST_ROWS < total && piece < MOST_PIECE) piece *= 2;
+  let piece = total > LARGE_FILE ? SMALL_PIECE : LEAST_PIECE;
+  while (piece * MOST_ROWS < total && total <= LARGE_FILE) piece *= 2;
   while (lane % piece) piece /= 2;
   return piece;
 }
