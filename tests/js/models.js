@@ -228,6 +228,20 @@ function withGemma4Tokens(file) {
   merges.splice(0, merges.length, ...kept);
 }
 
+/** @type {ModelSpec} */
+const GEMMA4_TOOLS = {
+  ...TINY,
+  architecture: 'gemma4',
+  name: 'gemma 4 with tools and thoughts',
+  type: 'Q8_0',
+  headDimLocal: 32,
+  pattern: [true, true, false, true, true, false],
+  turning: 8,
+  context: 2048,
+  chatTemplate: templates.GEMMA4,
+  edit: withGemma4Tokens,
+};
+
 /** Small models whose chat templates accept tools. @type {Record<string, ModelSpec>} */
 const TOOLS = {
   functiongemma: {
@@ -243,18 +257,8 @@ const TOOLS = {
       for (const [id, name] of Object.entries(FUNCTION_TOKENS)) /** @type {any} */ (tokens)[3][Number(id)] = name;
     },
   },
-  'gemma4-tools': {
-    ...TINY,
-    architecture: 'gemma4',
-    name: 'gemma 4 with tools and thoughts',
-    type: 'Q8_0',
-    headDimLocal: 32,
-    pattern: [true, true, false, true, true, false],
-    turning: 8,
-    context: 2048,
-    chatTemplate: templates.GEMMA4,
-    edit: withGemma4Tokens,
-  },
+  'gemma4-tools': GEMMA4_TOOLS,
+  'gemma4-thinks': { ...GEMMA4_TOOLS, name: 'gemma 4 that thinks', chatTemplate: templates.GEMMA4_OPEN },
   'qwen3-thinking': {
     ...TINY,
     architecture: 'qwen3',

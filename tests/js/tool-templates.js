@@ -196,6 +196,12 @@ export const GEMMA4_LARGE = GEMMA4.replace(
   "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}",
 );
 
+/** With thinking on, the prompt begins the thought: random weights would not begin one. */
+export const GEMMA4_OPEN = GEMMA4.replace(
+  "ns.last == '' -%}{{- '<|turn>model\n' -}}",
+  "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}",
+);
+
 /** Tools as in QWEN3, and thoughts: those behind the last question are written, and thinking can be turned off. */
 export const QWEN3_THINKING = QWEN3.replace(
   '{%- for turn in rest %}',

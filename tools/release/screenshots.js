@@ -103,6 +103,26 @@ async function tellStory(page, base, shoot) {
   }
 }
 
+/** Captures thoughts while they run, folded and open, and the switch in the settings.
+ * @param {import('puppeteer-core').Page} page @param {string} base
+ * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
+async function think(page, base, shoot) {
+  const address = await modelAddress('gemma4-thinks');
+  await load(page, () => page.goto(`${base}?model=${address}&load=1`));
+  await setOptions(page, { maxTokens: 160, temperature: 0 });
+  await page.click('#settings-toggle');
+  await page.click('#opt-thinking');
+  await shoot(page, 'settings-thinking');
+  await page.click('#settings-toggle');
+  await say(page, 'Why is the sky blue?');
+  await page.waitForSelector('.thoughts div:not(:empty)', { timeout: 30000 }).catch(() => {});
+  await shoot(page, 'thinking');
+  await until(page, ANSWERED, 60000);
+  await shoot(page, 'thought');
+  await page.click('.thoughts summary');
+  await shoot(page, 'thought-open');
+}
+
 /**
  * @param {import('puppeteer-core').Browser} browser
  * @param {string} base
@@ -159,6 +179,9 @@ async function tour(browser, base, size, theme, shoot) {
   await shoot(page, 'turn-failed');
   await page.click('#settings-toggle');
   await shoot(page, 'settings');
+  await think(page, base, shoot);
+  await load(page, () => page.goto(`${base}?model=${address}&load=1`));
+  await page.click('#settings-toggle');
   await page.click('#unload');
   await until(page, '#stored:not([hidden]) li');
   await page.$$eval('#stored button', (all) =>

@@ -30,6 +30,7 @@ const STATS_EVERY = 250;
  * @property {Said} said
  * @property {Answer} answer
  * @property {string} [begin]         what it begins with
+ * @property {string} [thoughts]      what was thought before it is continued
  * @property {string | null} before   the leaf that was shown before
  * @property {number} used            tokens of context in use before it
  * @property {number} prompt          and with its question, as far as known
@@ -339,8 +340,10 @@ export class Conversation {
     said.model = this.#note?.label;
     if (this.head) Object.assign(this.head, { updated: Date.now(), model: this.#note });
     const answer = this.#transcript.running(said);
+    const { thoughts } = said; // of an answer that is continued in place
+    answer.recall(said, !begin);
     if (begin) answer.add(begin);
-    const turn = { question, said, answer, begin, before, used: this.#used, prompt: 0 };
+    const turn = { question, said, answer, begin, thoughts, before, used: this.#used, prompt: 0 };
     const abort = (this.#abort = new AbortController());
     this.#turn = turn;
     this.#tell();
@@ -360,13 +363,14 @@ export class Conversation {
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
       turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry evaluates less
       update({ used: turn.prompt });
-      if (!answer.text && done < total) answer.waiting(t('reading.share', { share: percent(done / total) }));
+      if (!answer.text && !answer.thoughts.text && done < total)
+        answer.waiting(t('reading.share', { share: percent(done / total) }));
     };
     try {
-      const { question, begin, before } = turn;
+      const { question, begin, thoughts, before } = turn;
       const head = /** @type {Head} */ (this.head);
       const options = { ...actions.sampling(), signal, onPrefillProgress };
-      const out = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
+      const out = await this.#talk.ask({ tree: this.tree, head, question, begin, thoughts, before }, options);
       await this.#stream(turn, out);
       this.#finish(turn, await out.result());
     } catch (error) {
@@ -376,18 +380,19 @@ export class Conversation {
 
   /** @param {Turn} turn @param {unknown} error */
   #failed({ answer, said, question, before }, error) {
-    said.text = answer.text;
-    if (said.text) said.state = 'cut';
+    copied(answer, said);
+    const begun = said.text || said.thoughts;
+    if (begun) said.state = 'cut';
     else this.tree.remove(said);
-    const old = said.text ? undefined : this.tree.get(before);
+    const old = begun ? undefined : this.tree.get(before);
     const back = old?.role === 'assistant' && old.parent === question.id;
-    this.tree.leaf = said.text ? said.id : back ? before : question.id;
+    this.tree.leaf = begun ? said.id : back ? before : question.id;
     if (back) {
       // shows the previous version, and the error below it
       this.#show();
       answer = this.#transcript.running(said);
     }
-    answer.fail(error, ...this.#remedies(error, said.text ? said : question, question));
+    answer.fail(error, ...this.#remedies(error, begun ? said : question, question));
     if (isDead(error)) actions.lose();
   }
 
@@ -404,14 +409,15 @@ export class Conversation {
   }
 
   /** @param {Turn} turn @param {GenerateResult} result */
-  #finish({ said, answer, question, begin = '', before }, result) {
+  #finish({ said, answer, question, begin = '', thoughts = '', before }, result) {
     const { usage, finishReason } = result;
+    copied(answer, said);
     Object.assign(said, { text: begin + result.text, stats: summary(result), hint: details(result) });
     said.state = finishReason === 'stop' || finishReason === 'stop-sequence' ? 'whole' : 'cut';
     said.full = finishReason === 'context';
-    const nothing = finishReason === 'aborted' && result.text === '';
-    if (nothing && !begin) return this.#cameToNothing(said, answer, before);
-    if (begin)
+    const nothing = finishReason === 'aborted' && !result.text && !result.thoughts;
+    if (nothing && !begin && !thoughts) return this.#cameToNothing(said, answer, before);
+    if (begin || thoughts)
       this.#made.delete(said.id); // the result lacks its first tokens
     else this.#made.set(said.id, result);
     if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
@@ -430,16 +436,17 @@ export class Conversation {
     this.#transcript.settled(answer, { said, at: 0, of: 1, last: true });
   }
 
-  /** @param {Turn} turn @param {AsyncIterable<string>} out */
-  async #stream({ answer, said, prompt }, out) {
+  /** @param {Turn} turn @param {ReturnType<Model['generate']>} out */
+  async #stream({ answer, prompt }, out) {
     let pieces = 0;
     let first = 0;
     let shown = 0;
-    for await (const piece of out) {
-      if (!piece) continue;
+    for await (const { kind, text } of out.steps()) {
+      if (!text) continue;
       const now = performance.now();
       if (!pieces++) first = shown = now;
-      answer.add(piece);
+      if (kind === 'thought') answer.think(text);
+      else answer.add(text);
       if (now - shown < STATS_EVERY) continue;
       shown = now;
       this.flush();
@@ -453,7 +460,7 @@ export class Conversation {
   flush() {
     if (!this.#turn) return;
     const { said, answer } = this.#turn;
-    said.text = answer.text;
+    copied(answer, said);
     this.tree.touch(said);
   }
 
@@ -477,6 +484,12 @@ export class Conversation {
     await this.halt();
     await this.#talk.settled();
   }
+}
+
+/** Copies what an answer shows into its message. @param {Answer} answer @param {Said} said */
+function copied({ text, thoughts }, said) {
+  said.text = text;
+  if (thoughts.text) Object.assign(said, { thoughts: thoughts.text, thoughtMs: Math.round(thoughts.ms) });
 }
 
 /** Returns whether the model cannot answer any more. @param {unknown} error */

@@ -13,8 +13,10 @@ import { spoken } from '../history/tree.js';
 /** @import { Head } from '../history/archive.js' */
 /** @import { Said, Tree } from '../history/tree.js' */
 
-/** A question. begin: the beginning of the answer; before: the leaf that was shown.
- * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, before: string | null }} Asked */
+/** A question. begin: the beginning of the answer; thoughts: those before it, if the answer is continued; before: the leaf
+ * that was shown.
+ * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, thoughts?: string,
+ *   before: string | null }} Asked */
 
 /** A chat is saved after this idle time, in milliseconds. */
 const KEEP_AFTER = 1000;
@@ -94,7 +96,7 @@ export class Talk {
   /** Begins an answer. @param {Asked} asked @param {object} options */
   async ask(asked, options) {
     const model = /** @type {Model} */ (this.model);
-    const { tree, head, question, begin } = asked;
+    const { tree, head, question, begin, thoughts } = asked;
     clearTimeout(this.#timer);
     this.#saving?.abort();
     const said = messagesOf(tree, head, question.id); // without the question
@@ -103,12 +105,15 @@ export class Talk {
     if (!this.#chat) await this.#restore(asked);
     if (this.#chat && this.#held.question === question.id) {
       const chat = this.#chat;
+      if (thoughts) return chat.continue(options);
       return begin === undefined ? chat.retry(options) : chat.continue({ prefix: begin, ...options });
     }
     const answer = answeredBefore(tree, question);
     if (begin !== undefined) {
-      this.#chat = model.chat({ messages: [...said, user] });
+      const answer = { role: /** @type {const} */ ('assistant'), content: begin, thoughts };
+      this.#chat = model.chat({ messages: [...said, user, ...(thoughts ? [answer] : [])] });
       this.#held = { answer: '', question: null };
+      if (thoughts) return this.#chat.continue(options);
       return this.#chat.continue({ prefix: begin, ...options });
     }
     if (!this.#chat || this.#held.answer !== answer) this.#chat = model.chat({ messages: said });

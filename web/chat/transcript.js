@@ -8,6 +8,7 @@ import { errorBox } from '../shell/errors.js';
 import { t } from '../shell/language.js';
 import { actions } from '../shell/store.js';
 import { MarkdownView } from '../rendering/markdown.js';
+import { Thoughts } from './thoughts.js';
 
 /** Only the beginning of a longer answer is announced. */
 const ANNOUNCED = 600;
@@ -33,6 +34,7 @@ const AT_ONCE = 12;
 export class Answer {
   element = el('article.from-model', { ariaLabel: t('answer') });
   /** @type {MarkdownView | null} */ #view = null;
+  /** @type {Thoughts | null} */ #thoughts = null;
   #stats = el('span.stats');
   /** The text of an answer that is not rendered yet. */ #raw = '';
   #changed;
@@ -47,23 +49,56 @@ export class Answer {
     return this.#view?.text ?? this.#raw;
   }
 
+  /** The thoughts above the answer. */
+  get thoughts() {
+    return { text: this.#thoughts?.text ?? '', ms: this.#thoughts?.ms ?? 0 };
+  }
+
   /** Shows the current activity until there is text. @param {string} what */
   waiting(what) {
     this.#view = null;
+    this.#thoughts = null;
     this.element.replaceChildren(el('p.waiting', what));
     this.#changed();
   }
 
   /** @param {string} piece */
   add(piece) {
+    this.#thoughts?.end();
     this.#open().add(piece);
+  }
+
+  /** @param {string} piece   of the model's thoughts */
+  think(piece) {
+    if (!this.#thoughts) announce(t('thinking'));
+    this.#think().add(piece);
+    this.#changed();
+  }
+
+  #think() {
+    if (this.#thoughts) return this.#thoughts;
+    const thoughts = (this.#thoughts = new Thoughts());
+    this.element.querySelector('.waiting')?.remove();
+    this.element.prepend(thoughts.element);
+    if (!this.element.contains(this.#stats)) this.element.append(el('div.answer-foot', this.#stats));
+    return thoughts;
+  }
+
+  /** Shows thoughts that were saved. @param {Pick<Said, 'thoughts' | 'thoughtMs'>} said
+   * @param {boolean} [running]   they are continued */
+  recall({ thoughts = '', thoughtMs }, running = false) {
+    if (!thoughts) return;
+    this.#think().add(thoughts);
+    this.#think().restore(thoughtMs);
+    if (running) this.#think().resume();
   }
 
   #open() {
     if (this.#view) return this.#view;
     const body = el('div', { dir: 'auto' });
     this.#view = new MarkdownView(body, this.#changed);
-    this.element.replaceChildren(body, el('div.answer-foot', this.#stats));
+    const folded = this.#thoughts ? [this.#thoughts.element] : [];
+    this.element.replaceChildren(...folded, body, el('div.answer-foot', this.#stats));
     this.#changed(); // the row is lower now: the browser scrolls up, not the reader
     return this.#view;
   }
@@ -78,6 +113,7 @@ export class Answer {
   restore({ said, by }, buttons) {
     this.#raw = said.text;
     this.element.replaceChildren(el('div.md.raw', { dir: 'auto' }, said.text), el('div.answer-foot', this.#stats));
+    this.recall(said);
     const cut = said.state === 'partial' ? t('interrupted') : '';
     this.#foot([by, said.stats, cut], said.hint, buttons);
   }
@@ -94,6 +130,7 @@ export class Answer {
 
   /** @param {Row} row @param {HTMLElement[]} buttons */
   finish({ said: { stats = '', hint }, by }, buttons) {
+    this.#thoughts?.end();
     this.#open().finish();
     this.#foot([by, stats], hint, buttons);
     const short = this.text.length > ANNOUNCED ? `${this.text.slice(0, ANNOUNCED)} …` : this.text;
@@ -103,8 +140,9 @@ export class Answer {
   /** @param {unknown} error @param {...HTMLButtonElement} buttons   buttons that may help */
   fail(error, ...buttons) {
     this.element.querySelector('.answer-foot')?.remove();
+    this.#thoughts?.end();
     if (this.#view) this.#view.finish();
-    else this.element.replaceChildren();
+    else this.element.replaceChildren(...(this.#thoughts ? [this.#thoughts.element] : []));
     this.#view = null;
     this.element.append(errorBox(error, { buttons }));
     this.#changed();

@@ -26,7 +26,11 @@ export function toMarkdown({ head, body }) {
     `${new Date(head.created).toISOString().slice(0, 10)}${head.model ? `, ${head.model.label}` : ''}`,
   ];
   if (head.system) parts.push(`## ${t('markdown.system')}`, head.system);
-  for (const one of new Tree(body).path()) parts.push(`## ${t(one.role === 'user' ? 'you' : 'answer')}`, spoken(one));
+  for (const one of new Tree(body).path()) {
+    parts.push(`## ${t(one.role === 'user' ? 'you' : 'answer')}`);
+    if (one.thoughts) parts.push(`### ${t('thoughts')}`, one.thoughts.replace(/^/gm, '> '));
+    parts.push(spoken(one));
+  }
   return `${parts.join('\n\n')}\n`;
 }
 
@@ -70,7 +74,7 @@ function grows(said) {
 
 /** @param {any} one @returns {Said} */
 function oneSaid(one) {
-  const { id, parent, role, text, files, state, stats, hint, model } = one ?? {};
+  const { id, parent, role, text, thoughts, thoughtMs, files, state, stats, hint, model } = one ?? {};
   const good =
     typeof id === 'string' &&
     (parent === null || typeof parent === 'string') &&
@@ -78,7 +82,8 @@ function oneSaid(one) {
     typeof text === 'string';
   if (!good) throw refuse('import.no-text');
   const known = ['whole', 'cut', 'partial'].includes(state) ? state : 'whole';
-  return { id, parent, role, text, state: known, ...attached(files), ...strings({ stats, hint, model }) };
+  const said = { id, parent, role, text, state: known, ...strings({ thoughts, stats, hint, model }) };
+  return { ...said, ...(thoughtMs > 0 && { thoughtMs: Number(thoughtMs) }), ...attached(files) };
 }
 
 /** @param {any} files @returns {{ files?: Attached[] }} */

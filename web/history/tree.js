@@ -10,6 +10,8 @@
  * @property {string | null} parent
  * @property {'user' | 'assistant'} role
  * @property {string} text
+ * @property {string} [thoughts]   of the model, before an answer
+ * @property {number} [thoughtMs]   how long it thought
  * @property {Attached[]} [files]   texts that were given with it
  * @property {'whole' | 'cut' | 'partial'} state   cut: by its reader or a limit; partial: by the end of the page
  * @property {string} [stats]   the numbers under an answer
@@ -122,9 +124,9 @@ export class Tree {
     );
     const answered = path.filter((one, i) => one.role === 'assistant' || path[i + 1]?.role === 'assistant');
     return answered.map((one) => {
-      const { role, state } = one;
-      const content = spoken(one);
-      return role === 'assistant' && state !== 'whole' ? { role, content, aborted: true } : { role, content };
+      const { role, state, thoughts } = one;
+      const said = { role, content: spoken(one), ...(thoughts && { thoughts }) };
+      return role === 'assistant' && state !== 'whole' ? { ...said, aborted: true } : said;
     });
   }
 
@@ -153,7 +155,7 @@ export class Tree {
 }
 
 /** Properties that may change. */
-const CHANGING = /** @type {const} */ (['text', 'state', 'stats', 'full']);
+const CHANGING = /** @type {const} */ (['text', 'thoughts', 'state', 'stats', 'full']);
 
 /** @param {Said} one @param {Said} [other] */
 const differ = (one, other) => !other || CHANGING.some((part) => one[part] !== other[part]);

@@ -16,7 +16,7 @@ const NAMES = /** @type {Name[]} */ (Object.keys(GEMMA));
 
 /** @returns {typeof GEMMA} */
 const defaults = () => ({ ...GEMMA, ...state.recommended });
-/** @param {Name} name */
+/** @param {Name | 'thinking'} name */
 const field = (name) => input(`opt-${name}`);
 const system = () => byId('opt-system', HTMLTextAreaElement);
 
@@ -40,13 +40,15 @@ function fill(values) {
     if (!check(field(name))) field(name).value = fallback;
     check(field(name));
   }
+  field('thinking').checked = values.thinking === 'true';
   read();
 }
 
 /** Returns the form's valid values that differ from the defaults. */
 function read() {
   const differs = NAMES.filter((name) => field(name).value !== String(defaults()[name]) && field(name).checkValidity());
-  update({ settings: Object.fromEntries(differs.map((name) => [name, field(name).value])) });
+  const thinking = field('thinking').checked && { thinking: 'true' };
+  update({ settings: { ...Object.fromEntries(differs.map((name) => [name, field(name).value])), ...thinking } });
 }
 
 /** Sampling presets; balanced is the model's recommendation. @type {Record<string, Partial<typeof GEMMA>>} */
@@ -100,7 +102,7 @@ export function setUpSettings(changed) {
   form.addEventListener('submit', (event) => event.preventDefault());
   form.addEventListener('input', ({ target }) => {
     if (target === system()) update({ system: system().value });
-    if (target instanceof HTMLInputElement && check(target)) save();
+    if (target instanceof HTMLInputElement && (target.type === 'checkbox' || check(target))) save();
     else read();
   });
   onClick('settings-reset', () => {
@@ -131,12 +133,17 @@ function sampling() {
   const values = { ...defaults(), ...state.settings };
   const number = (/** @type {Name} */ name) => Number(values[name] === '' ? defaults()[name] : values[name]);
   const [temperature, topK, topP, maxTokens] = NAMES.map(number);
-  return { temperature, topK, topP, maxTokens, ...(values.seed !== '' && { seed: number('seed') }) };
+  const thinks = state.model?.info.thinking && {
+    // Leaves room for the answer.
+    thinking: state.settings.thinking === 'true' && { budget: Math.floor(maxTokens / 2) },
+  };
+  return { temperature, topK, topP, maxTokens, ...(values.seed !== '' && { seed: number('seed') }), ...thinks };
 }
 
 function showInfo() {
   if (!state.model) return;
   const { info } = state.model;
+  box('thinking').hidden = !info.thinking;
   const { architecture, quantisation, contextLength, variant, threads } = info;
   const { resident, kv, scratch, total } = info.memory;
   const engine = [t(variant.startsWith('relaxed') ? 'engine.relaxed' : 'engine.simd128'), t('threads', { n: threads })];

@@ -108,7 +108,8 @@ export function enter(phase, news) {
   update({ ...news, phase });
 }
 
-/** @typedef {{ temperature: number, topK: number, topP: number, maxTokens: number, seed?: number }} Sampling */
+/** @typedef {{ temperature: number, topK: number, topP: number, maxTokens: number, seed?: number,
+ *   thinking?: false | { budget: number } }} Sampling */
 /** @typedef {{ text: string, files: { name: string, text: string }[] }} Draft */
 
 /**
