@@ -133,6 +133,8 @@ import { MAX_THREADS } from './protocol.js';
  *   ([more](chat.md#thinking)). `true` needs a model with `info.thinking`. Default: as the model's chat template decides.
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
  *   each of them. Default: true.
+ * @property {boolean} [draft] Guesses tokens that continue an earlier place of the context, and evaluates them together. Does
+ *   not change the answer. Default: true.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
  * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required` demands calls, `{ name }` one call of
  *   that tool, and `none` ignores the tools. Demands hold for the first answer; after the results of tools the model may
@@ -389,6 +391,7 @@ export const GENERATE_OPTIONS = {
     fault: formatFault,
   },
   jumpForward: boolean,
+  draft: boolean,
   thinking: rule('true, false or { budget } with an integer', (value) => {
     return typeof value === 'boolean' || (Number.isInteger(value.budget) && value.budget >= 0);
   }),
@@ -509,6 +512,7 @@ export function postable(options) {
     logprobs: rest.logprobs ?? null,
     format: rest.format === undefined ? null : postableFormat(rest.format),
     jumpForward: rest.jumpForward ?? true,
+    draft: rest.draft ?? true,
     thinking: typeof rest.thinking === 'object' ? rest.thinking.budget : (rest.thinking ?? null),
     tools: postableTools(rest),
     progress: rest.onPrefillProgress !== undefined,

@@ -248,6 +248,8 @@ import { ModelError } from './errors.js';
  * @property {number} decodeMs Milliseconds of generating the answer.
  * @property {number} prefillTokensPerSecond Tokens of the prompt evaluated per second.
  * @property {number} decodeTokensPerSecond Tokens generated per second.
+ * @property {number} [draftedTokens] Tokens that were guessed, with `draft`.
+ * @property {number} [acceptedTokens] Guesses that were right.
  */
 /** Why a schema library refused a value.
  * @typedef {object} Issue
@@ -289,10 +291,10 @@ import { ModelError } from './errors.js';
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
 /** tools: `choice` for the first answer, `next` for answers to results; sampler: names and values of the engine's
  * options; grammar: a compiled constraint (lower() of js/grammar); jumpForward: append tokens that the constraint
- * leaves no choice about; owner: the chat whose state was restored; thinking: null leaves it to the template, a number is
+ * leaves no choice about; draft: guess tokens (engine/drafts.js); owner: the chat whose state was restored; thinking: null leaves it to the template, a number is
  * the budget in tokens.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
- *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, progress: boolean,
+ *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, draft?: boolean, progress: boolean,
  *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null, thinking: boolean | number | null,
  *   prompt: PostedPrompt, grammar?: Uint8Array, owner?: string }} GenerateArgs */
 /** prefix: beginning that the next turn can reuse; why: the reason if there is none.

@@ -414,6 +414,7 @@ int gw_look_lens(gw_model *m, int row) {
     return 0;
 }
 
+void gw_truncate(gw_model *m, uint32_t n) { gw_session_truncate(&m->session, n); }
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }
 void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
 
@@ -541,6 +542,7 @@ FORWARD(int, gw_match_joins, (gw_model *m, gw_matcher *x, size_t forced, const c
 
 FORWARD_IF(not_ready, gw_sync, (gw_model *m, const int32_t *ids, uint32_t n), gw_session_sync(&m->session, ids, n))
 FORWARD_IF(not_ready, gw_append, (gw_model *m, int32_t id), gw_session_append(&m->session, id))
+FORWARD_IF(not_ready, gw_want_last, (gw_model *m, uint32_t rows), gw_session_want_last(&m->session, rows))
 FORWARD_IF(not_ready, gw_pack, (gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling),
            gw_session_sync_texts(&m->session, ids, lengths, texts, pooling))
 FORWARD(const float *, gw_vector, (const gw_model *m, uint32_t text), gw_row(m->session.vectors.rows, (int)text))

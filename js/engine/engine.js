@@ -424,8 +424,9 @@ export class Engine {
     this.#exports.gw_sampler_accept(this.#raw('sampler_of'), id);
   }
 
-  draw() {
-    return this.call('draw', this.#row(0));
+  /** Draws a token. @param {number} [back] rows of logits before the last one (want_last) */
+  draw(back = 0) {
+    return this.call('draw', this.#row(-back));
   }
 
   /** Draws a token that a matcher allows. @param {number} matcher

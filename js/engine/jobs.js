@@ -5,6 +5,7 @@ import { jumpForwardTokens } from './jump-forward.js';
 import { Grammar } from './grammar.js';
 import { joined, utf8 } from './heap.js';
 import { constraintOf } from './constraint.js';
+import { Drafts } from './drafts.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
@@ -57,6 +58,7 @@ async function begin(context, job, args) {
     logprobs: /** @type {TokenLogprob[]} */ ([]),
     /** Tokens that must follow one by one, because log probabilities are requested. */
     due: /** @type {number[]} */ ([]),
+    drafts: args.draft && !constraint && !thoughts && !reader && args.logprobs === null ? new Drafts(ids) : null,
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
@@ -108,6 +110,7 @@ async function answer(run) {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
+  if (run.drafts?.end()) native.call('truncate', run.prompt.length + run.tokens.length);
   outbox.add({ kind: 'thought', text: run.thoughts?.finish() ?? '', ids: [], forced: false });
   if (finishReason !== 'stop-sequence') outbox.add({ kind: 'text', text: assembler.end(), ids: [], forced: false });
   outbox.flush();
@@ -146,6 +149,7 @@ async function decode(run) {
     time.first ||= performance.now() - time.start;
     reason = appendToken(run, id, forced);
     if (reason) break;
+    if (run.drafts?.add(id)) continue;
     const next = jumpForward(run);
     reason = next.reason;
     if (reason) break;
@@ -194,7 +198,7 @@ function draw(run) {
  * @param {Run} run */
 function drawFreely(run) {
   const { native, waiting, begins, thoughts, tokens, args } = run;
-  const drawn = native.draw();
+  const drawn = native.draw(run.drafts?.waiting.length);
   if (!waiting) return drawn;
   // An answer must not end inside a thought if something is required of its text.
   const id = thoughts?.instead(drawn, !begins && native.call('is_end', drawn) === 1) ?? drawn;
@@ -254,12 +258,23 @@ async function prefill(run, opening) {
 
 /** @param {Run} run @param {number[]} ids */
 async function step(run, ids) {
-  const { runner, job, time } = run;
+  const { runner, job, time, drafts } = run;
   const before = performance.now();
-  append(run, ids);
+  const guesses = drafts ? guess(run, drafts) : [];
+  append(run, [...ids, ...guesses]);
   await runner.settle(job);
+  drafts?.measured(1 + guesses.length, performance.now() - before);
   await runner.pause();
   time.decode += performance.now() - before;
+}
+
+/** Takes wrong guesses back, and returns new ones. @param {Run} run @param {Drafts} drafts */
+function guess({ native, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
+  const length = prompt.length + tokens.length;
+  if (drafts.end()) native.call('truncate', length - 1);
+  const guesses = drafts.guess(Math.min(contextLength - length, maxTokens - tokens.length - 1));
+  native.call('want_last', 1 + guesses.length);
+  return guesses;
 }
 
 /** @param {Run} run @param {number[]} ids */
@@ -315,6 +330,7 @@ function resultOf(run, finishReason) {
     thoughts,
     time,
     args,
+    drafts,
   } = run;
   const { prefill, decode, first } = time;
   const calls = callsOf(run);
@@ -339,6 +355,7 @@ function resultOf(run, finishReason) {
       decodeMs: decode,
       prefillTokensPerSecond: rate(prompt.length - reused + opening, prefill),
       decodeTokensPerSecond: rate(tokens.length - opening - 1, decode),
+      ...(drafts && { draftedTokens: drafts.drafted, acceptedTokens: drafts.accepted }),
     },
     seed: args.seed,
     ...(args.logprobs !== null && { logprobs }),

@@ -109,6 +109,7 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
     s->needed = (gw_topk){ .required = s->required };
     s->want_all = s->want_top = s->want_vectors = s->want_look = false;
     s->logit_rows = 0;
+    s->want_last = 1;
     atomic_store(&s->abort, 0);
     return (int)kept;
 }
@@ -169,6 +170,20 @@ int gw_session_append(gw_session *s, int32_t id) {
         return gw_fail(s->error, GW_E_CONTEXT, "The context must have at most %u tokens (got %u).", s->n_ctx,
                        s->n_ctx + 1);
     s->ids[s->n_ids++] = id;
+    return 0;
+}
+
+void gw_session_truncate(gw_session *s, uint32_t n) {
+    if (n == 0 || n >= s->n_ids) return;
+    s->state.batch.n = 0;
+    s->n_ids = n;
+    gw_kv_rewind(&s->state.kv, n);
+}
+
+int gw_session_want_last(gw_session *s, uint32_t rows) {
+    if (rows == 0 || rows > GW_LOGIT_ROWS)
+        return gw_fail(s->error, GW_E_BAD_OPTION, "The rows of logits must be 1 to %d (got %u).", GW_LOGIT_ROWS, rows);
+    s->want_last = rows;
     return 0;
 }
 
@@ -259,12 +274,15 @@ static bool find_step(gw_session *s) {
 
 static bool is_last_block(const gw_session *s) { return s->end == s->n_ids; }
 
+/* Returns the number of rows at the end of the batch whose logits are wanted. */
+static int last_wanted(const gw_session *s) { return (int)gw_min(s->want_last, s->state.batch.n); }
+
 /* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and
- * values on, that is the prompt's last token, unless all logits, vectors or an inspection are wanted; of other tokens
+ * values on, these are the last want_last ids, unless all logits, vectors or an inspection are wanted; of other tokens
  * only keys and values are needed there. */
 static int first_wanted(const gw_session *s) {
     if (s->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners) return 0;
-    return is_last_block(s) ? s->state.batch.n - 1 : s->state.batch.n;
+    return is_last_block(s) ? s->state.batch.n - last_wanted(s) : s->state.batch.n;
 }
 
 /* Evaluates a part of a layer for the batch. Inspection reads x after each part: after the first layer's GW_STEP_KEEP,
@@ -295,11 +313,15 @@ static int give_rows(gw_session *s) {
     return GW_RUN_LOGITS;
 }
 
-/* Computes the last token's logits: all of them, or at least the wanted ones. */
+/* Computes the last tokens' logits; of a single one all, or at least the wanted ones. */
 static void give_last(gw_session *s) {
-    int token = s->state.batch.n - 1;
-    s->logit_first = s->n_ids - 1;
-    s->logit_rows = 1;
+    int rows = last_wanted(s), token = s->state.batch.n - 1;
+    s->logit_first = s->n_ids - (uint32_t)rows;
+    s->logit_rows = (uint32_t)rows;
+    if (rows > 1) {
+        gw_forward_logits(&s->state, s->state.batch.n - rows, rows);
+        return;
+    }
     if (s->needed.rows.bits && gw_forward_few(&s->state, token, &s->needed.rows)) return;
     if (s->want_top && s->needed.best) gw_forward_topk(&s->state, token, &s->needed);
     else gw_forward_logits(&s->state, token, 1);

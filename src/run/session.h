@@ -32,6 +32,7 @@ typedef struct {
     gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */
     uint32_t n_prompt;              /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
     uint32_t logit_first, logit_rows;
+    uint32_t want_last; /* of logits, at the end of the pending ids */
     bool want_all, want_top, want_vectors, want_look;
     gw_topk needed; /* the logits that are used; best = 0: all of needed.rows. Until the next sync */
     int32_t required[GW_MOST_REQUIRED];
@@ -56,6 +57,8 @@ enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2, GW_RUN_LOOK = 3, GW_
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
+void gw_session_truncate(gw_session *s, uint32_t n);
+int gw_session_want_last(gw_session *s, uint32_t rows);
 void gw_session_want_all(gw_session *s, bool on);
 void gw_session_want_top(gw_session *s, bool on);
 /* The most texts that gw_session_sync_texts takes, and the most ids of all of them if they are more than one. */

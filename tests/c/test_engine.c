@@ -234,6 +234,31 @@ TEST(engine_prefill_equals_steps_equals_all_rows) {
     rig_free(&r);
 }
 
+/* Evaluates ids in groups of up to four, some of them first with other ids that are taken back. */
+TEST(engine_gives_the_last_rows_and_takes_ids_back) {
+    static float steps[300 * VOCAB];
+    rig r = rig_new(&base, 2, 0);
+    int32_t ids[300];
+    make_ids(ids, 300, VOCAB, 2);
+    by_steps(r.m, ids, 300, VOCAB, steps);
+    gw_clear(r.m);
+    CHECK_INT(sync_run(r.m, ids, 3), 0);
+    for (uint32_t n = 3, group = 1; n + 4 <= 300; group = group % 4 + 1) {
+        bool wrong = n % 3 == 0;
+        CHECK_INT(gw_want_last(r.m, group), 0);
+        for (uint32_t i = 0; i < group; i++) CHECK_INT(gw_append(r.m, wrong && i ? ids[n + i] ^ 1 : ids[n + i]), 0);
+        CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+        uint32_t right = wrong ? 1 : group;
+        for (uint32_t i = 0; i < right; i++)
+            check_bits(gw_logits(r.m) - (group - 1 - i) * VOCAB, steps + (n + i) * VOCAB, VOCAB, "row", n + i);
+        gw_truncate(r.m, n += right);
+        CHECK_INT(gw_position(r.m), n);
+        CHECK_INT(gw_pending(r.m), 0);
+    }
+    CHECK_INT(gw_want_last(r.m, 5), GW_E_BAD_OPTION);
+    rig_free(&r);
+}
+
 TEST(engine_runs_in_portions_of_layers) {
     float whole[VOCAB];
     rig r = rig_new(&base, 2, 0);

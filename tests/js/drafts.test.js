@@ -1,0 +1,112 @@
+/* Drafts: answers are the same with guessed tokens and without, with every sampling, limit and stop; guesses are right in
+ * repeated text, and stop where they do not pay. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Drafts } from '../../js/engine/drafts.js';
+import { loadModel } from '../../js/index.node.js';
+import { testModel } from './models.js';
+
+const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
+
+/** Returns a context with repetitions. @param {number} vocab @param {number} seed */
+function repeated(vocab, seed) {
+  const base = Array.from({ length: 12 + (seed % 9) }, (_, i) => 5 + ((i * 7919 + seed * 104729) % (vocab - 10)));
+  return [...base, ...base, ...base.slice(0, 4 + (seed % 5))];
+}
+
+/** @param {import('node:test').TestContext} t @param {string} file @param {number} threads */
+async function open(t, file, threads) {
+  const model = await loadModel(file, { threads });
+  t.after(() => model.dispose());
+  return model;
+}
+
+for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
+  test(`${name}: answers are the same with and without guesses`, async (t) => {
+    let accepted = 0;
+    let wrong = 0;
+    for (const threads of [1, 2]) {
+      const model = await open(t, name === 'storyteller' ? STORYTELLER : await testModel(name), threads);
+      for (let seed = 0; seed < 5; seed++) {
+        const ids = repeated(model.info.vocabSize, seed);
+        for (const sampling of [
+          { temperature: 0 },
+          { temperature: 1, seed },
+          { temperature: 0.4, topK: 0, topP: 1, seed, repetitionPenalty: 1.2, logitBias: { 9: 3 } },
+        ]) {
+          const options = { ...sampling, maxTokens: 60 };
+          const plain = await model.generate(ids, { ...options, draft: false }).result();
+          const { tokens, text, finishReason, timings } = await model.generate(ids, options).result();
+          assert.deepEqual([tokens, text, finishReason], [plain.tokens, plain.text, plain.finishReason]);
+          assert.equal(plain.timings.draftedTokens, undefined);
+          accepted += timings.acceptedTokens ?? 0;
+          wrong += (timings.draftedTokens ?? 0) - (timings.acceptedTokens ?? 0);
+        }
+      }
+    }
+    if (name !== 'gemma4-q4_0') assert.ok(accepted > 0 && wrong > 0, `${accepted} right, ${wrong} wrong`);
+  });
+}
+
+test('an answer with guesses ends at maxTokens, at a stop sequence, at the end of the context, and on an abort', async (t) => {
+  const model = await loadModel(STORYTELLER, { threads: 1, contextLength: 128 });
+  t.after(() => model.dispose());
+  const prompt = 'One day, a little girl named Lily found a red ball. One day, a little girl named';
+  for (const options of [
+    ...[1, 2, 3, 4, 5, 17].map((maxTokens) => ({ maxTokens })),
+    { stop: ['ball'], maxTokens: 60 },
+    { stop: ['y f'], maxTokens: 60 },
+    { maxTokens: 1000 },
+  ]) {
+    const plain = await model.generate(prompt, { temperature: 0, draft: false, ...options }).result();
+    const drafted = await model.generate(prompt, { temperature: 0, ...options }).result();
+    for (const key of /** @type {const} */ (['tokens', 'text', 'finishReason', 'stopSequence'])) {
+      assert.deepEqual(drafted[key], plain[key], `${key} of ${JSON.stringify(options)}`);
+    }
+  }
+  const whole = await model.generate(prompt, { temperature: 0, maxTokens: 40 }).result();
+  const control = new AbortController();
+  const cut = model.generate(prompt, { temperature: 0, maxTokens: 40, signal: control.signal });
+  let count = 0;
+  for await (const _ of cut) if (++count === 6) control.abort();
+  assert.ok(whole.text.startsWith((await cut.result()).text));
+  assert.equal((await model.generate(prompt, { temperature: 0, maxTokens: 40 }).result()).text, whole.text);
+});
+
+test('a chat with guesses has the turns, and the saved cache, of one without', async (t) => {
+  const model = await open(t, await testModel('parity-q4_0'), 1);
+  const talk = async (/** @type {boolean} */ draft) => {
+    const chat = model.chat({ temperature: 0, maxTokens: 40, draft });
+    const texts = [await chat.send('a b c d a b c d a b c').text(), await chat.send('a b c d a b c d').text()];
+    const again = model.chat({ saved: await chat.save() });
+    const { tokens } = await again.restored;
+    return [...texts, tokens, await again.send('a b c').text()];
+  };
+  assert.deepEqual(await talk(true), await talk(false));
+});
+
+test('guesses continue the last place of the latest tokens', () => {
+  const drafts = new Drafts([1, 2, 3, 4, 5, 6, 1, 2, 3]);
+  assert.deepEqual(drafts.guess(10), [4, 5, 6]);
+  assert.equal(drafts.add(4), true);
+  assert.equal(drafts.add(9), false);
+  assert.equal(drafts.end(), 2);
+  assert.deepEqual([drafts.drafted, drafts.accepted], [3, 1]);
+  for (const id of [1, 2]) drafts.add(id);
+  assert.deepEqual(drafts.guess(10), []);
+  drafts.add(3);
+  assert.deepEqual(drafts.guess(1), [4]);
+});
+
+test('guesses pause, each time for longer, where they do not pay', () => {
+  const drafts = new Drafts(Array.from({ length: 9 }, (_, i) => i % 3));
+  drafts.measured(1, 10);
+  drafts.measured(4, 30);
+  let guesses = 0;
+  for (let i = 0; i < 600; i++) {
+    guesses += Number(drafts.guess(3).length > 0);
+    drafts.end(); // none was right
+  }
+  assert.ok(guesses < 20, `${guesses} guesses`);
+});
