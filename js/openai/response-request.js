@@ -144,7 +144,8 @@ export function reasoningOf(body, info) {
 /** Returns the response object at the beginning of an answer. It repeats the request, with the values that are in use.
  * @param {ResponseRequest} request @param {string} model id @param {Model['info']} info */
 export function responseOf({ body, store, parallel }, model, { defaults }) {
-  const { format = { type: 'text' }, verbosity = 'medium' } = body.text ?? {};
+  const { format: given, verbosity = 'medium' } = body.text ?? {};
+  const format = given ?? { type: 'text' };
   const { effort = null, summary = null } = body.reasoning ?? {};
   return {
     id: newId('resp_'),

@@ -6,18 +6,25 @@ import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { createHandler } from '../../js/openai.js';
 import { ResponseStore } from '../../js/openai/response-store.js';
+import { startServer } from '../../js/serve/server.js';
 import { failedCalls } from '../support/responses-calls.js';
 import { open } from './helpers.js';
 
 /** @param {import('../../js/openai/handler.js').Handler} fetch */
 const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch, maxRetries: 0 });
 
-for (const name of ['qwen3-tools', 'generic-tools']) {
-  test(`calls with ${name}`, async (t) => {
-    const client = clientOf(createHandler(await open(t, name)));
-    assert.deepEqual(await failedCalls({ client, model: 'any' }), []);
-  });
-}
+test('calls to a server', async (t) => {
+  const server = await startServer({ local: await open(t, 'qwen3-tools') }, { port: 0 });
+  t.after(() => server.close(0));
+  const client = new OpenAI({ apiKey: 'x', baseURL: `${server.url}/v1`, maxRetries: 0 });
+  assert.deepEqual(await failedCalls({ client, model: 'local' }), []);
+  assert.equal(server.running(), 0);
+});
+
+test('calls in process', async (t) => {
+  const client = clientOf(createHandler(await open(t, 'generic-tools')));
+  assert.deepEqual(await failedCalls({ client, model: 'any' }), []);
+});
 
 test('parse() returns the values of formats and of tools', async (t) => {
   const client = clientOf(createHandler(await open(t, 'qwen3-tools')));
@@ -165,4 +172,39 @@ test('stored responses are bounded in number and bytes; the least recently used 
   put('huge', 5000);
   assert.deepEqual([Boolean(store.get('huge')), Boolean(store.get('large'))], [false, true]);
   assert.deepEqual([store.delete('large'), store.delete('large'), store.item('large-out')], [true, false, undefined]);
+});
+
+/** Returns the paths of all members of a value. @param {any} value @returns {string[][]} */
+const pathsIn = (value) =>
+  typeof value === 'object' && value
+    ? Object.keys(value).flatMap((name) => [[name], ...pathsIn(value[name]).map((path) => [name, ...path])])
+    : [];
+
+test('whatever the type of a member is, the request is answered or refused', async (t) => {
+  const handler = createHandler(await open(t, 'qwen3-tools'));
+  const tool = {
+    type: 'function',
+    name: 'f',
+    description: 'd',
+    parameters: { type: 'object', properties: {} },
+    strict: true,
+  };
+  const request = {
+    ...{ model: 'any', instructions: 'a', max_output_tokens: 2, truncation: 'disabled', store: true, stream: false },
+    ...{ input: [{ role: 'user', content: [{ type: 'input_text', text: 'Hi' }] }], previous_response_id: null },
+    ...{ tools: [tool], tool_choice: 'none', parallel_tool_calls: true, text: { format: { type: 'text' } } },
+    ...{ metadata: { a: 'b' }, include: [], top_logprobs: 0, reasoning: { effort: 'low' }, temperature: 1 },
+  };
+  const statuses = new Map();
+  for (const path of pathsIn(request)) {
+    for (const odd of [null, 'x', [null]]) {
+      const copy = /** @type {any} */ (structuredClone(request));
+      const [last] = path.slice(-1);
+      path.slice(0, -1).reduce((value, name) => value[name], copy)[last] = odd;
+      const { status } = await handler('http://local/v1/responses', { method: 'POST', body: JSON.stringify(copy) });
+      assert.ok(status === 200 || status === 400, `${path.join('.')} = ${JSON.stringify(odd)}: ${status}`);
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+  }
+  assert.ok(statuses.get(200) > 20 && statuses.get(400) > 40, JSON.stringify([...statuses]));
 });
