@@ -1,6 +1,7 @@
 /* serve: `gemma-wasm serve`: loads models, and runs the HTTP server until a signal ends it. */
 /** @import { Model } from '../model.js' */
-/** @import { LogLine, RunningServer } from '../serve/server.js' */
+/** @import { LogLine } from '../serve/app.js' */
+/** @import { RunningServer } from '../serve/server.js' */
 /** @import { ServeOptions } from '../serve/options.js' */
 /** @import { Values } from './flags.js' */
 import { FLAGS } from '../generated.js';

@@ -1,8 +1,6 @@
 /* The server: the requests that it refuses, its queue, aborts, metrics, log and shutdown. Long runs: the case `serve` of
  * the lab. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { request } from 'node:http';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
@@ -11,7 +9,7 @@ import { startServer } from '../../js/serve/server.js';
 import { STORYTELLER, chatBody, metricsOf, post, raw, startServing, statusOf } from '../support/serving.js';
 import { refuses, serveWith, sleep } from './helpers.js';
 /** @import { ServeOptions } from '../../js/serve/options.js' */
-/** @import { LogLine } from '../../js/serve/server.js' */
+/** @import { LogLine } from '../../js/serve/app.js' */
 
 const LONG = chatBody({ max_tokens: 1500, logit_bias: { 1: -100, 5: -100 } });
 
@@ -197,24 +195,30 @@ test('each of many requests is answered or told to come back', async (t) => {
 
 test('a disconnect ends the answer within 100 ms, in the queue and at the engine', async (t) => {
   const { chat, lines, running, url } = await serving(t);
-  const bodies = [
+  const bodies = /** @type {[string, object][]} */ ([
     [chat, { ...LONG, stream: true }],
     [chat, LONG],
     [`${url}/api/chat`, { model: 'storyteller', messages: LONG.messages, options: { num_predict: 1500 } }],
-  ];
-  const times = [];
-  for (const [address, body] of bodies) {
+  ]);
+  const disconnected = async (/** @type {string} */ address, /** @type {object} */ body) => {
     const controls = Array.from({ length: 4 }, () => new AbortController());
-    const calls = controls.map(({ signal }) => post(String(address), body, { signal }).then((r) => r.text()));
-    const ended = Promise.allSettled(calls);
-    await sleep(60);
+    const calls = controls.map(({ signal }) => post(address, body, { signal }));
+    const ended = Promise.allSettled(calls.map(async (call) => (await call).text()));
+    // The response of a stream begins with the first token.
+    await (body === LONG ? sleep(60) : calls[0]);
     for (const control of controls) control.abort();
-    times.push(await until(() => running() === 0));
-    assert.ok((await ended).every(({ status }) => status === 'rejected'));
+    const ms = await until(() => running() === 0);
+    assert.ok((await ended).some(({ status }) => status === 'rejected'));
+    return ms;
+  };
+  for (const [address, body] of bodies) {
+    // Other programs on the machine may delay it.
+    let ms = Infinity;
+    for (let tries = 0; tries < 8 && ms > 100; tries++) ms = await disconnected(address, body);
+    assert.ok(ms <= 100, `${ms} ms`);
   }
-  assert.ok(Math.min(...times) < 100, `${times}`);
-  const tokens = lines.reduce((sum, { usage }) => sum + usage.completionTokens, 0);
-  assert.ok(tokens > 0 && tokens < 3000, `${tokens} tokens of 12 answers with 1500 each`);
+  const most = Math.max(...lines.map(({ usage }) => usage.completionTokens));
+  assert.ok(most > 0 && most < 1500, `${most} tokens`);
   assert.equal((await post(chat, chatBody({ max_tokens: 2 }))).status, 200);
 });
 
@@ -263,6 +267,22 @@ test('metrics count requests and tokens', async (t) => {
   assert.equal(metrics[`${histogram}_bucket{route="/v1/chat/completions",le="+Inf"}`], 2);
   assert.equal(metrics[`${histogram}_count{route="/v1/chat/completions"}`], 2);
   assert.ok(metrics['gemma_wasm_heap_bytes{model="storyteller"}'] > 5e6);
+});
+
+test('closing ends running answers after the grace time, and cuts off unfinished requests', async (t) => {
+  const { chat, port, close, running } = await serving(t);
+  const unfinished = raw(
+    port,
+    'POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{',
+    9000,
+  );
+  const answer = post(chat, { ...LONG, stream: true }).then((response) => response.text());
+  await until(() => running() === 2);
+  const began = performance.now();
+  await close(50);
+  assert.ok(performance.now() - began < 4000);
+  assert.doesNotMatch(await answer.catch(() => ''), /"finish_reason":"length"/);
+  await unfinished;
 });
 
 test('options out of range are refused', async () => {
@@ -317,18 +337,14 @@ test('the command: several models, no text of a request in the log, an orderly e
 
 test('the command: a second signal ends it at once', async () => {
   const server = await startServing([STORYTELLER, '--threads', '1', '--quiet', '--host', '0.0.0.0']);
-  const body = JSON.stringify({ ...LONG, n: 1, stream: true });
-  const call = request(`http://127.0.0.1:${server.port}/v1/chat/completions`, { method: 'POST' });
-  call.on('error', () => {});
-  call.end(body);
-  await once(call, 'response');
+  const calls = Array.from({ length: 20 }, () => post(`http://127.0.0.1:${server.port}/v1/chat/completions`, LONG));
+  const ended = Promise.allSettled(calls);
+  await sleep(300);
   server.kill('SIGINT');
+  await until(() => server.log().includes('Stopping'));
   server.kill('SIGINT');
-  const began = performance.now();
-  const status = await server.exited;
-  // Both signals can arrive as one.
-  assert.ok(status === 130 || status === 0, `${status}`);
-  assert.ok(performance.now() - began < 8000);
+  assert.equal(await server.exited, 130);
+  assert.ok((await ended).some(({ status }) => status === 'rejected'));
   assert.match(server.log(), /Warning: every machine that can reach 0\.0\.0\.0/);
   assert.doesNotMatch(server.log(), /POST/);
 });

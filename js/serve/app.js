@@ -1,0 +1,260 @@
+/* app: answers requests: the guard, the queue, then the handler of the path: OpenAI's API under /v1/, Ollama's under
+ * /api/. */
+/** @import { IncomingMessage, ServerResponse } from 'node:http' */
+/** @import { Model } from '../model.js' */
+/** @import { Limits, ServeOptions } from './options.js' */
+/** @import { Usage } from '../protocol.js' */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ModelError } from '../errors.js';
+import { RequestError, errorOf } from '../openai/errors.js';
+import { createHandler } from '../openai/handler.js';
+import { Bodies, send } from './exchange.js';
+import { Guard } from './guard.js';
+import { Metrics } from './metrics.js';
+import { createOllamaHandler } from './ollama.js';
+import { DEFAULTS } from './options.js';
+import { Queue } from './queue.js';
+
+/** Status in the log when the client left before the response began, as nginx has it. */
+const CLIENT_CLOSED = 499;
+/** Paths whose requests evaluate a model, and so go through the queue. */
+const EVALUATING = [
+  ...['chat/completions', 'completions', 'embeddings', 'responses'].map((name) => `/v1/${name}`),
+  ...['chat', 'generate', 'embed', 'embeddings'].map((name) => `/api/${name}`),
+];
+const ROUTES = [
+  ...EVALUATING,
+  ...['/', '/health', '/metrics', '/v1/models', '/api/tags', '/api/show', '/api/ps', '/api/version'],
+];
+/** Paths with a parameter, and their names. */
+const PATTERNS = /** @type {[RegExp, string][]} */ ([
+  [/^\/v1\/models\/./, '/v1/models/{model}'],
+  [/^\/v1\/responses\/./, '/v1/responses/{id}'],
+]);
+
+/** A request in the log. answers: usage of the answers that it began.
+ * @typedef {{ method: string, route: string, status: number, answers: Promise<Usage | null>[] }} Entry */
+/** Line of the log. @typedef {Pick<Entry, 'method' | 'route' | 'status'> & { ms: number, usage: Usage }} LogLine */
+
+/** Answers requests. */
+export class App {
+  #models;
+  #guard;
+  #queue;
+  #bodies;
+  #metrics = new Metrics();
+  #log;
+  #handlers;
+  /** The request for which code runs. @type {AsyncLocalStorage<Entry>} */
+  #current = new AsyncLocalStorage();
+  /** @type {Set<AbortController>} */
+  #open = new Set();
+  #isStopping = false;
+  #wake = () => {};
+
+  /** @param {Record<string, Model>} models @param {ServeOptions} options @param {Limits} limits
+   * @param {(line: LogLine) => void} [log] */
+  constructor(models, options, limits, log) {
+    this.limits = limits;
+    this.#models = models;
+    this.#guard = new Guard(options);
+    this.#queue = new Queue(options.queue ?? DEFAULTS.queue);
+    this.#bodies = new Bodies(limits);
+    this.#log = log;
+    for (const model of Object.values(models)) this.#meter(model);
+    this.#handlers = {
+      openai: createHandler(models, { maxBodyBytes: limits.bodyBytes }),
+      ollama: createOllamaHandler(models),
+    };
+  }
+
+  /** Number of requests that are not finished. */
+  get size() {
+    return this.#open.size;
+  }
+
+  /** Refuses new requests, and aborts the others after a time. @param {number} graceMs */
+  stop(graceMs) {
+    this.#isStopping = true;
+    const end = () => {
+      for (const control of this.#open) control.abort(new ModelError('aborted', 'The server is stopping.'));
+    };
+    if (graceMs <= 0) end();
+    else setTimeout(end, graceMs).unref();
+  }
+
+  /** Resolves when no request is open. @returns {Promise<void>} */
+  async idle() {
+    while (this.#open.size) {
+      await new Promise((resolve) => {
+        this.#wake = () => resolve(null);
+      });
+    }
+  }
+
+  /** Records the usage of all answers of a model. As a side effect, the engine does not wait for slow clients.
+   * @param {Model} model */
+  #meter(model) {
+    const generate = model.generate.bind(model);
+    Object.assign(model, {
+      generate: (/** @type {any} */ prompt, /** @type {any} */ options) => {
+        const generation = generate(prompt, options);
+        const usage = generation.result().then(
+          (result) => result.usage,
+          () => null,
+        );
+        this.#current.getStore()?.answers.push(usage);
+        return generation;
+      },
+    });
+  }
+
+  /** @param {IncomingMessage} req @param {ServerResponse} res */
+  onRequest(req, res) {
+    /** @type {Entry} */
+    const entry = { method: req.method ?? '', route: 'other', status: CLIENT_CLOSED, answers: [] };
+    this.#current.run(entry, () => this.#serve(req, res, entry));
+  }
+
+  /** Never rejects. @param {IncomingMessage} req @param {ServerResponse} res @param {Entry} entry */
+  async #serve(req, res, entry) {
+    const began = performance.now();
+    const control = new AbortController();
+    this.#open.add(control);
+    // A failure of the connection is followed by `close`.
+    res.on('error', () => {});
+    res.on('close', () => {
+      if (!res.writableFinished) control.abort(new ModelError('aborted', 'The client closed the connection.'));
+    });
+    /** @type {(() => void)[]} */
+    const cleanups = [];
+    try {
+      const response = await this.#respond(req, entry, control.signal, cleanups);
+      if (this.#isStopping || response.status === 408 || response.status === 413) {
+        response.headers.set('connection', 'close');
+      }
+      if (!res.destroyed) entry.status = response.status;
+      await send(res, response, this.limits.stallMs);
+    } catch {
+      entry.status = 500;
+      res.destroy();
+    }
+    const usages = await Promise.all(entry.answers);
+    for (const cleanup of cleanups) cleanup();
+    this.#open.delete(control);
+    if (!this.#open.size) this.#wake();
+    this.#note(entry, usages, performance.now() - began);
+  }
+
+  /** @param {Entry} entry @param {(Usage | null)[]} usages @param {number} ms */
+  #note({ method, route, status }, usages, ms) {
+    const usage = { promptTokens: 0, reusedTokens: 0, completionTokens: 0 };
+    for (const one of usages) {
+      if (!one) continue;
+      this.#metrics.answer(one);
+      for (const key of /** @type {(keyof typeof usage)[]} */ (Object.keys(usage))) usage[key] += one[key];
+    }
+    this.#metrics.request({ route, status, seconds: ms / 1000 });
+    this.#log?.({ method, route, status, ms, usage });
+  }
+
+  /** Returns the response to a request; never rejects. @param {IncomingMessage} req @param {Entry} entry
+   * @param {AbortSignal} signal @param {(() => void)[]} cleanups called when the response is sent */
+  async #respond(req, entry, signal, cleanups) {
+    const { origin } = req.headers;
+    const isOllama = /^\/(api\/|$)/.test(req.url ?? '');
+    let cors = {};
+    /** @type {Response} */
+    let response;
+    try {
+      const { path, search } = this.#guard.admit(req);
+      cors = this.#guard.corsHeaders(origin);
+      entry.route = routeOf(path);
+      if (req.method === 'OPTIONS') response = this.#guard.preflight(req.headers);
+      else {
+        this.#guard.checkKey(path, req.headers.authorization);
+        if (this.#isStopping) throw new RequestError(503, 'The server is stopping.', null, 'stopping');
+        response =
+          (await this.#own(req.method ?? '', entry.route)) ??
+          (await this.#evaluate(req, path + search, entry, signal, cleanups));
+      }
+    } catch (error) {
+      response = refusal(error, isOllama, this.#queue.retryAfter);
+    }
+    const headers = { ...cors, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' };
+    for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
+    return response;
+  }
+
+  /** Answers the server's own routes. @param {string} method @param {string} route */
+  async #own(method, route) {
+    if (!['/', '/health', '/metrics'].includes(route)) return null;
+    if (method !== 'GET' && method !== 'HEAD') {
+      throw new RequestError(405, `${route} takes GET requests only.`, null, 'method_not_supported');
+    }
+    if (route === '/') return new Response('gemma-wasm is running\n');
+    if (route === '/health') return Response.json({ status: 'ok' });
+    const text = await this.#metrics.text(this.#models, this.#queue);
+    return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } });
+  }
+
+  /** Passes a request to the handler of its path. @param {IncomingMessage} req @param {string} target
+   * @param {Entry} entry @param {AbortSignal} signal @param {(() => void)[]} cleanups */
+  async #evaluate(req, target, entry, signal, cleanups) {
+    const evaluates = req.method === 'POST' && EVALUATING.includes(entry.route);
+    const ticket = evaluates ? this.#queue.enter() : null;
+    if (evaluates && !ticket) {
+      throw new RequestError(429, 'Too many requests at a time. Try again later.', null, 'rate_limit_exceeded');
+    }
+    if (ticket) cleanups.push(() => ticket.leave());
+    const hasBody = req.method !== 'GET' && req.method !== 'HEAD';
+    const { bytes, release } = hasBody ? await this.#bodies.read(req) : { bytes: undefined, release: () => {} };
+    cleanups.push(release);
+    await ticket?.turn(this.#lineOf(bytes), signal);
+    const request = new Request(new URL(`http://localhost${target}`), {
+      method: req.method,
+      headers: headersOf(req),
+      body: bytes,
+      signal,
+    });
+    const handler = target.startsWith('/api/') ? this.#handlers.ollama : this.#handlers.openai;
+    return handler(request);
+  }
+
+  /** Returns the id of the model that a body names. Other requests, which are refused later, share a line.
+   * @param {Uint8Array} [bytes] */
+  #lineOf(bytes) {
+    try {
+      const id = String(JSON.parse(new TextDecoder().decode(bytes)).model).replace(/:latest$/, '');
+      return Object.hasOwn(this.#models, id) ? id : '';
+    } catch {
+      return '';
+    }
+  }
+}
+
+/** Returns the name of a path for the log and the metrics: one of a fixed number. @param {string} path */
+function routeOf(path) {
+  if (ROUTES.includes(path)) return path;
+  return PATTERNS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
+}
+
+/** Returns the headers that a handler needs. @param {IncomingMessage} req */
+function headersOf({ headers }) {
+  return Object.fromEntries(
+    ['content-type', 'accept'].flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : [])),
+  );
+}
+
+/** Returns the response for an error, in the shape of OpenAI's API or of Ollama's.
+ * @param {unknown} error @param {boolean} isOllama @param {number} retryAfter seconds */
+function refusal(error, isOllama, retryAfter) {
+  const isAborted = error instanceof ModelError && error.code === 'aborted';
+  const { status, body } = errorOf(isAborted ? new RequestError(503, error.message, null, 'aborted') : error);
+  /** @type {Record<string, string>} */
+  const headers = {};
+  if (status === 429 || status === 503) headers['retry-after'] = String(retryAfter);
+  if (status === 401) headers['www-authenticate'] = 'Bearer';
+  if (status === 405) headers.allow = 'GET, HEAD';
+  return Response.json(isOllama ? { error: body.error.message } : body, { status, headers });
+}
