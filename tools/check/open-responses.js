@@ -65,26 +65,32 @@ async function bundled(program, folder) {
   return import(pathToFileURL(outfile).href);
 }
 
-/** Streams for which the program has no case, each with the type of its first item. @type {Record<string, [string, object]>} */
+/** Streams for which the program has no case, each with the type of its first item and its status.
+ * @type {Record<string, [type: string, status: string, request: object]>} */
 const STREAMS = {
   call: [
     'function_call',
+    'completed',
     { tools: [{ type: 'function', name: 'add', parameters: { type: 'object', properties: {} } }] },
   ],
-  incomplete: ['message', { max_output_tokens: 5 }],
-  logprobs: ['message', { max_output_tokens: 5, top_logprobs: 2, include: ['message.output_text.logprobs'] }],
+  incomplete: ['message', 'incomplete', { max_output_tokens: 5 }],
+  logprobs: [
+    'message',
+    'incomplete',
+    { max_output_tokens: 5, top_logprobs: 2, include: ['message.output_text.logprobs'] },
+  ],
 };
 
 /** Checks the events of further streams by the program's schemas. @param {string} url
  * @param {(response: Response) => Promise<any>} parse @returns {Promise<Result[]>} */
 async function streamResults(url, parse) {
   return Promise.all(
-    Object.entries(STREAMS).map(async ([name, [type, more]]) => {
+    Object.entries(STREAMS).map(async ([name, [type, status, more]]) => {
       const body = JSON.stringify({ model: 'storyteller', input: 'Hello', stream: true, ...more });
       const headers = { 'content-type': 'application/json' };
       const { errors, finalResponse } = await parse(await fetch(`${url}/responses`, { method: 'POST', headers, body }));
-      const found = finalResponse?.output[0]?.type;
-      if (found !== type) errors.push(`The first item is ${found} instead of ${type}.`);
+      const found = `${finalResponse?.output[0]?.type}, ${finalResponse?.status}`;
+      if (found !== `${type}, ${status}`) errors.push(`The response is ${found} instead of ${type}, ${status}.`);
       return {
         id: `stream-${name}`,
         name: 'Own stream, by the schemas',
