@@ -115,24 +115,34 @@ export async function listInputItems(context) {
 
 /** POST /v1/responses/input_tokens. @param {Context} context */
 export async function countInputTokens({ body, models, responses, signal }) {
-  const { messages, options } = requestOf(body, responses);
+  const request = requestOf(body, responses);
   const { model } = await models.get(body.model);
-  const prompt = { ...model.describePrompt(messages), tools: toolsIn(options) };
+  const prompt = { ...promptOf(model, request), tools: toolsIn(request) };
   const input_tokens = await model.call('count', { prompt }, signal);
   return Response.json({ object: 'response.input_tokens', input_tokens });
 }
 
-/** Returns the tools that the prompt describes. @param {ResponseRequest['options']} options @returns {any} */
-const toolsIn = ({ tools, toolChoice }) => (toolChoice === 'none' ? undefined : tools);
+/** Returns the tools that the prompt describes. @param {ResponseRequest} request @returns {any} */
+const toolsIn = ({ options: { tools, toolChoice } }) => (toolChoice === 'none' ? undefined : tools);
+
+/** Returns the prompt without tools, as it is counted. @param {Model} model @param {ResponseRequest} request */
+function promptOf(model, { body, messages }) {
+  const thinking = reasoningOf(body, model.info);
+  return { ...model.describePrompt(messages), ...(thinking !== undefined && { thinking: Boolean(thinking) }) };
+}
 
 /** Returns the messages without the oldest turns if they leave too little room for the answer.
  * @param {Model} model @param {ResponseRequest} request @param {AbortSignal} signal */
-async function shortened(model, { messages, options }, signal) {
+async function shortened(model, request, signal) {
   const { shortened: fitting } = await import('../overflow.js');
   const { contextLength } = model.info;
-  const list = toolsIn(options);
+  const list = toolsIn(request);
   const fit = await fitting(
-    { prompt: model.describePrompt(messages), tools: list && { list }, maxTokens: options.maxTokens ?? contextLength },
+    {
+      prompt: promptOf(model, request),
+      tools: list && { list },
+      maxTokens: request.options.maxTokens ?? contextLength,
+    },
     { count: (prompt, signal) => model.call('count', { prompt }, signal), contextLength, signal },
   );
   return fit.messages;

@@ -94,6 +94,17 @@ test('thoughts are reasoning items, and an effort limits them', async (t) => {
     { role: 'assistant', content: 'Yes.', thoughts: 'hm ha' },
     { role: 'user', content: 'Hi' },
   ]);
+  const thinking = await open(t, 'gemma4-tools');
+  const { responses } = clientOf(createHandler(thinking));
+  const counts = [];
+  for (const effort of /** @type {const} */ (['none', 'high'])) {
+    const counted = { model: 'any', input: 'Hi', reasoning: { effort } };
+    const { input_tokens: tokens } = await responses.inputTokens.count(counted);
+    const { usage } = await responses.create({ ...counted, max_output_tokens: 1 });
+    assert.equal(tokens, usage?.input_tokens);
+    counts.push(tokens);
+  }
+  assert.notEqual(counts[0], counts[1]);
   const wrong = /** @type {any} */ ({ effort: 'extreme' });
   const error = await client.responses.create({ ...question, reasoning: wrong }).catch((error) => error);
   assert.deepEqual([error.status, error.param], [400, 'reasoning.effort']);
