@@ -5,7 +5,6 @@ import { jumpForwardTokens } from './jump-forward.js';
 import { Grammar } from './grammar.js';
 import { joined, utf8 } from './heap.js';
 import { constraintOf } from './constraint.js';
-import { Drafts } from './drafts.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
@@ -13,6 +12,7 @@ const FLUSH_MS = 10;
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
 /** @import { PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
+/** @import { Drafts } from './drafts.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { Runner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
@@ -58,7 +58,8 @@ async function begin(context, job, args) {
     logprobs: /** @type {TokenLogprob[]} */ ([]),
     /** Tokens that must follow one by one, because log probabilities are requested. */
     due: /** @type {number[]} */ ([]),
-    drafts: args.draft && !constraint && !thoughts && !reader && args.logprobs === null ? new Drafts(ids) : null,
+    drafts: /** @type {Drafts | null} */ (null),
+    freely: args.draft && !constraint && !thoughts && !reader && args.logprobs === null,
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
@@ -105,6 +106,7 @@ async function answer(run) {
   run.reused = native.sync(run.prompt, args.owner);
   // The first token of a call may be drawn a second time (free()), which needs all logits.
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
+  if (run.freely) startDrafts(run);
   await runner.yield();
   const finishReason = await decode(run).catch((error) => {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
@@ -115,6 +117,18 @@ async function answer(run) {
   if (finishReason !== 'stop-sequence') outbox.add({ kind: 'text', text: assembler.end(), ids: [], forced: false });
   outbox.flush();
   return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
+}
+
+/** Begins to guess tokens once that part is loaded, or never if it is missing: an answer does not need it.
+ * @param {Run} run */
+function startDrafts(run) {
+  const begin = (/** @type {typeof import('./drafts.js')} */ part) => {
+    run.drafts = new part.Drafts([...run.prompt, ...run.tokens]);
+  };
+  run
+    .load('drafts')
+    .then(begin)
+    .catch(() => {});
 }
 
 /** @param {Run} run */

@@ -20,7 +20,7 @@ export function barePlatform(compile) {
       compiled.set(name, module);
       return module;
     },
-    load: () => import('../../js/look.js'),
+    load: (part) => import(`../../js/${part}.js`),
     parallelism: () => 2,
     createThread() {
       throw new Error('no helpers here');
