@@ -20,7 +20,7 @@ export function barePlatform(compile) {
       compiled.set(name, module);
       return module;
     },
-    load: (part) => import(`../../js/${part}.js`),
+    load: (part) => (part === 'drafts' ? import('../../js/drafts.js') : import('../../js/look.js')),
     parallelism: () => 2,
     createThread() {
       throw new Error('no helpers here');
