@@ -1,0 +1,50 @@
+/* gemma-wasm/openai in a page: OpenAI's client makes the same calls there as in Node. */
+import assert from 'node:assert/strict';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { build } from 'esbuild';
+import { serve } from '../../tools/serve.js';
+import { testModel } from '../js/models.js';
+import { BROWSERS, openTab, root, sharedBrowser, testedIn } from './helpers.js';
+
+/** Returns a folder with an empty page, its models, and the client with its calls as one script.
+ * @param {import('node:test').TestContext} t */
+async function pageOf(t) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-openai-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(path.join(folder, 'index.html'), '<!doctype html><title>calls</title>');
+  writeFileSync(path.join(folder, 'favicon.ico'), '');
+  copyFileSync(await testModel('qwen3-tools'), path.join(folder, 'chat.gguf'));
+  copyFileSync(await testModel('embed-q8_0'), path.join(folder, 'embed.gguf'));
+  copyFileSync(path.join(root, 'models', 'storyteller', 'storyteller.gguf'), path.join(folder, 'story.gguf'));
+  const contents = "export { default as OpenAI } from 'openai'; export * from './openai-calls.js';";
+  const stdin = { contents, resolveDir: path.join(root, 'tests', 'support') };
+  await build({ stdin, bundle: true, format: 'esm', platform: 'browser', outfile: path.join(folder, 'calls.js') });
+  return folder;
+}
+
+for (const name of BROWSERS) {
+  const skip = testedIn(name, 'chromium');
+  test(`${name}: OpenAI's client runs its calls in the page`, { skip }, async (t) => {
+    const server = await serve({ root: await pageOf(t), mounts: { '/dist/': path.join(root, 'dist') } });
+    t.after(() => server.close());
+    // zod tries whether it may compile code, and works without.
+    const tab = await openTab(await sharedBrowser(name), server.url, { expected: /script-src eval/ });
+    const found = await tab.page.evaluate(async (base) => {
+      const [{ loadModel }, { createHandler }, { CALLS, OpenAI, runCalls }] = await Promise.all(
+        ['dist/index.js', 'dist/openai.js', 'calls.js'].map((script) => import(base + script)),
+      );
+      const names = { chat: 'chat', story: 'story', embed: 'embed' };
+      const load = (/** @type {string} */ name) => () => loadModel(`${base}${name}.gguf`, { threads: 1, cache: false });
+      const fetch = createHandler(Object.fromEntries(Object.keys(names).map((name) => [name, load(name)])));
+      const client = new OpenAI({ apiKey: 'x', baseURL: `${base}v1`, fetch, dangerouslyAllowBrowser: true });
+      const failed = await runCalls({ client, ...names });
+      return { count: CALLS.length, failed };
+    }, server.url);
+    assert.deepEqual(found.failed, []);
+    assert.ok(found.count >= 80, `${found.count} calls`);
+    await tab.close();
+  });
+}
