@@ -95,10 +95,11 @@ class CallWriter {
   }
 }
 
-/** Writes a growing value as growing JSON. Remembers the order in which members came, because objects move names that are
- * integers to the front. */
+/** Writes a growing value as growing JSON. Objects move names that are integers to the front, so it remembers the order of
+ * members, and writes nothing between the first such name and the end. */
 class ArgumentWriter {
   #written = '';
+  #isOrdered = true;
   /** Names of the members of each object, by its path. @type {Map<string, string[]>} */
   #names = new Map();
 
@@ -107,7 +108,7 @@ class ArgumentWriter {
     const text = this.#json(value, '');
     // What closes strings and lists now may come later.
     const sure = done ? text : text.replace(/["\]}]*$/, '');
-    if (!sure.startsWith(this.#written)) return '';
+    if (!(done || this.#isOrdered) || !sure.startsWith(this.#written)) return '';
     const fresh = sure.slice(this.#written.length);
     this.#written = sure;
     return fresh;
@@ -120,12 +121,13 @@ class ArgumentWriter {
     const known = this.#names.get(path) ?? [];
     const names = [...known, ...Object.keys(value).filter((name) => !known.includes(name))];
     this.#names.set(path, names);
+    this.#isOrdered &&= !names.some((name) => /^\d+$/.test(name));
     return `{${names.map((name) => `${JSON.stringify(name)}:${this.#json(value[name], `${path}/${name}`)}`)}}`;
   }
 }
 
 /** Returns OpenAI's reason for the end of an answer. An answer that is limited to one call is aborted after it.
- * @param {Answer} answer */
+ * @param {Answer} answer @returns {'stop' | 'length' | 'tool_calls'} */
 export function finishOf({ result: { finishReason }, calls }) {
   if (calls.length && /^(tool-calls|aborted)$/.test(finishReason)) return 'tool_calls';
   return /^(length|context)$/.test(finishReason) ? 'length' : 'stop';

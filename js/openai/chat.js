@@ -3,7 +3,7 @@
 /** @import { Model } from '../model.js' */
 /** @import { GenerateOptions } from '../options.js' */
 /** @import { ChatMessage } from '../protocol.js' */
-/** @import { Answer, AnswerEvent, Events } from './answer.js' */
+/** @import { Answer, AnswerEvent, Events, FunctionCall } from './answer.js' */
 /** @import { Context } from './context.js' */
 import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
 import { newId, unixTime } from './context.js';
@@ -71,17 +71,22 @@ function isContinued(body) {
   throw invalid(`\`${name}\` requires that the last message is the assistant's.`, name);
 }
 
-/** @param {Answer} answer @param {number} index */
-function choiceOf(answer, index) {
+/** Returns a choice of a completion. @param {Answer} answer @param {number} index */
+export function choiceOf(answer, index) {
   const { result, calls, logprobs } = answer;
   const message = {
-    role: 'assistant',
+    role: /** @type {const} */ ('assistant'),
     content: calls.length && !result.text ? null : result.text,
     refusal: null,
     ...(result.thoughts && { reasoning_content: result.thoughts }),
-    ...(calls.length && { tool_calls: calls.map(({ id, ...rest }) => ({ id, type: 'function', function: rest })) }),
+    ...(calls.length && { tool_calls: calls.map(callOf) }),
   };
   return { index, message, logprobs: chatLogprobs(logprobs), finish_reason: finishOf(answer) };
+}
+
+/** @param {FunctionCall} call */
+function callOf({ id, ...rest }) {
+  return { id, type: /** @type {const} */ ('function'), function: rest };
 }
 
 /** Yields the chunks of the answers to one prompt.
@@ -104,12 +109,12 @@ async function* chunks(answers, head, usage) {
   yield sseEvent('[DONE]');
 }
 
-/** @param {AnswerEvent} event */
-function deltaOf(event) {
+/** Returns what a chunk of an event has. @param {AnswerEvent} event */
+export function deltaOf(event) {
   if (event.kind === 'text') return { delta: { content: event.text }, logprobs: chatLogprobs(event.logprobs) };
   if (event.kind === 'thought') return { delta: { reasoning_content: event.text } };
   const { index } = event;
   if (event.kind === 'arguments') return { delta: { tool_calls: [{ index, function: { arguments: event.text } }] } };
   const { id, name } = event;
-  return { delta: { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] } };
+  return { delta: { tool_calls: [{ index, ...callOf({ id, name, arguments: '' }) }] } };
 }
