@@ -19,7 +19,8 @@ async function pageOf(t) {
   copyFileSync(await testModel('qwen3-tools'), path.join(folder, 'chat.gguf'));
   copyFileSync(await testModel('embed-q8_0'), path.join(folder, 'embed.gguf'));
   copyFileSync(path.join(root, 'models', 'storyteller', 'storyteller.gguf'), path.join(folder, 'story.gguf'));
-  const contents = "export { default as OpenAI } from 'openai'; export * from './openai-calls.js';";
+  const contents = `export { default as OpenAI } from 'openai';
+    export { CALLS, runCalls } from './openai-calls.js'; export { failedCalls } from './responses-calls.js';`;
   const stdin = { contents, resolveDir: path.join(root, 'tests', 'support') };
   await build({ stdin, bundle: true, format: 'esm', platform: 'browser', outfile: path.join(folder, 'calls.js') });
   return folder;
@@ -33,7 +34,7 @@ for (const name of BROWSERS) {
     // zod tries whether it may compile code, and works without.
     const tab = await openTab(await sharedBrowser(name), server.url, { expected: /script-src eval/ });
     const found = await tab.page.evaluate(async (base) => {
-      const [{ loadModel }, { createHandler }, { CALLS, OpenAI, runCalls }] = await Promise.all(
+      const [{ loadModel }, { createHandler }, { CALLS, OpenAI, failedCalls, runCalls }] = await Promise.all(
         ['dist/index.js', 'dist/openai.js', 'calls.js'].map((script) => import(base + script)),
       );
       const names = { chat: 'chat', story: 'story', embed: 'embed' };
@@ -41,7 +42,7 @@ for (const name of BROWSERS) {
       const fetch = createHandler(Object.fromEntries(Object.keys(names).map((name) => [name, load(name)])));
       const client = new OpenAI({ apiKey: 'x', baseURL: `${base}v1`, fetch, dangerouslyAllowBrowser: true });
       const failed = await runCalls({ client, ...names });
-      return { count: CALLS.length, failed };
+      return { count: CALLS.length, failed: [...failed, ...(await failedCalls({ client, model: 'chat' }))] };
     }, server.url);
     assert.deepEqual(found.failed, []);
     assert.ok(found.count >= 80, `${found.count} calls`);
