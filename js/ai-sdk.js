@@ -1,11 +1,15 @@
 /* gemma-wasm/ai-sdk in browsers: a provider for the AI SDK. Names the scripts of the workers as index.js does. */
 /** @import { ProviderSettings } from './ai-sdk/provider.js' */
+/** @import { ModelDownloadProgress } from './ai-sdk/transport.js' */
 import { createProvider } from './ai-sdk/provider.js';
 import { isCached } from './cached.js';
 import { loadModel } from './model.js';
 import { browserEnvironment } from './platform/env-browser.js';
 import { environment } from './platform/env.js';
 import { probe } from './probe.js';
+
+/** Data parts of `GemmaWasmChatTransport`, for `UIMessage<unknown, GemmaWasmDataParts>`.
+ * @typedef {{ modelDownloadProgress: ModelDownloadProgress }} GemmaWasmDataParts */
 
 Object.assign(
   environment,

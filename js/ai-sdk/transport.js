@@ -10,8 +10,6 @@ import { readable } from './readable.js';
  * @property {number} progress Percentage from 0 to 100.
  * @property {string} message Description, in English.
  */
-/** Data parts of `GemmaWasmChatTransport`, for `UIMessage<unknown, GemmaWasmDataParts>`.
- * @typedef {{ modelDownloadProgress: ModelDownloadProgress }} GemmaWasmDataParts */
 /** The part that reports progress. It is not stored in the message.
  * @typedef {{ type: 'data-modelDownloadProgress', data: ModelDownloadProgress, transient: true }} ProgressChunk */
 /** A transport of the AI SDK, for messages of any type.

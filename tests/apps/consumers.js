@@ -1,5 +1,7 @@
 /* consumers: TypeScript and linters of packages. Each row is a command that must exit with status 0. */
 /** @import { App } from './examples.js' */
+import { readFileSync } from 'node:fs';
+import { at } from '../../tools/support/proc.js';
 
 /** Uses every type that docs/ names. */
 const TYPES = [
@@ -87,6 +89,37 @@ const STRICT = {
   exactOptionalPropertyTypes: false,
 };
 
+const AI_SDK = `import type { EmbeddingModelV4, LanguageModelV4, ProviderV4 } from '@ai-sdk/provider';
+import { useChat } from '@ai-sdk/react';
+import { DirectChatTransport, ToolLoopAgent, generateText, tool, type ChatTransport, type UIMessage } from 'ai';
+import { GemmaWasmChatTransport, createGemmaWasm, gemmaWasm, type GemmaWasmDataParts } from 'gemma-wasm/ai-sdk';
+import { z } from 'zod';
+export const model = gemmaWasm({ repo: 'a/b', quant: 'Q4_0' }, { contextLength: 1024 });
+export const all: [LanguageModelV4, EmbeddingModelV4, ProviderV4] =
+  [model, gemmaWasm.embeddingModel('x'), createGemmaWasm({ models: { small: 'x' } })];
+type Message = UIMessage<unknown, GemmaWasmDataParts>;
+const agent = new ToolLoopAgent({ model, tools: { add: tool({ inputSchema: z.object({ a: z.number() }) }) } });
+export const transport: ChatTransport<Message> =
+  new GemmaWasmChatTransport({ model, transport: new DirectChatTransport({ agent }) });
+export const text = async () => (await generateText({ model, prompt: 'x' })).text;
+export function Chat() {
+  const onData = (part: { type: string }) => void part.type;
+  const { messages } = useChat<Message>({ transport, onData });
+  return messages.flatMap(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')));
+}
+// @ts-expect-error: no such option
+gemmaWasm('x', { thread: 2 });
+// @ts-expect-error: models are not any
+model.doNothing();
+`;
+
+/** Entries for modules only, whose clients are modules only too. */
+const MODULES_ONLY = Object.entries(JSON.parse(readFileSync(at('package.json'), 'utf8')).exports)
+  .filter(([, targets]) => typeof targets === 'object' && !JSON.stringify(targets).includes('"require"'))
+  .map(([name]) => name);
+/** Output of attw that can be shown in a log. */
+const PLAIN = ['--no-emoji', '-f', 'ascii'];
+
 /** @param {object} options @param {string[]} files */
 const config = (options, files) => JSON.stringify({ compilerOptions: { ...STRICT, ...options }, files });
 
@@ -149,6 +182,39 @@ export const CONSUMERS = [
     files: {},
     check: true,
     quick: true,
-    run: ['attw', 'package.tgz', '--exclude-entrypoints', './storyteller.gguf', '--no-emoji', '-f', 'ascii'],
+    run: ['attw', 'package.tgz', '--exclude-entrypoints', './storyteller.gguf', ...MODULES_ONLY, ...PLAIN],
+  },
+  {
+    name: 'attw-modules',
+    title: 'Are the types wrong? 0.18.5, entries without CommonJS',
+    folder: 'attw',
+    packages: { '@arethetypeswrong/cli': '0.18.5' },
+    files: {},
+    check: true,
+    quick: true,
+    run: ['attw', 'package.tgz', '--profile', 'esm-only', '--entrypoints', ...MODULES_ONLY, ...PLAIN],
+  },
+  {
+    name: 'ai-sdk-types',
+    title: 'TypeScript 5.9.3 with AI SDK 7.0.173',
+    packages: {
+      typescript: '5.9.3',
+      '@types/node': '20.19.43',
+      ai: '7.0.173',
+      '@ai-sdk/provider': '4.0.38',
+      '@ai-sdk/react': '4.0.177',
+      '@types/react': '19.3.0',
+      react: '19.3.1',
+      zod: '4.6.7',
+    },
+    check: true,
+    files: {
+      'ai-sdk.ts': AI_SDK,
+      'tsconfig.json': config(
+        { module: 'esnext', moduleResolution: 'bundler', target: 'es2022', skipLibCheck: true, types: [] },
+        ['ai-sdk.ts'],
+      ),
+    },
+    run: ['tsc', '-p', 'tsconfig.json'],
   },
 ];

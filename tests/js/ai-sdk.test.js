@@ -11,7 +11,7 @@ import { open } from './helpers.js';
 import { testModel } from './models.js';
 
 /** @import { ChatTransport, UIMessage } from 'ai' */
-/** @import { GemmaWasmDataParts } from '../../js/ai-sdk/transport.js' */
+/** @import { GemmaWasmDataParts } from '../../js/ai-sdk.js' */
 /** @import { EmbeddingModelV4, LanguageModelV4, ProviderV4 } from '@ai-sdk/provider' */
 
 const { gemmaWasm } = entry;
