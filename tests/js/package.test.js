@@ -196,7 +196,9 @@ function bare(name) {
 
 test('every export and every member has a description, which editors show', () => {
   const entries = readdirSync(join(ROOT, 'dist')).filter((name) => name.endsWith('.d.ts'));
-  assert.deepEqual(entries, ['ai-sdk.d.ts', 'index.d.ts', 'isolate.d.ts', 'openai.d.ts', 'search.d.ts', 'shared.d.ts']);
+  const exported = readFileSync(join(ROOT, 'package.json'), 'utf8').match(/[\w-]+\.d\.ts(?=")/g);
+  assert.deepEqual(entries, [...new Set(exported)].sort());
+  assert.ok(entries.length >= 7);
   assert.deepEqual(entries.flatMap(bare), []);
 });
 
