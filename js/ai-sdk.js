@@ -9,7 +9,9 @@ import { environment } from './platform/env.js';
 import { probe } from './probe.js';
 
 /** Data parts of `GemmaWasmChatTransport`, for `UIMessage<unknown, GemmaWasmDataParts>`.
- * @typedef {{ modelDownloadProgress: ModelDownloadProgress }} GemmaWasmDataParts */
+ * @typedef {object} GemmaWasmDataParts
+ * @property {ModelDownloadProgress} modelDownloadProgress Progress of loading the model.
+ */
 
 Object.assign(
   environment,

@@ -1,5 +1,6 @@
 /* language-model: a model as a LanguageModelV4 of the AI SDK. */
 /** @import { Generation } from '../generation.js' */
+/** @import { CallOptions } from '../options.js' */
 /** @import { Progress, Usage } from '../protocol.js' */
 /** @import { CallOptionsV4, GenerateResultV4, StreamResultV4 } from './specification.js' */
 /** @import { Availability, Session } from './session.js' */
@@ -37,7 +38,7 @@ export class GemmaWasmLanguageModel {
 
   /** Loads the model, and returns this object. Fails as `loadModel` does.
    * @param {(fraction: number, progress: Progress) => void} [onProgress] Called as the model is read, with the fraction
-   *   from 0 to 1 @param {{ signal?: AbortSignal }} [options] */
+   *   from 0 to 1 @param {CallOptions} [options] */
   async createSessionWithProgress(onProgress, { signal } = {}) {
     try {
       await this.#session.open(signal, (progress) => {

@@ -10,8 +10,12 @@ import { Session, isModel } from './session.js';
 
 /** What a model is made of: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
  * @typedef {ModelSource | Model} AnyModel */
+/** Models of a provider.
+ * @typedef {object} NamedModels
+ * @property {Record<string, AnyModel>} [models] Sources or loaded models by name. With them, a string is one of the names.
+ */
 /** Options of a provider: names of models, and defaults for the options of `loadModel()`.
- * @typedef {LoadOptions & { models?: Record<string, AnyModel> }} ProviderSettings */
+ * @typedef {LoadOptions & NamedModels} ProviderSettings */
 /** Makes language models; its methods make the others.
  * @callback MakeLanguageModel
  * @param {AnyModel} source A source of `loadModel()`, a loaded model, or a name.

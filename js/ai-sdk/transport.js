@@ -13,8 +13,12 @@ import { readable } from './readable.js';
 /** The part that reports progress. It is not stored in the message.
  * @typedef {{ type: 'data-modelDownloadProgress', data: ModelDownloadProgress, transient: true }} ProgressChunk */
 /** A transport of the AI SDK, for messages of any type.
- * @typedef {{ sendMessages: (options: any) => Promise<ReadableStream<any>>,
- *   reconnectToStream: (options: any) => Promise<ReadableStream<any> | null> }} InnerTransport */
+ * @typedef {object} InnerTransport
+ * @property {(options: any) => Promise<ReadableStream<any>>} sendMessages Sends messages and returns the chunks of the
+ *   answer.
+ * @property {(options: any) => Promise<ReadableStream<any> | null>} reconnectToStream Returns the chunks of an answer that
+ *   is still arriving, or null.
+ */
 /** Options of `GemmaWasmChatTransport`.
  * @typedef {object} TransportOptions
  * @property {GemmaWasmLanguageModel} model The model that the agent of `transport` uses.

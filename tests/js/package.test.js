@@ -160,7 +160,7 @@ test('the command line runs by its name', async () => {
 });
 
 /** Types of other specifications, and conditional types, which declare no members to describe. */
-const UNDESCRIBED = ['StandardSchema', 'Validated', 'FromSchema', 'TypedJson', 'ValueOf', 'CODES'];
+const UNDESCRIBED = /^(StandardSchema|Validated|FromSchema|TypedJson|ValueOf|CODES|\w+V4)$/;
 
 /** Returns the names of exports and members without a description, at any depth. @param {string} name of a file in
  * dist/ */
@@ -189,7 +189,7 @@ function bare(name) {
       : [/** @type {any} */ (statement)];
     const text = named.getText();
     if (!ts.getJSDocCommentsAndTags(statement).length) found.push(text);
-    if (!UNDESCRIBED.includes(text)) visit(statement, text);
+    if (!UNDESCRIBED.test(text)) visit(statement, text);
   }
   return found;
 }
