@@ -29,6 +29,8 @@ const REFUSED = {
   conversation: () => false,
   prompt: () => false,
   context_management: () => false,
+  access_programs: () => false,
+  image: () => false,
   functions: () => false,
   function_call: () => false,
   suffix: (value) => value === '',

@@ -88,6 +88,41 @@ const COMPLETION = /** @satisfies {Record<keyof OpenAI.CompletionCreateParams, F
   top_p: [1, 'used'],
   user: ['u', 'ignored'],
 });
+const RESPONSE = /** @satisfies {Record<keyof OpenAI.Responses.ResponseCreateParams, Fate>} */ ({
+  input: ['x', 'used'],
+  model: ['x', 'used'],
+  access_programs: [{ cyber: 'standard' }, 'refused'],
+  background: [true, 'refused'],
+  context_management: [[{ type: 'compaction' }], 'refused'],
+  conversation: ['conv_1', 'refused'],
+  image: [{ context_compression: 'enabled' }, 'refused'],
+  include: [['message.output_text.logprobs'], 'used'],
+  instructions: ['x', 'used'],
+  max_output_tokens: [1, 'used'],
+  max_tool_calls: [1, 'ignored'],
+  metadata: [{ a: 'b' }, 'used'],
+  moderation: [{ model: 'm' }, 'refused'],
+  parallel_tool_calls: [false, 'used'],
+  previous_response_id: [null, 'used'],
+  prompt: [{ id: 'pmpt_1' }, 'refused'],
+  prompt_cache_key: ['k', 'ignored'],
+  prompt_cache_options: [{ mode: 'implicit' }, 'ignored'],
+  prompt_cache_retention: ['24h', 'ignored'],
+  reasoning: [{ effort: 'low' }, 'used'],
+  safety_identifier: ['i', 'ignored'],
+  service_tier: ['flex', 'ignored'],
+  store: [true, 'used'],
+  stream: [false, 'used'],
+  stream_options: [{ include_obfuscation: true }, 'ignored'],
+  temperature: [1, 'used'],
+  text: [{ format: { type: 'text' } }, 'used'],
+  tool_choice: ['none', 'used'],
+  tools: [[], 'used'],
+  top_logprobs: [1, 'used'],
+  top_p: [1, 'used'],
+  truncation: ['auto', 'used'],
+  user: ['u', 'ignored'],
+});
 const EMBEDDING = /** @satisfies {Record<keyof OpenAI.EmbeddingCreateParams, Fate>} */ ({
   input: ['x', 'used'],
   model: ['x', 'used'],
@@ -99,18 +134,18 @@ const EMBEDDING = /** @satisfies {Record<keyof OpenAI.EmbeddingCreateParams, Fat
 test('each field of a request is used, ignored or refused by name', async (t) => {
   assert.ok(Object.values(MADE).every((make) => typeof make === 'function'));
   const [generative, embedding] = [await open(t, 'generic-tools'), await open(t, 'embed-q8_0')];
+  const messages = CHAT.messages[0];
+  const include = RESPONSE.include[0];
   const endpoints = /** @type {const} */ ([
-    ['chat/completions', CHAT, generative, { max_tokens: 1 }],
-    ['completions', COMPLETION, generative, { max_tokens: 1 }],
-    ['embeddings', EMBEDDING, embedding, {}],
+    ['chat/completions', CHAT, generative, { messages, max_tokens: 1, logprobs: true }],
+    ['completions', COMPLETION, generative, { prompt: 'Once', max_tokens: 1 }],
+    ['responses', RESPONSE, generative, { input: 'x', max_output_tokens: 1, include }],
+    ['embeddings', EMBEDDING, embedding, { input: 'x' }],
   ]);
   for (const [path, fields, model, basis] of endpoints) {
     const handle = createHandler(model);
-    const needed = { messages: CHAT.messages[0], prompt: 'Once', input: 'x' };
-    const known = Object.fromEntries(Object.entries(needed).filter(([name]) => name in fields));
     for (const [name, [value, fate]] of Object.entries(fields)) {
-      const more = name === 'top_logprobs' ? { logprobs: true } : {};
-      const body = JSON.stringify({ ...known, ...basis, ...more, [name]: value });
+      const body = JSON.stringify({ ...basis, [name]: value });
       const response = await handle(`http://local/v1/${path}`, { method: 'POST', body });
       const { error } = await response.json();
       const got = response.status === 200 ? 'used' : error.code;
