@@ -1,15 +1,26 @@
 /* chat: `gemma-wasm chat`, a conversation in the terminal. */
 /** @import { ChatOptions } from '../chat.js' */
+/** @import { Generation } from '../generation.js' */
 /** @import { Model } from '../model.js' */
 import { createInterface } from 'node:readline/promises';
 import { ModelError } from '../errors.js';
 
+/** Terminal codes that dim the following text, and end that. */
+const DIM = '\x1b[2m';
+const PLAIN = '\x1b[22m';
 const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
 
-/** Writes pieces to standard output as they arrive. @param {AsyncIterable<string>} pieces */
-export async function show(pieces) {
-  for await (const piece of pieces) process.stdout.write(piece);
-  process.stdout.write('\n');
+/** Writes an answer to standard output as it arrives. Thoughts are dimmed on a terminal, and left out elsewhere.
+ * @param {Generation} answer @param {Pick<NodeJS.WriteStream, 'write' | 'isTTY'>} [out] */
+export async function show(answer, out = process.stdout) {
+  let last = 'text';
+  for await (const { kind, text } of answer.steps()) {
+    if (!text || (kind === 'thought' && !out.isTTY)) continue;
+    if (kind !== last) out.write(kind === 'thought' ? DIM : `${PLAIN}\n\n`);
+    last = kind;
+    out.write(text);
+  }
+  out.write(last === 'thought' ? `${PLAIN}\n` : '\n');
 }
 
 /** Reads questions and answers them until the input ends. @param {Model} model @param {ChatOptions} options */
@@ -27,7 +38,7 @@ export async function interact(model, options) {
     answering.abort();
   });
 
-  /** @param {(options: { signal: AbortSignal }) => AsyncIterable<string>} ask */
+  /** @param {(options: { signal: AbortSignal }) => Generation} ask */
   const answer = async (ask) => {
     answering = new AbortController();
     try {

@@ -11,12 +11,24 @@ export class UsageError extends Error {}
 /** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
 
 /** Flags of answers. */
-export const ANSWER = `${Object.keys(FLAGS.answer).join(' ')} system`;
+export const ANSWER = `${Object.keys(FLAGS.answer).join(' ')} system thinking no-thinking thinking-budget`;
 /** Flags of loading. */
 export const LOAD = `${Object.keys(FLAGS.load).join(' ')} no-cache`;
 /** Flags of serving. */
 export const SERVE = Object.keys(FLAGS.serve).join(' ');
-const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms', 'quiet'];
+const SWITCHES = [
+  'json',
+  'bos',
+  'chat',
+  'all',
+  'help',
+  'no-cache',
+  'truncate',
+  'norms',
+  'quiet',
+  'thinking',
+  'no-thinking',
+];
 const REPEATED = ['stop', 'name', 'cors', 'allow-host'];
 
 /** Parses arguments. Throws UsageError. @param {string[]} args @param {string} flags names of all flags */
@@ -85,4 +97,17 @@ export function loadOptions(values) {
 }
 
 /** Returns the options of generate(). @param {Values} values */
-export const answerOptions = (values) => optionsOf(values, FLAGS.answer, GENERATE_OPTIONS);
+export const answerOptions = (values) => ({
+  ...optionsOf(values, FLAGS.answer, GENERATE_OPTIONS),
+  thinking: thinkingOf(values),
+});
+
+/** @param {Values} values */
+function thinkingOf(values) {
+  const budget = number(values, 'thinking-budget');
+  if (values['no-thinking'] && (values.thinking || budget !== undefined)) {
+    throw new UsageError('--no-thinking cannot be combined with --thinking or --thinking-budget. Leave one out.');
+  }
+  if (values['no-thinking']) return false;
+  return budget === undefined ? values.thinking : { budget };
+}

@@ -42,6 +42,8 @@ CONSTRAINT  --schema FILE (JSON Schema) | --regex R | --grammar FILE (GBNF) | --
 
 sampling (--stop may be repeated)
 ${HELP.answer}
+  --thinking, --no-thinking  Turns thinking on or off, for models that can. Implies --chat.
+  --thinking-budget N        Turns it on, for at most so many tokens.
 
 serve
 ${HELP.serve}
@@ -93,8 +95,8 @@ const COMMANDS = {
     needs: 'prompt',
     flags: `chat json ${ANSWER} ${FORMAT}`,
     async run(values) {
-      const { prompt, system, chat = system !== undefined } = values;
       const options = { ...answerOptions(values), format: await formatOf(values) };
+      const { prompt, system, chat = system !== undefined || options.thinking !== undefined } = values;
       await using(loadModel, values, async (model) => {
         const out = chat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
         if (values.json) return print(values, await out.result());

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { show } from '../../js/cli/chat.js';
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -194,6 +195,29 @@ test('bench', async () => {
   );
   assert.deepEqual([found.variant, found.threads, found.runs], ['simd128', 1, 3]);
   assert.ok(found.prefillTokensPerSecond > 0 && found.decodeTokensPerSecond > 0);
+});
+
+test('generate: thinking is turned on and off, thoughts are in the JSON, and plain output leaves them out', async () => {
+  const thinks = await testModel('gemma4-thinks');
+  const flags = ['--prompt', 'Hi', '--max-tokens', '30', '--temperature', '0', '--threads', '1'];
+  const on = await json('generate', thinks, ...flags, '--thinking-budget', '5');
+  assert.ok(on.thoughts && on.text);
+  assert.ok(!('thoughts' in (await json('generate', thinks, ...flags, '--no-thinking'))));
+  assert.ok(!('text' in on && on.text.includes(on.thoughts)));
+  const { stdout } = await run(['generate', thinks, ...flags, '--thinking-budget', '5']);
+  assert.equal(stdout, `${on.text}\n`);
+  const { status } = await run(['generate', thinks, ...flags, '--no-thinking', '--thinking']);
+  assert.equal(status, 2);
+  /** @type {any} */
+  const out = { isTTY: true, said: '', write: (/** @type {string} */ text) => (out.said += text) };
+  const steps = async function* () {
+    yield* [
+      { kind: 'thought', text: 'hm' },
+      { kind: 'text', text: 'Yes' },
+    ];
+  };
+  await show(/** @type {any} */ ({ steps }), out);
+  assert.equal(out.said, '\x1b[2mhm\x1b[22m\n\nYes\n');
 });
 
 test('chat: reads lines, answers, knows its commands', async () => {
