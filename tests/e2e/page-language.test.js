@@ -191,6 +191,7 @@ for (const name of BROWSERS) {
         ['Gemma 3 270M', false],
         ['Gemma 3 1B', true],
         ['Gemma 3 1B QAT (Google)', true],
+        ['Gemma 4 E2B (Google)', true],
       ]);
       await tab.close();
     });

@@ -60,8 +60,8 @@ function showPresets() {
     const start = preset.gated
       ? action(t('token.enter'), ask)
       : action(t('download.size', { size: sizeOf(preset) }), () => attempt(() => choiceOfPreset(preset)));
-    const lines = [t(preset.note), `${preset.repo} / ${preset.file}`];
-    const tag = preset === best ? t('recommended') : tooLarge(preset.bytes);
+    const lines = [t(preset.note, { memory: bytes(preset.memory ?? preset.bytes) }), `${preset.repo} / ${preset.file}`];
+    const tag = preset === best ? t('recommended') : tooLarge(preset.memory ?? preset.bytes);
     return modelRow({
       name: preset.name,
       lines,

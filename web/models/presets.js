@@ -1,5 +1,5 @@
 /**
- * presets: the public Gemma 3 files that the page offers, with the sizes and hashes of the published files. `about`:
+ * presets: the public Gemma files that the page offers, with the sizes and hashes of the published files. `about`:
  * the size is approximate, and the hash unknown.
  * @module
  */
@@ -7,10 +7,11 @@
 /**
  * @typedef {object} Preset
  * @property {string} name
- * @property {`preset.${'270m' | '1b' | 'qat' | 'q4_0' | 'unsloth' | '8bit' | 'bf16'}`} note   the key of its text
+ * @property {`preset.${'270m' | '1b' | 'qat' | 'gemma4' | 'q4_0' | 'unsloth' | '8bit' | 'bf16'}`} note   the key of its text
  * @property {string} repo
  * @property {string} file
  * @property {number} bytes
+ * @property {number} [memory]   bytes in memory with a context of 4096 tokens, if a part of the file stays on disk
  * @property {boolean} [about]
  * @property {string} [sha256]
  * @property {boolean} [gated]   needs an accepted licence and an access token
@@ -45,6 +46,25 @@ export const PRESETS = [
     bytes: 1003541152,
     sha256: '95e5b8d891cd6a794f66c2a6fb59a41e9562b4660560b854274eceffb628b22a',
     gated: true,
+  },
+  {
+    name: 'Gemma 4 E2B (Google)',
+    note: 'preset.gemma4',
+    repo: 'google/gemma-4-E2B-it-qat-q4_0-gguf',
+    file: 'gemma-4-E2B_q4_0-it.gguf',
+    bytes: 3349516256,
+    memory: 1.5e9,
+    sha256: 'fa401b55b07ee70a54c6dae3903c783a6e65064312529ea57175cb5f8dec6634',
+  },
+  {
+    name: 'Gemma 4 E4B (Google)',
+    note: 'preset.gemma4',
+    repo: 'google/gemma-4-E4B-it-qat-q4_0-gguf',
+    file: 'gemma-4-E4B_q4_0-it.gguf',
+    bytes: 5154941280,
+    memory: 3e9,
+    sha256: '676c35070db6dbe52f93e9c864ee0fba4eddea94b9c875d9cb10daff453fbaee',
+    more: true,
   },
   {
     name: 'Gemma 3 1B, Q4_0',

@@ -304,6 +304,8 @@ export default {
   'preset.1b': 'Gemischt, 4 bis 8 Bit (Q4_K_M). Die beste Wahl zum Chatten.',
   'preset.qat':
     '4 Bit, dafür trainiert: beste Qualität in dieser Größe. Braucht eine akzeptierte Lizenz und ein Zugriffstoken.',
+  'preset.gemma4':
+    '4 Bit. Bessere Antworten, langsamer; kann vorher nachdenken. Braucht {memory} Speicher, der Rest bleibt auf der Platte. Lizenz: Apache 2.0.',
   'preset.q4_0': 'Einfache 4 Bit, das kleinste 1B-Modell hier.',
   'preset.unsloth': 'Gemischt, 4 bis 8 Bit, eine andere Konvertierung.',
   'preset.8bit': 'Näher am Original, aber langsamer.',

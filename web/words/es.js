@@ -310,6 +310,8 @@ export default {
   'preset.1b': 'Mezcla de 4 a 8 bits (Q4_K_M). La mejor opción para chatear.',
   'preset.qat':
     '4 bits, entrenado para ello: la mejor calidad de este tamaño. Requiere aceptar una licencia y un token de acceso.',
+  'preset.gemma4':
+    '4 bits. Mejores respuestas, más lento; puede pensar antes. Necesita {memory} de memoria, el resto queda en el disco. Licencia Apache 2.0.',
   'preset.q4_0': '4 bits simples, el modelo 1B más pequeño de esta lista.',
   'preset.unsloth': 'Mezcla de 4 a 8 bits, otra conversión.',
   'preset.8bit': 'Más cerca del original, pero más lento.',
