@@ -86,6 +86,7 @@ function list(folder, pattern) {
  * (processors.test.js). */
 const SAME_FOR_VARIANTS = new RegExp(
   `^(${[
+    'ai-sdk',
     'answers',
     'bench',
     'bpe',
