@@ -182,8 +182,8 @@ export class Chat {
   }
 
   /** Continues the last answer, for example one that hit `maxTokens`. With a `prefix`, begins another answer to the
-   * last question with that text. The result has the new text only, `messages` the whole answer. Fails with
-   * `bad-state` if there is nothing to continue.
+   * last question with that text, which a `format` includes. The result has the new text only, `value` and `messages` the
+   * whole answer. Fails with `bad-state` if there is nothing to continue.
    * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
     checkValue('options', options, object);
@@ -191,7 +191,7 @@ export class Chat {
     checkOptions(all, { prefix: string, ...GENERATE_OPTIONS });
     const { prefix: text, ...others } = all;
     const wanted = this.#all(others);
-    checkBegun(wanted);
+    checkBegun(wanted, text !== undefined);
     const { thinking } = wanted;
     const last = this.#messages.at(-1);
     const ours = /^(assistant|model)$/.test(last?.role ?? '');

@@ -32,6 +32,8 @@ export class Generation {
   /** @type {Step[]} */
   #steps = [];
   #text = '';
+  /** Beginning of the answer that was in the prompt. It belongs to the value. */
+  #begun = '';
   /** Whether steps arrived, with or without text. */
   #given = false;
   /** Parses an unfinished text. @type {((text: string) => unknown) | null} */
@@ -78,7 +80,7 @@ export class Generation {
 
   /** Returns the text so far, or with a JSON format the value so far (undefined until it begins). */
   partial() {
-    return this.#reader ? this.#reader(this.#text) : this.#text;
+    return this.#reader ? this.#reader(this.#begun + this.#text) : this.#text;
   }
 
   /** Resolves with the whole answer when it ends. */
@@ -163,6 +165,7 @@ export class Generation {
     const unsubscribe = onAbort(signal, () => this.#abort.abort());
     try {
       const args = prepare();
+      this.#begun = ('begin' in args.prompt && args.prompt.begin) || '';
       const { format, tools } = args;
       const schemas = format || tools ? await import('./schemas.js') : null;
       schemas?.convert(format, tools?.list);
@@ -178,7 +181,7 @@ export class Generation {
       const { prefix, why, ...last } = reply;
       const stopped = aborted.aborted && last.finishReason === 'tool-calls';
       const answer = stopped ? { ...last, finishReason: /** @type {const} */ ('aborted') } : last;
-      const read = valueOf(answer, args);
+      const read = valueOf({ ...answer, text: this.#begun + answer.text }, args);
       // A number at the end of the text is complete now.
       if (this.#reader && 'value' in read) this.#reader = JSON.parse;
       const result = { ...answer, ...('value' in read && (await schemas?.validated(schema, read.value))) };

@@ -35,12 +35,13 @@ export function promptOf(given) {
   return last.prefix ? { messages: messages.slice(0, -1), begin: last.content } : { messages };
 }
 
-/** Throws `bad-option` if options do not fit an answer with a given beginning. @param {GenerateOptions} options */
-export function checkBegun({ format, tools, toolChoice }) {
-  if (!format && (!tools?.length || toolChoice === 'none')) return;
+/** Throws `bad-option` if options do not fit an answer with a given beginning. @param {GenerateOptions} options
+ * @param {boolean} [prefixed] whether the caller gives the beginning, which a `format` then includes */
+export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
+  if ((!format || prefixed) && (!tools?.length || toolChoice === 'none')) return;
   throw new ModelError(
     'bad-option',
-    "An answer with a given beginning takes no `format`, and tools only with toolChoice 'none'.",
+    "An answer that is continued takes no `format`, and one with a given beginning takes tools only with toolChoice 'none'.",
   );
 }
 

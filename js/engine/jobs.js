@@ -64,7 +64,7 @@ async function begin(context, job, args) {
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
     ...matchersOf(
-      constraint ? new Grammar(context.runner.native, constraint).matcher() : null,
+      constraint ? begun(new Grammar(context.runner.native, constraint).matcher(), prompt) : null,
       begins,
       Boolean(thoughts?.inside || (thoughts && thinking)),
     ),
@@ -77,6 +77,14 @@ function lastBytes(encoder, ids) {
   const from = Math.max(ids.length - 4, 0);
   const parts = ids.slice(from).map((id, i) => encoder.bytes(id, ids[from + i - 1] ?? -1));
   return parts.reduce(joined, new Uint8Array());
+}
+
+/** Returns a matcher at the end of the prompt's beginning of the answer. Throws `bad-format` if the constraint does not
+ * allow that. @param {Matcher} matcher @param {Prompt} prompt */
+function begun(matcher, prompt) {
+  if (!('begin' in prompt) || !prompt.begin || matcher.acceptBytes(utf8(prompt.begin))) return matcher;
+  matcher.dispose();
+  throw new ModelError('bad-format', 'The format does not allow the `prefix` of the answer. Change one of them.');
 }
 
 /** Returns a matcher that constrains the answer from its beginning, or waits until thoughts have ended or the answer

@@ -120,9 +120,36 @@ test('`prefix` of the last message begins the answer, as continue({ prefix }) do
     assert.match((await refuses(() => model.generate(wrong(messages)), 'bad-option')).message, /`prefix`/);
   }
   await refuses(() => model.chat({ messages: [question, begun] }), 'bad-option');
-  await refuses(() => model.generate([question, begun], { format: 'json' }), 'bad-option');
   await refuses(() => model.generate([question, begun], { tools: [{ name: 'a' }] }), 'bad-option');
   assert.ok(await model.generate([question, begun], { ...SHORT, format: undefined, tools: [] }).text());
+});
+
+test('a format includes the given beginning of an answer', async (t) => {
+  const model = await open(t);
+  const question = /** @type {const} */ ({ role: 'user', content: 'Hello' });
+  const begun = (/** @type {string} */ content) => ({
+    role: /** @type {const} */ ('assistant'),
+    content,
+    prefix: true,
+  });
+  const schema = {
+    type: 'object',
+    properties: { a: { enum: [1, 'é', true] } },
+    required: ['a'],
+    additionalProperties: false,
+  };
+  const generation = model.generate([question, begun('{"a"')], { format: { schema } });
+  const { text, value } = await generation.result();
+  assert.deepEqual(JSON.parse(`{"a"${text}`), value);
+  assert.ok(schema.properties.a.enum.includes(value.a));
+  assert.deepEqual(generation.partial(), value);
+  const answer = await model
+    .chat({ messages: [question] })
+    .continue({ prefix: 'ab', format: { regex: 'a(bc|d)' } })
+    .result();
+  assert.deepEqual([answer.text, answer.value], ['c', 'abc']);
+  await refuses(() => model.generate([question, begun('Once')], { format: 'json' }).text(), 'bad-format');
+  assert.ok(await model.generate([question], SHORT).text());
 });
 
 /** Returns what a template renders, as text without sentinels. @param {string} source @param {Message[]} messages */
