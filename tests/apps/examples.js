@@ -133,6 +133,7 @@ export const EXAMPLES = [
     { as: 'html-coep', title: 'examples/html, isolated', use: chats, page: '.', base: 'cdn-coep', quick: true },
     CDN,
   ),
+  example('prompt-api', { title: 'examples/prompt-api', use: chats, page: '.', base: 'cdn', quick: true }, CDN),
   example('react-chat', {
     title: 'examples/react-chat, build',
     use: chats,

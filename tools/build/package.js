@@ -152,7 +152,7 @@ function forAngular() {
   const imports = files.map((name, i) => `import f${i} from "./${name}" with { loader: "file" };`);
   const known = files.map((name, i) => `"${name}": new URL(f${i}, import.meta.url).href`);
   const code = [...imports, `globalThis["gemma-wasm files"] = { ${known.join(', ')} };`].join('\n');
-  for (const name of ['index', 'shared', 'ai-sdk']) {
+  for (const name of ['index', 'shared', 'ai-sdk', 'prompt-api']) {
     writeFileSync(at('dist', `${name}.angular.js`), `${code}\nexport * from "./${name}.js";\n`);
   }
 }

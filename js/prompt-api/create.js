@@ -1,0 +1,184 @@
+/* create: create() and availability(), and the class that a page sees. */
+/** @import { Model } from '../model.js' */
+/** @import { LoadOptions } from '../options.js' */
+/** @import { Availability, CreateCoreOptions, CreateOptions, ExpectedContent } from './idl.js' */
+/** @import { SchemaBounds } from './prompts.js' */
+/** @import { PromptSource } from './source.js' */
+import { domError, domErrorOf } from './errors.js';
+import { CreateMonitor } from './events.js';
+import { toCreateOptions } from './idl.js';
+import { messagesOf } from './prompts.js';
+import { LanguageModel } from './session.js';
+import { Source } from './source.js';
+import { boolean, checkOptions, checkValue, integer, rule } from '../options.js';
+
+/** Options of `createLanguageModel()` besides those of `loadModel()`.
+ * @typedef {object} SessionOptions
+ * @property {readonly string[]} [languages] Language tags (BCP 47) that the model knows. Others are `unavailable`.
+ *   Default: every language that the platform can name.
+ * @property {number} [maxTokens] Maximum number of tokens of an answer, for which `contextWindow` leaves room. Default:
+ *   answers may fill the context, with room for at least a quarter of it, at most 1024 tokens.
+ * @property {SchemaBounds} [schemaBounds] Bounds for what a schema of `responseConstraint` leaves unbounded, so that small
+ *   models come to an end. Default: none.
+ * @property {boolean} [userActivation] Whether `create()` downloads only after the user interacted with the page, as the
+ *   specification says. Otherwise it rejects with NotAllowedError. Default: true.
+ */
+/** Options of `createLanguageModel()`. @typedef {LoadOptions & SessionOptions} LanguageModelOptions */
+/** Static members of the class `LanguageModel`.
+ * @typedef {object} LanguageModelStatics
+ * @property {LanguageModel} prototype Prototype of the sessions.
+ * @property {(options?: CreateOptions) => Promise<LanguageModel>} create Creates a session, and loads the model for the
+ *   first one.
+ * @property {(options?: CreateCoreOptions) => Promise<Availability>} availability Returns whether sessions with these
+ *   options can be created.
+ */
+/** The class that a page uses as `LanguageModel`. @typedef {Function & LanguageModelStatics} LanguageModelClass */
+
+/** Contents that sessions can have. */
+const INPUTS = ['text', 'tool-response'];
+const OUTPUTS = ['text', 'tool-call'];
+const isTags = rule(
+  'an array of language tags',
+  (value) => Array.isArray(value) && value.every((tag) => typeof tag === 'string'),
+);
+
+const natural = integer(0, 1 << 20);
+
+/** Waits for the next task, so that events are separate. */
+const nextTask = () => new Promise((resolve) => setTimeout(resolve));
+
+/** Creates the class `LanguageModel` of a model. Nothing is loaded before the first create(). Throws `bad-option`.
+ * @param {PromptSource} source what loadModel() takes, a loaded model, or a function that loads one
+ * @param {LanguageModelOptions} [options] @returns {LanguageModelClass} */
+export function createLanguageModel(source, options = {}) {
+  const { languages, maxTokens, schemaBounds, userActivation = true, ...load } = options;
+  if (languages !== undefined) checkValue('languages', languages, isTags);
+  if (maxTokens !== undefined) checkValue('maxTokens', maxTokens, integer(1, 1 << 20));
+  checkValue('userActivation', userActivation, boolean);
+  checkOptions(schemaBounds ?? {}, { maxLength: natural, maxItems: natural, maxProperties: natural });
+  const factory = new Factory(new Source(source, load), { languages, maxTokens, schemaBounds, userActivation });
+  const Class = class extends LanguageModel {
+    /** @param {CreateOptions} [options] */
+    static async create(options) {
+      return factory.create(/** @type {any} */ (Class), options);
+    }
+
+    /** @param {CreateCoreOptions} [options] */
+    static async availability(options) {
+      return factory.availability(toCreateOptions(options, true));
+    }
+  };
+  // Minifiers rename classes.
+  Object.defineProperty(Class, 'name', { value: 'LanguageModel' });
+  return /** @type {any} */ (Class);
+}
+
+/** Creates the sessions of one class. */
+class Factory {
+  #source;
+  #options;
+
+  /** @param {Source} source @param {SessionOptions} options */
+  constructor(source, options) {
+    this.#source = source;
+    this.#options = options;
+  }
+
+  /** @param {CreateCoreOptions} options @returns {Promise<Availability>} */
+  async availability({ expectedInputs = [], expectedOutputs = [] }) {
+    const fits = (/** @type {ExpectedContent[]} */ expected, /** @type {string[]} */ types) =>
+      expected.every(({ type, languages = [] }) => types.includes(type) && languages.every((tag) => this.#knows(tag)));
+    if (!fits(expectedInputs, INPUTS) || !fits(expectedOutputs, OUTPUTS)) return 'unavailable';
+    return this.#source.availability();
+  }
+
+  /** @param {string} tag canonical */
+  #knows(tag) {
+    const { languages } = this.#options;
+    if (languages) return languages.some((known) => tag === known || tag.startsWith(`${known}-`));
+    return new Intl.DisplayNames(['en'], { type: 'language', fallback: 'none' }).of(tag) !== undefined;
+  }
+
+  /** Creates a session. Converts the options and calls the monitor synchronously.
+   * @param {new (...args: any[]) => LanguageModel} Class @param {CreateOptions} [given] */
+  create(Class, given) {
+    const options = toCreateOptions(given, false);
+    const { signal, initialPrompts = [] } = options;
+    const initial = initialPrompts.length ? messagesOf(initialPrompts, false) : [];
+    if (signal?.aborted) throw signal.reason;
+    const monitor = new CreateMonitor();
+    options.monitor?.(monitor);
+    return new Promise((resolve, reject) => {
+      const onAbort = () => {
+        monitor.stop();
+        reject(signal?.reason);
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#open(options, monitor)
+        .then(async (model) => {
+          const { tools = [], samplingMode = 'balanced' } = options;
+          const { maxTokens, schemaBounds } = this.#options;
+          const session = new Class({ model, initial, tools, samplingMode, maxTokens, schemaBounds });
+          await session.prepare(signal);
+          if (signal?.aborted) return;
+          signal?.addEventListener('abort', () => session.end(signal.reason), { once: true });
+          resolve(session);
+        })
+        .catch((error) => reject(domErrorOf(error, 'create')))
+        .finally(() => {
+          monitor.stop();
+          signal?.removeEventListener('abort', onAbort);
+        });
+    });
+  }
+
+  /** Loads the model, and reports the progress. Throws a DOMException.
+   * @param {CreateOptions} options @param {CreateMonitor} monitor @returns {Promise<Model>} */
+  async #open(options, monitor) {
+    const availability = await this.availability(options);
+    if (availability === 'unavailable') {
+      throw domError('NotSupportedError', 'The model does not support these options. Ask availability() first.');
+    }
+    const { userActivation } = globalThis.navigator ?? {};
+    if (availability === 'downloadable' && this.#options.userActivation && userActivation?.hasBeenActive === false) {
+      throw domError(
+        'NotAllowedError',
+        'The model must be downloaded, which requires an action of the user. Call create() on a click,' +
+          ' or pass `userActivation: false` to createLanguageModel().',
+      );
+    }
+    monitor.report(0);
+    await nextTask();
+    // The end is reported when the model is ready.
+    const model = await this.#source.model((fraction) => monitor.report(Math.min(fraction, 1 - 2 ** -16)));
+    const { embedding, chatTemplate } = model.info;
+    if (embedding || !chatTemplate) {
+      throw domError(
+        'NotSupportedError',
+        'The model cannot chat: it has no chat template. Choose an instruction-tuned one.',
+      );
+    }
+    monitor.report(1);
+    await nextTask();
+    return model;
+  }
+}
+
+/** Options of `install()`.
+ * @typedef {object} InstallOptions
+ * @property {boolean} [replace] Replaces the `LanguageModel` that the platform has. Default: false.
+ */
+
+/** Makes a model the global `LanguageModel`, unless the platform has one. Returns the global class: the platform's or the
+ * new one. Throws `bad-option`.
+ * @param {PromptSource} source as in createLanguageModel() @param {LanguageModelOptions & InstallOptions} [options]
+ * @returns {LanguageModelClass} */
+export function install(source, options = {}) {
+  const { replace = false, ...others } = options;
+  checkValue('replace', replace, boolean);
+  const scope = /** @type {any} */ (globalThis);
+  if (!replace && scope.LanguageModel) return scope.LanguageModel;
+  const value = createLanguageModel(source, others);
+  Object.defineProperty(scope, 'LanguageModel', { value, configurable: true, writable: true });
+  return value;
+}

@@ -1,0 +1,55 @@
+/* errors: the DOMExceptions of the Prompt API, and those that stand for errors of the package. */
+import { ModelError } from '../errors.js';
+
+/** Returns a DOMException. @param {string} name @param {string} message a sentence @param {unknown} [cause] */
+export function domError(name, message, cause) {
+  const error = new DOMException(message, name);
+  return cause === undefined ? error : Object.assign(error, { cause });
+}
+
+/** QuotaExceededError for platforms without that class. Its code is that of the older DOMException of the same name. */
+class OwnQuotaExceededError extends DOMException {
+  /** @param {string} message @param {{ requested: number, quota: number }} amounts */
+  constructor(message, { requested, quota }) {
+    super(message, 'QuotaExceededError');
+    this.requested = requested;
+    this.quota = quota;
+  }
+}
+
+/** Returns the error of a prompt that does not fit. @param {number} requested tokens @param {number} quota tokens */
+export function quotaError(requested, quota) {
+  const Native = /** @type {any} */ (globalThis).QuotaExceededError ?? OwnQuotaExceededError;
+  const message =
+    `The prompt takes ${requested} tokens, but the context window has ${quota}.` +
+    ' Shorten it, or load the model with a larger `contextLength`.';
+  return new Native(message, { requested, quota });
+}
+
+/** Names for errors while a model answers. The rest is UnknownError. @type {Partial<Record<string, string>>} */
+const OF_PROMPT = {
+  'bad-format': 'NotSupportedError',
+  'format-too-complex': 'NotSupportedError',
+  'bad-option': 'NotSupportedError',
+  disposed: 'InvalidStateError',
+};
+/** Names for errors while a model is loaded. The rest is OperationError. @type {Partial<Record<string, string>>} */
+const OF_CREATE = {
+  'not-generative': 'NotSupportedError',
+  'no-chat-template': 'NotSupportedError',
+  'unsupported-architecture': 'NotSupportedError',
+  'unsupported-platform': 'NotSupportedError',
+  'bad-option': 'NotSupportedError',
+};
+
+/** Returns the DOMException for an error of the package. Other errors are returned as they are.
+ * @param {any} error @param {'prompt' | 'create'} when */
+export function domErrorOf(error, when) {
+  if (!(error instanceof ModelError)) return error;
+  const { code, kind, message } = error;
+  const name =
+    when === 'prompt'
+      ? (OF_PROMPT[code] ?? 'UnknownError')
+      : (OF_CREATE[code] ?? (kind === 'network' ? 'NetworkError' : 'OperationError'));
+  return domError(name, message, error);
+}

@@ -1,0 +1,52 @@
+/* operations: runs the calls of a session in order, each with its own signal. */
+import { domErrorOf } from './errors.js';
+
+/** The calls of one session. */
+export class Operations {
+  /** Settles when the last queued call has ended. @type {Promise<unknown>} */
+  #last = Promise.resolve();
+  /** Aborts each pending call. @type {Set<(reason: unknown) => void>} */
+  #pending = new Set();
+  /** Why the session ended. @type {{ reason: unknown } | null} */
+  #end = null;
+
+  /** Throws the reason if the session has ended or the signal is aborted. @param {AbortSignal} [signal] */
+  check(signal) {
+    if (this.#end) throw this.#end.reason;
+    if (signal?.aborted) throw signal.reason;
+  }
+
+  /** Runs a task after the earlier ones. Throws at once if check() does. Rejects as soon as the signal aborts or the session
+   * ends, but the next task waits until this one has ended.
+   * @template T @param {AbortSignal | undefined} given @param {(signal: AbortSignal) => Promise<T>} task
+   * @param {boolean} [queued] false: runs at once @returns {Promise<T>} */
+  run(given, task, queued = true) {
+    this.check(given);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const before = queued ? this.#last : Promise.resolve();
+    const result = before.then(() => (signal.aborted ? Promise.reject(signal.reason) : task(signal)));
+    if (queued) this.#last = result.catch(() => {});
+    return new Promise((resolve, reject) => {
+      const stop = (/** @type {unknown} */ reason) => {
+        controller.abort(reason);
+        reject(reason);
+      };
+      const onAbort = () => stop(given?.reason);
+      this.#pending.add(stop);
+      given?.addEventListener('abort', onAbort);
+      const done = () => {
+        this.#pending.delete(stop);
+        given?.removeEventListener('abort', onAbort);
+      };
+      result.then(resolve, (error) => reject(domErrorOf(error, 'prompt'))).finally(done);
+    });
+  }
+
+  /** Ends the session: aborts the pending calls, and refuses later ones. @param {unknown} reason */
+  end(reason) {
+    if (this.#end) return;
+    this.#end = { reason };
+    for (const stop of [...this.#pending]) stop(reason);
+  }
+}

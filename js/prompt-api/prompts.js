@@ -1,0 +1,113 @@
+/* prompts: validates prompts as the specification does, and makes conversations of them that chat templates accept. */
+/** @import { PromptInput, PromptMessage } from './idl.js' */
+/** @import { ChatMessage } from '../protocol.js' */
+import { domError } from './errors.js';
+
+/** Bounds for what a schema leaves unbounded.
+ * @typedef {object} SchemaBounds
+ * @property {number} [maxLength] Characters of a string.
+ * @property {number} [maxItems] Items of an array.
+ * @property {number} [maxProperties] Members of an object.
+ */
+/** A message with its text. @typedef {ChatMessage & { content: string }} Said */
+
+/** Returns the text of a message. Throws NotSupportedError for content that is not text. @param {PromptMessage} message */
+function textOf({ content }) {
+  if (typeof content === 'string') return content;
+  return content
+    .map(({ type, value }) => {
+      if (type !== 'text')
+        throw domError('NotSupportedError', `Content of the type ${type} is not supported. Send text.`);
+      if (typeof value !== 'string') throw new TypeError('The value of content of the type text must be a string.');
+      return value;
+    })
+    .join('');
+}
+
+/** Returns the messages of a prompt. Throws TypeError, or a SyntaxError or NotSupportedError of the DOM.
+ * @param {PromptInput} input @param {boolean} started whether messages precede it @returns {Said[]} */
+export function messagesOf(input, started) {
+  if (typeof input === 'string') return [{ role: 'user', content: input }];
+  if (!input.length) return [{ role: 'user', content: '' }];
+  return input.map((message, i) => {
+    const { role, prefix } = message;
+    if (prefix && (role !== 'assistant' || i < input.length - 1)) {
+      throw domError('SyntaxError', 'A message with `prefix` must be the last one, and its role `assistant`.');
+    }
+    if (role === 'system' && (started || i > 0)) {
+      throw new TypeError('A system message must be the first message of a session. Put it into `initialPrompts`.');
+    }
+    return { role, content: textOf(message) };
+  });
+}
+
+/** Returns a conversation that chat templates accept: some demand that the user and the assistant take turns, and that
+ * the user begins. Joins messages of one author in a row, and adds an empty message where one is missing.
+ * @param {readonly Said[]} messages @returns {Said[]} */
+export function conversationOf(messages) {
+  /** @type {Said[]} */
+  const turns = [];
+  for (const message of messages) {
+    const last = turns.at(-1);
+    if (message.role === 'assistant' && (!last || last.role === 'system')) turns.push({ role: 'user', content: '' });
+    if (last?.role === message.role && message.role !== 'tool' && !last.toolCalls) {
+      turns[turns.length - 1] = { ...message, content: `${last.content}\n${message.content}` };
+    } else {
+      turns.push(message);
+    }
+  }
+  return turns.some(({ role }) => role === 'user') ? turns : [...turns, { role: 'user', content: '' }];
+}
+
+/** Returns the option `format` for a response constraint. @param {any} constraint @param {SchemaBounds} [bounds] */
+export function formatOf(constraint, bounds) {
+  if (!constraint) return undefined;
+  if (!isRegExp(constraint)) return { schema: constraint, ...bounds };
+  const [flag] = constraint.flags.match(/[imsv]/) ?? [];
+  if (flag)
+    throw domError('NotSupportedError', `The flag ${flag} of \`responseConstraint\` is not supported. Leave it out.`);
+  return { regex: constraint };
+}
+
+/** Returns whether an answer that was cut follows the constraint all the same: an expression may leave the end open.
+ * @param {any} constraint @param {string} text */
+export function followsCut(constraint, text) {
+  return isRegExp(constraint) && new RegExp(constraint.source, constraint.flags.replace(/[gy]/g, '')).test(text);
+}
+
+/** Returns the messages without white space between the JSON values of a beginning of the answer, because answers that
+ * follow a schema have none.
+ * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
+export function compacted(messages, constraint) {
+  const last = messages[messages.length - 1];
+  if (!constraint || isRegExp(constraint) || last.role !== 'assistant') return messages;
+  const content = last.content.replace(/("(?:[^"\\]|\\.)*"?)|\s+/gs, '$1');
+  return messages.with(-1, { ...last, content });
+}
+
+/** @param {any} value */
+const isRegExp = (value) => Object.prototype.toString.call(value) === '[object RegExp]';
+
+/** Returns messages that describe the constraint to the model, in the last message of the user.
+ * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
+export function withConstraint(messages, constraint) {
+  if (!constraint) return messages;
+  const words = isRegExp(constraint)
+    ? `Answer only with text that matches the regular expression ${constraint}`
+    : `Answer only with JSON of this JSON Schema: ${jsonText(constraint)}`;
+  const at = messages.findLastIndex(({ role }) => role === 'user');
+  if (at < 0) {
+    const first = messages.filter(({ role }) => role === 'system');
+    return [...first, { role: 'user', content: words }, ...messages.slice(first.length)];
+  }
+  return messages.with(at, { ...messages[at], content: `${messages[at].content}\n\n${words}` });
+}
+
+/** @param {object} schema */
+function jsonText(schema) {
+  try {
+    return JSON.stringify(schema);
+  } catch (cause) {
+    throw domError('NotSupportedError', '`responseConstraint` is not a JSON Schema: JSON cannot hold it.', cause);
+  }
+}
