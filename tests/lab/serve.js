@@ -229,6 +229,9 @@ export async function run({ count, seed, kind }) {
       ...(leaks ? [`the log has text of ${leaks} requests`] : []),
       ...(status === 0 ? [] : [`the server ended with ${status}`]),
     ],
-    rows: [...all.flatMap(({ rows }) => rows), ['lines of the log with text of a request', lines, leaks]],
+    rows: [
+      ...all.flatMap(({ rows }) => rows),
+      ...(kind ? [] : [['lines of the log with text of a request', lines, leaks]]),
+    ],
   };
 }
