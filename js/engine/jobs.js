@@ -1,10 +1,7 @@
 /* jobs: implements generate(). The host runs one job at a time. */
 import { ModelError } from '../errors.js';
 import { CREDIT } from '../protocol.js';
-import { jumpForwardTokens } from './jump-forward.js';
-import { Grammar } from './grammar.js';
 import { joined, utf8 } from './heap.js';
-import { constraintOf } from './constraint.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
@@ -17,6 +14,8 @@ const FLUSH_MS = 10;
 /** @import { Runner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
+/** The part `grammar`, which answers with a constraint need. @typedef {typeof import('./constraint.js')
+ *   & typeof import('./grammar.js') & typeof import('./jump-forward.js')} Constraining */
 /** The loaded model and its environment. load: imports a part of the package's JavaScript (platform/files.js); store:
  * of models and saved chats; chatCacheBytes: limit of all saved chats.
  * @typedef {{ runner: Runner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
@@ -33,9 +32,10 @@ async function begin(context, job, args) {
   const { tools, prompt } = args;
   const { encoder } = context;
   const pause = context.runner.pauses(job);
-  const { constraint, begins } = args.grammar
-    ? { constraint: args.grammar, begins: null }
-    : await constraintOf(encoder, args, pause);
+  const isConstrained = args.format || tools || args.grammar;
+  const part = isConstrained ? /** @type {Constraining} */ (await context.load('grammar')) : null;
+  const { constraint, begins } =
+    args.grammar || !part ? { constraint: args.grammar, begins: null } : await part.constraintOf(encoder, args, pause);
   const thinking = args.thinking === null ? undefined : args.thinking !== false;
   const asked = 'messages' in prompt ? { ...prompt, tools: tools?.list, thinking } : prompt;
   const { ids, text, cut = 0 } = await encoder.prompted(asked, pause);
@@ -45,6 +45,7 @@ async function begin(context, job, args) {
   if (cut) assembler.add(lastBytes(encoder, ids).slice(-cut));
   return {
     ...context,
+    part,
     job,
     args,
     native: context.runner.native,
@@ -64,7 +65,7 @@ async function begin(context, job, args) {
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
     ...matchersOf(
-      constraint ? begun(new Grammar(context.runner.native, constraint).matcher(), prompt) : null,
+      part && constraint ? begun(new part.Grammar(context.runner.native, constraint).matcher(), prompt) : null,
       begins,
       Boolean(thoughts?.inside || (thoughts && thinking)),
     ),
@@ -186,6 +187,7 @@ async function decode(run) {
 function jumpForward(run) {
   const {
     native,
+    part,
     tokens,
     thoughts,
     args: { jumpForward: enabled, logprobs, maxTokens },
@@ -206,8 +208,8 @@ function jumpForward(run) {
   else run.due.push(...due);
   if (waits && thoughts?.done && !thoughts.inside && !run.due.length) run.matcher ??= run.waiting;
   const { matcher } = run;
-  if (!matcher || !enabled || logprobs !== null) return { ids, reason };
-  while (!reason && take(jumpForwardTokens(native, matcher, tokens)));
+  if (!part || !matcher || !enabled || logprobs !== null) return { ids, reason };
+  while (!reason && take(part.jumpForwardTokens(native, matcher, tokens)));
   return { ids, reason };
 }
 
