@@ -27,12 +27,13 @@ export function textOf(name, content) {
     .join('\n');
 }
 
-/** Returns messages as a prompt. The last one may be the beginning of the answer. @param {any} given
- * @returns {{ messages: PostedMessage[], begin?: string }} */
+/** Returns messages as a prompt. The last one may be the beginning of the answer, with its thoughts. @param {any} given
+ * @returns {{ messages: PostedMessage[], begin?: string, thought?: string }} */
 export function promptOf(given) {
   const messages = checkMessages(given, true);
-  const last = messages[messages.length - 1];
-  return last.prefix ? { messages: messages.slice(0, -1), begin: last.content } : { messages };
+  const { prefix, content, thoughts } = messages[messages.length - 1];
+  if (!prefix) return { messages };
+  return { messages: messages.slice(0, -1), begin: content, ...(thoughts && { thought: thoughts }) };
 }
 
 /** Throws `bad-option` if options do not fit an answer with a given beginning. @param {GenerateOptions} options

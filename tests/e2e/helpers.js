@@ -72,7 +72,7 @@ export function launch(name, options) {
     ...options,
     headless: true,
     executablePath: executable('GW_CHROMIUM', ['chromium', 'chromium-browser', 'google-chrome']),
-    args: FLAGS,
+    args: [...FLAGS, ...(options?.args ?? [])],
   });
 }
 

@@ -180,7 +180,11 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.deepEqual([rest.text, rest.usage.completionTokens], ['', 1]);
     const last = await copy.retry({ format: only(begin, its.head, 'so', its.close, end, its.gap, 'Ye') }).result();
     assert.deepEqual(copy.messages.slice(1), [{ role: 'assistant', content: 'Ye', thoughts: 'so' }]);
-    const tail = await copy.continue({ maxTokens: 1, logitBias: { [begin]: -100 }, seed: 2 }).result();
+    const cut = { maxTokens: 1, logitBias: { [begin]: -100 }, seed: 2 };
+    const begun = [copy.messages[0], { ...copy.messages[1], prefix: true }];
+    const same = await model.generate(begun, { ...cut, thinking: true }).result();
+    const tail = await copy.continue(cut).result();
+    assert.deepEqual([same.text, same.usage.promptTokens], [tail.text, tail.usage.promptTokens]);
     const { usage } = await model.generate(copy.messages.slice(0, 1), { thinking: true, maxTokens: 0 }).result();
     assert.equal(tail.usage.promptTokens, usage.promptTokens + last.tokens.length);
     assert.equal(copy.messages[1].content, last.text + tail.text);
