@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { buildSync } from 'esbuild';
 import { at } from '../../tools/support/proc.js';
 /** @import { Page } from 'puppeteer-core' */
 
@@ -101,6 +102,9 @@ function isPerson(text) {
   assert.deepEqual([typeof name, Number.isInteger(age), typeof city, rest], ['string', true, 'string', {}]);
 }
 
+/** @param {string} text */
+const isPersonLast = (text) => isPerson(text.trim().split('\n').at(-1) ?? '');
+
 /** Reads an example as an app. run.js replaces the constant MODEL; `texts` replace other texts. as: the app's name.
  * @param {string} folder @param {Omit<App, 'name' | 'packages' | 'files'> & { as?: string }} app
  * @param {Record<string, string>} [texts] @returns {App} */
@@ -125,8 +129,25 @@ const CDN = { 'https://cdn.jsdelivr.net/npm/gemma-wasm@0.1.0': 'CDN' };
 const PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 const EMBEDDING = { MODEL: 'EMBEDDING_MODEL' };
 
+const CLIENT = 'https://cdn.jsdelivr.net/npm/openai@7.57.0/+esm';
+
+/** Returns OpenAI's client as a CDN serves it: one script. */
+function openaiClient() {
+  const stdin = { contents: "export { default } from 'openai';", resolveDir: at() };
+  const { outputFiles } = buildSync({ stdin, bundle: true, format: 'esm', platform: 'browser', write: false });
+  return outputFiles[0].text;
+}
+
+const chatsWithClient = example(
+  'openai-html',
+  { title: 'examples/openai-html', use: chats, page: '.', base: 'cdn', quick: true },
+  { ...CDN, [CLIENT]: './openai.js' },
+);
+chatsWithClient.files['openai.js'] = openaiClient();
+
 /** @type {App[]} */
 export const EXAMPLES = [
+  chatsWithClient,
   example('html', { title: 'examples/html', use: chats, page: '.', base: 'cdn', quick: true }, CDN),
   example(
     'html',
@@ -178,6 +199,11 @@ export const EXAMPLES = [
     'next-search',
     { as: 'next-search-dev', title: 'examples/next-search, dev', use: searches, dev: ['next', 'dev', '-p', 'PORT'] },
     EMBEDDING,
+  ),
+  example(
+    'langchain',
+    { title: 'examples/langchain', run: ['node', 'extract.js'], judge: isPersonLast, quick: true },
+    { 'maxTokens: 100': 'maxTokens: 400' },
   ),
   example('node-json', { title: 'examples/node-json', run: ['node', 'extract.js'], judge: isPerson, quick: true }),
   example(
