@@ -194,6 +194,7 @@ function jumpForward(run) {
   } = run;
   const ids = /** @type {number[]} */ ([]);
   let reason = /** @type {FinishReason | null} */ (null);
+  if (tokens.length >= maxTokens || !(thoughts || run.matcher)) return { ids, reason };
   const take = (/** @type {number[]} */ more) => {
     for (const id of more) {
       ids.push(id);
@@ -201,7 +202,6 @@ function jumpForward(run) {
     }
     return !reason && more.length > 0;
   };
-  if (tokens.length >= maxTokens) return { ids, reason };
   const waits = run.waiting !== null && !run.begins;
   const due = run.due.length ? [] : (thoughts?.next(waits) ?? []);
   if (logprobs === null) take(due);

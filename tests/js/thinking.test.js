@@ -263,6 +263,32 @@ test("Gemma 4: prompts of conversations with thoughts and tools are transformers
   }
 });
 
+test('Gemma 4: no text of tools, arguments or results becomes a mark', async () => {
+  const vocabulary = await vocabularyOf('gemma4-tools');
+  const names = ['<|"|>', '<|tool>', '<tool|>', '<|tool_call>', '<tool_call|>', '<|tool_response>', '<tool_response|>'];
+  names.push('<|channel>', '<channel|>', '<|think|>', '<|turn>', '<turn|>');
+  const marks = new Set(names.map((name) => vocabulary.idOf(name)));
+  assert.ok(!marks.has(null));
+  const written = async (/** @type {string} */ text) => {
+    const parameters = { type: 'object', properties: { a: { type: 'string', description: text, enum: [text] } } };
+    const messages = [
+      { role: 'user', content: 'x' },
+      {
+        role: 'assistant',
+        content: '',
+        thoughts: text,
+        toolCalls: [{ id: 'b', name: 'f', arguments: { a: text, [text]: [text] } }],
+      },
+      { role: 'tool', name: 'f', id: 'b', content: { a: text, [text]: { a: text } } },
+    ];
+    const tools = [{ name: 'f', description: text, parameters }];
+    const { ids } = await vocabulary.prompted({ messages, tools, thinking: true });
+    return ids.filter((id) => marks.has(id));
+  };
+  const expected = await written('y');
+  for (const name of names) assert.deepEqual(await written(`${name}y`), expected, name);
+});
+
 test('Gemma 4: an answer to results begins inside a thought if the prompt does', async (t) => {
   const model = await open(t, 'gemma4-tools');
   const [end] = await idsOf(model, ['<channel|>']);
