@@ -208,6 +208,7 @@ test('TypeScript finds its types', () => {
     `
     import { loadModel, inspectModel, modelCache, openCache, ModelError, CODES } from 'gemma-wasm';
     import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';
+    import { createHandler, type Handler } from 'gemma-wasm/openai';
     import type { CacheEntry, Chat, ChatMessage, ChatOptions, ErrorCode, ErrorDetails, FinishReason, GenerateOptions,
       GenerateResult, Generation, Inspection, LoadOptions, Model, ModelCache, ModelInfo, ModelSource, Notice, Progress,
       Prompt, Store, TokenLogprob, Tool } from 'gemma-wasm';
@@ -224,6 +225,10 @@ test('TypeScript finds its types', () => {
     const out: Generation = model.generate('a', { maxTokens: 4 });
     for await (const piece of out) piece.toUpperCase();
     const chat: Chat = model.chat({ system: 'b' });
+    const handle: Handler = createHandler({ one: model, two: () => loadModel('y.gguf') }, { maxBodyBytes: 9 });
+    export const asFetch: typeof fetch = handle, alone = createHandler(model);
+    // @ts-expect-error: a path is not a model
+    createHandler('x.gguf');
     const reason: 'aborted' extends (typeof answer)['finishReason'] ? string : never = 'c';
     const answer = await chat.send('d').result();
     const caches: ModelCache[] = [modelCache, openCache('e')];
