@@ -1,5 +1,6 @@
 /* The Responses API with OpenAI's client. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import OpenAI from 'openai';
 import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
@@ -218,4 +219,21 @@ test('whatever the type of a member is, the request is answered or refused', asy
     }
   }
   assert.ok(statuses.get(200) > 20 && statuses.get(400) > 40, JSON.stringify([...statuses]));
+});
+
+test('the example of the guide', async (t) => {
+  const guide = readFileSync(new URL('../../docs/openai.md', import.meta.url), 'utf8');
+  const [, code] = /\n## Responses\n[^]*?```js\n([^]*?)```/.exec(guide) ?? [];
+  const model = await open(t, 'generic-tools');
+  // Random weights end no answer.
+  const brief = {
+    info: model.info,
+    generate: (/** @type {any} */ messages, /** @type {object} */ options) =>
+      model.generate(messages, { ...options, maxTokens: 9 }),
+  };
+  const client = clientOf(createHandler({ gemma: /** @type {any} */ (brief) }));
+  const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
+  const shown = /** @type {string[][]} */ ([]);
+  await new AsyncFunction('client', 'show', code)(client, (/** @type {string[]} */ ...texts) => shown.push(texts));
+  assert.deepEqual([shown.length, shown[0].length], [1, 2]);
 });
