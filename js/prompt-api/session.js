@@ -293,9 +293,9 @@ export class LanguageModel extends EventTarget {
     const all = { ...options, ...(tools.length && last.role !== 'assistant' && { tools: tools.map(toolOf) }) };
     // The chat knows the token ids of its answers, so that they need not be evaluated again.
     const before = this.#state.chat;
-    const goesOn = before?.messages.length === turns.length - 1 && last.role === 'user';
-    const chat = goesOn ? before.clone() : model.chat({ messages: turns, temperature });
-    if (goesOn) return { chat, generation: chat.send(last.content, all), length: turns.length };
+    const follows = before?.messages.length === turns.length - 1 && last.role === 'user';
+    const chat = follows ? before.clone() : model.chat({ messages: turns, temperature });
+    if (follows) return { chat, generation: chat.send(last.content, all), length: turns.length };
     const generation = last.role === 'assistant' ? chat.continue({ ...all, prefix: last.content }) : chat.retry(all);
     return { chat, generation, length: turns.length };
   }
