@@ -136,7 +136,7 @@ export async function openEngine(source, options, headerOnly = false) {
   try {
     const options = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
     const info = await connection.open(descriptors, options, answers, (event) => {
-      if (event.kind === 'progress') onProgress?.(/** @type {Progress} */ (event.value));
+      if (event.kind !== 'steps') onProgress?.(/** @type {Progress} */ (event.value));
     });
     return { connection, info, parts: descriptors };
   } catch (error) {

@@ -167,6 +167,8 @@ import { MAX_THREADS } from './protocol.js';
  *   embeddings of Gemma 4. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows of it; a stream,
  *   or a URL that is not cached, is loaded into memory. `true` leaves all of them on disk, and `false` none. Answers are the
  *   same. Default: auto.
+ * @property {boolean} [rowsLater] Makes a model ready before its tables on disk are downloaded. Rows that are missing are
+ *   requested one by one while the rest is downloaded, and `onProgress` reports the phase `rest`. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal, or one for each file of a split
  *   model. A difference is `sha256-mismatch`.
@@ -423,6 +425,7 @@ export const LOAD_OPTIONS = {
   quantizeFloats: oneOf('auto', 'keep', 'q8_0'),
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
   rowsOnDisk: rule('auto, true or false', (value) => value === 'auto' || typeof value === 'boolean'),
+  rowsLater: boolean,
   cache: rule(
     'true, false, modelCache or a cache of openCache()',
     (value) => typeof value === 'boolean' || value instanceof ModelCache,

@@ -59,16 +59,16 @@ import { ModelError } from './errors.js';
  * the client's own store.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   quantizeFloats?: string, kvType?: string, rowsOnDisk?: boolean | 'auto', chatCacheBytes?: number, place?: Place }} OpenOptions */
+ *   quantizeFloats?: string, kvType?: string, rowsOnDisk?: boolean | 'auto', rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
 /** A message for people that does not stop a load.
  * @typedef {object} Notice
- * @property {string} code `not-cached`, `retry`, `offline`, `changed` or `mended`.
+ * @property {string} code `not-cached`, `retry`, `offline`, `changed`, `mended` or `rows-later`.
  * @property {string} message The message, in English.
  */
 /** Progress of a load.
  * @typedef {object} Progress
- * @property {'fetch' | 'load' | 'ready'} phase `fetch`: bytes come from the network; `load`: from elsewhere; `ready`: the
- *   model can be used (once, last).
+ * @property {'fetch' | 'load' | 'ready' | 'rest'} phase `fetch`: bytes come from the network; `load`: from elsewhere; `ready`:
+ *   the model can be used (once); `rest`: tables on disk are downloaded while it can be used (option `rowsLater`).
  * @property {number} loaded Bytes so far.
  * @property {number | undefined} total Bytes in all, once known.
  * @property {number} bytesPerSecond Average of the last three seconds.
@@ -155,6 +155,7 @@ import { ModelError } from './errors.js';
  * @property {number} offset Offset in the file, in bytes.
  * @property {number} bytes Size in the file, in bytes.
  * @property {number} [part] Index of its file, if that is not the first one of a split model.
+ * @property {boolean} [onDisk] Whether it stays on disk (option `rowsOnDisk`).
  */
 
 // Prompts and answers
@@ -393,14 +394,14 @@ import { ModelError } from './errors.js';
  * @property {number} done Number so far.
  * @property {number} total Number in all.
  */
-/** Worker to client. progress: of a load or a prompt; beat: also unrequested, during synchronous work; fatal: the
+/** Worker to client. progress: of a load or a prompt; rest: of tables that are downloaded after the load; beat: also unrequested, during synchronous work; fatal: the
  * engine is lost; thread: asks for a helper thread with this port (browsers); locked: a lock file to free when the
  * worker has ended (Node).
  * @typedef {{ kind: 'progress', id: number, value: Progress | PrefillProgress }
  *   | { kind: 'steps', id: number, steps: Step[], calls?: PartialCall[] }} Event
  * @typedef {Event | Question | { kind: 'done', id: number, value: ModelInfo | Calls[keyof Calls]['value'] }
  *   | { kind: 'failed' | 'fatal', id: number, error: PackedError } | { kind: 'beat' } | { kind: 'disposed' }
- *   | { kind: 'thread', port: MessagePort } | { kind: 'locked', path: string, owner: string }} FromWorker */
+ *   | { kind: 'rest', value: Progress } | { kind: 'thread', port: MessagePort } | { kind: 'locked', path: string, owner: string }} FromWorker */
 
 /** Engine worker to helper thread, which replies to `prepare` with true when it is ready.
  * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }

@@ -1,6 +1,6 @@
 /* rows: the part of the worker for weights that stay on disk (platform/files.js). */
-import { refuse, rowsOf, skip } from './engine/rows.js';
+import { postpone, refuse, rowsOf, skip } from './engine/rows.js';
 import { offer } from './platform/files.js';
 
-export { refuse, rowsOf, skip };
-offer('rows', { refuse, rowsOf, skip });
+export { postpone, refuse, rowsOf, skip };
+offer('rows', { postpone, refuse, rowsOf, skip });

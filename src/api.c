@@ -278,7 +278,8 @@ const char *gw_tensor_json(gw_model *m, uint32_t i) {
     if (i >= gw_store_tensors(&m->file.store)) return NULL;
     const gw_tensor *t = gw_store_tensor_at(&m->file.store, i);
     const gw_part *p = gw_loader_part(&m->loader, t->part);
-    return p ? gw_describe_tensor(t, p->data_offset, &m->json) : NULL;
+    bool stays = m->loader.state >= GW_LOAD_PLAN && gw_file_stays(&m->file, i);
+    return p ? gw_describe_tensor(t, p->data_offset, stays, &m->json) : NULL;
 }
 
 const char *gw_error_text(const gw_model *m, const char *part) {

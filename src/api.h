@@ -110,7 +110,7 @@ const char *gw_model_text(const gw_model *m, const char *key);
 /* Return one JSON object as NUL-terminated text, valid until the next call of either:
  * {"key":"general.name","type":"string","value":"…"}, {"key":…,"type":"array","of":"f32","count":262144}
  * {"name":"blk.0.attn_q.weight","type":"Q4_0","shape":[1152,1024],"offset":…,"bytes":…}
- * (and "part":1 where the tensor is not in the first file)
+ * (and "part":1 where the tensor is not in the first file, "onDisk":true where it stays in the file)
  * NULL out of range. Strings above 64 KiB are cut there, with "cut":true. */
 const char *gw_metadata_json(gw_model *m, uint32_t i);
 const char *gw_tensor_json(gw_model *m, uint32_t i);

@@ -59,6 +59,8 @@ const MAGIC = 'GGUF';
 export class Download {
   /** @type {State} */
   state = 'planned';
+  /** Whether parts of the file are downloaded after the load. */
+  late = false;
   #url;
   /** Key of the copy that the caller named. @type {string | undefined} */
   #key;
@@ -363,13 +365,32 @@ export class Download {
     return count;
   }
 
-  /** Continues at a later offset if all bytes up to there are in the copy. Returns whether they are.
-   * @param {number} at offset of the next byte @param {number} to */
+  /** Continues at a later offset if the bytes up to there are in the copy or were postponed. Returns where it continues:
+   * at `at` if it cannot. @param {number} at offset of the next byte @param {number} to */
   skip(at, to) {
-    if (this.state === 'reading') this.#read = to;
-    else if (this.#file.held(at) < to) return false;
-    else this.#lanes.skip(to, to - (to % this.grain));
-    return true;
+    if (this.state === 'reading') return (this.#read = to);
+    const hole = this.#lanes.holes.find(([from, end]) => from <= at && at < end);
+    const next = this.#file.held(at) >= to ? to : Math.min(to, hole?.[1] ?? at);
+    this.#lanes.skip(next);
+    return next;
+  }
+
+  /** Leaves out ranges of a file that is being stored, if the server sends parts of files: at() and later lanes get
+   * them. Returns whether it does. @param {[number, number][]} ranges in order */
+  postpone(ranges) {
+    if (!['streaming', 'resuming'].includes(this.state) || this.#file.total === undefined) return false;
+    try {
+      this.#requests.exact();
+    } catch {
+      return false;
+    }
+    this.#lanes.holes = ranges;
+    return (this.late = true);
+  }
+
+  /** Returns the end of the cached range that contains `at`, or `at` if none does. @param {number} at */
+  held(at) {
+    return this.#file.held(at);
   }
 
   /** Returns bytes that are valid until the next call; null at the end. @param {number} [most] bytes at most */
@@ -381,7 +402,8 @@ export class Download {
     }
     const settings = () => {
       if (this.#need) this.#requests.settle();
-      return { lanes: this.#requests.lanes, end: Math.min(this.total ?? Infinity, this.#requests.limit) };
+      const end = Math.min(this.total ?? Infinity, this.#requests.limit);
+      return { lanes: this.#requests.lanes, end, grain: this.grain };
     };
     return this.#lanes.next(this.#read, settings, most);
   }
@@ -412,7 +434,10 @@ export class Download {
       const still = this.#file.lost(range.at) || lost;
       throw /** @type {ModelError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
     }
-    if (state === 'serving') await this.#file.rest();
+    if (state === 'serving') {
+      await this.#file.rest();
+      this.state = 'serving';
+    }
     this.#deps.notice('mended', `The cached copy was corrupt at ${lost}, which was fetched again.`);
   }
 
@@ -469,16 +494,21 @@ export class Download {
 
   /** Ends the load, and keeps the copy and the right to make requests for at(). */
   async serve() {
-    const { digest } = this;
     clearInterval(this.#reporting);
     await this.#file.wait(this.#lanes.settled());
-    await this.#file.finish(digest, undefined, true);
+    if (!this.late) await this.keep();
     this.state = 'serving';
     try {
       this.#requests.exact();
     } catch (error) {
       if (this.#file.total === undefined) throw error;
     }
+  }
+
+  /** Completes the copy, and keeps it open for at(). */
+  async keep() {
+    this.late = false;
+    await this.#file.finish(this.digest, undefined, true);
   }
 
   /** Fills a view with the bytes at an offset, after serve(). @param {number} at @param {Uint8Array} into */
@@ -496,7 +526,7 @@ export class Download {
     if (state !== 'serving' && !error) await this.#file.wait(this.#lanes.settled());
     this.#requests.close();
     this.state = error || this.state === 'probing' ? 'failed' : 'done';
-    if (state === 'serving') await this.#file.rest();
+    if (state === 'serving' && !this.late) await this.#file.rest();
     else await this.#file.finish(digest, error);
   }
 }

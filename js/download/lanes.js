@@ -1,11 +1,12 @@
 /* lanes: a window over a file: ranges of one size that are filled in parallel and returned in order as their bytes
  * arrive. Their number can change meanwhile. */
 
-/** Bytes of the file from `start` to before `end`: the first `filled` have arrived, the first `given` were returned. */
+/** Bytes of the file from `start` to before `end`: the first `filled` have arrived. */
 export class Lane {
   filled = 0;
-  given = 0;
   full = false;
+  /** Whether its buffer can be used by any other. */
+  whole = true;
   /** @type {unknown} */
   error;
   /** Resolves when it is full or failed. */
@@ -48,12 +49,12 @@ export class Lane {
 export class Lanes {
   #room;
   #fill;
-  /** Unread ones. @type {Lane[]} */
+  /** Ranges in which no lane begins before its bytes are asked for. @type {[number, number][]} */
+  holes = [];
+  /** Unread ones, in order. @type {Lane[]} */
   #lanes = [];
-  /** Start of the next one. */
-  #next = 0;
-  /** Bytes before it are not returned. */
-  #from = 0;
+  /** Offset of the next byte to return. */
+  #at = 0;
   /** Unfinished ones, also those that were skipped. @type {Set<Promise<void>>} */
   #running = new Set();
   /** Buffers to reuse. @type {Uint8Array[]} */
@@ -65,20 +66,21 @@ export class Lanes {
     this.#fill = fill;
   }
 
-  /** Returns bytes that are valid until the next call; null at the end. from: start of the first lane; settings: the
-   * number of lanes now, and the end of the file; most: bytes at most. @param {number} from
-   * @param {() => { lanes: number, end: number }} settings @param {number} [most] */
+  /** Returns bytes that are valid until the next call; null at the end. from: offset of the first byte; settings: the
+   * number of lanes now, the end of the file, and a number that the first offset of a lane is a multiple of; most: bytes
+   * at most. @param {number} from @param {() => { lanes: number, end: number, grain?: number }} settings
+   * @param {number} [most] */
   async next(from, settings, most = Infinity) {
-    this.#next = Math.max(this.#next, from);
+    this.skip(from);
     for (;;) {
       this.#begin(settings());
       const [lane] = this.#lanes;
       if (!lane) return null;
-      const { filled } = lane;
-      const given = Math.max(lane.given, this.#from - lane.start);
-      if (given < filled) {
-        lane.given = Math.min(filled, given + most);
-        return lane.bytes.subarray(given, lane.given);
+      const given = this.#at - lane.start;
+      if (given < lane.filled) {
+        const end = Math.min(lane.filled, given + most);
+        this.#at = lane.start + end;
+        return lane.bytes.subarray(given, end);
       }
       if (lane.error) throw lane.error;
       if (!lane.full)
@@ -87,28 +89,39 @@ export class Lanes {
         });
       else {
         this.#lanes.shift();
-        this.#spare.push(lane.bytes);
+        if (lane.whole) this.#spare.push(lane.bytes);
       }
     }
   }
 
-  /** Continues at a later offset. start: of the lane there, if it is not begun yet. @param {number} to
-   * @param {number} start */
-  skip(to, start) {
-    this.#from = to;
+  /** Continues at a later offset. @param {number} to */
+  skip(to) {
+    if (to <= this.#at) return;
+    this.#at = to;
     this.#lanes = this.#lanes.filter(({ end }) => end > to);
-    if (!this.#lanes.length) this.#next = Math.max(this.#next, start);
   }
 
-  /** @param {{ lanes: number, end: number }} settings */
-  #begin({ lanes, end }) {
-    while (this.#lanes.length < lanes && this.#next < end) {
-      const lane = new Lane(this.#next, this.#spare.pop() ?? this.#room());
-      lane.settled = this.#run(lane, this.settled());
-      this.#running.add(lane.settled);
-      this.#lanes.push(lane);
-      this.#next = lane.end;
+  /** @param {{ lanes: number, end: number, grain?: number }} settings */
+  #begin({ lanes, end, grain = 1 }) {
+    const [first] = this.#lanes;
+    if (this.#at < end && !(first?.start <= this.#at)) this.#open(this.#at - (this.#at % grain), first);
+    for (let last; (last = this.#lanes.at(-1)) && this.#lanes.length < lanes; ) {
+      let next = last.end;
+      for (const [from, to] of this.holes) if (next >= from && next < to) next = to;
+      if (next >= end) return;
+      this.#open(next);
     }
+  }
+
+  /** Begins a lane, before another one or after all. @param {number} start @param {Lane} [before] */
+  #open(start, before) {
+    const room = this.#spare.pop() ?? this.#room();
+    const lane = new Lane(start, before ? room.subarray(0, before.start - start) : room);
+    lane.whole = !before;
+    lane.settled = this.#run(lane, this.settled());
+    this.#running.add(lane.settled);
+    if (before) this.#lanes.unshift(lane);
+    else this.#lanes.push(lane);
   }
 
   /** Resolves when all lanes are full or failed. */

@@ -7,11 +7,11 @@ import { cutter, filler, pumpOf } from './pump.js';
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @import { DownloadDeps } from './download.js' */
 /** read: fills part of the view and returns the count, 0 at the end; at: count of its caller. skip: continues at an
- * offset, and returns whether it can; seekable: whether any bytes can be read after the load. download, blob, file: what
+ * offset, and returns at which one it does; seekable: whether any bytes can be read after the load. download, blob, file: what
  * it reads from: the network or the cache, a Blob, or a file of the system.
  * @typedef {{ download?: Download, blob?: Blob, file?: FileReader, name?: string, total: number | undefined, at: number,
  *   close: (error?: ModelError) => unknown, read: (into: Uint8Array) => Promise<number>,
- *   skip: (at: number, to: number) => boolean, seekable: () => boolean }} Source */
+ *   skip: (at: number, to: number) => number, seekable: () => boolean }} Source */
 /** read: at an offset, or where the previous read ended; size: of a file that has one; unchanged: whether that file is
  * as it was when it was opened.
  * @typedef {{ size?: number, read: (into: Uint8Array, at?: number | null) => number, close: () => void,
@@ -37,7 +37,7 @@ export async function openSource(descriptor, platform, pull, deps) {
         total: descriptor.total,
         at: 0,
         read: readerOf(pull),
-        skip: () => false,
+        skip: (at) => at,
         seekable: () => false,
         close() {},
       };
@@ -81,9 +81,9 @@ async function openPath(path, { openFile }) {
     next += count;
     return count;
   };
-  const skip = (/** @type {number} */ _, /** @type {number} */ to) => {
-    next = to;
-    return seekable;
+  const skip = (/** @type {number} */ at, /** @type {number} */ to) => {
+    if (seekable) next = to;
+    return seekable ? to : at;
   };
   return { file, name: path, total: file.size, at: 0, read, skip, seekable: () => seekable, close: file.close };
 }
@@ -109,7 +109,7 @@ function openBlob(blob) {
   let fill = filler(pumpOfBlob(blob));
   const skip = (/** @type {number} */ _, /** @type {number} */ to) => {
     fill = filler(pumpOfBlob(blob.slice(to)));
-    return true;
+    return to;
   };
   const read = (/** @type {Uint8Array} */ into) => reading(name, () => fill(into));
   return { blob, name, total: blob.size, at: 0, read, skip, seekable: () => true, close() {} };

@@ -161,6 +161,7 @@ export class Host {
       asking: this.#asking,
       pieces,
       report: (value) => this.#post({ kind: 'progress', id, value }),
+      reportRest: (value) => this.#post({ kind: 'rest', value }),
     });
     this.#context = {
       runner: new Runner(native, platform, rows),

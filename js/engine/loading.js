@@ -19,9 +19,9 @@ const DEFAULT_CONTEXT = 4096;
 /** Bytes of a table that stays on disk by itself, as in src/model/model.h. */
 const LARGE_TABLE = 64 << 20;
 
-/** Dependencies of a load. report: receives its progress; pieces: bytes of files that the client holds.
+/** Dependencies of a load. report, reportRest: receive its progress, and that of tables after it; pieces: bytes of files that the client holds.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
- *   report: (progress: Progress) => void }} LoadDeps */
+ *   report: (progress: Progress) => void, reportRest: (progress: Progress) => void }} LoadDeps */
 
 /** Loads a model. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
  * @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {LoadDeps} deps
@@ -43,6 +43,7 @@ export async function load(descriptors, options, deps) {
   const plan = async () => {
     part = await tablesPart(native, platform, options, sources);
     if (headerOnly) return undefined;
+    if (options.rowsLater ?? true) part?.postpone(native, sources, meter);
     native.reserve(chooseContext(native, contextLength));
     pieces.forget();
     return part;
@@ -53,10 +54,11 @@ export async function load(descriptors, options, deps) {
     await closeAll(sources, /** @type {ModelError} */ (error));
     throw error;
   }
-  const rows = part && !headerOnly ? await part.rowsOf(native, sources) : await closeAll(sources);
+  const rows = part && !headerOnly ? await part.rowsOf(native, sources, deps) : await closeAll(sources);
   if (!headerOnly) {
     chooseStreams(native);
     meter.finish();
+    rows?.fetchRest();
   }
   return { cache: keptOf(sources), notices: meter.notices, rows };
 }

@@ -2,7 +2,7 @@
  * cached copy it reads whole pieces, each of which is checked every time, so that no changed bit goes unnoticed; a
  * corrupt piece is downloaded again. */
 /** @import { Source } from '../download/source.js' */
-/** @import { TensorInfo } from '../protocol.js' */
+/** @import { Progress, TensorInfo } from '../protocol.js' */
 /** @import { Engine, Hash } from './engine.js' */
 /** @import { Meter } from './meter.js' */
 import { ModelError, abortError, reading } from '../errors.js';
@@ -14,6 +14,9 @@ const WANTED = 2 + 64;
 const POLL_MS = 50;
 /** Bytes of a span that is read at once. */
 const MOST = 1 << 20;
+/** Bytes of a request for postponed tables, and number of requests at once. */
+const LANE = 4 << 20;
+const PARALLEL = 3;
 /** Bytes that are read and dropped at once. */
 const DRAIN_BYTES = 1 << 20;
 /** Bytes between two rows that are read rather than left out. */
@@ -37,13 +40,15 @@ export function refuse() {
 export async function skip(native, source, hash, meter) {
   const to = native.call('load_offset');
   if (to <= source.at) return;
-  if (!hash && source.skip(source.at, to)) {
-    meter.add(to - source.at, Boolean(source.download));
-    source.at = to;
-    return;
-  }
   const scratch = new Uint8Array(DRAIN_BYTES);
   for (let n; source.at < to; hash?.update(scratch.subarray(0, n))) {
+    n = hash ? 0 : source.skip(source.at, to) - source.at;
+    if (n) {
+      if (source.download?.late) meter.total = Number(meter.total) - n;
+      else meter.add(n, Boolean(source.download));
+      source.at += n;
+      continue;
+    }
     n = await source.read(scratch.subarray(0, to - source.at));
     if (!n) return; // the file is truncated, which the next read finds
     source.at += n;
@@ -51,11 +56,31 @@ export async function skip(native, source, hash, meter) {
   }
 }
 
+/** Postpones the download of tables until the model is ready. @param {Engine} native @param {Source[]} sources
+ * @param {Meter} meter */
+export function postpone(native, sources, meter) {
+  const tables = native.list('tensor').filter(({ onDisk }) => onDisk);
+  for (const [i, { download }] of sources.entries()) {
+    const holes = tables
+      .filter(({ part = 0 }) => part === i)
+      .map(({ offset, bytes }) => holeOf(download, offset, bytes));
+    if (!holes.length || !download?.postpone(holes.sort(([a], [b]) => a - b))) continue;
+    meter.notice('rows-later', 'Tables of the model are downloaded while it can be used.');
+  }
+}
+
+/** Returns the whole pieces within a tensor. @param {Source['download']} download @param {number} offset
+ * @param {number} bytes @returns {[number, number]} */
+function holeOf(download, offset, bytes) {
+  const grain = download?.grain ?? 1;
+  return [Math.ceil(offset / grain) * grain, Math.floor((offset + bytes) / grain) * grain];
+}
+
 /** Returns the rows of the tensors that stay on disk. Keeps the sources open.
- * @param {Engine} native @param {Source[]} sources */
-export async function rowsOf(native, sources) {
+ * @param {Engine} native @param {Source[]} sources @param {{ reportRest: (progress: Progress) => void }} deps */
+export async function rowsOf(native, sources, { reportRest }) {
   for (const { download } of sources) await download?.serve();
-  return new Rows(native, sources);
+  return new Rows(native, sources, reportRest);
 }
 
 /** @param {Source} source @returns {Reader} */
@@ -129,11 +154,81 @@ export class Rows {
   /** Tensors by index. @type {TensorInfo[]} */
   #tensors;
 
-  /** @param {Engine} native @param {Source[]} sources */
-  constructor(native, sources) {
+  #report;
+  #closed = false;
+  /** Why the rows cannot be trusted. @type {unknown} */
+  #failure;
+
+  /** @param {Engine} native @param {Source[]} sources @param {(progress: Progress) => void} report */
+  constructor(native, sources, report) {
     this.#native = native;
     this.#sources = sources;
     this.#tensors = native.list('tensor');
+    this.#report = report;
+  }
+
+  /** Downloads the postponed tables while the model is in use. If that fails, rows are still requested one by one, and
+   * the next load continues. */
+  async fetchRest() {
+    for (const { download } of this.#sources) {
+      if (!download?.late || this.#closed) continue;
+      try {
+        await this.#fetch(download);
+        if (!this.#closed) await this.#complete(download);
+      } catch (error) {
+        if (/** @type {ModelError} */ (error).code === 'sha256-mismatch') this.#failure = error;
+      }
+    }
+  }
+
+  /** @param {NonNullable<Source['download']>} download */
+  async #fetch(download) {
+    const total = Number(download.total);
+    /** @type {{ at: number, end: number }[]} */
+    const lanes = [];
+    for (let at = 0; at < total; at += LANE) {
+      const end = Math.min(at + LANE, total);
+      if (download.held(at) < end) lanes.push({ at, end });
+    }
+    const began = performance.now();
+    const sum = lanes.reduce((bytes, { at, end }) => bytes + end - at, 0);
+    let loaded = 0;
+    const report = () => {
+      const bytesPerSecond = (loaded / Math.max(performance.now() - began, 1)) * 1000;
+      this.#report({ phase: 'rest', loaded, total: sum, fromCache: 0, bytesPerSecond });
+    };
+    const fill = async () => {
+      const buffer = new Uint8Array(LANE);
+      for (let lane; (lane = lanes.shift()) && !this.#closed && download.seekable; report()) {
+        await download.at(lane.at, buffer.subarray(0, lane.end - lane.at));
+        loaded += lane.end - lane.at;
+      }
+    };
+    report();
+    await Promise.all(Array.from({ length: PARALLEL }, fill));
+  }
+
+  /** Checks the digest of the whole file, if one is known, and completes the copy. Fails with `sha256-mismatch`.
+   * @param {NonNullable<Source['download']>} download */
+  async #complete(download) {
+    const { digest: expected } = download;
+    if (!expected) return download.keep();
+    const hash = this.#native.hasher();
+    const buffer = new Uint8Array(DRAIN_BYTES);
+    for (let at = 0; at < Number(download.total); at += DRAIN_BYTES) {
+      const bytes = buffer.subarray(0, Number(download.total) - at);
+      await download.at(at, bytes);
+      hash.update(bytes);
+      await sleep(0); // answers go first
+      if (this.#closed) break;
+    }
+    const got = hash.hex();
+    if (this.#closed) return undefined;
+    if (got === expected) return download.keep();
+    const message = `The SHA-256 of the model is ${got}, not ${expected}. Download the file again, or correct \`sha256\`.`;
+    const error = new ModelError('sha256-mismatch', message, { expected, got });
+    await download.close(error);
+    throw error;
   }
 
   /** Gives the engine the rows that it lacks. If they cannot be read, drops the evaluation and fails with an error of the
@@ -155,6 +250,7 @@ export class Rows {
 
   /** @param {{ aborted: boolean }} job */
   async #give(job) {
+    if (this.#failure) throw this.#failure;
     const [tensor, count, ...list] = this.#native.words('rows_wanted', 0, WANTED);
     const read = this.#read(tensor, list.slice(0, count));
     read.catch(() => {});
@@ -193,6 +289,7 @@ export class Rows {
 
   /** Closes the files. */
   async close() {
-    for (const source of this.#sources) await source.close();
+    this.#closed = true;
+    for (const { download, close } of this.#sources) await close(download?.late ? abortError() : undefined);
   }
 }

@@ -26,6 +26,8 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
     if (state === LOAD.PLAN) {
       if (!headerOnly) planned(native, sources, meter);
       skip = (await plan())?.skip;
+      // The digest of a file that arrives out of order is computed later.
+      for (const j of sources.keys()) if (sources[j].download?.late) delete hashes[j];
       if (headerOnly) return;
     } else {
       if (!sources[i]) {

@@ -59,6 +59,7 @@ export class Connection {
    * @param {(event: Event) => void} onEvent @returns {Promise<ModelInfo>} */
   open(source, options, answering, onEvent) {
     this.#rpc.answering = answering;
+    this.#rpc.onRest = onEvent;
     return this.#rpc.send({ kind: 'open', source, options }, { onEvent }).answer;
   }
 

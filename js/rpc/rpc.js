@@ -30,6 +30,8 @@ export class Rpc {
   ended = null;
   /** @type {Answering | undefined} */
   answering;
+  /** Receives the progress of tables after the load. @type {((event: any) => void) | undefined} */
+  onRest;
 
   /** @param {Pick<Port<ToWorker, any>, 'post'>} port
    * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat counts the pending calls and their `beats` */
@@ -66,6 +68,8 @@ export class Rpc {
         return this.#take(message.id)?.resolve(message.value);
       case 'failed':
         return this.#take(message.id)?.reject(unpackError(message.error));
+      case 'rest':
+        return this.onRest?.(message);
       case 'ask':
         return void this.#answer(message);
       case 'progress':

@@ -11,7 +11,7 @@ import { whyNotShared } from './channel.js';
 import { Peer } from './peer.js';
 
 /** Options that distinguish models. For the others, the first tab's values count. @type {(keyof LoadOptions)[]} */
-const DISTINCT = ['contextLength', 'variant', 'quantizeFloats', 'kvType', 'rowsOnDisk', 'sha256', 'hub'];
+const DISTINCT = ['contextLength', 'variant', 'quantizeFloats', 'kvType', 'rowsOnDisk', 'rowsLater', 'sha256', 'hub'];
 
 /** A model that tabs share. */
 export class SharedModel extends Model {

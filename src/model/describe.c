@@ -88,7 +88,7 @@ const char *gw_describe_entry(const gw_store *s, uint32_t i, gw_buffer *out) {
     return finish(out, ok);
 }
 
-const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, gw_buffer *out) {
+const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, bool stays, gw_buffer *out) {
     out->used = 0;
     bool ok = put(out, "{\"name\":") && put_string(out, t->info.name, strlen(t->info.name)) &&
               put(out, ",\"type\":\"%s\",\"shape\":[", t->type->name);
@@ -97,6 +97,7 @@ const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, gw_buff
     ok = ok && put(out, "],\"offset\":%llu,\"bytes\":%llu", (unsigned long long)(data_offset + t->info.offset),
                    (unsigned long long)t->bytes);
     if (t->part) ok = ok && put(out, ",\"part\":%u", t->part);
+    if (stays) ok = ok && put(out, ",\"onDisk\":true");
     return finish(out, ok);
 }
 

@@ -54,6 +54,7 @@ for (const name of BROWSERS) {
           const model = await /** @type {any} */ (window).gemma.loadModel(source, {
             threads: 1,
             rowsOnDisk: true,
+            rowsLater: false,
             ...rest,
           });
           Object.assign(window, { model });

@@ -309,6 +309,8 @@ export const MODELS = {
   ...embedders,
   // Its logits are larger: with the usual cap they would all be equal.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
+  // Most of it is the table of per-layer embeddings.
+  'gemma4-table': { ...families['gemma4-q4_0'], vocab: 8192 },
   'gemma4-outliers': { ...families['gemma4-outliers'], finalCap: 100 },
   'gemma3-outliers': {
     ...FAMILY,

@@ -123,6 +123,7 @@ test('each option of loadModel: its range is checked', async () => {
     quantizeFloats: ['Q8_0', 'q4_0', '', 8],
     kvType: ['f16', 'I16', 'q4_0', '', 16],
     rowsOnDisk: ['yes', '', 0, {}],
+    rowsLater: ['yes', 1],
     cache: ['yes', {}, 1],
     sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']],
     token: ['', 'a b', 'a\n', 5],

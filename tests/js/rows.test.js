@@ -1,6 +1,7 @@
 /* Weights that stay on disk (`rowsOnDisk`): the same answers from every source, rows that are checked and repaired,
  * failed reads that leave the model usable, and files beyond 4 GiB. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { mkdtemp, open as openFile, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { TUNING } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
-import { refuses } from './helpers.js';
+import { refuses, serveWith } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 import { splitModel } from './split.js';
 import { testModel } from './models.js';
@@ -32,7 +33,7 @@ before(async () => {
 });
 
 /** @param {ModelSource} source @param {LoadOptions} [options] */
-const load = (source, options) => loadModel(source, { threads: 1, rowsOnDisk: true, ...options });
+const load = (source, options) => loadModel(source, { threads: 1, rowsOnDisk: true, rowsLater: false, ...options });
 
 /** @param {ModelSource} source */
 async function tableOf(source) {
@@ -241,4 +242,100 @@ test('a storage that is full in the middle of the table: rows come from the serv
   server.state.faults = () => ({ noRanges: true });
   const error = await refuses(load(server.url, { cache: full() }), 'cache-failed');
   assert.match(error.message, /sends no parts/);
+});
+
+/** Serves the model; with `hold`, ranges within the table wait until `release()`, except those that are read for a row.
+ * @param {import('node:test').TestContext} t */
+async function heldServer(t) {
+  const path = await testModel('gemma4-table');
+  const bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
+  const table = await tableOf(path);
+  const expected = await answers(await load(path, { rowsOnDisk: false }));
+  let release = () => {};
+  const released = new Promise((resolve) => {
+    release = () => resolve(null);
+  });
+  const state = { gone: false, hold: true };
+  const server = await faultyServer(t, bytes, () => ({}));
+  const { port } = new URL(server.url);
+  const url = await serveWith(t, async (request, response) => {
+    const [, first, last] = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [];
+    const length = Number(last) + 1 - Number(first);
+    const inTable = Number(first) >= table.offset && Number(first) < table.offset + table.bytes;
+    if (inTable && length > 1 << 20 && state.hold) await released;
+    if (state.gone) return void response.destroy();
+    const answer = await fetch(`http://127.0.0.1:${port}/model.gguf`, {
+      headers: /** @type {any} */ (request.headers),
+    });
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    response.end(Buffer.from(await answer.arrayBuffer()));
+  });
+  return { url: `${url}/model.gguf`, server, state, release, bytes, table, expected };
+}
+
+/** Resolves when a condition holds. @param {() => unknown} condition */
+async function until(condition) {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+test('a model is ready before its table has arrived, answers the same, and its copy is completed', async (t) => {
+  const { url, server, release, bytes, table, expected } = await heldServer(t);
+  const cache = openCache(await folder(t));
+  /** @type {any[]} */
+  const phases = [];
+  const onProgress = (/** @type {any} */ event) => phases.push(event);
+  const model = await load(url, { cache, rowsLater: true, onProgress });
+  const atReady = server.sent;
+  assert.ok(atReady < bytes.length - table.bytes * 0.9, `${atReady} of ${bytes.length} bytes`);
+  assert.ok(model.info.notices.some(({ code }) => code === 'rows-later'));
+  const early = await model.generate('Hello there', { maxTokens: 12, seed: 3 }).result();
+  assert.deepEqual([early.text, early.tokens], [expected.text, expected.tokens]);
+  assert.equal((await cache.list())[0].complete, false);
+  release();
+  await until(async () => (await cache.list())[0].complete);
+  const ready = phases.findIndex(({ phase }) => phase === 'ready');
+  assert.ok(phases.slice(ready + 1).every(({ phase }) => phase === 'rest'));
+  assert.equal(phases.at(-1).loaded, phases.at(-1).total);
+  assert.ok(server.sent < bytes.length * 1.1, `${server.sent} of ${bytes.length} bytes`);
+  assert.deepEqual(await answers(model), expected);
+  server.forget();
+  const again = await load(url, { cache, rowsLater: true });
+  assert.equal(again.info.cache, 'cached');
+  assert.deepEqual(await answers(again), expected);
+  assert.ok(server.sent < 1000, `${server.sent} bytes`);
+});
+
+test('the server is gone between ready and complete: an error with a code, and the next load continues', async (t) => {
+  const { url, server, state, release, bytes, expected } = await heldServer(t);
+  const cache = openCache(await folder(t));
+  const model = await load(url, { cache, rowsLater: true });
+  state.gone = true;
+  release();
+  await refuses(model.debug.logits(IDS), ['network-error', 'truncated', 'cache-corrupt']);
+  assert.ok((await model.tokenize('Hello')).length);
+  state.gone = state.hold = false;
+  assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
+  await model.dispose();
+  const [{ complete, stored }] = await cache.list();
+  assert.ok(!complete && stored > 0);
+  server.forget();
+  const next = await load(url, { cache, rowsLater: true });
+  assert.deepEqual(await answers(next), expected);
+  assert.ok(server.sent < bytes.length - stored / 2, `${server.sent} bytes, ${stored} of ${bytes.length} were there`);
+});
+
+test('a digest is checked once the table has arrived', async (t) => {
+  for (const right of [true, false]) {
+    const { url, release, bytes } = await heldServer(t);
+    const cache = openCache(await folder(t));
+    const sha256 = right ? createHash('sha256').update(bytes).digest('hex') : 'a'.repeat(64);
+    const model = await load(url, { cache, rowsLater: true, sha256 });
+    t.after(() => model.dispose());
+    release();
+    if (right) await until(async () => (await cache.list())[0].complete);
+    else {
+      await until(async () => (await cache.list()).length === 0);
+      await refuses(model.debug.logits([2, 8000, 5]), 'sha256-mismatch');
+    }
+  }
 });

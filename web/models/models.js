@@ -114,7 +114,7 @@ export class Models {
       ...defined({ token: choice.token, sha256: choice.sha256 }),
       cache: choice.kind !== 'storyteller', // it comes from the page's own host: cheap to fetch again
       signal,
-      onProgress: (progress) => view.update(progress),
+      onProgress: (progress) => progress.phase !== 'rest' && view.update(progress),
     });
   }
 
