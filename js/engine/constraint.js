@@ -1,8 +1,11 @@
 /* constraint: compiles the constraint of an answer, from `format` or `tools`, into bytes for the engine. Loads the
  * compilers on first use. */
-/** @import { GenerateArgs } from '../protocol.js' */
+/** @import { GenerateArgs, PostedPrompt as Prompt } from '../protocol.js' */
+/** @import { Engine } from './engine.js' */
 /** @import { Grammars, PromptEncoder } from './prompt-encoder.js' */
 import { ModelError } from '../errors.js';
+import { Grammar } from './grammar.js';
+import { utf8 } from './heap.js';
 
 /** Returns whether a token begins a call. before: number of tokens before it in the answer.
  * @typedef {(id: number, before: number) => boolean} Begins */
@@ -46,6 +49,15 @@ export async function constraintOf(encoder, { format, tools }, pause) {
       { expected: 'a supported format', got: where, cause: error },
     );
   }
+}
+
+/** Returns a matcher of a constraint, at the end of the prompt's beginning of the answer. Throws `bad-format` if the
+ * constraint does not allow that. @param {Engine} native @param {Uint8Array} constraint @param {Prompt} prompt */
+export function matcherOf(native, constraint, prompt) {
+  const matcher = new Grammar(native, constraint).matcher();
+  if (!('begin' in prompt) || !prompt.begin || matcher.acceptBytes(utf8(prompt.begin))) return matcher;
+  matcher.dispose();
+  throw new ModelError('bad-format', 'The format does not allow the `prefix` of the answer. Change one of them.');
 }
 
 /** Returns how to recognise the first token of a call, null if the dialect does not allow that.

@@ -15,7 +15,7 @@ const FLUSH_MS = 10;
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
 /** The part `grammar`, which answers with a constraint need. @typedef {typeof import('./constraint.js')
- *   & typeof import('./grammar.js') & typeof import('./jump-forward.js')} Constraining */
+ *   & typeof import('./jump-forward.js')} Constraining */
 /** The loaded model and its environment. load: imports a part of the package's JavaScript (platform/files.js); store:
  * of models and saved chats; chatCacheBytes: limit of all saved chats.
  * @typedef {{ runner: Runner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
@@ -65,7 +65,7 @@ async function begin(context, job, args) {
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
     ...matchersOf(
-      part && constraint ? begun(new part.Grammar(context.runner.native, constraint).matcher(), prompt) : null,
+      part && constraint ? part.matcherOf(context.runner.native, constraint, prompt) : null,
       begins,
       Boolean(thoughts?.inside || (thoughts && thinking)),
     ),
@@ -78,14 +78,6 @@ function lastBytes(encoder, ids) {
   const from = Math.max(ids.length - 4, 0);
   const parts = ids.slice(from).map((id, i) => encoder.bytes(id, ids[from + i - 1] ?? -1));
   return parts.reduce(joined, new Uint8Array());
-}
-
-/** Returns a matcher at the end of the prompt's beginning of the answer. Throws `bad-format` if the constraint does not
- * allow that. @param {Matcher} matcher @param {Prompt} prompt */
-function begun(matcher, prompt) {
-  if (!('begin' in prompt) || !prompt.begin || matcher.acceptBytes(utf8(prompt.begin))) return matcher;
-  matcher.dispose();
-  throw new ModelError('bad-format', 'The format does not allow the `prefix` of the answer. Change one of them.');
 }
 
 /** Returns a matcher that constrains the answer from its beginning, or waits until thoughts have ended or the answer
