@@ -1,8 +1,4 @@
 /* chat: POST /v1/chat/completions. */
-/** @import { Generation } from '../generation.js' */
-/** @import { Model } from '../model.js' */
-/** @import { GenerateOptions } from '../options.js' */
-/** @import { ChatMessage } from '../protocol.js' */
 /** @import { Answer, AnswerEvent, Events, FunctionCall } from './answer.js' */
 /** @import { Context } from './context.js' */
 import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
@@ -34,7 +30,7 @@ const KNOWN = COMMON.concat(
 export async function chatCompletions(context) {
   const body = fieldsOf(context.body, KNOWN);
   required(body, 'messages');
-  const messages = messagesOf(body.messages);
+  const messages = conversationOf(body);
   const { parallel, ...tools } = toolsOf(body);
   const { stream, count, seed, usage, options } = commonOptions(body);
   const { id, model } = await context.models.get(body.model);
@@ -47,9 +43,10 @@ export async function chatCompletions(context) {
     thinking: body.thinking ?? thinkingOf(body.reasoning_effort, model.info),
     signal: context.signal,
   };
-  const begin = isContinued(body) ? continued : generated;
   // All are queued at once, so that no other request evaluates another prompt between them.
-  const answers = seedsOf(seed, count).map((seed) => eventsOf(begin(model, messages, { ...all, seed }), !parallel));
+  const answers = seedsOf(seed, count).map((seed) => {
+    return eventsOf(model.generate(messages, { ...all, seed }), !parallel);
+  });
   const head = { id: newId('chatcmpl-'), created: unixTime(), model: id };
   if (stream) return eventStream(chunks(answers, head, usage), context);
   const done = await allOf(answers);
@@ -57,17 +54,14 @@ export async function chatCompletions(context) {
   return Response.json({ ...head, object: 'chat.completion', choices, usage: usageOf(done, count) });
 }
 
-/** @typedef {(model: Model, messages: ChatMessage[], options: GenerateOptions) => Generation} Begin */
-/** @type {Begin} */
-const generated = (model, messages, options) => model.generate(messages, options);
-/** @type {Begin} */
-const continued = (model, messages, options) => model.chat({ messages }).continue(options);
-
-/** Returns whether the answer continues the last message. @param {Record<string, any>} body */
-function isContinued(body) {
+/** Returns the messages of a request. With `continue_final_message`, the last one begins the answer.
+ * @param {Record<string, any>} body */
+function conversationOf(body) {
+  const messages = messagesOf(body.messages);
   const name = 'continue_final_message';
-  if (!field(body, name, 'true or false', isBoolean, false)) return false;
-  if (body.messages.at(-1).role === 'assistant') return true;
+  if (!field(body, name, 'true or false', isBoolean, false)) return messages;
+  const last = messages[messages.length - 1];
+  if (last.role === 'assistant') return [...messages.slice(0, -1), { ...last, prefix: true }];
   throw invalid(`\`${name}\` requires that the last message is the assistant's.`, name);
 }
 
