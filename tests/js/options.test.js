@@ -61,6 +61,7 @@ const bad = {
     [, { name: 'a' }],
   ],
   thinking: [1, 'on', {}, { budget: -1 }, { budget: 0.5 }],
+  draft: ['yes', 1],
   toolChoice: ['any', {}, { name: 1 }, { everyRound: false }],
   maxRounds: [-1, 0.5],
 };
@@ -85,6 +86,7 @@ const good = {
   ],
   maxRounds: [0, 3],
   thinking: [true, false, { budget: 0 }],
+  draft: [true, false],
   toolChoice: ['auto', 'none', 'required', { name: 'a' }, { name: 'a', everyRound: true }, { everyRound: true }],
   tools: [
     [],
