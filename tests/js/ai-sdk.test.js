@@ -5,6 +5,9 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { DirectChatTransport, ToolLoopAgent, generateText, streamText } from 'ai';
 import * as entry from '../../js/ai-sdk.node.js';
+import { openJson } from '../../js/ai-sdk/open-json.js';
+import { messagesOf } from '../../js/ai-sdk/prompt.js';
+import { partialJson } from '../../js/tool-calling/partial.js';
 import { CALLS } from '../support/ai-sdk-calls.js';
 import { all } from '../support/ai-sdk/checks.js';
 import { open } from './helpers.js';
@@ -93,6 +96,76 @@ test('ai-sdk.md', async (t) => {
     await new AsyncFunction('load', 'show', 'model', 'gemmaWasm', code)(load, show, model, gemmaWasm);
     assert.equal(shown.length, 1, code);
   }
+});
+
+test('the JSON of a growing value only grows', () => {
+  const values = [
+    { what: 'a "quoted"\n text 😀', list: ['x', '', 'yz'] },
+    { a: { b: [{ c: 1.5 }, {}], d: [] }, e: null, f: [true, false], g: '' },
+    [[], [[-1e-7, 'end']], {}],
+  ];
+  for (const value of values) {
+    const whole = JSON.stringify(value);
+    let sent = '';
+    for (let end = 1; end < whole.length; end++) {
+      const part = partialJson(whole.slice(0, end));
+      const json = part === undefined ? '' : openJson(part);
+      assert.ok(json.startsWith(sent) && whole.startsWith(json), `${sent} before ${json}`);
+      sent = json;
+    }
+    assert.ok(sent.length > whole.length / 2);
+  }
+});
+
+test('prompts become messages, with every kind of tool result', () => {
+  const outputs = [
+    [{ type: 'text', value: 'fine' }, 'fine'],
+    [{ type: 'json', value: { a: 1 } }, { a: 1 }],
+    [{ type: 'error-text', value: 'bad' }, { error: 'bad' }],
+    [{ type: 'error-json', value: { b: 2 } }, { error: { b: 2 } }],
+    [{ type: 'execution-denied', reason: 'no' }, { error: 'no' }],
+    [{ type: 'execution-denied' }, { error: 'The call was denied.' }],
+    [
+      {
+        type: 'content',
+        value: [
+          { type: 'text', text: 'one' },
+          { type: 'text', text: 'two' },
+        ],
+      },
+      'one\ntwo',
+    ],
+  ];
+  /** @type {any} */
+  const prompt = [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: [{ type: 'text', text: 'Hi' }] },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'reasoning', text: 'hm' },
+        { type: 'text', text: 'Wait' },
+        { type: 'tool-call', toolCallId: 'c', toolName: 'f', input: { x: 1 } },
+        { type: 'tool-call', toolCallId: 'd', toolName: 'f', input: 'not an object' },
+      ],
+    },
+    {
+      role: 'tool',
+      content: outputs.map(([output]) => ({ type: 'tool-result', toolCallId: 'c', toolName: 'f', output })),
+    },
+  ];
+  const toolCalls = [
+    { id: 'c', name: 'f', arguments: { x: 1 } },
+    { id: 'd', name: 'f', arguments: { input: 'not an object' } },
+  ];
+  assert.deepEqual(messagesOf(prompt), [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', content: 'Wait', thoughts: 'hm', toolCalls },
+    ...outputs.map(([, content]) => ({ role: 'tool', id: 'c', name: 'f', content })),
+  ]);
+  prompt[3].content[0].output = { type: 'content', value: [{ type: 'file', mediaType: 'image/png' }] };
+  assert.throws(() => messagesOf(prompt), { name: 'AI_UnsupportedFunctionalityError', code: 'bad-option' });
 });
 
 test('the types are those of the provider specification', () => {

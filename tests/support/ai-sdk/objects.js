@@ -75,6 +75,21 @@ export const OBJECTS = {
     const error = await failureOf(generateText({ model, prompt: 'Numbers', output: Output.object({ schema }) }));
     equal([error.name, error.code], ['AI_UnsupportedFunctionalityError', 'bad-format'], 'error');
   },
+  'Output.object together with tools: the answer ends with its object': async ({ model }) => {
+    const dice = tool({ inputSchema: z.object({ sides: z.enum(['6', '20']) }) });
+    const call = { model, prompt: 'Roll', tools: { dice }, output: Output.object({ schema: Person }) };
+    // With these seeds the model would call until the limit: after its answer, and after a call and an answer.
+    for (const [seed, reason, calls] of [
+      [28, 'stop', []],
+      [71, 'tool-calls', ['dice']],
+    ]) {
+      const result = await generateText({ ...call, seed: Number(seed), maxOutputTokens: 400 });
+      const names = result.toolCalls.map(({ toolName }) => toolName);
+      equal([result.finishReason, names], [reason, calls], 'reason and calls');
+      ok(Person.safeParse(JSON.parse(result.text)).success, result.text);
+      ok(Number(result.usage.outputTokens) < 300, `${result.usage.outputTokens} tokens`);
+    }
+  },
   'Output.object together with tools': async ({ model }) => {
     const schema = z.object({ name: z.enum(['Li', 'Bo']) });
     const output = Output.object({ schema });
