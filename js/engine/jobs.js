@@ -1,7 +1,7 @@
 /* jobs: implements generate(). The host runs one job at a time. */
 import { ModelError } from '../errors.js';
 import { CREDIT } from '../protocol.js';
-import { joined, utf8 } from './heap.js';
+import { utf8 } from './heap.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
@@ -42,7 +42,7 @@ async function begin(context, job, args) {
   const reader = tools ? await encoder.callReader() : null;
   const thoughts = encoder.thoughtReader(asked, ids, args.thinking);
   const assembler = new TextAssembler(args.stop);
-  if (cut) assembler.add(lastBytes(encoder, ids).slice(-cut));
+  if (cut) assembler.add(encoder.template.lastBytes(encoder, ids, cut));
   return {
     ...context,
     part,
@@ -70,14 +70,6 @@ async function begin(context, job, args) {
       Boolean(thoughts?.inside || (thoughts && thinking)),
     ),
   };
-}
-
-/** Returns the bytes of the last ids: enough for a character that they cut off.
- * @param {PromptEncoder} encoder @param {number[]} ids */
-function lastBytes(encoder, ids) {
-  const from = Math.max(ids.length - 4, 0);
-  const parts = ids.slice(from).map((id, i) => encoder.bytes(id, ids[from + i - 1] ?? -1));
-  return parts.reduce(joined, new Uint8Array());
 }
 
 /** Returns a matcher that constrains the answer from its beginning, or waits until thoughts have ended or the answer
@@ -349,7 +341,7 @@ function resultOf(run, finishReason) {
     drafts,
   } = run;
   const { prefill, decode, first } = time;
-  const calls = callsOf(run);
+  const calls = reader?.completeCalls('messages' in args.prompt ? args.prompt.messages : []) ?? [];
   return {
     text,
     ...(thoughts?.text && { thoughts: thoughts.text }),
@@ -376,17 +368,6 @@ function resultOf(run, finishReason) {
     seed: args.seed,
     ...(args.logprobs !== null && { logprobs }),
   };
-}
-
-/** Returns the complete calls of an answer. Their ids continue those of the conversation. @param {Run} run */
-function callsOf({ reader, args: { prompt } }) {
-  const messages = 'messages' in prompt ? prompt.messages : [];
-  // Earlier messages may have been removed, so counting the calls is not enough.
-  const before = messages
-    .flatMap(({ toolCalls = [] }) => toolCalls)
-    .reduce((next, { id }) => Math.max(next + 1, Number(id.slice(5)) + 1 || 0), 0);
-  const calls = reader?.parsed.calls.filter(({ done }) => done) ?? [];
-  return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
 }
 
 /** Returns the prefix that the next turn can reuse, or the reason why there is none.

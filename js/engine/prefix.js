@@ -1,6 +1,15 @@
 /* prefix: finds the beginning of a conversation that the next turn can reuse from the KV cache. */
+import { joined } from './heap.js';
 import { strip } from './strip.js';
 /** @import { GenerateAnswer, GenerateArgs } from '../protocol.js' */
+/** Returns the last `count` bytes of ids, at most three.
+ * @param {{ bytes: (id: number, before: number) => Uint8Array }} encoder @param {number[]} ids @param {number} count */
+export function lastBytes(encoder, ids, count) {
+  const from = Math.max(ids.length - 4, 0);
+  const parts = ids.slice(from).map((id, i) => encoder.bytes(id, ids[from + i - 1] ?? -1));
+  return parts.reduce(joined, new Uint8Array()).slice(-count);
+}
+
 /** An answer with its prompt. marked: text of the prompt, with sentinels; cut: number of bytes of an incomplete character
  * at the end of the text.
  * @typedef {{ assembler: { text: string, cut: number }, native: { stateName: string },

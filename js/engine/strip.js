@@ -1,5 +1,4 @@
-/* strip: strips texts as Python's methods do, which chat templates rely on. Kept apart from the interpreter, because
- * every answer needs it but only answers to messages need Jinja. */
+/* strip: strips texts as Python's methods do, which chat templates rely on. */
 
 /** Python's white space: JavaScript's with U+001C to U+001F and U+0085, and without U+FEFF. */
 const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;

@@ -7,7 +7,7 @@
  * would let a template copy such names out of messages. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
-import { prefixOf } from './prefix.js';
+import { lastBytes, prefixOf } from './prefix.js';
 import { SWITCH, thoughtMarks } from './thinking.js';
 import { ThoughtReader } from './thoughts.js';
 /** @import { Prefix } from '../protocol.js' */
@@ -175,6 +175,8 @@ export class ChatTemplate {
     const opening = prompt.endsWith(begin + head) ? '' : begin + head;
     return prompt + opening + this.protect(thought) + (text && close + end + gap + this.protect(text));
   }
+
+  lastBytes = lastBytes;
 
   /** Returns the prefix after an answer, or the reason why there is none.
    * @param {import('./prefix.js').Answer} answer @param {string} finishReason */

@@ -2,7 +2,7 @@
  * that spells a control token stays text. Parses the whole answer at each step, so that callers can show partial
  * calls. */
 import { partialJson } from './partial.js';
-/** @import { PartialCall as Call } from '../protocol.js' */
+/** @import { PartialCall as Call, PostedMessage, ToolCall } from '../protocol.js' */
 
 /** A part of an answer: text, or a token of `marks` by its name.
  * @typedef {{ text: string } | { mark: string }} Item */
@@ -50,6 +50,17 @@ export class CallReader {
     const fresh = this.parsed.text.slice(this.#shown);
     this.#shown += fresh.length;
     return fresh;
+  }
+
+  /** Returns the complete calls. Their ids continue those of the conversation. @param {PostedMessage[]} messages
+   * @returns {ToolCall[]} */
+  completeCalls(messages) {
+    // Earlier messages may have been removed, so counting the calls is not enough.
+    const before = messages
+      .flatMap(({ toolCalls = [] }) => toolCalls)
+      .reduce((next, { id }) => Math.max(next + 1, Number(id.slice(5)) + 1 || 0), 0);
+    const calls = this.parsed.calls.filter(({ done }) => done);
+    return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
   }
 }
 
