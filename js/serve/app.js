@@ -233,8 +233,10 @@ export class App {
   }
 }
 
-/** Returns the name of a path for the log and the metrics: one of a fixed number. @param {string} path */
-function routeOf(path) {
+/** Returns the name of a path for the queue, the log and the metrics: one of a fixed number. Like the handlers, ignores a
+ * slash at the end. @param {string} given */
+function routeOf(given) {
+  const path = given.replace(/(.)\/$/, '$1');
   if (ROUTES.includes(path)) return path;
   return PATTERNS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
 }

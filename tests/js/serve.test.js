@@ -174,7 +174,9 @@ test('bodies have limits of bytes and time', async (t) => {
 
 test('each of many requests is answered or told to come back', async (t) => {
   const { chat, url } = await serving(t, { queue: 5 });
-  const all = await Promise.all(Array.from({ length: 30 }, () => post(chat, chatBody({ max_tokens: 60 }))));
+  const all = await Promise.all(
+    Array.from({ length: 30 }, (_, i) => post(i % 2 ? chat : `${chat}/`, chatBody({ max_tokens: 60 }))),
+  );
   const counts = { 200: 0, 429: 0 };
   for (const response of all) {
     const body = await response.json();
@@ -188,7 +190,10 @@ test('each of many requests is answered or told to come back', async (t) => {
   assert.equal(counts[200] + counts[429], 30);
   assert.ok(counts[200] >= 5 && counts[429] > 0, JSON.stringify(counts));
   const metrics = await metricsOf(url);
-  assert.equal(metrics['gemma_wasm_requests_total{route="/v1/chat/completions",status="429"}'], counts[429]);
+  for (const status of /** @type {const} */ ([200, 429])) {
+    const name = `gemma_wasm_requests_total{route="/v1/chat/completions",status="${status}"}`;
+    assert.equal(metrics[name], counts[status]);
+  }
   assert.equal(metrics.gemma_wasm_requests_waiting, 0);
   assert.equal(metrics.gemma_wasm_requests_running, 0);
 });
