@@ -1,12 +1,12 @@
 /* embeddings: a model as an EmbeddingModelV4 of the AI SDK. */
-/** @import { Availability, Session } from './session.js' */
+/** @import { Availability, LazyModel } from '../lazy-model.js' */
 /** @import { EmbedCallV4, EmbedResultV4 } from './specification.js' */
 import { sdkError } from './errors.js';
 import { KEY } from './options.js';
 
 /** An embedding model for the AI SDK. */
 export class GemmaWasmEmbeddingModel {
-  #session;
+  #model;
 
   /** Version of the provider specification. */
   specificationVersion = /** @type {const} */ ('v4');
@@ -17,28 +17,28 @@ export class GemmaWasmEmbeddingModel {
   /** Calls run one at a time. */
   supportsParallelCalls = false;
 
-  /** @internal @param {string} modelId @param {Session} session */
-  constructor(modelId, session) {
+  /** @internal @param {string} modelId @param {LazyModel} model */
+  constructor(modelId, model) {
     /** Name of the model. */
     this.modelId = modelId;
-    this.#session = session;
+    this.#model = model;
   }
 
   /** Returns whether the model can be used here, and whether it must be downloaded first.
    * @returns {Promise<Availability>} */
   availability() {
-    return this.#session.availability();
+    return this.#model.availability();
   }
 
   /** Frees the model, unless it was loaded elsewhere. The next call loads it again. */
   dispose() {
-    return this.#session.dispose();
+    return this.#model.dispose();
   }
 
   /** Returns a vector for each text. Called by the SDK. @param {EmbedCallV4} call @returns {Promise<EmbedResultV4>} */
   async doEmbed({ values, dimensions, abortSignal: signal, providerOptions }) {
     try {
-      const model = await this.#session.open(signal);
+      const model = await this.#model.open(signal);
       const [vectors, ...counts] = await Promise.all([
         model.embed(values, { ...(dimensions && { dimensions }), signal, ...providerOptions?.[KEY] }),
         ...values.map((value) => model.countTokens(value, { signal })),

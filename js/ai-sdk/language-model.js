@@ -3,7 +3,7 @@
 /** @import { CallOptions } from '../options.js' */
 /** @import { Progress, Usage } from '../protocol.js' */
 /** @import { CallOptionsV4, GenerateResultV4, StreamResultV4 } from './specification.js' */
-/** @import { Availability, Session } from './session.js' */
+/** @import { Availability, LazyModel } from '../lazy-model.js' */
 import { abortReason, sdkError } from './errors.js';
 import { optionsOf } from './options.js';
 import { messagesOf } from './prompt.js';
@@ -12,7 +12,7 @@ import { streamOf } from './stream.js';
 
 /** A language model for the AI SDK. */
 export class GemmaWasmLanguageModel {
-  #session;
+  #model;
   /** @type {Usage | undefined} */
   #usage;
 
@@ -23,17 +23,17 @@ export class GemmaWasmLanguageModel {
   /** Keeps the SDK from downloading files, which the model refuses anyway. @type {Record<string, RegExp[]>} */
   supportedUrls = { '*/*': [/./] };
 
-  /** @internal @param {string} modelId @param {Session} session */
-  constructor(modelId, session) {
+  /** @internal @param {string} modelId @param {LazyModel} model */
+  constructor(modelId, model) {
     /** Name of the model. */
     this.modelId = modelId;
-    this.#session = session;
+    this.#model = model;
   }
 
   /** Returns whether the model can be used here, and whether it must be downloaded first.
    * @returns {Promise<Availability>} */
   availability() {
-    return this.#session.availability();
+    return this.#model.availability();
   }
 
   /** Loads the model, and returns this object. Fails as `loadModel` does.
@@ -41,7 +41,7 @@ export class GemmaWasmLanguageModel {
    *   from 0 to 1 @param {CallOptions} [options] */
   async createSessionWithProgress(onProgress, { signal } = {}) {
     try {
-      await this.#session.open(signal, (progress) => {
+      await this.#model.open(signal, (progress) => {
         const { phase, loaded, total } = progress;
         onProgress?.(phase === 'ready' ? 1 : total ? loaded / total : 0, progress);
       });
@@ -58,12 +58,12 @@ export class GemmaWasmLanguageModel {
 
   /** Returns the context length in tokens, undefined before the model is loaded. */
   getContextWindow() {
-    return this.#session.model?.info.contextLength;
+    return this.#model.model?.info.contextLength;
   }
 
   /** Frees the model, unless it was loaded elsewhere. The next call loads it again. */
   dispose() {
-    return this.#session.dispose();
+    return this.#model.dispose();
   }
 
   /** Generates an answer. Called by the SDK. @param {CallOptionsV4} call @returns {Promise<GenerateResultV4>} */
@@ -97,7 +97,7 @@ export class GemmaWasmLanguageModel {
   /** Begins an answer; loads the model first if necessary. @param {CallOptionsV4} call */
   async #begin(call) {
     const messages = messagesOf(call.prompt);
-    const model = await this.#session.open(call.abortSignal);
+    const model = await this.#model.open(call.abortSignal);
     const { options, ...rest } = optionsOf(call, model.info);
     const last = messages.at(-1);
     const isBegun = last?.role === 'assistant' && !last.toolCalls && !options.tools && !options.format;

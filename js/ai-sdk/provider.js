@@ -1,12 +1,12 @@
 /* provider: the provider function of the AI SDK. */
 /** @import { Model } from '../model.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
-/** @import { SessionDeps } from './session.js' */
 import { show } from '../errors.js';
+import { LazyModel, isModel } from '../lazy-model.js';
+import { probe } from '../probe.js';
 import { GemmaWasmEmbeddingModel } from './embeddings.js';
 import { noSuchModel } from './errors.js';
 import { GemmaWasmLanguageModel } from './language-model.js';
-import { Session, isModel } from './session.js';
 
 /** What a model is made of: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
  * @typedef {ModelSource | Model} AnyModel */
@@ -34,21 +34,21 @@ import { Session, isModel } from './session.js';
  */
 /** A provider of the AI SDK. @typedef {MakeLanguageModel & ProviderMethods} GemmaWasmProvider */
 
-/** Makes a provider. Models made from the same string share one engine. Throws `bad-option`.
- * @param {SessionDeps} deps @param {ProviderSettings} [settings] @returns {GemmaWasmProvider} */
-export function createProvider(deps, { models, ...defaults } = {}) {
-  /** Sessions by name or address. A registry makes a model anew for each call. @type {Map<string, Session>} */
+/** Makes a provider with its own models and options. Models made from the same string share one engine. Throws
+ * `bad-option`. @param {ProviderSettings} [settings] @returns {GemmaWasmProvider} */
+export function createGemmaWasm({ models, ...defaults } = {}) {
+  /** Models by name or address. A registry makes a model anew for each call. @type {Map<string, LazyModel>} */
   const known = new Map();
   /** @param {'languageModel' | 'embeddingModel'} kind @param {AnyModel} given @param {LoadOptions} [options]
-   * @returns {[modelId: string, session: Session]} */
+   * @returns {[modelId: string, model: LazyModel]} */
   const open = (kind, given, options) => {
     const source = named(kind, given, models);
     const name = models && typeof given === 'string' ? given : nameOf(source);
     const kept = typeof given === 'string' && !options ? known.get(given) : undefined;
     if (kept) return [name, kept];
-    const session = new Session(deps, source, isModel(source) ? { ...options } : { ...defaults, ...options });
-    if (typeof given === 'string' && !options) known.set(given, session);
-    return [name, session];
+    const model = new LazyModel(source, isModel(source) ? { ...options } : { ...defaults, ...options });
+    if (typeof given === 'string' && !options) known.set(given, model);
+    return [name, model];
   };
   /** @type {MakeLanguageModel} */
   const languageModel = (source, options) => new GemmaWasmLanguageModel(...open('languageModel', source, options));
@@ -66,7 +66,7 @@ export function createProvider(deps, { models, ...defaults } = {}) {
       throw noSuchModel('imageModel', modelId, 'gemma-wasm has no image models.');
     },
     async dispose() {
-      await Promise.all([...known.values()].map((session) => session.dispose()));
+      await Promise.all([...known.values()].map((model) => model.dispose()));
     },
   });
 }
@@ -92,4 +92,12 @@ function nameOf(source) {
   }
   const { repo, file, quant, name } = source ?? {};
   return repo ? `${repo}/${file ?? quant}` : (file ?? name ?? 'model');
+}
+
+/** The provider: `gemmaWasm(source, options)` makes a language model. */
+export const gemmaWasm = createGemmaWasm();
+
+/** Returns whether models can run here: there are WebAssembly SIMD and workers. */
+export function doesBrowserSupportGemmaWasm() {
+  return probe().variant !== null;
 }

@@ -7,9 +7,11 @@ import { MessageChannel, Worker } from 'node:worker_threads';
 import { ModelError, loadModel } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { nodePort } from '../../js/platform/port-node.js';
+import { createLanguageModel } from '../../js/prompt-api.node.js';
 import { essence, refuses, sleep } from './helpers.js';
 import { testModel } from './models.js';
 
+const STORYTELLER = new URL('../../models/storyteller/storyteller.gguf', import.meta.url);
 const MOMENTS = Number(process.env.GW_MOMENTS ?? 7);
 const WITHIN_MS = 5000;
 const LONG = { maxTokens: 100_000, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
@@ -90,6 +92,16 @@ for (const how of ['terminate', 'exit', 'freeze']) {
     assert.deepEqual(essence(await model.generate('x', SHORT).result()), expected);
   });
 }
+
+test('terminate: the Prompt API loads the model again for the next session', async () => {
+  const LanguageModel = createLanguageModel(STORYTELLER, { threads: 1, contextLength: 128 });
+  const session = await LanguageModel.create();
+  doomed.harm('terminate');
+  const isUnknown = (/** @type {any} */ error) => error instanceof DOMException && error.name === 'UnknownError';
+  await assert.rejects(session.prompt('Hi'), isUnknown);
+  assert.equal(typeof (await (await LanguageModel.create()).prompt('Hi')), 'string');
+  await doomed.worker.terminate();
+});
 
 test('threads that die in the middle of their work end the calls; when they have nothing to do they are not missed', async (t) => {
   const model = await open(t, { threads: 3 });

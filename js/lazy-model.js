@@ -1,14 +1,14 @@
-/* session: loads a model on first use, once for all calls that wait for it. */
-/** @import { Model } from '../model.js' */
-/** @import { LoadOptions, ModelSource } from '../options.js' */
-/** @import { Capabilities } from '../probe.js' */
-/** @import { Progress } from '../protocol.js' */
-import { ModelError, abortError } from '../errors.js';
-import { onAbort, unlessAborted } from '../rpc/signals.js';
+/* lazy-model: a model that is loaded on first use, once for all calls that wait for it. */
+/** @import { Model } from './model.js' */
+/** @import { LoadOptions, ModelSource } from './options.js' */
+/** @import { Progress } from './protocol.js' */
+import { isCached } from './cached.js';
+import { ModelError, abortError } from './errors.js';
+import { loadModel } from './model.js';
+import { probe } from './probe.js';
+import { onAbort, unlessAborted } from './rpc/signals.js';
 
-/** What the entries for browsers and for Node provide.
- * @typedef {{ loadModel: (source: ModelSource, options: LoadOptions) => Promise<Model>, probe: () => Capabilities,
- *   isCached: (source: ModelSource, options: LoadOptions) => Promise<boolean> }} SessionDeps */
+/** Loads a model. @typedef {(options: Pick<LoadOptions, 'onProgress'>) => Promise<Model>} Loader */
 /** Whether a model can be used: not at all on this platform, after a download, or at once.
  * @typedef {'unavailable' | 'downloadable' | 'downloading' | 'available'} Availability */
 /** A load in progress. waiting: number of calls that wait for it.
@@ -16,8 +16,7 @@ import { onAbort, unlessAborted } from '../rpc/signals.js';
  *   listeners: Set<(progress: Progress) => void> }} Load */
 
 /** A model that is loaded on first use, or that the caller has loaded. */
-export class Session {
-  #deps;
+export class LazyModel {
   #source;
   #options;
   /** The model, if it is loaded. @type {Model | undefined} */
@@ -27,11 +26,10 @@ export class Session {
   /** Settles when the previous load has ended. @type {Promise<unknown>} */
   #ended = Promise.resolve();
 
-  /** @param {SessionDeps} deps @param {ModelSource | Model} source @param {LoadOptions} options */
-  constructor(deps, source, options) {
-    this.#deps = deps;
+  /** @param {ModelSource | Model | Loader} source @param {LoadOptions} options */
+  constructor(source, options) {
     this.#options = options;
-    this.#source = /** @type {ModelSource} */ (source);
+    this.#source = /** @type {ModelSource | Loader} */ (source);
     this.isGiven = isModel(source);
     if (!isModel(source)) return;
     this.model = source;
@@ -59,11 +57,12 @@ export class Session {
   /** Returns whether the model can be used. @returns {Promise<Availability>} */
   async availability() {
     if (this.model) return 'available';
+    if (!probe().variant) return 'unavailable';
     if (this.#load) return 'downloading';
-    if (!this.#deps.probe().variant) return 'unavailable';
+    if (typeof this.#source === 'function') return 'downloadable';
     // Without the network, the files of a repository cannot be listed.
-    const isCached = await this.#deps.isCached(this.#source, this.#options).catch(() => false);
-    return isCached ? 'available' : 'downloadable';
+    const isLocal = await isCached(this.#source, this.#options).catch(() => false);
+    return isLocal ? 'available' : 'downloadable';
   }
 
   /** Aborts the load, or frees the model unless the caller has loaded it. The next call loads it again. */
@@ -95,15 +94,14 @@ export class Session {
     const { signal, onProgress, ...options } = this.#options;
     await this.#ended;
     const unsubscribe = onAbort(signal, () => abort.abort(signal?.reason));
+    const source = this.#source;
+    const tellAll = (/** @type {Progress} */ progress) => {
+      onProgress?.(progress);
+      for (const tell of listeners) tell(progress);
+    };
     try {
-      const model = await this.#deps.loadModel(this.#source, {
-        ...options,
-        signal: abort.signal,
-        onProgress(progress) {
-          onProgress?.(progress);
-          for (const tell of listeners) tell(progress);
-        },
-      });
+      if (typeof source === 'function') return (this.model = await source({ onProgress: tellAll }));
+      const model = await loadModel(source, { ...options, signal: abort.signal, onProgress: tellAll });
       if (!options.restart) void model.lost.then(() => this.#forget(model));
       return (this.model = model);
     } finally {
