@@ -56,7 +56,6 @@ export async function offerTools(tools, options = {}) {
   /** @type {string[]} */
   const names = [];
   const withdraw = () => {
-    if (stop.signal.aborted) return;
     stop.abort();
     // The draft withdraws by the signal.
     for (const name of names.splice(0)) context?.unregisterTool?.(name);
@@ -70,6 +69,9 @@ export async function offerTools(tools, options = {}) {
       const more = { signal: stop.signal, ...(exposedTo && { exposedTo: [...exposedTo] }) };
       await context.registerTool(offered(tool, i, stop.signal), more);
       names.push(tool.name);
+      if (!stop.signal.aborted) continue;
+      withdraw();
+      break;
     }
   } catch (error) {
     const isWithdrawn = stop.signal.aborted;

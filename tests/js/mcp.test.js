@@ -395,6 +395,10 @@ for (const early of [false, true]) {
     stop.abort();
     assert.equal(tools.size, 0);
     assert.deepEqual((await offerTools(OFFERED, { signal: stop.signal })).names, []);
+    const during = new AbortController();
+    const offering = offerTools(OFFERED, { signal: during.signal });
+    during.abort();
+    assert.deepEqual([(await offering).names, tools.size], [[], 0]);
     // One refused tool withdraws the others.
     tools.set('now', {});
     await refuses(offerTools(OFFERED), 'bad-state');
