@@ -60,7 +60,8 @@ async function begin(context, job, args) {
     /** Tokens that must follow one by one, because log probabilities are requested. */
     due: /** @type {number[]} */ ([]),
     drafts: /** @type {Drafts | null} */ (null),
-    freely: args.draft && !constraint && !thoughts && !reader && args.logprobs === null,
+    /** Whether each token only depends on its logits. */
+    freely: args.draft && !constraint && !reader && args.logprobs === null && typeof args.thinking !== 'number',
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },

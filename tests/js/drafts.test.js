@@ -86,6 +86,26 @@ test('a chat with guesses has the turns, and the saved cache, of one without', a
   assert.deepEqual(await talk(true), await talk(false));
 });
 
+test('a model that thinks guesses too, unless its thoughts have a budget', async (t) => {
+  const model = await open(t, await testModel('gemma4-tools'), 1);
+  const text = 'a b c d e a b c d e a b c';
+  // An answer does not wait for the part that guesses, so the first ones may end before it is loaded.
+  for (let drafts; drafts === undefined; ) {
+    drafts = (await model.generate(text, { maxTokens: 5 }).result()).timings.draftedTokens;
+  }
+  for (const thinking of [true, false]) {
+    const options = { temperature: 0, maxTokens: 50, thinking };
+    const messages = [{ role: /** @type {const} */ ('user'), content: text }];
+    const plain = await model.generate(messages, { ...options, draft: false }).result();
+    const drafted = await model.generate(messages, options).result();
+    assert.deepEqual([drafted.tokens, drafted.thoughts], [plain.tokens, plain.thoughts]);
+    assert.equal(typeof drafted.timings.draftedTokens, 'number');
+  }
+  const options = { maxTokens: 20, thinking: { budget: 4 } };
+  const { timings } = await model.generate([{ role: 'user', content: text }], options).result();
+  assert.equal(timings.draftedTokens, undefined);
+});
+
 test('guesses continue the last place of the latest tokens', () => {
   const drafts = new Drafts([1, 2, 3, 4, 5, 6, 1, 2, 3]);
   assert.deepEqual(drafts.guess(10), [4, 5, 6]);
