@@ -78,7 +78,8 @@ async function tablesPart(native, platform, { rowsOnDisk = 'auto' }, sources) {
   const fits = sources.every(({ seekable }) => seekable());
   if (fits) native.loadOption('tables', all ? 'file' : 'large');
   const part = all || native.planBytes(1, 'disk') ? await platform.load('rows') : undefined;
-  return fits ? part : all && part.refuse();
+  if (all && !fits) part.refuse();
+  return fits ? part : undefined;
 }
 
 /** Returns a view of a store that cannot write, lock or remove. @param {Store} store @returns {Store} */

@@ -227,6 +227,12 @@ for (const name of BROWSERS) {
           Object.entries(fields),
         );
         await until(tab.page, FAILED);
+        // It has no visible text while the list of models is hidden.
+        await tab.page.waitForFunction(
+          (selector) => /** @type {any} */ (document.querySelector(selector))?.innerText,
+          {},
+          FAILED,
+        );
         assert.match(await textOf(tab.page, FAILED), words);
         await until(tab.page, PICKING);
       }

@@ -9,6 +9,15 @@ import { ModelError } from '../../js/errors.js';
 
 /** @typedef {import('../../js/engine/engine.js').Platform} Platform */
 
+/** Parts of the worker, as imports that a bundler finds. @type {Record<string, () => Promise<any>>} */
+const PARTS = {
+  drafts: () => import('../../js/drafts.js'),
+  grammar: () => import('../../js/grammar.js'),
+  look: () => import('../../js/look.js'),
+  rows: () => import('../../js/rows.js'),
+  template: () => import('../../js/template.js'),
+};
+
 /** Returns a platform that only compiles modules, each once, so that optimised code serves the next model too.
  * @param {(name: string) => Promise<WebAssembly.Module>} compile @returns {Platform} */
 export function barePlatform(compile) {
@@ -20,7 +29,7 @@ export function barePlatform(compile) {
       compiled.set(name, module);
       return module;
     },
-    load: (part) => (part === 'drafts' ? import('../../js/drafts.js') : import('../../js/look.js')),
+    load: (part) => PARTS[part](),
     parallelism: () => 2,
     createThread() {
       throw new Error('no helpers here');

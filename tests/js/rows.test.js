@@ -2,9 +2,11 @@
  * failed reads that leave the model usable, and files beyond 4 GiB. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { mkdtemp, open as openFile, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { before, test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
@@ -116,6 +118,14 @@ test('a source that cannot be read again goes to memory, and is refused if that 
   // Small tables stay in memory.
   const model = await load(path, { rowsOnDisk: 'auto' });
   assert.equal(model.info.memory.onDisk, 0);
+  await model.dispose();
+});
+
+test('a large file without such tables loads from a stream', async () => {
+  const large = await testModel('embed-300m');
+  const stream = /** @type {ReadableStream} */ (Readable.toWeb(createReadStream(large)));
+  const model = await loadModel(stream, { contextLength: 64, threads: 1 });
+  assert.deepEqual([model.info.memory.onDisk, (await model.embed('a')).length], [0, model.info.width]);
   await model.dispose();
 });
 
