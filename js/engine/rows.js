@@ -175,8 +175,8 @@ export class Rows {
       try {
         await this.#fetch(download);
         if (!this.#closed) await this.#complete(download);
-      } catch (error) {
-        if (/** @type {ModelError} */ (error).code === 'sha256-mismatch') this.#failure = error;
+      } catch {
+        // The copy stays incomplete.
       }
     }
   }
@@ -208,7 +208,8 @@ export class Rows {
     await Promise.all(Array.from({ length: PARALLEL }, fill));
   }
 
-  /** Checks the digest of the whole file, if one is known, and completes the copy. Fails with `sha256-mismatch`.
+  /** Checks the digest of the whole file, if one is known, and completes the copy, or removes it and fails later calls
+   * with `sha256-mismatch`.
    * @param {NonNullable<Source['download']>} download */
   async #complete(download) {
     const { digest: expected } = download;
@@ -227,8 +228,8 @@ export class Rows {
     if (got === expected) return download.keep();
     const message = `The SHA-256 of the model is ${got}, not ${expected}. Download the file again, or correct \`sha256\`.`;
     const error = new ModelError('sha256-mismatch', message, { expected, got });
-    await download.close(error);
-    throw error;
+    this.#failure = error;
+    return download.close(error);
   }
 
   /** Gives the engine the rows that it lacks. If they cannot be read, drops the evaluation and fails with an error of the
@@ -244,7 +245,7 @@ export class Rows {
       } catch {
         /* the evaluation was aborted */
       }
-      throw error;
+      throw this.#failure ?? error;
     }
   }
 
