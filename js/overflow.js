@@ -4,8 +4,12 @@
 import { ModelError, show } from './errors.js';
 import { unlessAborted } from './rpc/signals.js';
 
-/** Returns the summary of messages that are removed from a chat. signal: aborted when the answer is.
- * @typedef {(messages: ChatMessage[], call: { signal: AbortSignal }) => Promise<string> | string} Summarize */
+/** Returns the summary of messages that are removed from a chat.
+ * @typedef {(messages: ChatMessage[], call: SummarizeContext) => Promise<string> | string} Summarize */
+/** The answer for which `summarize` runs.
+ * @typedef {object} SummarizeContext
+ * @property {AbortSignal} signal Aborted when the answer is.
+ */
 
 /** Room for the answer: `maxTokens`, at most this share of the context. */
 const ROOM = 1 / 4;

@@ -1,6 +1,7 @@
 /* results: turns the result of an MCP tool into JSON for the model. */
 
-/** A part of a result. Other members depend on the type. @typedef {{ type: string, [member: string]: any }} McpContent */
+/** A part of a result. Members besides `type` depend on the type.
+ * @typedef {Record<'type', string> & Record<string, any>} McpContent */
 /** The result of a call.
  * @typedef {object} McpResult
  * @property {readonly McpContent[]} [content] Parts for people and models.

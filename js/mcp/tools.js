@@ -1,7 +1,7 @@
 /* tools: maps the tools of an MCP client to the package's. The client connects to the server; nothing of it is
  * imported. */
 /** @import { Tool, ToolContext } from '../options.js' */
-/** @import { Match } from '../matches.js' */
+/** @import { Model } from '../model.js' */
 /** @import { McpResult } from './results.js' */
 import { ModelError, show } from '../errors.js';
 import { boolean, callback, checkOptions, checkValue, integer, object } from '../options.js';
@@ -28,15 +28,42 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  * @property {number} [total] Amount in all, if the server knows it.
  * @property {string} [message] Description of the current step.
  */
+/** The call that makes progress.
+ * @typedef {object} McpCallOrigin
+ * @property {string} name Name of the tool, as the model calls it.
+ * @property {string} id Id of the call.
+ */
 /** Options of requests.
- * @typedef {{ signal?: AbortSignal, timeout?: number, resetTimeoutOnProgress?: boolean,
- *   onprogress?: (progress: McpProgress) => void }} McpRequestOptions */
+ * @typedef {object} McpRequestOptions
+ * @property {AbortSignal} [signal] Cancels the request.
+ * @property {number} [timeout] Milliseconds that the request may take. Default: that of the client.
+ * @property {boolean} [resetTimeoutOnProgress] Whether progress starts the time anew. Default: that of the client.
+ * @property {(progress: McpProgress) => void} [onprogress] Called when the server reports progress.
+ */
+/** Options of requests for the list of tools.
+ * @typedef {object} McpListOptions
+ * @property {'use' | 'refresh' | 'bypass'} [cacheMode] Whether the client may answer from its cache. Default: that of the
+ *   client.
+ */
+/** The page of the list to request.
+ * @typedef {object} McpListParams
+ * @property {string} [cursor] `nextCursor` of the page before. Default: the first page.
+ */
+/** A page of the list of tools.
+ * @typedef {object} McpToolPage
+ * @property {readonly McpTool[]} tools The tools.
+ * @property {string} [nextCursor] Cursor of the next page, if there is one.
+ */
+/** A call of a tool.
+ * @typedef {object} McpCall
+ * @property {string} name Name on the server.
+ * @property {Record<string, unknown>} [arguments] Arguments of the call.
+ */
 /** The part of an MCP client that is used. `Client` of @modelcontextprotocol/client 2 has it.
  * @typedef {object} McpClient
- * @property {(params?: { cursor?: string }, options?: McpRequestOptions & { cacheMode?: 'use' | 'refresh' | 'bypass' })
- *   => Promise<{ tools: readonly McpTool[], nextCursor?: string }>} listTools Lists the tools, or a page of them.
- * @property {(params: { name: string, arguments?: Record<string, unknown> }, options?: McpRequestOptions)
- *   => Promise<McpResult>} callTool Calls a tool.
+ * @property {(params?: McpListParams, options?: McpRequestOptions & McpListOptions) => Promise<McpToolPage>} listTools
+ *   Lists the tools, or a page of them.
+ * @property {(params: McpCall, options?: McpRequestOptions) => Promise<McpResult>} callTool Calls a tool.
  */
 /** Options of `mcpTools`.
  * @typedef {object} McpOptions
@@ -44,8 +71,8 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  *   Default: none.
  * @property {(tool: McpTool) => boolean} [filter] Whether to use a tool. Small models choose better among few.
  *   Default: all.
- * @property {{ debug: { matches: (format: { schema: object }, text: string) => Promise<Match> } }} [model] Model that
- *   checks ahead whether it can enforce the schemas of the arguments. Without it, such a schema fails at the first answer.
+ * @property {Pick<Model, 'debug'>} [model] Model that checks in advance whether it can enforce the schemas of the
+ *   arguments. Without it, a schema that cannot be enforced fails at the first answer.
  * @property {'error' | 'skip'} [unsupported] Treatment of tools whose schema `model` cannot enforce: fail with
  *   `bad-format`, or leave them out and name them in `skipped`. Default: error.
  * @property {boolean} [extraArguments] Whether a model may send arguments that a schema neither lists nor forbids.
@@ -53,11 +80,15 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  * @property {'describe' | 'refuse'} [media] Treatment of images, audio and binary resources in results: a note for the
  *   model, or an error for it. Default: describe.
  * @property {number} [timeout] Milliseconds that a call may take without progress. Default: that of the client.
- * @property {(progress: McpProgress & { name: string, id: string }) => void} [onProgress] Called when the server reports
- *   progress of a call. `name` is the tool's name, `id` that of the call.
+ * @property {(progress: McpProgress & McpCallOrigin) => void} [onProgress] Called when the server reports progress of a
+ *   call.
  * @property {AbortSignal} [signal] Aborts listing the tools.
  */
-/** A tool that is left out. @typedef {{ name: string, reason: string }} SkippedTool */
+/** A tool that is left out.
+ * @typedef {object} SkippedTool
+ * @property {string} name Name on the server.
+ * @property {string} reason Reason, as a sentence.
+ */
 
 const OPTIONS = {
   prefix: rule('at most 32 letters, digits, _ . or -', (value) => /^[\w.-]{0,32}$/.test(value)),
@@ -103,7 +134,7 @@ export class McpTools {
   }
 
   /** Lists the tools again, for example when the server reports that they changed. Keeps the old ones if it fails.
-   * @param {{ signal?: AbortSignal }} [options] */
+   * @param {Pick<McpOptions, 'signal'>} [options] */
   async refresh(options = {}) {
     checkOptions(options, { signal: signalRule });
     const { prefix = '', filter, unsupported = 'error' } = this.#options;
