@@ -5,7 +5,8 @@
  *   node tools/check/wpt.js FOLDER [--source TEXT] [--only TEXT] [--no-report]
  *
  * FOLDER is a checkout of web-platform-tests, or has its `resources/` and `ai/`. --source describes it in the report;
- * --only selects files by a part of their paths. Each file runs in a new profile, so that its first create() downloads.
+ * without it, the report describes the copy of its last run. --only selects files by a part of their paths. Each file
+ * runs in a new profile, so that its first create() downloads.
  * Ends with status 1 if a test fails that is not in EXCEPTIONS (tools/check/wpt/exceptions.js), or if one of those passes.
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -19,6 +20,10 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
+/** The suite of the report in this repository. */
+const COPY = `The suite came as a copy of 60 files, assembled from public excerpts of web-platform-tests, not as a checkout. Some paths are guessed, and
+three helper functions are stand-ins: \`readStream()\`, \`parse_json_response()\` and \`promise_rejects_quotaexceedederror()\`. testharness.js
+is of January 2026. Where excerpts of several dates exist, the newest was taken.`;
 /** Names of testharness.js for its status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */
@@ -160,7 +165,7 @@ await cli(async () => {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      source: { type: 'string', default: '' },
+      source: { type: 'string', default: COPY },
       only: { type: 'string', default: '' },
       'no-report': { type: 'boolean', default: false },
     },
