@@ -53,6 +53,7 @@ test('an answer with guesses ends at maxTokens, at a stop sequence, at the end o
   const model = await loadModel(STORYTELLER, { threads: 1, contextLength: 128 });
   t.after(() => model.dispose());
   const prompt = 'One day, a little girl named Lily found a red ball. One day, a little girl named';
+  let guessed = 0;
   for (const options of [
     ...[1, 2, 3, 4, 5, 17].map((maxTokens) => ({ maxTokens })),
     { stop: ['ball'], maxTokens: 60 },
@@ -61,10 +62,12 @@ test('an answer with guesses ends at maxTokens, at a stop sequence, at the end o
   ]) {
     const plain = await model.generate(prompt, { temperature: 0, draft: false, ...options }).result();
     const drafted = await model.generate(prompt, { temperature: 0, ...options }).result();
+    guessed += drafted.timings.draftedTokens ?? 0;
     for (const key of /** @type {const} */ (['tokens', 'text', 'finishReason', 'stopSequence'])) {
       assert.deepEqual(drafted[key], plain[key], `${key} of ${JSON.stringify(options)}`);
     }
   }
+  assert.ok(guessed > 0);
   const whole = await model.generate(prompt, { temperature: 0, maxTokens: 40 }).result();
   const control = new AbortController();
   const cut = model.generate(prompt, { temperature: 0, maxTokens: 40, signal: control.signal });
