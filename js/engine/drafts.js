@@ -8,6 +8,8 @@ const SEEN = 3;
 const MOST = 3;
 /** Weight of the latest measurement in an average. */
 const LATEST = 0.2;
+/** Largest share of the time of single steps that a step with guesses may take. */
+const LEAST_GAIN = 0.9;
 /** Largest number of tokens without guesses after guesses that did not pay. */
 const LONGEST_REST = 64;
 
@@ -75,7 +77,7 @@ export class Drafts {
   #judge(right) {
     this.#right += LATEST * (right - this.#right);
     const [, one, many] = [0, this.#times[1], this.#times[this.#size + 1]];
-    if (!(many > one * (1 + this.#right))) {
+    if (!(many > LEAST_GAIN * one * (1 + this.#right))) {
       this.#nextRest = 1;
       return;
     }

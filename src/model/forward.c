@@ -250,9 +250,9 @@ void gw_forward_logits(gw_state *s, int first, int rows) {
     for (int r = 1; r < rows; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
 }
 
-void gw_forward_topk(gw_state *s, int token, const gw_topk *t) {
+uint32_t gw_forward_topk(gw_state *s, int token, const gw_topk *t) {
     const float *x = head_input(s, token, 1).at;
-    gw_matmul_topk(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, t, s->logits.at);
+    return gw_matmul_topk(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, t, s->logits.at);
 }
 
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows) {

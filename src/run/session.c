@@ -313,6 +313,20 @@ static int give_rows(gw_session *s) {
     return GW_RUN_LOGITS;
 }
 
+/* Few rows are excluded where the logits of the model are close to each other. Then the bound is tried only now and
+ * then, since its first pass costs half of the matrix. An argmax always gains. */
+static bool may_exclude(gw_session *s) {
+    if (s->needed.best == 1 || s->rest == 0) return true;
+    s->rest--;
+    return false;
+}
+
+static void give_top(gw_session *s, int token) {
+    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* of four panels */
+    uint64_t open = gw_forward_topk(&s->state, token, &s->needed), panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
+    if (s->needed.best > 1 && 4 * open > (4 - LEAST_EXCLUDED) * panels) s->rest = REST;
+}
+
 /* Computes the last tokens' logits; of a single one all, or at least the wanted ones. */
 static void give_last(gw_session *s) {
     int rows = last_wanted(s), token = s->state.batch.n - 1;
@@ -323,7 +337,7 @@ static void give_last(gw_session *s) {
         return;
     }
     if (s->needed.rows.bits && gw_forward_few(&s->state, token, &s->needed.rows)) return;
-    if (s->want_top && s->needed.best) gw_forward_topk(&s->state, token, &s->needed);
+    if (s->want_top && s->needed.best && may_exclude(s)) give_top(s, token);
     else gw_forward_logits(&s->state, token, 1);
 }
 

@@ -34,6 +34,7 @@ typedef struct {
     uint32_t logit_first, logit_rows;
     uint32_t want_last; /* of logits, at the end of the pending ids */
     bool want_all, want_top, want_vectors, want_look;
+    uint32_t rest;  /* tokens that compute all logits, because the bound excluded too few */
     gw_topk needed; /* the logits that are used; best = 0: all of needed.rows. Until the next sync */
     int32_t required[GW_MOST_REQUIRED];
     gw_texts texts; /* want_vectors: the ids' texts */

@@ -36,8 +36,10 @@ for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
           { temperature: 0.4, topK: 0, topP: 1, seed, repetitionPenalty: 1.2, logitBias: { 9: 3 } },
         ]) {
           const options = { ...sampling, maxTokens: 60 };
-          const plain = await model.generate(ids, { ...options, draft: false }).result();
-          const { tokens, text, finishReason, timings } = await model.generate(ids, options).result();
+          const plain = await model.generate(ids, options).result();
+          const { tokens, text, finishReason, timings } = await model
+            .generate(ids, { ...options, draft: true })
+            .result();
           assert.deepEqual([tokens, text, finishReason], [plain.tokens, plain.text, plain.finishReason]);
           assert.equal(plain.timings.draftedTokens, undefined);
           accepted += timings.acceptedTokens ?? 0;
@@ -60,21 +62,22 @@ test('an answer with guesses ends at maxTokens, at a stop sequence, at the end o
     { stop: ['y f'], maxTokens: 60 },
     { maxTokens: 1000 },
   ]) {
-    const plain = await model.generate(prompt, { temperature: 0, draft: false, ...options }).result();
-    const drafted = await model.generate(prompt, { temperature: 0, ...options }).result();
+    const plain = await model.generate(prompt, { temperature: 0, ...options }).result();
+    const drafted = await model.generate(prompt, { temperature: 0, draft: true, ...options }).result();
     guessed += drafted.timings.draftedTokens ?? 0;
     for (const key of /** @type {const} */ (['tokens', 'text', 'finishReason', 'stopSequence'])) {
       assert.deepEqual(drafted[key], plain[key], `${key} of ${JSON.stringify(options)}`);
     }
   }
   assert.ok(guessed > 0);
-  const whole = await model.generate(prompt, { temperature: 0, maxTokens: 40 }).result();
+  const asked = { temperature: 0, maxTokens: 40, draft: true };
+  const whole = await model.generate(prompt, asked).result();
   const control = new AbortController();
-  const cut = model.generate(prompt, { temperature: 0, maxTokens: 40, signal: control.signal });
+  const cut = model.generate(prompt, { ...asked, signal: control.signal });
   let count = 0;
   for await (const _ of cut) if (++count === 6) control.abort();
   assert.ok(whole.text.startsWith((await cut.result()).text));
-  assert.equal((await model.generate(prompt, { temperature: 0, maxTokens: 40 }).result()).text, whole.text);
+  assert.equal((await model.generate(prompt, asked).result()).text, whole.text);
 });
 
 test('a chat with guesses has the turns, and the saved cache, of one without', async (t) => {
@@ -94,17 +97,17 @@ test('a model that thinks guesses too, unless its thoughts have a budget', async
   const text = 'a b c d e a b c d e a b c';
   // An answer does not wait for the part that guesses, so the first ones may end before it is loaded.
   for (let drafts; drafts === undefined; ) {
-    drafts = (await model.generate(text, { maxTokens: 5 }).result()).timings.draftedTokens;
+    drafts = (await model.generate(text, { maxTokens: 5, draft: true }).result()).timings.draftedTokens;
   }
   for (const thinking of [true, false]) {
     const options = { temperature: 0, maxTokens: 50, thinking };
     const messages = [{ role: /** @type {const} */ ('user'), content: text }];
-    const plain = await model.generate(messages, { ...options, draft: false }).result();
-    const drafted = await model.generate(messages, options).result();
+    const plain = await model.generate(messages, options).result();
+    const drafted = await model.generate(messages, { ...options, draft: true }).result();
     assert.deepEqual([drafted.tokens, drafted.thoughts], [plain.tokens, plain.thoughts]);
     assert.equal(typeof drafted.timings.draftedTokens, 'number');
   }
-  const options = { maxTokens: 20, thinking: { budget: 4 } };
+  const options = { maxTokens: 20, draft: true, thinking: { budget: 4 } };
   const { timings } = await model.generate([{ role: 'user', content: text }], options).result();
   assert.equal(timings.draftedTokens, undefined);
 });
