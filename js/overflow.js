@@ -17,7 +17,7 @@ const ROOM = 1 / 4;
  * are evaluated again each time that older ones are removed. */
 const FILLED = 1 / 2;
 
-/** Returns the messages that fit and those that were dropped. Never drops a message of the system or the last question,
+/** Splits messages into kept and dropped ones, so that the kept ones fit. Never drops a message of the system or the last question,
  * and keeps calls together with their results.
  * @param {Pick<GenerateArgs, 'prompt' | 'tools' | 'maxTokens'>} args a prompt of messages
  * @param {{ count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,

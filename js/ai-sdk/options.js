@@ -1,4 +1,4 @@
-/* options: converts call options of the AI SDK to options of generate(), with warnings about what is not supported. */
+/* options: converts call options of the AI SDK to options of generate(), with warnings about unsupported ones. */
 /** @import { GenerateOptions, Tool } from '../options.js' */
 /** @import { CallOptionsV4, ToolV4, WarningV4 } from './specification.js' */
 

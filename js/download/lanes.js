@@ -55,7 +55,7 @@ export class Lanes {
   #lanes = [];
   /** Offset of the next byte to return. */
   #at = 0;
-  /** Unfinished ones, also those that were skipped. @type {Set<Promise<void>>} */
+  /** Unfinished lanes, skipped ones included. @type {Set<Promise<void>>} */
   #running = new Set();
   /** Buffers to reuse. @type {Uint8Array[]} */
   #spare = [];

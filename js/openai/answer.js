@@ -88,7 +88,7 @@ class CallWriter {
     this.isDone = this.#single && Boolean(calls[0]?.done);
   }
 
-  /** Yields the rest of the complete calls, and drops a call that was cut off.
+  /** Yields the rest of the complete calls. A call that was cut off keeps its beginning.
    * @param {{ name: string, arguments: any }[]} calls */
   *end(calls) {
     yield* this.next(calls.map(({ name, arguments: args }) => ({ name, arguments: args, done: true })));

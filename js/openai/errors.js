@@ -10,7 +10,21 @@ export class RequestError extends Error {
     this.status = status;
     this.param = param;
     this.code = code;
+    /** Methods that the path takes, of a request with another one (RFC 9110, section 15.5.6). */
+    this.allow = '';
   }
+}
+
+/** Returns the error of a method that a path does not take. @param {string} path @param {string[]} methods */
+export function notAllowed(path, methods) {
+  const error = new RequestError(
+    405,
+    `${path} takes ${methods.join(' and ')} requests only.`,
+    null,
+    'method_not_supported',
+  );
+  error.allow = methods.join(', ');
+  return error;
 }
 
 /** Returns the error of a value that is wrong. @param {string} message @param {string | null} param
@@ -46,9 +60,9 @@ function ofModel({ code, kind, message }) {
   return { status: 400, message: text, param: code === 'context-exceeded' ? 'messages' : param, code: name };
 }
 
-/** Returns status and body of an error. The error's stack and cause stay here.
+/** Returns status, body and headers of an error. The error's stack and cause stay here.
  * @param {unknown} error @returns {{ status: number, body: { error: { message: string, type: string,
- *   param: string | null, code: string | null } } }} */
+ *   param: string | null, code: string | null } }, headers: Record<string, string> }} */
 export function errorOf(error) {
   const known = error instanceof RequestError ? error : error instanceof ModelError ? ofModel(error) : null;
   const { status, message, param, code } = known ?? {
@@ -58,13 +72,14 @@ export function errorOf(error) {
     code: 'internal_error',
   };
   const type = status < 500 ? 'invalid_request_error' : 'server_error';
-  return { status, body: { error: { message, type, param, code } } };
+  const allow = error instanceof RequestError ? error.allow : '';
+  return { status, body: { error: { message, type, param, code } }, headers: allow ? { allow } : {} };
 }
 
-/** Returns the response for an error. @param {unknown} error @param {HeadersInit} [headers] */
-export function errorResponse(error, headers) {
-  const { status, body } = errorOf(error);
-  const response = Response.json(body, { status, headers });
+/** Returns the response for an error. @param {unknown} error @param {Record<string, string>} [more] headers */
+export function errorResponse(error, more) {
+  const { status, body, headers } = errorOf(error);
+  const response = Response.json(body, { status, headers: { ...headers, ...more } });
   // Repeating the request would fail again; OpenAI's clients repeat after any 5xx otherwise.
   if (status >= 500) response.headers.set('x-should-retry', 'false');
   return response;

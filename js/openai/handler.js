@@ -6,7 +6,7 @@ import { chatCompletions } from './chat.js';
 import { completions } from './completions.js';
 import { newId } from './context.js';
 import { embeddings } from './embeddings.js';
-import { RequestError, errorResponse } from './errors.js';
+import { RequestError, errorResponse, notAllowed } from './errors.js';
 import { ModelRegistry, listModels, retrieveModel } from './models.js';
 import { ResponseStore } from './response-store.js';
 import * as responses from './responses.js';
@@ -94,7 +94,10 @@ function routeOf({ method, url }) {
   const route = matching.find(([name]) => name === method);
   if (route) return { respond: route[2], params: (route[1].exec(path) ?? []).slice(1).map(decoded) };
   if (matching.length) {
-    throw new RequestError(405, `${method} is not allowed for ${path}.`, null, 'method_not_supported');
+    throw notAllowed(
+      path,
+      matching.map(([name]) => name),
+    );
   }
   throw new RequestError(404, `Unknown request URL: ${method} ${path}.`, null, 'unknown_url');
 }

@@ -1,4 +1,4 @@
-/* errors: the DOMExceptions of the Prompt API, and those that stand for errors of the package. */
+/* errors: the DOMExceptions of the Prompt API, and the DOMException for each error of the package. */
 import { ModelError } from '../errors.js';
 
 /** Returns a DOMException. @param {string} name @param {string} message a sentence @param {unknown} [cause] */

@@ -6,7 +6,7 @@
 /** @import { Usage } from '../protocol.js' */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ModelError } from '../errors.js';
-import { RequestError, errorOf } from '../openai/errors.js';
+import { RequestError, errorOf, notAllowed } from '../openai/errors.js';
 import { createHandler } from '../openai/handler.js';
 import { Bodies, send } from './exchange.js';
 import { Guard } from './guard.js';
@@ -190,7 +190,7 @@ export class App {
   async #own(method, route) {
     if (!['/', '/health', '/metrics'].includes(route)) return null;
     if (method !== 'GET' && method !== 'HEAD') {
-      throw new RequestError(405, `${route} takes GET requests only.`, null, 'method_not_supported');
+      throw notAllowed(route, ['GET', 'HEAD']);
     }
     if (route === '/') return new Response('gemma-wasm is running\n');
     if (route === '/health') return Response.json({ status: 'ok' });
@@ -252,11 +252,8 @@ function headersOf({ headers }) {
  * @param {unknown} error @param {boolean} isOllama @param {number} retryAfter seconds */
 function refusal(error, isOllama, retryAfter) {
   const isAborted = error instanceof ModelError && error.code === 'aborted';
-  const { status, body } = errorOf(isAborted ? new RequestError(503, error.message, null, 'aborted') : error);
-  /** @type {Record<string, string>} */
-  const headers = {};
+  const { status, body, headers } = errorOf(isAborted ? new RequestError(503, error.message, null, 'aborted') : error);
   if (status === 429 || status === 503) headers['retry-after'] = String(retryAfter);
   if (status === 401) headers['www-authenticate'] = 'Bearer';
-  if (status === 405) headers.allow = 'GET, HEAD';
   return Response.json(isOllama ? { error: body.error.message } : body, { status, headers });
 }

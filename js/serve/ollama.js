@@ -3,7 +3,7 @@
 /** @import { Model } from '../model.js' */
 import { createHash } from 'node:crypto';
 import { ModelError } from '../errors.js';
-import { RequestError, errorOf } from '../openai/errors.js';
+import { RequestError, errorOf, notAllowed } from '../openai/errors.js';
 import { chat, generate } from './ollama-answers.js';
 import { OPTIONS, wrong } from './ollama-request.js';
 
@@ -39,18 +39,22 @@ export function createOllamaHandler(models) {
       const body = method === 'POST' ? await bodyOf(request) : {};
       return await respond({ models, body, signal: request.signal, started });
     } catch (error) {
-      const { status, message } = describe(error);
-      return Response.json({ error: message }, { status });
+      const { message, ...init } = describe(error);
+      return Response.json({ error: message }, init);
     }
   };
 }
 
-/** Returns status and message of an error, with Ollama's names of the options. @param {unknown} error */
+/** Returns status, headers and message of an error, with Ollama's names of the options. @param {unknown} error */
 function describe(error) {
-  const { status, body } = errorOf(error);
-  if (!(error instanceof ModelError)) return { status, message: body.error.message };
+  const { status, headers, body } = errorOf(error);
+  if (!(error instanceof ModelError)) return { status, headers, message: body.error.message };
   const names = Object.fromEntries(Object.entries(OPTIONS).map(([name, option]) => [option, name]));
-  return { status, message: error.message.replace(/`(\w+)`/g, (_, option) => `\`${names[option] ?? option}\``) };
+  return {
+    status,
+    headers,
+    message: error.message.replace(/`(\w+)`/g, (_, option) => `\`${names[option] ?? option}\``),
+  };
 }
 
 /** @param {Request} request */
@@ -64,7 +68,7 @@ function routeOf({ method, url }) {
     throw new RequestError(501, `${path} is not supported. ${remedy}`);
   }
   if (method === route[0] || (method === 'HEAD' && route[0] === 'GET')) return route;
-  throw new RequestError(405, `${path} takes ${route[0]} requests only.`);
+  throw notAllowed(path, route[0] === 'GET' ? ['GET', 'HEAD'] : [route[0]]);
 }
 
 /** @param {Request} request */

@@ -49,7 +49,7 @@ int gw_file_kv_type(const gw_file *f, int asked);
 /* Returns whether only rows of tokens are read of tensor i, and whether it stays in the file for that reason. */
 bool gw_file_by_token(const gw_file *f, uint32_t i);
 bool gw_file_stays(const gw_file *f, uint32_t i);
-/* Return the bytes of the weights in memory, and of those that stay in the file. */
+/* Return the bytes of the weights in memory, and of the weights in the file. */
 uint64_t gw_file_weight_bytes(const gw_file *f);
 uint64_t gw_file_bytes_on_disk(const gw_file *f);
 /* Places the weights in the arena and sets the packed types of matrices. */

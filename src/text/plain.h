@@ -1,4 +1,4 @@
-/* plain: computes how many plain characters (trie.h: those that a JSON string contains unescaped) a DFA state accepts.
+/* plain: computes how many plain characters (trie.h: unescaped characters of a JSON string) a DFA state accepts.
  * If it accepts any number, or a known number, tokens of plain characters need no walk. */
 #ifndef GW_PLAIN_H
 #define GW_PLAIN_H

@@ -42,7 +42,7 @@ for (const name of BROWSERS) {
     });
 
     for (const how of ['close', 'dispose']) {
-      test(`after the owner ends (${how}), the calls of the other tab continue, even those that had returned text`, async () => {
+      test(`after the owner ends (${how}), the calls of the other tab continue, even after they returned text`, async () => {
         await tabs.open(2 - tabs.pages.length);
         const owner = await tabs.owner();
         const other = /** @type {any} */ (tabs.pages.find((page) => page !== owner));

@@ -104,7 +104,7 @@ test('a function loads its model once, and again if it failed', async (t) => {
   assert.equal((await missing.json()).error.code, 'missing_required_parameter');
 });
 
-test('refuses what is not a model', async (t) => {
+test('refuses values that are no models', async (t) => {
   for (const models of [undefined, null, {}, { a: 1 }, 'model.gguf']) {
     await refuses(() => createHandler(wrong(models)), 'bad-option');
   }

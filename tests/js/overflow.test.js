@@ -6,7 +6,7 @@ import { open, refuses, sleep, wrong } from './helpers.js';
 
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
-/** Returns the contents that stay, those that are dropped, and how often tokens were counted. Each character is a
+/** Returns the kept and the dropped contents, and how often tokens were counted. Each character is a
  * token. @param {ChatMessage[]} messages @param {any} [more] */
 async function fit(messages, { contextLength = 40, maxTokens = 5, ...more } = {}) {
   let counts = 0;

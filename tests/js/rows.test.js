@@ -254,7 +254,7 @@ test('a storage that is full in the middle of the table: rows come from the serv
   assert.match(error.message, /sends no parts/);
 });
 
-/** Serves the model; with `hold`, ranges within the table wait until `release()`, except those that are read for a row.
+/** Serves the model; with `hold`, ranges within the table wait until `release()`, except for the ranges of single rows.
  * @param {import('node:test').TestContext} t */
 async function heldServer(t) {
   const path = await testModel('gemma4-table');

@@ -166,6 +166,10 @@ test('bodies have limits of bytes and time', async (t) => {
     replies.map(statusOf),
     cases.map(([status]) => status),
   );
+  assert.deepEqual(
+    replies.slice(-2).map((reply) => /^allow: (.*)\r$/im.exec(reply)?.[1]),
+    ['GET, HEAD', 'POST'],
+  );
   const large = await post(chat, chatBody({ user: 'x'.repeat(5000) }));
   assert.equal(large.status, 413);
   assert.equal((await large.json()).error.code, 'request_too_large');

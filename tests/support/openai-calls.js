@@ -9,7 +9,7 @@ import { TOOLS } from './openai-calls/tools.js';
 /** The calls, by name. */
 export const CALLS = [...CHAT, ...STREAMS, ...TOOLS, ...OTHERS];
 
-/** Runs all calls, and returns those that failed with their errors. @param {Given} given */
+/** Runs all calls, and returns the failed ones with their errors. @param {Given} given */
 export async function runCalls(given) {
   /** @type {string[]} */
   const failed = [];

@@ -275,7 +275,7 @@ export const CALLS = {
     const unknown = { type: 'item_reference', id: 'msg_unknown' };
     await fails(create({ ...QUESTION, input: [unknown] }), 400, 'item_not_found', /msg_unknown/);
   },
-  'what is not supported is named': async ({ create, client }) => {
+  'unsupported parameters are refused by name': async ({ create, client }) => {
     const image = { role: 'user', content: [{ type: 'input_image', image_url: 'data:,' }] };
     for (const [more, name] of /** @type {[object, RegExp][]} */ ([
       [{ background: true }, /`background` is not supported/],
@@ -319,7 +319,7 @@ export const CALLS = {
   },
 };
 
-/** Runs all calls. Returns the names of those that failed, with the reasons.
+/** Runs all calls. Returns the names of the failed ones, with the reasons.
  * @param {Bench} bench @returns {Promise<string[]>} */
 export async function failedCalls({ client, model }) {
   const create = async (/** @type {any} */ body) => client.responses.create({ model, ...body });

@@ -139,7 +139,7 @@ export const MODELS = {
     equal(await model.availability(), 'downloading', 'the second call still waits');
     stops[1].abort();
     equal((await calls[1]).name, 'AbortError', 'the second call');
-    ok((await model.availability()) !== 'downloading', 'nobody waits');
+    ok((await model.availability()) !== 'downloading', 'no call waits for the download');
     ok((await generateText({ model, prompt: 'Hello', ...SHORT })).text, 'loads again');
     await provider.dispose();
   },
