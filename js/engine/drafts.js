@@ -76,7 +76,9 @@ export class Drafts {
    * @param {number} right number of tokens of a guess that were drawn */
   #judge(right) {
     this.#right += LATEST * (right - this.#right);
-    const [, one, many] = [0, this.#times[1], this.#times[this.#size + 1]];
+    const one = this.#times[1];
+    const many = this.#times[this.#size + 1];
+    // Both are unknown at first.
     if (!(many > LEAST_GAIN * one * (1 + this.#right))) {
       this.#nextRest = 1;
       return;

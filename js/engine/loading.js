@@ -19,7 +19,8 @@ const DEFAULT_CONTEXT = 4096;
 /** Bytes of a table that stays on disk by itself, as in src/model/model.h. */
 const LARGE_TABLE = 64 << 20;
 
-/** Dependencies of a load. report, reportRest: receive its progress, and that of tables after it; pieces: bytes of files that the client holds.
+/** Dependencies of a load. report, reportRest: receive its progress, and the progress of tables after it; pieces: bytes
+ * of files that the client holds.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
  *   report: (progress: Progress) => void, reportRest: (progress: Progress) => void }} LoadDeps */
 

@@ -49,7 +49,7 @@ test('formats.md', async (t) => {
   assert.deepEqual(person.shown.slice(-2), [[value], [value.age]]);
   assert.ok(['cat', 'dog', 'little bird'].includes(animal.end));
   assert.equal(animal.shown.map(([text]) => text).join(''), animal.end);
-  assert.ok(bounded.end.length <= 3 && bounded.end.every((/** @type {string} */ text) => text.length <= 8));
+  assert.ok(bounded.end.length <= 3 && bounded.end.every((/** @type {string} */ text) => [...text].length <= 8));
   assert.match(refused.shown.join(), /^bad-format,/);
 });
 
