@@ -57,7 +57,9 @@ export class Drafts {
   guess(room) {
     const at = this.#places.get(this.#hash());
     if (at === undefined || this.#rest-- > 0) return [];
-    this.waiting = this.#ids.slice(at, at + Math.min(MOST, room));
+    // A repetition shorter than the guess continues within it.
+    const period = this.#ids.length - at;
+    this.waiting = Array.from({ length: Math.min(MOST, room) }, (_, i) => this.#ids[at + (i % period)]);
     this.#size = this.waiting.length;
     this.drafted += this.#size;
     return this.waiting.slice();

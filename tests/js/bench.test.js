@@ -1,10 +1,15 @@
 /* The benchmark's arithmetic: the calls it makes to a runtime, the figures it computes from the results, and the module
  * that measures memory reads. No timings are asserted. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { TURN, makePrompt, measure } from '../../tools/bench/measure.js';
 import { median, medians, overOne, ratios, remarks, render } from '../../tools/bench/table.js';
 import { BYTES_PER_ROUND, STREAMS, readModule } from '../../tools/bench/drivers/reads-wasm.js';
+
+const BENCH = fileURLToPath(new URL('../../tools/bench/bench.js', import.meta.url));
 
 const JOB = {
   driver: '',
@@ -166,4 +171,44 @@ test('the reading module reads every byte of each stream, and no other', async (
 
 test('a module for shared memory is valid too', () => {
   assert.ok(WebAssembly.validate(readModule(8192, true)));
+});
+
+/** Runs a report of a tiny model in Node. Interrupts it when it begins the row `until`. @param {number} until */
+async function reported(until) {
+  const flags = ['--report', '--model', 'tiny', '--sides', 'gemma-node', '--threads', '1,2', '--tokens', '8'];
+  const child = spawn(process.execPath, [BENCH, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let [text, progress] = ['', ''];
+  child.stdout.on('data', (part) => (text += part));
+  child.stderr.on('data', (part) => {
+    progress += part;
+    if (progress.includes(`${until} of 2:`)) child.kill('SIGINT');
+  });
+  const [status] = await once(child, 'close');
+  return { status, text, lines: text.trimEnd().split('\n') };
+}
+
+test('the report is a Markdown table with a row for each number of threads', async () => {
+  const { status, text, lines } = await reported(3);
+  assert.equal(status, 0, text);
+  assert.match(lines[0], /^\*\*gemma-wasm \d+\.\d+\.\d+\*\* on .+, \d+ cores, \d+ GB, /);
+  const table = lines.filter((line) => line.startsWith('|')).map((line) => line.split('|').slice(1, -1));
+  assert.deepEqual(new Set(table.map((cells) => cells.length)), new Set([9]));
+  const [, , ...rows] = table;
+  assert.deepEqual(
+    rows.map(([, threads]) => threads.trim()),
+    ['1', '2'],
+  );
+  for (const cells of rows) {
+    const [, , load, prefill, greedy, sampled, steps, memory, build] = cells;
+    for (const cell of [load, prefill, greedy, sampled, memory]) assert.ok(Number(cell) > 0, cells.join('|'));
+    assert.match(steps, /^ (\d+\.\d\d x|-) $/); // a tiny model's steps can be too short to compare
+    assert.match(build, /(simd128|relaxed).*; (no relaxed|unsigned|saturating|signed)/);
+  }
+});
+
+test('a report that is interrupted has the rows that are done', async () => {
+  const { status, lines } = await reported(2);
+  assert.equal(status, 130);
+  assert.equal(lines.filter((line) => line.startsWith('| gemma-wasm')).length, 1);
+  assert.equal(lines.at(-1), 'Interrupted: 1 of 2 rows are missing.');
 });

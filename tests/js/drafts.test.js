@@ -125,6 +125,11 @@ test('guesses continue the last place of the latest tokens', () => {
   assert.deepEqual(drafts.guess(1), [4]);
 });
 
+test('guesses continue a repetition that is shorter than they are', () => {
+  assert.deepEqual(new Drafts([7, 7, 7, 7]).guess(10), [7, 7, 7]);
+  assert.deepEqual(new Drafts([1, 2, 1, 2, 1]).guess(10), [2, 1, 2]);
+});
+
 test('guesses pause, each time for longer, where they do not pay', () => {
   const drafts = new Drafts(Array.from({ length: 9 }, (_, i) => i % 3));
   drafts.measured(1, 10);

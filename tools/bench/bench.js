@@ -4,10 +4,13 @@
  *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
  *                    [--model NAME|PATH,…] [--prefill 256,1024] [--contexts 0,4096,16384] [--tokens N] [--turn]
  *                    [--busy N] [--neighbour SECONDS] [--patience SECONDS] [--slow SECONDS]
+ *   npm run bench -- --report [--model NAME|PATH] [--sides A,B] [--threads 2,1] [--tokens N]
  *
  * Without options: every side of --list at 2 threads and 1, the 1B shape in Q4_0 and then in Q8_0, prefill of 256 and
  * 1024 tokens, decode after 0, 4096 and 16384 tokens if a side is fast enough: an hour or two for each model, because
  * of the slow sides. --quick: gemma-wasm against wllama 2.4.0, Q4_0, 2 threads, no long prompts: minutes.
+ *
+ * --report: gemma-wasm alone, in Node and in Chromium if it is found, as a Markdown block to send back: minutes.
  *
  * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
  * slow minute of the machine is shared by all. Every visit starts a new browser or process, and
@@ -27,16 +30,17 @@
  * Peers come from npm when a side first needs them (build/peers); after that no network is used.
  */
 import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
-import { cpus, loadavg, totalmem } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { MODELS, readHeader, testModel } from '../../tests/js/models.js';
-import { Trouble, at, cli, output } from '../support/proc.js';
-import { testEnvironment } from '../build/setup.js';
+import { Trouble, at, cli } from '../support/proc.js';
 import { buildPage } from './browser.js';
+import { machine } from './machine.js';
 import { install, isInstalled } from './peers.js';
 import { TURN } from './measure.js';
 import { besideNeighbour, keepBusy } from './neighbour.js';
+import { report as reportMachine } from './report.js';
 import { OURS, QUICK, SIDES } from './sides.js';
 import { median, medians, ratios, remarks, render, summary } from './table.js';
 import { readBandwidth, visit } from './visit.js';
@@ -54,6 +58,7 @@ const CALM = 0.1;
 
 const FLAGS = /** @type {const} */ ({
   quick: { type: 'boolean', default: false },
+  report: { type: 'boolean', default: false },
   list: { type: 'boolean', default: false },
   sides: { type: 'string' },
   threads: { type: 'string' },
@@ -91,6 +96,7 @@ function readOptions() {
   const [slow] = integers(values.slow, 'slow', 0);
   return {
     ...values,
+    given: values,
     sides,
     runs,
     tokens,
@@ -217,19 +223,6 @@ function report({ side, threads }, samples, round) {
   console.error(`round ${round + 1}, ${side}, ${threads} threads: ${text}`);
 }
 
-function machine() {
-  const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
-  const version = (/** @type {string} */ program) => (program ? output(program, ['--version']).trim() : '');
-  return {
-    processor: cpus()[0].model.trim(),
-    cores: cpus().length,
-    memory: totalmem(),
-    node: process.version,
-    chromium: version(GW_CHROMIUM),
-    firefox: version(GW_FIREFOX),
-  };
-}
-
 /** Returns each result with its medians and its ratios to our side.
  * @param {Result[]} results */
 function withRatios(results) {
@@ -336,6 +329,12 @@ for (const signal of ['SIGTERM', 'SIGHUP']) process.once(signal, () => process.e
 await cli(async () => {
   const options = readOptions();
   if (options.list) return listSides(options);
+  if (options.report) {
+    const [model] = options.models;
+    const { sides, threads, tokens, given } = options;
+    const chosen = { ...(given.sides && { sides }), ...(given.threads && { threads }) };
+    return reportMachine({ path: await findModel(model), model, tokens, ...chosen });
+  }
   await install([...new Set(options.sides.flatMap((side) => SIDES[side].peer ?? []))]);
   await buildPage();
   const { json, ...asked } = options;

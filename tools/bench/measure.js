@@ -19,6 +19,7 @@
  * @property {Record<string, unknown>} facts   what the side says of itself
  * @property {boolean} [keepsPrefix]           a prompt that continues the last one costs only the rest
  * @property {Opened['run']} [sample]          the same with the default sampling options
+ * @property {() => Promise<number | undefined>} [rows] time of a step of 4 tokens, over a step of 1
  *
  * @typedef {object} Job
  * @property {string} driver
@@ -32,6 +33,7 @@
  * @property {number} tokens         drawn at each of them
  * @property {number} seed           of the prompts
  * @property {boolean} turn          time a new message after a history too, where prefixes are kept
+ * @property {boolean} [rows]        time steps of 4 tokens too
  * @property {string} [variant]
  *
  * @typedef {object} Sample
@@ -39,6 +41,7 @@
  * @property {Record<string, number>} prefill   tokens/s by prompt length
  * @property {Record<string, number>} decode    tokens/s by context length; the mean where one was asked for twice
  * @property {number} [sampled]                 tokens/s of decode with the default sampling options
+ * @property {number} [rows]                    time of a step of 4 tokens, over a step of 1
  * @property {number} [turnMs]                  until the first token of a new turn
  * @property {Record<string, unknown>} facts
  * @property {number} [memory]                  peak, bytes
@@ -79,7 +82,7 @@ const perSecond = (count, ms) => (count / ms) * 1000;
 export async function measure(open, job) {
   let seed = job.seed;
   const before = performance.now();
-  const { run, sample: draw, facts, keepsPrefix } = await open(job);
+  const { run, sample: draw, rows, facts, keepsPrefix } = await open(job);
   const loadMs = performance.now() - before;
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
@@ -101,6 +104,7 @@ export async function measure(open, job) {
     const timing = await draw(makePrompt(WARM_UP.prompt, seed++), job.tokens);
     sample.sampled = perSecond(timing.tokens, timing.tokensMs);
   }
+  if (job.rows) sample.rows = await rows?.();
   if (job.turn && keepsPrefix) sample.turnMs = await timeTurn(run, seed++);
   return sample;
 }

@@ -1,5 +1,10 @@
 /** gemma: this package, through its public API. Independent of the platform: the caller passes loadModel.
  * @typedef {import('../measure.js').Job} Job */
+import { makePrompt } from '../measure.js';
+import { product } from '../product.js';
+
+/** Tokens of an answer that times steps. */
+const STEPS = 64;
 
 /** @param {typeof import('../../../js/index.js').loadModel} loadModel */
 export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
@@ -27,6 +32,21 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
         tokensMs: ms - timings.firstTokenMs,
       };
     };
-  const facts = { build, threads: model.info.threads, memory };
-  return { run: runWith({ temperature: 0 }), sample: runWith({}), keepsPrefix: true, facts };
+  /** Times answers of one repeated token, which a bias forces: all guesses of three tokens are right. Guessing pauses
+   * where it does not pay, so some steps have one token. */
+  const rows = async () => {
+    const [id] = makePrompt(1, job.seed).ids;
+    const answer = async (/** @type {boolean} */ draft) => {
+      const options = { temperature: 0, maxTokens: STEPS + 1, logitBias: { ...logitBias, [id]: 100 }, draft };
+      return (await model.generate(Array(8).fill(id), options).result()).timings;
+    };
+    await answer(true); // the part that guesses is loaded during the first answer
+    const { decodeMs, acceptedTokens = 0 } = await answer(true);
+    const one = (await answer(false)).decodeMs / STEPS;
+    const fours = acceptedTokens / 3;
+    const ratio = (decodeMs - (STEPS - 4 * fours) * one) / fours / one;
+    return ratio > 0 && fours > 0 ? ratio : undefined; // neither, if steps take less than the clock's noise
+  };
+  const facts = { build, product: product(), threads: model.info.threads, memory };
+  return { run: runWith({ temperature: 0 }), sample: runWith({}), rows, keepsPrefix: true, facts };
 };
