@@ -134,7 +134,8 @@ import { MAX_THREADS } from './protocol.js';
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
  *   each of them. Default: true.
  * @property {boolean} [draft] Guesses tokens that continue an earlier place of the context, and evaluates them together. Does
- *   not change the answer; faster where the processor has time left between reads of weights. Default: false.
+ *   not change the answer; faster where the processor has time left between reads of weights. With `format`, it needs
+ *   `jumpForward: false`, and guesses text that the format leaves no choice about. Default: false.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
  * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required` demands calls, `{ name }` one call of
  *   that tool, and `none` ignores the tools. Demands hold for the first answer; after the results of tools the model may

@@ -1,6 +1,7 @@
 /* drafts: guesses the next tokens of an answer, so that several are evaluated in one step. The guess is the continuation
  * of the last place where the latest tokens occurred (Saxena 2023, prompt lookup decoding). The caller draws each token
- * from its own logits and keeps a guess only if it is the token drawn, so answers do not change. */
+ * from its own logits and keeps a guess only if it is the token drawn, so answers do not change. Under a constraint, text
+ * that it leaves no choice about is guessed first: other tokens with the same bytes are allowed too. */
 
 /** Number of latest tokens to look up. */
 const SEEN = 3;
@@ -53,16 +54,23 @@ export class Drafts {
     return this.#ids.slice(-SEEN).reduce((hash, id) => (Math.imul(hash, 0x9e3779b1) ^ id) >>> 0, 1);
   }
 
-  /** Returns guesses of the tokens that follow, at most `room`. @param {number} room */
-  guess(room) {
-    const at = this.#places.get(this.#hash());
-    if (at === undefined || this.#rest-- > 0) return [];
-    // A repetition shorter than the guess continues within it.
-    const period = this.#ids.length - at;
-    this.waiting = Array.from({ length: Math.min(MOST, room) }, (_, i) => this.#ids[at + (i % period)]);
+  /** Returns guesses of the tokens that follow, at most `room`. @param {number} room
+   * @param {readonly number[]} forced tokens of the text that a constraint requires next */
+  guess(room, forced = []) {
+    const ids = forced.length ? forced : this.#continuation();
+    if (!ids.length || this.#rest-- > 0) return [];
+    this.waiting = ids.slice(0, Math.min(MOST, room));
     this.#size = this.waiting.length;
     this.drafted += this.#size;
     return this.waiting.slice();
+  }
+
+  /** Returns what followed the latest tokens before. A repetition shorter than the guess continues within it. */
+  #continuation() {
+    const at = this.#places.get(this.#hash());
+    if (at === undefined) return [];
+    const period = this.#ids.length - at;
+    return Array.from({ length: MOST }, (_, i) => this.#ids[at + (i % period)]);
   }
 
   /** Ends the current guess: returns how many of its tokens were not drawn. */

@@ -430,9 +430,9 @@ export class Engine {
   }
 
   /** Draws a token that a matcher allows. @param {number} matcher
-   * @param {boolean} masked mask the logits in any case */
-  drawUnder(matcher, masked) {
-    return this.call('match_draw', matcher, this.#row(0), Number(masked));
+   * @param {boolean} masked mask the logits in any case @param {number} [back] rows of logits before the last one */
+  drawUnder(matcher, masked, back = 0) {
+    return this.call('match_draw', matcher, this.#row(-back), Number(masked));
   }
 
   get heapBytes() {

@@ -102,9 +102,10 @@ export class Matcher {
     return this.#native.call('match_bytes', this.#address);
   }
 
-  /** Draws an allowed token. @param {boolean} masked mask the logits too, for log probabilities */
-  draw(masked) {
-    return this.#native.drawUnder(this.#address, masked);
+  /** Draws an allowed token. @param {boolean} masked mask the logits too, for log probabilities
+   * @param {number} [back] rows of logits before the last one */
+  draw(masked, back) {
+    return this.#native.drawUnder(this.#address, masked, back);
   }
 
   /** Announces that the token after the pending ones is drawn with this matcher in its current state. */

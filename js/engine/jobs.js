@@ -41,6 +41,7 @@ async function begin(context, job, args) {
   const { ids, text, cut = 0 } = await encoder.prompted(asked, pause);
   const reader = tools ? await encoder.callReader() : null;
   const thoughts = encoder.thoughtReader(asked, ids, args.thinking);
+  const thinks = Boolean(thoughts?.inside || (thoughts && thinking));
   const assembler = new TextAssembler(args.stop);
   if (cut) assembler.add(encoder.template.lastBytes(encoder, ids, cut));
   return {
@@ -60,15 +61,20 @@ async function begin(context, job, args) {
     /** Tokens that must follow one by one, because log probabilities are requested. */
     due: /** @type {number[]} */ ([]),
     drafts: /** @type {Drafts | null} */ (null),
-    /** Whether each token only depends on its logits. */
-    freely: args.draft && !constraint && !reader && args.logprobs === null && typeof args.thinking !== 'number',
+    /** Whether each token only depends on its logits and the constraint. */
+    guesses:
+      args.draft &&
+      (!constraint || !(args.jumpForward || begins || thinks)) &&
+      !reader &&
+      args.logprobs === null &&
+      typeof args.thinking !== 'number',
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
     ...matchersOf(
       part && constraint ? part.matcherOf(context.runner.native, constraint, prompt) : null,
       begins,
-      Boolean(thoughts?.inside || (thoughts && thinking)),
+      thinks,
     ),
   };
 }
@@ -100,7 +106,7 @@ async function answer(run) {
   run.reused = native.sync(run.prompt, args.owner);
   // The first token of a call may be drawn a second time (free()), which needs all logits.
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
-  if (run.freely) startDrafts(run);
+  if (run.guesses) startDrafts(run);
   await runner.yield();
   const finishReason = await decode(run).catch((error) => {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
@@ -200,7 +206,8 @@ function jumpForward(run) {
 
 /** Draws the next token. @param {Run} run */
 function draw(run) {
-  return run.matcher ? run.matcher.draw(run.args.logprobs !== null) : drawFreely(run);
+  const back = run.drafts?.waiting.length;
+  return run.matcher ? run.matcher.draw(run.args.logprobs !== null, back) : drawFreely(run);
 }
 
 /** Draws a token without a constraint. If it ends the thoughts or begins a call, constrains the rest of the answer.
@@ -278,10 +285,11 @@ async function step(run, ids) {
 }
 
 /** Takes wrong guesses back, and returns new ones. @param {Run} run @param {Drafts} drafts */
-function guess({ native, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
+function guess({ native, part, matcher, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
   const length = prompt.length + tokens.length;
   if (drafts.end()) native.call('truncate', length - 1);
-  const guesses = drafts.guess(Math.min(contextLength - length, maxTokens - tokens.length - 1));
+  const forced = part && matcher ? part.jumpForwardTokens(native, matcher, tokens) : [];
+  const guesses = drafts.guess(Math.min(contextLength - length, maxTokens - tokens.length - 1), forced);
   native.call('want_last', 1 + guesses.length);
   return guesses;
 }
