@@ -100,7 +100,8 @@ export const HELP = {
   --logprobs N             Reports the log probability of each token and of up to this many alternatives at its
                            position. Turns jumpForward off. Default: no log probabilities.`,
   load: `  --threads N              Number of threads that compute, the engine's own included. More than one needs cross-origin
-                           isolation. Default: all cores.
+                           isolation. At most twice as many as there are cores start, and four in any case. Default: all
+                           cores.
   --context N              Context length in tokens. Its memory is reserved as the model is loaded. Default: the model's
                            own, at most 4096.
   --variant auto|relaxed|simd128

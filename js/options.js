@@ -153,7 +153,7 @@ import { MAX_THREADS } from './protocol.js';
  * @property {(progress: Progress) => void} [onProgress] Called as the model is read.
  * @property {AbortSignal} [signal] Aborts the load, which then fails with `aborted`.
  * @property {number} [threads] Number of threads that compute, the engine's own included. More than one needs cross-origin
- *   isolation. Default: all cores.
+ *   isolation. At most twice as many as there are cores start, and four in any case. Default: all cores.
  * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default: the
  *   model's own, at most 4096.
  * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` takes relaxed SIMD where the platform has

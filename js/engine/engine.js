@@ -14,6 +14,10 @@ import { Heap, createMemory, imports, utf8 } from './heap.js';
 /** Bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
+/** Most threads per core, and the least of that limit: browsers may report fewer cores than there are. Each further thread
+ * takes about 12 ms to start, and makes every step slower (docs/reports/threads.md). */
+const PER_CORE = 2;
+const LEAST_MOST = 4;
 const MAX_TOP = 64;
 /** Initial capacity for the ids of a text: more than any context holds. */
 const FIRST_IDS = 2 ** 20;
@@ -447,7 +451,8 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   const here = features();
   const { isolated } = here;
   const name = chooseVariant(variant, here);
-  const wanted = Math.min(threads ?? platform.parallelism(), MAX_THREADS);
+  const cores = platform.parallelism();
+  const wanted = Math.min(threads ?? cores, Math.max(PER_CORE * cores, LEAST_MOST), MAX_THREADS);
   const threaded = isolated && wanted > 1;
   let { reason } = here;
   if (isolated && !threaded) reason = threads ? 'threads is 1' : 'there is one core';

@@ -1,6 +1,7 @@
 /* generate(): streams and results, seeds, sampling options, stop sequences, log probabilities, aborts. */
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
+import { availableParallelism } from 'node:os';
 import { test } from 'node:test';
 import { essence, open, refuses, sleep, someIds } from './helpers.js';
 
@@ -89,6 +90,11 @@ test('a string gets one BOS, ids are taken as they are, messages go through the 
   assert.deepEqual(fromMessages.tokens, (await model.generate(turn, greedy).result()).tokens);
   assert.equal(await model.countTokens([{ role: 'user', content: 'Hi there' }]), turn.length);
   assert.equal(await model.countTokens('Hi there'), ids.length);
+});
+
+test('64 threads start at most twice as many as there are cores, and four in any case', async (t) => {
+  const model = await open(t, 'tiny', { threads: 64 });
+  assert.equal(model.info.threads, Math.min(64, Math.max(2 * availableParallelism(), 4)));
 });
 
 test('same ids and seed, same bytes: for 1, 2 and 4 threads', async (t) => {
