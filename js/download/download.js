@@ -77,6 +77,10 @@ export class Download {
   #need = 0;
   /** Bytes that read() has returned. */
   #read = 0;
+  /** Whether the load has ended, and at() may be called. */
+  #served = false;
+  /** Repairs that are running. */
+  #mends = 0;
   /** Timer of progress reports. @type {any} */
   #reporting;
   /** Time of the last report about another tab's download. */
@@ -426,18 +430,18 @@ export class Download {
   async #mend(range, fetch) {
     const lost = this.#file.lost(range.at);
     if (!lost) return fetch();
-    const { state } = this;
+    this.#mends++;
     this.state = 'mending';
     try {
       await fetch();
     } catch (error) {
       const still = this.#file.lost(range.at) || lost;
       throw /** @type {ModelError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
+    } finally {
+      if (!--this.#mends && this.#served && this.state === 'mending') this.state = 'serving';
     }
-    if (state === 'serving') {
-      await this.#file.rest();
-      this.state = 'serving';
-    }
+    // Lanes still write a late copy; keep() closes it.
+    if (this.#served && !this.late) await this.#file.rest();
     this.#deps.notice('mended', `The cached copy was corrupt at ${lost}, which was fetched again.`);
   }
 
@@ -497,6 +501,7 @@ export class Download {
     clearInterval(this.#reporting);
     await this.#file.wait(this.#lanes.settled());
     if (!this.late) await this.keep();
+    this.#served = true;
     this.state = 'serving';
     try {
       this.#requests.exact();
@@ -505,13 +510,14 @@ export class Download {
     }
   }
 
-  /** Completes the copy, and keeps it open for at(). */
+  /** Completes the copy, and keeps it open for at(). Must not overlap with at(). */
   async keep() {
     this.late = false;
     await this.#file.finish(this.digest, undefined, true);
   }
 
-  /** Fills a view with the bytes at an offset, after serve(). @param {number} at @param {Uint8Array} into */
+  /** Fills a view with the bytes at an offset, after serve(). Calls may overlap only while `late`: a repair closes the
+   * file of a complete copy. @param {number} at @param {Uint8Array} into */
   async at(at, into) {
     const range = new Lane(at, into);
     await this.#fill(range, Promise.resolve());
@@ -521,12 +527,12 @@ export class Download {
   /** Closes connections and the cached copy; resolves when both are done.
    * @param {ModelError} [error] why loading failed, if it did */
   async close(error) {
-    const { digest, state } = this;
+    const { digest } = this;
     clearInterval(this.#reporting);
-    if (state !== 'serving' && !error) await this.#file.wait(this.#lanes.settled());
+    if (!this.#served && !error) await this.#file.wait(this.#lanes.settled());
     this.#requests.close();
     this.state = error || this.state === 'probing' ? 'failed' : 'done';
-    if (state === 'serving' && !this.late) await this.#file.rest();
+    if (this.#served && !this.late) await this.#file.rest();
     else await this.#file.finish(digest, error);
   }
 }

@@ -83,9 +83,11 @@ export async function rowsOf(native, sources, { reportRest }) {
   return new Rows(native, sources, reportRest);
 }
 
-/** @param {Source} source @returns {Reader} */
-function readerOf({ download, blob, file, name = '', total = Infinity }) {
-  if (download) return readerOfDownload(download);
+/** Runs functions one after the other. @typedef {<T>(f: () => Promise<T>) => Promise<T>} Queue */
+
+/** @param {Source} source @param {Queue} inTurn @returns {Reader} */
+function readerOf({ download, blob, file, name = '', total = Infinity }, inTurn) {
+  if (download) return readerOfDownload(download, inTurn);
   if (blob) {
     const slice = async (/** @type {Span} */ { start, end }) =>
       new Uint8Array(await blob.slice(start, end).arrayBuffer());
@@ -108,10 +110,8 @@ async function whole(name, span, read) {
   throw new ModelError('truncated', `${name} is truncated: it ends before byte ${span.end}. Download it again.`);
 }
 
-/** @param {NonNullable<Source['download']>} download @returns {Reader} */
-function readerOfDownload(download) {
-  /** Reads one after the other: repairing a piece closes the file for a moment. @type {Promise<unknown>} */
-  let last = Promise.resolve();
+/** @param {NonNullable<Source['download']>} download @param {Queue} inTurn @returns {Reader} */
+function readerOfDownload(download, inTurn) {
   return {
     // The copy can fail while the model is in use, and bytes of the network need no alignment.
     get grain() {
@@ -121,11 +121,10 @@ function readerOfDownload(download) {
       return Number(download.total);
     },
     ahead: false,
-    read(start, end) {
+    async read(start, end) {
       const bytes = new Uint8Array(end - start);
-      const done = last.then(() => download.at(start, bytes));
-      last = done.catch(() => {});
-      return done.then(() => bytes);
+      await inTurn(() => download.at(start, bytes));
+      return bytes;
     },
   };
 }
@@ -156,6 +155,8 @@ export class Rows {
 
   #report;
   #closed = false;
+  /** The last operation of the queue. @type {Promise<unknown>} */
+  #last = Promise.resolve();
   /** Why the rows cannot be trusted. @type {unknown} */
   #failure;
 
@@ -167,6 +168,13 @@ export class Rows {
     this.#report = report;
   }
 
+  /** Runs an operation that may close the file of a copy, or that must not meet its closing. @type {Queue} */
+  #inTurn = (f) => {
+    const done = this.#last.then(f);
+    this.#last = done.catch(() => {});
+    return done;
+  };
+
   /** Downloads the postponed tables while the model is in use. If that fails, rows are still requested one by one, and
    * the next load continues. */
   async fetchRest() {
@@ -174,7 +182,7 @@ export class Rows {
       if (!download?.late || this.#closed) continue;
       try {
         await this.#fetch(download);
-        if (!this.#closed) await this.#complete(download);
+        if (!this.#closed && download.seekable) await this.#complete(download);
       } catch {
         // The copy stays incomplete.
       }
@@ -213,7 +221,7 @@ export class Rows {
    * @param {NonNullable<Source['download']>} download */
   async #complete(download) {
     const { digest: expected } = download;
-    if (!expected) return download.keep();
+    if (!expected) return this.#inTurn(() => download.keep());
     const hash = this.#native.hasher();
     const buffer = new Uint8Array(DRAIN_BYTES);
     for (let at = 0; at < Number(download.total); at += DRAIN_BYTES) {
@@ -225,7 +233,7 @@ export class Rows {
     }
     const got = hash.hex();
     if (this.#closed) return undefined;
-    if (got === expected) return download.keep();
+    if (got === expected) return this.#inTurn(() => download.keep());
     const message = `The SHA-256 of the model is ${got}, not ${expected}. Download the file again, or correct \`sha256\`.`;
     const error = new ModelError('sha256-mismatch', message, { expected, got });
     this.#failure = error;
@@ -270,7 +278,7 @@ export class Rows {
   async #read(tensor, list) {
     const { offset, bytes, shape, part = 0 } = this.#tensors[tensor];
     const size = bytes / shape[1];
-    const reader = this.#readers.get(part) ?? readerOf(this.#sources[part]);
+    const reader = this.#readers.get(part) ?? readerOf(this.#sources[part], this.#inTurn);
     this.#readers.set(part, reader);
     const starts = list.map((row) => offset + row * size);
     const spans = spansOf(starts, size, reader);

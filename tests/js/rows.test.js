@@ -334,6 +334,58 @@ test('the server is gone between ready and complete: an error with a code, and t
   assert.ok(server.sent < bytes.length - stored / 2, `${server.sent} bytes, ${stored} of ${bytes.length} were there`);
 });
 
+/** Returns a store in memory that fails, as browsers do, when a file is closed while it is read or written. */
+function storeOfHandles(store = memoryStore()) {
+  /** @type {Map<string, { closed: boolean }>} */
+  const open = new Map();
+  const state = { overlaps: 0 };
+  const through = async (/** @type {string} */ name, /** @type {() => Promise<any>} */ f) => {
+    const handle = open.get(name) ?? { closed: false };
+    open.set(name, handle);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    if (!handle.closed) return f();
+    state.overlaps++;
+    throw new DOMException('The file is closed.', 'InvalidStateError');
+  };
+  return {
+    ...store,
+    state,
+    /** @type {typeof store.read} */
+    read: (...args) => through(args[0], () => store.read(...args)),
+    /** @type {typeof store.write} */
+    write: (...args) => through(args[0], () => store.write(...args)),
+    async close(/** @type {string} */ name) {
+      Object.assign(open.get(name) ?? {}, { closed: true });
+      open.delete(name);
+    },
+  };
+}
+
+test('repairs while the table is downloaded do not end the download', { timeout: 60_000 }, async (t) => {
+  const { url, release, table, expected } = await heldServer(t);
+  const files = memoryStore();
+  const store = storeOfHandles(files);
+  environment.tuning = { ...TUNING, journal: 1 << 20 }; // faster
+  t.after(() => (environment.tuning = TUNING));
+  const model = await load(url, { cache: openCache(store), rowsLater: true });
+  t.after(() => model.dispose());
+  const cache = openCache(files);
+  const row = table.bytes / table.shape[1];
+  // Rows that the engine has not read, of pieces that are stored.
+  const stored = Array.from({ length: 12 }, (_, i) => 1000 + 570 * i);
+  await model.debug.logits(stored);
+  const [copy] = files.files.values();
+  for (const id of stored) copy[table.offset + (id + 1) * row + 3] ^= 4;
+  release();
+  const ids = stored.map((id) => id + 1);
+  const memory = await load(await testModel('gemma4-table'), { rowsOnDisk: false });
+  t.after(() => memory.dispose());
+  assert.deepEqual(await model.debug.logits(ids), await memory.debug.logits(ids));
+  await until(async () => (await cache.list())[0]?.complete);
+  assert.equal(store.state.overlaps, 0);
+  assert.deepEqual(await answers(await load(url, { cache })), expected);
+});
+
 test('a digest is checked once the table has arrived', async (t) => {
   for (const right of [true, false]) {
     const { url, release, bytes } = await heldServer(t);
