@@ -1,17 +1,5 @@
-/* gemma-wasm/shared: the entry for pages whose tabs share one engine. Names the scripts of the workers as index.js
- * does. */
-import { browserEnvironment } from './platform/env-browser.js';
-import { environment } from './platform/env.js';
-
-Object.assign(
-  environment,
-  browserEnvironment({
-    startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
-    startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
-  }),
-  // Loaded later: only pages that list or delete cached models need it.
-  { openStore: async () => (await import('./download/store-browser.js')).openStore() },
-);
+/* gemma-wasm/shared: the entry for pages whose tabs share one engine. The index sets the environment up. */
+import './index.js';
 
 export { SharedModel, loadModel } from './shared/load.js';
 export { modelCache } from './download/cache.js';

@@ -18,7 +18,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, join, relative } from 'node:path';
+import { basename, join, relative, resolve } from 'node:path';
 import { MODULES as FILES } from '../../js/modules.js';
 import { Trouble, at, cli, isMain, root } from '../support/proc.js';
 
@@ -30,8 +30,8 @@ export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
 /** Parts of the worker, loaded on first use (js/platform/files.js). */
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
 /** Entries besides the index, in a browser. Those without a twin for Node serve both. */
-const ENTRIES = ['search.js', 'shared.js', 'isolate.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'].filter(
-  (name) => existsSync(at('js', name)),
+const ENTRIES = ['search.js', 'shared.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'].filter((name) =>
+  existsSync(at('js', name)),
 );
 /** Entries besides the index, in Node. */
 const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'].filter((name) =>
@@ -76,6 +76,33 @@ export const noNodeModules = {
   },
 };
 
+/** Builds scripts, with one file for the code that a first script shares with others. esbuild writes a file for each set of
+ * scripts that have a module in common, and many small files compress badly. So the scripts `after` it and the parts that are
+ * loaded on first use import the first one. Parts without imports do not: the first script may await them at its top level.
+ * @param {string} first path @param {string[]} after paths @param {import('esbuild').BuildOptions} options */
+export async function buildAround(first, after, options) {
+  const esbuild = await import('esbuild');
+  const split = { ...options, absWorkingDir: root, splitting: true, metafile: /** @type {const} */ (true) };
+  const { inputs } = (await esbuild.build({ ...split, write: false })).metafile;
+  const parts = Object.values(inputs)
+    .flatMap(({ imports }) => imports.filter(({ kind }) => kind === 'dynamic-import'))
+    .filter(({ path }) => inputs[path]?.imports.some(({ kind }) => kind === 'import-statement'));
+  const scripts = new Set([...after, ...parts.map(({ path }) => resolve(root, path))]);
+  return esbuild.build({ ...split, plugins: [...(options.plugins ?? []), imports(first, scripts)] });
+}
+
+/** Returns a plugin that makes scripts import another one. @param {string} first path @param {Set<string>} scripts paths */
+const imports = (first, scripts) => ({
+  name: 'imports',
+  /** @param {import('esbuild').PluginBuild} build */
+  setup(build) {
+    build.onResolve({ filter: /^first-script$/ }, () => ({ path: first }));
+    build.onLoad({ filter: /\.js$/ }, ({ path }) => {
+      return scripts.has(path) ? { contents: `import 'first-script';\n${readFileSync(path, 'utf8')}` } : null;
+    });
+  },
+});
+
 /** Comments for bundlers, which esbuild would remove. */
 const WORDS = /** @type {[RegExp, string][]} */ ([
   [/\bimport\((?=[\w$]+\))/g, 'import(/* @vite-ignore *//* webpackIgnore: true *//* turbopackIgnore: true */'],
@@ -88,19 +115,23 @@ function putWordsBack(path) {
   writeFileSync(path, code);
 }
 
-/** Builds scripts of js/ as one file each. @param {string[]} names @param {import('esbuild').BuildOptions} options */
+/** Returns esbuild's options for scripts of js/. @param {string[]} names @param {import('esbuild').BuildOptions} options
+ * @returns {import('esbuild').BuildOptions} */
+const building = (names, options) => ({
+  entryPoints: names.map((name) => at('js', name)),
+  outdir: at('dist'),
+  bundle: true,
+  format: 'esm',
+  legalComments: 'none',
+  logLevel: 'warning',
+  charset: 'utf8',
+  ...options,
+});
+
+/** Builds scripts of js/. @param {string[]} names @param {import('esbuild').BuildOptions} options */
 async function bundle(names, options) {
   const esbuild = await import('esbuild');
-  await esbuild.build({
-    entryPoints: names.map((name) => at('js', name)),
-    outdir: at('dist'),
-    bundle: true,
-    format: 'esm',
-    legalComments: 'none',
-    logLevel: 'warning',
-    charset: 'utf8',
-    ...options,
-  });
+  await esbuild.build(building(names, options));
 }
 
 /** Builds the scripts for browsers. Entries that are imported together share their common code, so that an error of one is
@@ -108,7 +139,10 @@ async function bundle(names, options) {
 async function forBrowsers() {
   /** @type {import('esbuild').BuildOptions} */
   const options = { platform: 'browser', target: ['es2022'], minify: true, plugins: [noNodeModules] };
-  await bundle(['index.js', ...ENTRIES], { ...options, splitting: true, chunkNames: 'common-[hash]' });
+  // A search index is of use without a model.
+  const withModel = ENTRIES.filter((name) => name !== 'search.js').map((name) => at('js', name));
+  const entries = building(['index.js', ...ENTRIES], { ...options, chunkNames: 'common-[hash]' });
+  await buildAround(at('js', 'index.js'), withModel, entries);
   await bundle(PAGE_SCRIPTS.slice(1).concat('isolate.js', PARTS), options);
   // Only bundlers `require` these, regardless of the module's kind.
   for (const name of ['isolate', 'shared']) {

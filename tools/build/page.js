@@ -25,7 +25,7 @@ import {
 } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { basename, join } from 'node:path';
-import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './package.js';
+import { PAGE_SCRIPTS, PARTS, buildAround, copyModules, noNodeModules } from './package.js';
 import { Trouble, at, cli, isMain } from '../support/proc.js';
 import { ATTRIBUTES } from '../../web/shell/language.js';
 import { page as texts } from '../../web/words/en.js';
@@ -56,13 +56,7 @@ async function bundle(out, minify) {
     loader: { '.css': 'text' },
   };
   // The page loads some parts later; each worker is one file, so that it never waits for another.
-  const { metafile } = await esbuild.build({
-    ...common,
-    entryPoints: [app],
-    splitting: true,
-    chunkNames: '[name]-[hash]',
-    metafile: true,
-  });
+  const { metafile } = await buildAround(app.in, [], { ...common, entryPoints: [app], chunkNames: '[name]-[hash]' });
   await esbuild.build({ ...common, entryPoints: workers });
   await esbuild.build({ ...common, entryPoints: [at('web', 'static', 'style.css')], loader: {} });
   const outputs = Object.entries(metafile.outputs);
