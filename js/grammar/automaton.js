@@ -98,7 +98,7 @@ export class Rule {
 
   /** Returns null if nothing matches. @param {Node} node @param {boolean} counted @returns {Fragment | null} */
   #build(node, counted) {
-    if (++this.#depth > DEEPEST) throw new TooComplex('nested too deeply');
+    if (++this.#depth > DEEPEST) throw new TooComplex('its parts are nested too deeply');
     const fragment = this.#built(node, counted);
     this.#depth--;
     return fragment;
@@ -123,9 +123,9 @@ export class Rule {
   /** @param {string} text @param {number} [to] */
   #literal(text, to) {
     const { spell } = this.whole;
-    if (text.length > LONGEST) throw new TooComplex(`a text of ${text.length} characters`);
+    if (text.length > LONGEST) throw new TooComplex(`a text has ${text.length} characters`);
     this.whole.spend(text.length);
-    if (hasHalfPair(text)) throw new Unsupported('a text with half a surrogate pair, which no UTF-8 has', '');
+    if (hasHalfPair(text)) throw new Unsupported('a text has half of a surrogate pair, which UTF-8 cannot hold', '');
     if (this.how === 'text') return spell.bytes(utf8.encode(text), to);
     return spell.text(text, to ?? 0, this.how);
   }
@@ -296,7 +296,7 @@ export class Rule {
 
   /** @param {{ jsonString: Node }} node */
   #string(node) {
-    if (this.how !== 'text') throw new Unsupported('a JSON string inside the content of another', '');
+    if (this.how !== 'text') throw new Unsupported('a JSON string is inside the content of another', '');
     const texts = textsOf(node);
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
   }
@@ -374,7 +374,7 @@ export class Rule {
       }
       loop.once?.push(member.once);
       if (member.required) loop.required?.push(index);
-      if (value.nullable) throw new Unsupported('a member whose value may be empty', '');
+      if (value.nullable) throw new Unsupported('a member has a value that may be empty', '');
       this.#connect(fragment.last, value.first);
       last.push(...value.last);
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index });

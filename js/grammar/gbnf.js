@@ -77,13 +77,13 @@ class Parser {
   rule() {
     const place = this.at;
     const name = this.match(NAME)?.[0];
-    if (!name) this.refuse('expected the name of a rule');
+    if (!name) this.refuse('the name of a rule is missing');
     this.space(false);
-    if (!this.take('::=')) this.refuse(`expected ::= after ${name}`);
+    if (!this.take('::=')) this.refuse(`::= is missing after ${name}`);
     if (this.rules.has(name)) this.refuse(`the rule ${name} is defined twice`, place);
     this.space(true);
     this.rules.set(name, this.choice(false));
-    if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at])) this.refuse('expected the end of the line');
+    if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at])) this.refuse('the rule must end with its line');
     this.space(true);
   }
 
@@ -127,10 +127,10 @@ class Parser {
     if (this.text[this.at] !== '{') return undefined;
     const place = this.at;
     const found = this.match(COUNTS);
-    if (!found || !(found[1] || found[3])) this.refuse('a repetition {m,n}', place);
+    if (!found || !(found[1] || found[3])) this.refuse('{m,n} is malformed', place);
     const min = Number(found[1]);
     const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
-    if (max < min) this.refuse('a repetition {m,n} with n below m', place);
+    if (max < min) this.refuse('n must be at least m in {m,n}', place);
     return [min, max];
   }
 
@@ -140,12 +140,12 @@ class Parser {
     if (this.take('"')) return this.literal(place);
     if (this.take('[')) return this.set(place);
     if (this.take('.')) return ANY_CHAR;
-    if (this.text[this.at] === '!') this.refuse('a negated token');
+    if (this.text[this.at] === '!') this.refuse('negated tokens are not supported');
     if (this.take('<')) return this.token(place);
     if (this.take('(')) {
       this.space(true);
       const inner = this.choice(true);
-      if (!this.take(')')) this.refuse('a group that is not closed', place);
+      if (!this.take(')')) this.refuse('a group is not closed', place);
       return inner;
     }
     const name = this.match(NAME)?.[0];
@@ -158,13 +158,13 @@ class Parser {
   literal(place) {
     let text = '';
     while (!this.take('"')) text += this.letter(place);
-    if (hasHalfPair(text)) this.refuse('half of a surrogate pair', place);
+    if (hasHalfPair(text)) this.refuse('a text has half of a surrogate pair', place);
     return literal(text);
   }
 
   /** Reads one character, escaped or not. @param {number} place of the literal or set @returns {string} */
   letter(place) {
-    if (this.at >= this.text.length) this.refuse('a text or set that is not closed', place);
+    if (this.at >= this.text.length) this.refuse('a text or set is not closed', place);
     if (!this.take('\\')) {
       const letter = String.fromCodePoint(/** @type {number} */ (this.text.codePointAt(this.at)));
       this.at += letter.length;
@@ -176,7 +176,7 @@ class Parser {
     const digits = size ? this.text.slice(this.at, this.at + size) : '';
     const code = parseInt(digits, 16);
     if (!size || !/^[0-9a-fA-F]+$/.test(digits) || digits.length < size || code > LAST) {
-      this.refuse(`the escape \\${kind ?? ''}`, this.at - 2);
+      this.refuse(`the escape \\${kind ?? ''} is not known`, this.at - 2);
     }
     this.at += size;
     return String.fromCodePoint(code);
@@ -191,7 +191,7 @@ class Parser {
       const dash = this.text[this.at] === '-' && this.text[this.at + 1] !== ']';
       if (dash) this.at++;
       const to = dash ? this.code(place) : from;
-      if (to < from) this.refuse('a range that ends before it begins', place);
+      if (to < from) this.refuse('a range ends before it begins', place);
       ranges.push(/** @type {[number, number]} */ ([from, to]));
     }
     const all = scalars(ranges);
@@ -206,12 +206,12 @@ class Parser {
   /** @param {number} place @returns {Node} */
   token(place) {
     const end = this.text.indexOf('>', this.at);
-    if (end < 0) this.refuse('a token that is not closed', place);
+    if (end < 0) this.refuse('a token is not closed', place);
     const name = this.text.slice(this.at, end);
     const id = /^\[(\d+)\]$/.exec(name)?.[1];
     this.at = end + 1;
     const token = id === undefined ? (this.tokenOf?.(`<${name}>`) ?? null) : Number(id);
-    if (token === null) this.refuse(`the token <${name}>: the vocabulary has none`, place);
+    if (token === null) this.refuse(`the vocabulary has no token <${name}>`, place);
     return { token };
   }
 }

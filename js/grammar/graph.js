@@ -64,7 +64,7 @@ export class Graph {
       return other;
     }
     if (this.count === MOST_NODES) this.#at = from;
-    if (this.count === MOST_NODES) throw new TooComplex('too many spellings of characters');
+    if (this.count === MOST_NODES) throw new TooComplex('characters have too many spellings');
     this.#table[slot] = this.count;
     this.#ends = grown(this.#ends, this.count + 1);
     this.#ends[this.count] = this.#at;

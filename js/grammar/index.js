@@ -44,7 +44,7 @@ function compiled(format, options, budget) {
   if (format === 'json') return schemaGrammar(true, options, budget);
   const kinds = ['json', 'schema', 'regex', 'grammar', 'choices'].filter((kind) => format?.[kind] !== undefined);
   if (kinds.length !== 1) {
-    throw new Unsupported("a format: expected 'json' or one of schema, regex, grammar, choices", '');
+    throw new Unsupported("it must be 'json' or have one of schema, regex, grammar, choices", '');
   }
   const { whitespace, maxLength, maxItems, maxProperties } = format;
   const how = { ...options, whitespace, bounds: { maxLength, maxItems, maxProperties } };
@@ -57,8 +57,8 @@ function compiled(format, options, budget) {
 
 /** @param {any} value @param {string} what @returns {string} */
 function text(value, what) {
-  if (typeof value !== 'string') throw new Unsupported(`${what}: expected a string`, '');
-  if (value.length > MOST_TEXT) throw new TooComplex(`${what}: more than ${MOST_TEXT} characters`);
+  if (typeof value !== 'string') throw new Unsupported(`${what} must be a string`, '');
+  if (value.length > MOST_TEXT) throw new TooComplex(`${what} has more than ${MOST_TEXT} characters`);
   return value;
 }
 
@@ -67,15 +67,15 @@ function text(value, what) {
 function regexGrammar(regex, flags, budget) {
   const source = regex instanceof RegExp ? regex.source : text(regex, 'regex');
   const start = wholeNode(source, flags ?? (regex instanceof RegExp ? regex.flags : ''), budget);
-  if (start === NOTHING) throw new Unsupported('nothing can fit: the format contradicts itself', 0);
+  if (start === NOTHING) throw new Unsupported('no text can fit, because the format contradicts itself', 0);
   return { rules: { start }, start: 'start' };
 }
 
 /** @param {any} choices @param {Budget} budget @returns {Grammar} */
 function choicesGrammar(choices, budget) {
   const fine = Array.isArray(choices) && choices.length && choices.every((one) => typeof one === 'string');
-  if (!fine) throw new Unsupported('choices: expected a list of strings that is not empty', '');
+  if (!fine) throw new Unsupported('choices must be a list of strings that is not empty', '');
   for (const one of choices) budget.spend('', 1 + one.length / 16);
-  if (choices.some(hasHalfPair)) throw new Unsupported('choices: half of a surrogate pair', '');
+  if (choices.some(hasHalfPair)) throw new Unsupported('a choice has half of a surrogate pair', '');
   return { rules: { start: choice(choices.map((one) => literal(one))) }, start: 'start' };
 }

@@ -59,10 +59,10 @@ class Lowering {
 
   run() {
     const { start } = this.grammar;
-    if (!this.productive(start)) throw new Unsupported('nothing can match', '');
+    if (!this.productive(start)) throw new Unsupported('no text can match', '');
     const first = this.call({ rule: start }, 'text');
     const nullable = this.facts.nullable.has(start);
-    if (first < 0 && !nullable) throw new Unsupported('nothing can match', '');
+    if (first < 0 && !nullable) throw new Unsupported('no text can match', '');
     this.#noLeftRecursion();
     return this.#write(first, nullable);
   }
@@ -76,7 +76,7 @@ class Lowering {
 
   /** @param {string} name */
   regularRule = (name) => {
-    if (this.facts.recursive(name)) throw new Unsupported(`recursion inside an intersection: ${name}`, '');
+    if (this.facts.recursive(name)) throw new Unsupported(`the rule ${name} is recursive inside an intersection`, '');
     return this.rule(name);
   };
 
@@ -97,7 +97,7 @@ class Lowering {
 
   /** @param {import('./automaton.js').Loop} loop */
   loop(loop) {
-    if (loop.min >= NO_MOST) throw new TooComplex(`${loop.min} repetitions`);
+    if (loop.min >= NO_MOST) throw new TooComplex(`a part is repeated ${loop.min} times`);
     return this.#loops.push(loop) - 1;
   }
 
@@ -112,7 +112,7 @@ class Lowering {
     this.#calls.set(key, (at = this.#rules.length));
     const made = { node, how, rule: /** @type {Rule | null} */ (null) };
     this.spend(40);
-    if (++this.#depth > DEEPEST) throw new TooComplex('rules too deep within each other');
+    if (++this.#depth > DEEPEST) throw new TooComplex('rules are nested too deeply');
     this.#rules.push(made);
     const rule = new Rule(this, how);
     const body = 'rule' in node ? this.rule(node.rule) : node;
@@ -132,7 +132,7 @@ class Lowering {
       seen[at] = 1;
       for (const { kind, label } of rule ? rule.edges[rule.start] : []) {
         if (kind !== KIND.CALL || seen[label] === 2) continue;
-        if (seen[label] === 1) throw new Unsupported(`left recursion: ${nameOf(node)}`, '');
+        if (seen[label] === 1) throw new Unsupported(`the rule ${nameOf(node)} is left-recursive`, '');
         visit(label);
       }
       seen[at] = 2;

@@ -142,7 +142,7 @@ function divider(divisor, wanted) {
   const places = fraction.length;
   const whole = Number(integer + fraction);
   if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) {
-    throw new TooComplex(`multipleOf ${divisor}: too many remainders to count`);
+    throw new TooComplex(`multipleOf ${divisor} has too many remainders to count`);
   }
   return {
     remainders: whole,
@@ -250,7 +250,7 @@ function product(readers, budget, most = MOST_STATES) {
   const accept = [];
   for (let at = 0; at < states.length; at++) {
     budget?.spend('', 4 + 4 * readers.length);
-    if (states.length > most) throw new TooComplex('a range or multipleOf of too many digits');
+    if (states.length > most) throw new TooComplex('a range or multipleOf has too many digits');
     const state = states[at];
     if (readers.every((reader, i) => reader.accepts(state[i]))) accept.push(at);
     edges.push(

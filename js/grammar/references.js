@@ -54,7 +54,7 @@ export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/'
 export function count({ pointer }, schema, key) {
   const value = schema[key];
   if (value === undefined) return undefined;
-  if (!Number.isInteger(value) || value < 0) throw new Unsupported(`${key}: expected a count`, `${pointer}/${key}`);
+  if (!Number.isInteger(value) || value < 0) throw new Unsupported(`${key} must be an integer from 0`, `${pointer}/${key}`);
   return value;
 }
 
@@ -125,7 +125,7 @@ export class Document {
     for (let next = open.pop(); next; next = open.pop()) {
       const [schema, outer, pointer, before, depth] = next;
       this.budget.spend(pointer);
-      if (depth > DEEPEST) throw new TooComplex('schemas too deep within each other', pointer);
+      if (depth > DEEPEST) throw new TooComplex('schemas are nested too deeply', pointer);
       if (!isObject(schema) || this.located.has(schema)) continue;
       const draft = draftOf(schema, pointer, before);
       const base = this.identify(schema, outer, pointer, draft);
@@ -168,7 +168,7 @@ export class Document {
   /** Locates a direct child of a schema. @param {Located} from @param {Schema} schema @param {string} path
    * @returns {Located} */
   child(from, schema, path) {
-    if (!isSchema(schema)) throw new Unsupported('no schema: expected an object or a boolean', from.pointer + path);
+    if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', from.pointer + path);
     const known = isObject(schema) ? this.located.get(schema) : undefined;
     return known ?? this.index(schema, from.base, from.pointer + path, from.draft);
   }
@@ -177,18 +177,18 @@ export class Document {
   target(from, key) {
     const text = /** @type {Record<string, any>} */ (from.schema)[key];
     const at = `${from.pointer}/${key}`;
-    if (typeof text !== 'string') throw new Unsupported(`${key}: expected a string`, at);
+    if (typeof text !== 'string') throw new Unsupported(`${key} must be a string`, at);
     const uri = resolved(text, from.base);
-    if (uri === undefined) throw new Unsupported(`${key} ${text}: no URI reference`, at);
+    if (uri === undefined) throw new Unsupported(`${key} must be a URI reference (got ${text})`, at);
     const [base, fragment = ''] = uri.split(/#(.*)/s);
     if (key !== '$ref') this.checkDynamic(key === '$recursiveRef' ? '' : fragment, at, `${key} ${text}`);
     if (fragment && !fragment.startsWith('/')) {
       const anchored = this.anchors.get(`${base}#${decoded(fragment, at)}`);
       if (anchored) return anchored;
-      if (this.resources.has(base)) throw new Unsupported(`${key} ${text}: no such anchor`, at);
+      if (this.resources.has(base)) throw new Unsupported(`the schema has no anchor for ${key} ${text}`, at);
     }
     const resource = this.resources.get(base);
-    if (!resource) throw new Unsupported(`${key} ${text}: it leads out of the schema, and nothing is fetched`, at);
+    if (!resource) throw new Unsupported(`${key} ${text} leads out of the schema, and nothing is fetched`, at);
     return this.follow(resource, decoded(fragment, at), at, text);
   }
 
@@ -196,7 +196,7 @@ export class Document {
    * @param {string} what */
   checkDynamic(name, at, what) {
     const places = this.dynamic.get(name)?.size ?? 0;
-    if (places > 1) throw new Unsupported(`${what}: it depends on the way that led to it`, at);
+    if (places > 1) throw new Unsupported(`the target of ${what} depends on the way that led to it`, at);
   }
 
   /** @param {Located} resource @param {string} pointer @param {string} at @param {string} text @returns {Located} */
@@ -208,13 +208,13 @@ export class Document {
     for (const part of pointer.split('/').slice(1)) {
       const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
       if (value === null || typeof value !== 'object' || !own(value, name)) {
-        throw new Unsupported(`$ref ${text}: there is nothing at its end`, at);
+        throw new Unsupported(`$ref ${text} points to nothing in the schema`, at);
       }
       value = value[name];
       path += `/${escapePointer(name)}`;
       place = (isObject(value) && this.located.get(value)) || place;
     }
-    if (!isSchema(value)) throw new Unsupported(`$ref ${text}: there is no schema at its end`, at);
+    if (!isSchema(value)) throw new Unsupported(`$ref ${text} points to a value that is no schema`, at);
     const known = isObject(value) ? this.located.get(value) : undefined;
     return known ?? this.index(value, place.base, path, place.draft);
   }
@@ -225,7 +225,7 @@ function draftOf(schema, pointer, before) {
   const name = schema.$schema;
   if (typeof name !== 'string') return before;
   const found = DRAFTS.find(([shape]) => shape.test(name));
-  if (!found) throw new Unsupported(`$schema ${name}: no dialect that is known here`, `${pointer}/$schema`);
+  if (!found) throw new Unsupported(`the dialect ${name} of $schema is not known`, `${pointer}/$schema`);
   return found[1];
 }
 
@@ -243,6 +243,6 @@ function decoded(fragment, at) {
   try {
     return decodeURIComponent(fragment);
   } catch {
-    throw new Unsupported(`$ref: the fragment ${fragment} is no URI fragment`, at);
+    throw new Unsupported(`the fragment of $ref must be a URI fragment (got ${fragment})`, at);
   }
 }

@@ -28,7 +28,7 @@ export class TooComplex extends Unsupported {
 
   /** @param {string} why @param {string | number} [place] pointer or offset */
   constructor(why, place = '') {
-    super(`too large: ${why}`, place);
+    super(why, place);
   }
 }
 

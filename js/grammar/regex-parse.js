@@ -65,7 +65,7 @@ function propertyRanges(name, place) {
   try {
     all = new RegExp(`\\p{${name}}+`, 'gu');
   } catch {
-    throw new Unsupported(`\\p{${name}}: no property that this platform knows`, place);
+    throw new Unsupported(`\\p{${name}} is no property that this platform knows`, place);
   }
   const ranges = [];
   for (let from = 0; from < 0x110000; from += 0x800) {
@@ -130,7 +130,7 @@ class Parser {
 
   /** @returns {Tree} */
   choice() {
-    if (++this.depth > DEEPEST) throw new TooComplex('groups too deep within each other', this.at);
+    if (++this.depth > DEEPEST) throw new TooComplex('groups are nested too deeply', this.at);
     const parts = [this.sequence()];
     while (this.take('|')) parts.push(this.sequence());
     this.depth--;
@@ -152,7 +152,7 @@ class Parser {
     const count = this.quantifier();
     if (!count) return part;
     if (part.kind === 'ahead' || part.kind === 'start' || part.kind === 'end' || part.kind === 'boundary') {
-      this.refuse('a repeated assertion', from);
+      this.refuse('an assertion cannot be repeated', from);
     }
     this.take('?');
     return { kind: 'repeat', part, min: count[0], max: count[1] };
@@ -171,7 +171,7 @@ class Parser {
     if (!found) return undefined;
     const min = Number(found[1]);
     const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
-    if (min > max) this.refuse(`a repetition ${text}`);
+    if (min > max) this.refuse(`the repetition ${text} is empty`);
     this.at = end + 1;
     return [min, max];
   }
@@ -185,7 +185,7 @@ class Parser {
     if (this.take('^')) return { kind: 'start', place };
     if (this.take('$')) return { kind: 'end', place };
     if (this.take('\\')) return this.escape(place);
-    if (this.next === '*' || this.next === '+' || this.next === '?') this.refuse(`nothing before ${this.next}`);
+    if (this.next === '*' || this.next === '+' || this.next === '?') this.refuse(`${this.next} has nothing to repeat`);
     return this.chars(this.letter());
   }
 
@@ -214,12 +214,12 @@ class Parser {
     if (this.take('?')) {
       if (this.take('=')) ahead = { not: false };
       else if (this.take('!')) ahead = { not: true };
-      else if (this.take('<=') || this.take('<!')) this.refuse('a lookbehind', place);
+      else if (this.take('<=') || this.take('<!')) this.refuse('lookbehinds are not supported', place);
       else if (this.take('<')) while (this.at < this.letters.length && !this.take('>')) this.at++;
-      else if (!this.take(':')) this.refuse(`a group (?${this.next ?? ''}`, place);
+      else if (!this.take(':')) this.refuse(`groups of the kind (?${this.next ?? ''} are not supported`, place);
     }
     const part = this.choice();
-    if (!this.take(')')) this.refuse('a group that is not closed', place);
+    if (!this.take(')')) this.refuse('a group is not closed', place);
     return ahead ? { kind: 'ahead', part, not: ahead.not } : part;
   }
 
@@ -230,15 +230,15 @@ class Parser {
       this.at++;
       return { kind: 'boundary', not: letter === 'B', place };
     }
-    if (letter !== undefined && /[1-9]/.test(letter)) this.refuse(`the back-reference \\${letter}`, place);
-    if (letter === 'k') this.refuse('a named back-reference', place);
+    if (letter !== undefined && /[1-9]/.test(letter)) this.refuse(`the back-reference \\${letter} is not supported`, place);
+    if (letter === 'k') this.refuse('named back-references are not supported', place);
     return this.chars(this.escaped(place));
   }
 
   /** Parses an escaped character or class, after the backslash. @param {number} place @returns {Ranges} */
   escaped(place) {
     const letter = this.letters[this.at++];
-    if (letter === undefined) this.refuse('a backslash at the end', place);
+    if (letter === undefined) this.refuse('the expression ends with a backslash', place);
     if (letter in CLASSES) return CLASSES[letter];
     if (letter in CONTROLS) return [[CONTROLS[letter], CONTROLS[letter]]];
     if (letter === '0') return [[0, 0]];
@@ -248,7 +248,7 @@ class Parser {
       const [[code]] = this.letter();
       return [[code % 32, code % 32]];
     }
-    if (/[a-zA-Z0-9]/.test(letter)) this.refuse(`the escape \\${letter}`, place);
+    if (/[a-zA-Z0-9]/.test(letter)) this.refuse(`the escape \\${letter} is not known`, place);
     this.at--;
     return this.letter();
   }
@@ -256,7 +256,7 @@ class Parser {
   /** @param {boolean} not @param {number} place */
   property(not, place) {
     const end = this.letters.indexOf('}', this.at);
-    if (this.next !== '{' || end < 0) this.refuse('\\p without a {property}', place);
+    if (this.next !== '{' || end < 0) this.refuse('a {property} is missing after \\p', place);
     const name = this.letters.slice(this.at + 1, end).join('');
     this.at = end + 1;
     const isNew = !this.budget.properties.has(name);
@@ -273,7 +273,7 @@ class Parser {
     const shape =
       kind === 'x' ? /^([0-9a-f]{2})/i : /^(?:\{([0-9a-f]{1,6})\}|([0-9a-f]{4})(?:\\u(d[c-f][0-9a-f]{2}))?)/i;
     const found = shape.exec(rest);
-    if (!found) this.refuse(`the escape \\${kind}`, place);
+    if (!found) this.refuse(`the escape \\${kind} is incomplete`, place);
     const code = parseInt(found[1] ?? found[2], 16);
     const low = found[3] ? parseInt(found[3], 16) : 0;
     if (low && code >= 0xd800 && code < 0xdc00) {
@@ -294,7 +294,7 @@ class Parser {
     const not = this.take('^');
     const ranges = [];
     while (!this.take(']')) {
-      if (this.at >= this.letters.length) this.refuse('a set [ that is not closed', place);
+      if (this.at >= this.letters.length) this.refuse('a set [ is not closed', place);
       const from = this.member();
       this.budget.spend(this.at, from.length / 4);
       const range = this.next === '-' && this.letters[this.at + 1] !== ']' && this.at + 1 < this.letters.length;
@@ -305,7 +305,7 @@ class Parser {
       const dash = this.at++;
       const to = this.member();
       if (!isPoint(to)) ranges.push(...from, ...this.point(45), ...to);
-      else if (to[0][0] < from[0][0]) this.refuse('a range that ends before it begins', dash);
+      else if (to[0][0] < from[0][0]) this.refuse('a range ends before it begins', dash);
       else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));
     }
     const wide = this.wide(scalars(ranges));
@@ -328,9 +328,9 @@ const isPoint = (ranges) => ranges.length === 1 && ranges[0][0] === ranges[0][1]
 /** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget @returns {Tree} */
 export function parseRegex(text, flags, budget) {
   const unknown = /[^dgimsuvy]/.exec(flags)?.[0] ?? /[mvy]/.exec(flags)?.[0];
-  if (unknown) throw new Unsupported(`the flag ${unknown}`, 0);
+  if (unknown) throw new Unsupported(`the flag ${unknown} is not supported`, 0);
   const parser = new Parser(text, flags, budget);
   const tree = parser.choice();
-  if (parser.at < parser.letters.length) parser.refuse('a ) without its (');
+  if (parser.at < parser.letters.length) parser.refuse('a ) has no (');
   return tree;
 }

@@ -99,7 +99,7 @@ class Compiler {
    * @returns {Node} */
   compile(tree, before, rest) {
     this.budget.spend(0, 4);
-    if (++this.depth > DEEPEST) throw new TooComplex('too many parts before an assertion', 0);
+    if (++this.depth > DEEPEST) throw new TooComplex('too many parts precede an assertion', 0);
     const node = this.compiled(tree, before, rest);
     this.depth--;
     return node;
@@ -165,7 +165,7 @@ class Compiler {
 
   /** @param {Extract<Tree, { kind: 'repeat' }>} tree @param {Before} before @param {Rest} rest @returns {Node} */
   repeat({ part, min, max }, before, rest) {
-    if (max > COPIES) throw new TooComplex('an assertion within a repetition', 0);
+    if (max > COPIES) throw new TooComplex('an assertion is repeated too often', 0);
     return choice(
       Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), before, rest)),
     );

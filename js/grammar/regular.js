@@ -59,7 +59,7 @@ class Parts {
     else if ('rule' in node) this.#moved(this.context.regularRule(node.rule), from, to);
     else if ('automaton' in node) this.#embed(fromAutomaton(node.automaton), from, to);
     else if ('both' in node || 'except' in node) this.#embed(regular(node, this.context), from, to);
-    else throw new Unsupported(`${Object.keys(node)[0]} inside an intersection or difference`, '');
+    else throw new Unsupported(`${Object.keys(node)[0]} is not supported inside an intersection or difference`, '');
   }
 
   /** Adds a node between new states, so that its loops stay inside. @param {Node} node @param {number} from

@@ -143,7 +143,7 @@ export class Emitter {
     const { comma } = layout;
     const reach = this.reach(items, depth);
     if (items.unique.length && reach > 1) {
-      throw new Unsupported('uniqueItems: items cannot be compared', items.unique[0]);
+      throw new Unsupported('uniqueItems is not supported, because items cannot be compared', items.unique[0]);
     }
     const first = items.contains.length
       ? this.counted(items, reach, depth)
@@ -193,7 +193,7 @@ export class Emitter {
       const key = `${at} ${counts}`;
       const known = states.get(key);
       if (known) return known;
-      if (states.size > MOST_COUNTS) throw new TooComplex('contains: too many counts');
+      if (states.size > MOST_COUNTS) throw new TooComplex('contains has too many counts');
       const node = this.rule(() =>
         this.countedItem(items, at, counts, depth, (now) => {
           const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);
@@ -277,7 +277,7 @@ export class Emitter {
         ...classes.filter(({ marks }) => marks.has(mark)).map((of) => ({ of, key: of.key, goal: one.goal })),
       ];
       ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
-      if (ways.length > MOST_WAYS) throw new TooComplex('too many cases: some member must differ');
+      if (ways.length > MOST_WAYS) throw new TooComplex('too many members could be the one that differs');
     });
     return ways.flatMap(({ extra }) => {
       const list = this.memberList(object, named, classes, extra, depth);
@@ -337,7 +337,7 @@ export class Emitter {
           { ...one, key: except(one.key, key) },
         ])
         .filter(({ key: texts }) => !languages.isEmpty(texts));
-      if (classes.length > MOST_CLASSES) throw new TooComplex('patternProperties: too many patterns overlap');
+      if (classes.length > MOST_CLASSES) throw new TooComplex('too many patterns of patternProperties overlap');
       this.logic.budget.spend('', 50);
     }
     return classes

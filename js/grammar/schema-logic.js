@@ -120,7 +120,7 @@ export class Logic {
     const key = `${one} ${type} ${track}`;
     const known = this.known.get(key);
     if (known) return known;
-    if (known === null) throw new Unsupported('$ref: a reference that leads back to itself at once', place.pointer);
+    if (known === null) throw new Unsupported('a $ref points to itself', place.pointer);
     this.known.set(key, null);
     this.budget.spend(place.pointer, 5);
     const arms = one % 2 ? this.deny(place, type) : this.demand(place, type, track);
@@ -160,7 +160,7 @@ export class Logic {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     for (const key of ['unevaluatedItems', 'unevaluatedProperties']) {
       if (key in schema && place.draft >= 2019 && type === (key === 'unevaluatedItems' ? 'array' : 'object')) {
-        throw new Unsupported(`${key} within not, oneOf or if`, `${place.pointer}/${key}`);
+        throw new Unsupported(`${key} is not supported within not, oneOf or if`, `${place.pointer}/${key}`);
       }
     }
     return this.union(
@@ -180,7 +180,7 @@ export class Logic {
   /** @param {Arm[]} arms @param {string} pointer */
   bound(arms, pointer) {
     this.budget.spend(pointer, arms.length);
-    if (arms.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
+    if (arms.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
   }
 
   /** Returns the product of the lists. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
@@ -196,7 +196,7 @@ export class Logic {
         this.budget.spend(pointer, 2 + mergeCost(one, other));
         const arm = mergeArms(one, other);
         if (left.length + right.length === 2 || !this.isBarren(arm)) all.push(arm);
-        if (all.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
+        if (all.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
       }
     }
     return all;
@@ -238,7 +238,7 @@ export class Logic {
       return node;
     } catch (error) {
       if (!(error instanceof Unsupported)) throw error;
-      const refusal = new Unsupported(`pattern ${text}: ${error.what}`, pointer);
+      const refusal = new Unsupported(`in the pattern ${text}, ${error.what}`, pointer);
       refusal.code = error.code;
       throw refusal;
     }
@@ -255,7 +255,7 @@ export class Logic {
     if (place.draft <= 7 && '$ref' in schema) return all;
     for (const [key, type, fits] of SHAPES) {
       if (schema[key] !== undefined && !fits(schema[key])) {
-        throw new Unsupported(`${key}: expected ${type}`, `${place.pointer}/${key}`);
+        throw new Unsupported(`${key} must be ${type}`, `${place.pointer}/${key}`);
       }
     }
     all.push(...this.typeClauses(place, schema, type));
@@ -282,14 +282,14 @@ export class Logic {
       const names = [schema.type].flat();
       const own = type === 'true' || type === 'false' ? 'boolean' : type;
       const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
-      if (unknown !== undefined) throw new Unsupported(`type ${JSON.stringify(unknown)}`, `${place.pointer}/type`);
+      if (unknown !== undefined) throw new Unsupported(`the type ${JSON.stringify(unknown)} is not known`, `${place.pointer}/type`);
       if (type === 'number' && names.includes('integer') && !names.includes('number')) {
         all.push(clause([numberArm({ multiples: [1] })], [numberArm({ notMultiples: [1] })]));
       } else if (!names.includes(own) && !names.includes('any')) all.push(clause([], ANY_VALUE));
     }
     if ('const' in schema && place.draft >= 6) all.push(this.values(place, [schema.const], type));
     if (Array.isArray(schema.enum)) all.push(this.values(place, schema.enum, type));
-    else if (schema.enum !== undefined) throw new Unsupported('enum: expected a list', `${place.pointer}/enum`);
+    else if (schema.enum !== undefined) throw new Unsupported('enum must be a list', `${place.pointer}/enum`);
     return all;
   }
 
@@ -360,7 +360,7 @@ export class Logic {
   /** @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {Located[]} */
   list(place, schema, key) {
     if (schema[key] === undefined) return [];
-    if (!Array.isArray(schema[key])) throw new Unsupported(`${key}: expected a list`, `${place.pointer}/${key}`);
+    if (!Array.isArray(schema[key])) throw new Unsupported(`${key} must be a list`, `${place.pointer}/${key}`);
     const parts = /** @type {any[]} */ (schema[key]);
     return parts.map((part, i) => this.child(place, part, `/${key}/${i}`));
   }
@@ -384,7 +384,7 @@ export class Logic {
    * @param {Arm[][]} lists @param {Type} type @param {string} pointer */
   subsets(lists, type, pointer) {
     const live = lists.filter((list) => list.length);
-    if (live.length > MOST_BRANCHES) throw new Unsupported('unevaluated* over so many branches', pointer);
+    if (live.length > MOST_BRANCHES) throw new Unsupported('unevaluatedItems or unevaluatedProperties depends on too many branches', pointer);
     /** @type {Arm[][]} */
     const all = [];
     for (let set = 1; set < 1 << live.length; set++) {
@@ -525,7 +525,7 @@ function numberClauses({ pointer }, schema) {
     if (schema[key] === undefined || (typeof schema[key] === 'boolean' && key.startsWith('exclusive')))
       return undefined;
     if (!['number', 'bigint'].includes(typeof schema[key])) {
-      throw new Unsupported(`${key}: expected a number`, `${pointer}/${key}`);
+      throw new Unsupported(`${key} must be a number`, `${pointer}/${key}`);
     }
     return /** @type {number | bigint} */ (schema[key]);
   };
@@ -552,7 +552,7 @@ function numberClauses({ pointer }, schema) {
   if (below !== undefined) most(below, true);
   if (step !== undefined) {
     if (typeof step === 'bigint' || !(step > 0)) {
-      throw new Unsupported(`multipleOf ${step}: expected more than 0`, `${pointer}/multipleOf`);
+      throw new Unsupported(`multipleOf must be above 0 (got ${step})`, `${pointer}/multipleOf`);
     }
     all.push(clause([numberArm({ multiples: [step] })], [numberArm({ notMultiples: [step] })]));
   }

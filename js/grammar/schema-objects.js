@@ -22,14 +22,14 @@ const demanded = (names) => objectArm({ required: new Set(names) });
  * @param {string} key @returns {[string, any][]} */
 function entries({ pointer }, schema, key) {
   if (schema[key] === undefined) return [];
-  if (!isObject(schema[key])) throw new Unsupported(`${key}: expected an object`, `${pointer}/${key}`);
+  if (!isObject(schema[key])) throw new Unsupported(`${key} must be an object`, `${pointer}/${key}`);
   return Object.entries(schema[key]);
 }
 
 /** @param {Located} place @param {any} names @param {string} path @returns {string[]} */
 function nameList({ pointer }, names, path) {
   if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
-  throw new Unsupported('expected a list of names', pointer + path);
+  throw new Unsupported('the value must be a list of names', pointer + path);
 }
 
 /** Returns the clauses of properties, patternProperties and additionalProperties. @param {Logic} logic

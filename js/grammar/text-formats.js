@@ -116,7 +116,7 @@ const NARROW = Object.freeze({
 });
 /** Formats of the specifications that are rejected, with the reason. @type {Record<string, string>} */
 export const REFUSED = Object.freeze({
-  regex: 'that a text is a regular expression is not regular',
+  regex: 'no finite automaton recognises regular expressions',
   'idn-email': 'internationalised host names depend on tables of Unicode',
   'idn-hostname': 'internationalised host names depend on tables of Unicode',
 });
@@ -128,7 +128,7 @@ const made = new Map();
  * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow for answers
  * @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {
-  if (Object.hasOwn(REFUSED, name)) throw new Unsupported(`format ${name}: ${REFUSED[name]}`, pointer);
+  if (Object.hasOwn(REFUSED, name)) throw new Unsupported(`the format ${name} is not supported: ${REFUSED[name]}`, pointer);
   if (!Object.hasOwn(FORMATS, name)) return undefined;
   const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name];
   const known = made.get(source);

@@ -43,7 +43,7 @@ export class Builder {
       const parameters = tool.parameters ? parametersOf(tool) : { type: 'object', maxProperties: 0 };
       const place = `/tools/${tools.indexOf(tool)}/parameters`;
       if (parameters.type !== 'object') {
-        throw new Unsupported(`parameters of the tool ${name} that are not of the type object`, `${place}/type`);
+        throw new Unsupported(`the parameters of the tool ${name} must have the type object`, `${place}/type`);
       }
       return { name, args: this.#taken(order(schema(parameters, place)), `${name} `, change) };
     });
