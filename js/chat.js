@@ -195,7 +195,7 @@ export class Chat {
     const { thinking } = wanted;
     const last = this.#messages.at(-1);
     const ours = /^(assistant|model)$/.test(last?.role ?? '');
-    // Continue an answer behind its thoughts, unless the caller turns thinking off.
+    // A continued answer keeps its thoughts in the prompt, unless the caller turns thinking off.
     const thinks = text === undefined && ours && thinking !== false && last?.thoughts;
     const past = () => {
       if (!last) throw nothingToAnswer();

@@ -184,7 +184,7 @@ export class Remote {
     let ended = () => {};
     const timer = setTimeout(() => {
       stalled = true;
-      abort.abort(new Error(`no data for ${patience} ms`));
+      abort.abort(new Error(`no data arrived for ${patience} ms`));
     }, patience);
     try {
       return await new Promise((resolve, reject) => {

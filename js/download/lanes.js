@@ -113,7 +113,7 @@ export class Lanes {
     }
   }
 
-  /** Begins a lane, before another one or after all. @param {number} start @param {Lane} [before] */
+  /** Begins a lane, in front of another one or as the last one. @param {number} start @param {Lane} [before] */
   #open(start, before) {
     const room = this.#spare.pop() ?? this.#room();
     const lane = new Lane(start, before ? room.subarray(0, before.start - start) : room);

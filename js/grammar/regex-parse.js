@@ -49,7 +49,7 @@ const DEEPEST = 500;
 /** Characters of one range that are expanded to their other case. */
 const MOST_CASED = 0x3000;
 
-/** Work of finding the code points of a property, which scans all of Unicode, and of each range that it has. */
+/** Steps that a Unicode property costs, because all of Unicode is scanned for it, and steps per range of the result. */
 const PROPERTY = 10_000;
 const PROPERTY_RANGE = 18;
 

@@ -141,7 +141,7 @@ class Compiler {
     return later.at(before);
   }
 
-  /** Matches a node, then the rest. Splits by the last character if the rest looks behind. @param {Node} node
+  /** Returns the node followed by the rest. If the rest looks behind, there is a case for each kind of last character. @param {Node} node
    * @param {Before} before @param {Rest} rest @returns {Node} */
   consume(node, before, rest) {
     if (!rest.looks) {

@@ -310,7 +310,7 @@ function trim({ start, accept, edges }) {
 
 /** @typedef {{ key: ArrayLike<number>, state: number, next: Entry | undefined }} Entry */
 
-/** Number lists, each with the state that it was first seen for. */
+/** Map from lists of numbers to DFA states. */
 class Keys {
   /** @type {Map<number, Entry>} */
   #byHash = new Map();

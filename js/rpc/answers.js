@@ -14,7 +14,7 @@ export function answersOf(feeders, store) {
       return await (method === 'read' ? read(own, ...args) : own?.[method]?.(...args));
     } catch (error) {
       // Stores can reject with anything, even undefined.
-      throw error instanceof Object ? error : new Error(`the store failed: ${error}`);
+      throw error instanceof Object ? error : new Error(`The store failed: ${error}.`);
     }
   };
 }
@@ -23,6 +23,6 @@ export function answersOf(feeders, store) {
 async function read(store, ...[name, at, most]) {
   const into = new Uint8Array(most);
   const count = await store.read(name, at, into);
-  if (!(count >= 0 && count <= most)) throw new Error(`the store says that it read ${count} of ${most} bytes`);
+  if (!(count >= 0 && count <= most)) throw new Error(`The store returned ${count} bytes of at most ${most}.`);
   return into.subarray(0, count);
 }

@@ -54,7 +54,7 @@ static const int batches[] = { ROWS, 6, 5, 2 };
 enum { BATCHES = sizeof batches / sizeof *batches };
 static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
-/* Fills rows; in their second halves all numbers are as large as possible, with both signs. */
+/* Fills rows with random numbers, and the second half of each row with 1 and -1, the largest ones. */
 static void choose_rows(trial *t, size_t k) {
     for (size_t i = 0; i < OTHER_ROWS * k; i++) {
         float x = random_float(t);

@@ -75,7 +75,7 @@ struct gw_sampler {
         float bias;
     } bias[MAX_BIAS];
     int32_t history[HISTORY];
-    /* one block with the struct, in this order */
+    /* The arrays follow the struct in one allocation, in this order. */
     candidate *c;   /* [n] */
     double *sums;   /* [n / BLOCK + 1] */
     float *logits;  /* [n]: with bias and penalties */

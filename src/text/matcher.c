@@ -73,7 +73,7 @@ static bool is_end(const gw_matcher *m, int32_t id) {
     return false;
 }
 
-/* A token is accepted by its id where the grammar names it, which it may do for any token, else by its bytes. */
+/* Accepts a token by its id if the grammar names the id here, otherwise by its bytes. */
 static int walk_once(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     int how = id < 0 ? NO : walk_token(m, id);
     return how == NO && n ? walk_bytes(m, text, n) : how;

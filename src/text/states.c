@@ -643,7 +643,7 @@ static int get_roots(reader *r, const gw_roots *roots, uint32_t n_stacks) {
     return r->full ? GW_FULL : 0;
 }
 
-/* After a failed write: memos are DFA states again. */
+/* Removes the memos of all stacks, which a failed collection has left half rewritten. */
 static void clear_memos(gw_dfa *d) {
     for (uint32_t i = 0; i < CHAINS; i++)
         for (uint32_t at = d->chains[STACKS][i]; at; at = gw_stack_at(d, at)->link.next) gw_stack_at(d, at)->memo = 0;

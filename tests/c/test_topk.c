@@ -24,7 +24,7 @@ static float random_float(void) {
 
 enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 6, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
 
-/* A matrix as in a file, packed in one plane and in two, and the ops for products with it. */
+/* A random matrix in the file's layout, packed in one plane, and packed in two planes. */
 static struct {
     uint8_t file[MOST_BYTES], one[MOST_BYTES], high[MOST_BYTES], low[MOST_BYTES];
     float norms[2 * (MOST_ROWS + 4)];

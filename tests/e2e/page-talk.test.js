@@ -194,7 +194,7 @@ for (const name of BROWSERS) {
       await press(page, '.error > button', 'Drop the oldest messages and continue');
       await until(page, ANSWERED);
       assert.match(await textOf(page, '.told-from'), /no longer sees/);
-      assert.ok((await page.$$('.untold')).length > 0);
+      assert.ok((await page.$$('.excluded')).length > 0);
       assert.ok((await prompted(page)).all < 128);
       await setOptions(page, { maxTokens: 400, temperature: 1 });
       await say(page, 'Tell me everything');

@@ -24,7 +24,7 @@ const TUNING = { ...RANGES, stallMs: 400 };
 /** Loads without a fault tolerate a busy machine. */
 const PATIENT = { ...TUNING, stallMs: 8000 };
 const LONGEST_MS = 10_000;
-/** Limit with the package's own tuning, where a stall lasts 20 seconds and the caller gets notices in that time. */
+/** Limit with the package's default timeouts: a stall is noticed after 20 seconds, and several can follow. */
 const USUAL_LONGEST_MS = 240_000;
 /** Requests, or calls of a method, before the fault; with the package's own tuning there are few requests. */
 const MOMENTS = 12;

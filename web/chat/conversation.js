@@ -65,7 +65,7 @@ export class Conversation {
       retry: (said) => this.#retry(said),
       edit: (said) => this.#edit(said),
       branch: (said) => this.#branch(said),
-      goOn: (said) => this.continueFrom(said),
+      extend: (said) => this.continueFrom(said),
       shorten: (said) => void this.#shorten(said),
     };
   }
@@ -164,10 +164,10 @@ export class Conversation {
       const by = model && said.model !== model ? said.model : '';
       model = said.model || model;
       const versions = this.tree.versions(said);
-      const forgotten = said.role === 'user' && path[i + 1]?.role === 'user';
-      const untold = i < from ? 'all' : i === from && i > 0 ? 'before' : '';
+      const unanswered = said.role === 'user' && path[i + 1]?.role === 'user';
+      const excluded = i < from ? 'all' : i === from && i > 0 ? 'before' : '';
       const [last, long] = [i === path.length - 1, path.slice(from + 1).some(({ role }) => role === 'user')];
-      return { said, at: versions.indexOf(said), of: versions.length, last, forgotten, untold, long, by };
+      return { said, at: versions.indexOf(said), of: versions.length, last, unanswered, excluded, long, by };
     });
   }
 

@@ -114,7 +114,7 @@ export class Keeper {
       }, PARTLY_EVERY);
   }
 
-  /** The reader has changed the settings: they belong to the conversation. */
+  /** Copies changed settings to the open conversation, which has its own. */
   settings() {
     const { head } = this.#conversation;
     if (!head) return;
@@ -122,7 +122,7 @@ export class Keeper {
     this.changed(false);
   }
 
-  /** Saves what has changed at once: another conversation is about to be open. */
+  /** Saves changes now instead of after a pause, because another conversation is being opened. */
   flush() {
     if (!this.#timer) return;
     clearTimeout(this.#timer);

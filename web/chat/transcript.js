@@ -18,15 +18,15 @@ const AT_ONCE = 12;
 /** @import { Said, Attached } from '../history/tree.js' */
 /** @import { Follow } from './follow.js' */
 
-/** A message, which of its versions it is, whether it is the last one, and whether it has no answer. untold: the model
- * does not see it ('all'), or does not see the messages above it ('before'); long: the prompt has more than one turn;
- * by: its model, if another model gave the previous answer.
- * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean, untold?: '' | 'all' | 'before',
+/** A message of the transcript. at: the number of this version, of `of` versions; unanswered: it got no answer; excluded:
+ * the prompt leaves it out ('all'), or leaves out the messages above it ('before'); long: the prompt has more than one
+ * turn; by: the name of its model, if another model gave the previous answer.
+ * @typedef {{ said: Said, at: number, of: number, last: boolean, unanswered?: boolean, excluded?: '' | 'all' | 'before',
  *   long?: boolean, by?: string }} Row */
 
 /** Actions of a row's buttons. version: shows the previous or next version; branch: continues in a separate
- * conversation; goOn: continues an answer that was cut off; shorten: continues without the oldest turns.
- * @typedef {Record<'retry' | 'edit' | 'branch' | 'goOn' | 'shorten', (said: Said) => void> &
+ * conversation; extend: continues an answer that was cut off; shorten: continues without the oldest turns.
+ * @typedef {Record<'retry' | 'edit' | 'branch' | 'extend' | 'shorten', (said: Said) => void> &
  *   { version: (said: Said, step: number) => void }} On */
 
 /** @typedef {{ key: string, elements: HTMLElement[] }} Shown */
@@ -160,8 +160,8 @@ export class Answer {
 }
 
 /** @param {Row} row */
-const keyOf = ({ said, at, of, last, forgotten = false, untold = '', by = '' }) => {
-  return [said.id, said.state, said.text.length, at, of, last, forgotten, untold, by].join();
+const keyOf = ({ said, at, of, last, unanswered = false, excluded = '', by = '' }) => {
+  return [said.id, said.state, said.text.length, at, of, last, unanswered, excluded, by].join();
 };
 
 export class Transcript {
@@ -206,7 +206,7 @@ export class Transcript {
     for (const [i, row] of rows.entries()) {
       if (i < same) continue;
       const elements = row.said.role === 'user' ? this.#question(row) : [this.#answer(row, i < soon)];
-      if (row.untold === 'all') for (const one of elements) one.classList.add('untold');
+      if (row.excluded === 'all') for (const one of elements) one.classList.add('excluded');
       this.#log.append(...elements);
       this.#shown.push({ key: keyOf(row), elements });
     }
@@ -255,7 +255,7 @@ export class Transcript {
     const buttons = [];
     const { state, full } = row.said;
     if (row.last && state !== 'whole' && !full) {
-      buttons.push(action(t('continue'), () => this.on.goOn(row.said), 'quiet small go-on'));
+      buttons.push(action(t('continue'), () => this.on.extend(row.said), 'quiet small go-on'));
     }
     if (row.last && full) {
       const shorter = action(t('continue.shorter'), () => this.on.shorten(row.said), 'small go-on');
@@ -280,15 +280,15 @@ export class Transcript {
       said.text,
       ...(said.files ?? []).map(folded),
     );
-    if (row.forgotten) {
-      question.classList.add('forgotten');
+    if (row.unanswered) {
+      question.classList.add('unanswered');
       question.dataset.note = t('not-answered');
     }
     const edit = action(t('edit'), () => this.on.edit(said), 'quiet small later', t('edit.label'));
     const foot = el('div.question-foot', edit);
     if (row.of > 1) foot.prepend(this.#versions(row, 'message'));
     const elements = [question, foot];
-    if (row.untold === 'before') {
+    if (row.excluded === 'before') {
       elements.unshift(el('p.told-from', t('told-from')));
     }
     if (row.last) elements.push(this.#unanswered(said));

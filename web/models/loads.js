@@ -102,7 +102,7 @@ export class Loads {
     }
   }
 
-  /** Shows the conversation and a way to get a model for it. */
+  /** Shows a conversation without a model, with buttons to load the one it was held with or another. */
   async #read() {
     enter('reading');
     const note = this.#conversation.head?.model;

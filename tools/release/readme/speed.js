@@ -73,7 +73,7 @@ function limits({ decodeShare, results }) {
 /** Share of the machine that others may use without a remark, as in tools/bench/bench.js. */
 const CALM = 0.1;
 
-/** Returns the number of runs, and names the sides that were visited less often.
+/** Returns the number of runs, with the rows that were measured fewer times.
  * @param {number} runs @param {SpeedOf['results']} results */
 function visits(runs, results) {
   const slow = results.filter(({ samples }) => samples > 0 && samples < runs);
