@@ -83,7 +83,8 @@ class Parser {
     if (this.rules.has(name)) this.refuse(`the rule ${name} is defined twice`, place);
     this.space(true);
     this.rules.set(name, this.choice(false));
-    if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at])) this.refuse('the rule must end with its line');
+    if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at]))
+      this.refuse('the rule must end with its line');
     this.space(true);
   }
 

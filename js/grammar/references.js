@@ -54,7 +54,8 @@ export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/'
 export function count({ pointer }, schema, key) {
   const value = schema[key];
   if (value === undefined) return undefined;
-  if (!Number.isInteger(value) || value < 0) throw new Unsupported(`${key} must be an integer from 0`, `${pointer}/${key}`);
+  if (!Number.isInteger(value) || value < 0)
+    throw new Unsupported(`${key} must be an integer from 0`, `${pointer}/${key}`);
   return value;
 }
 

@@ -230,7 +230,8 @@ class Parser {
       this.at++;
       return { kind: 'boundary', not: letter === 'B', place };
     }
-    if (letter !== undefined && /[1-9]/.test(letter)) this.refuse(`the back-reference \\${letter} is not supported`, place);
+    if (letter !== undefined && /[1-9]/.test(letter))
+      this.refuse(`the back-reference \\${letter} is not supported`, place);
     if (letter === 'k') this.refuse('named back-references are not supported', place);
     return this.chars(this.escaped(place));
   }

@@ -282,7 +282,8 @@ export class Logic {
       const names = [schema.type].flat();
       const own = type === 'true' || type === 'false' ? 'boolean' : type;
       const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
-      if (unknown !== undefined) throw new Unsupported(`the type ${JSON.stringify(unknown)} is not known`, `${place.pointer}/type`);
+      if (unknown !== undefined)
+        throw new Unsupported(`the type ${JSON.stringify(unknown)} is not known`, `${place.pointer}/type`);
       if (type === 'number' && names.includes('integer') && !names.includes('number')) {
         all.push(clause([numberArm({ multiples: [1] })], [numberArm({ notMultiples: [1] })]));
       } else if (!names.includes(own) && !names.includes('any')) all.push(clause([], ANY_VALUE));
@@ -384,7 +385,8 @@ export class Logic {
    * @param {Arm[][]} lists @param {Type} type @param {string} pointer */
   subsets(lists, type, pointer) {
     const live = lists.filter((list) => list.length);
-    if (live.length > MOST_BRANCHES) throw new Unsupported('unevaluatedItems or unevaluatedProperties depends on too many branches', pointer);
+    if (live.length > MOST_BRANCHES)
+      throw new Unsupported('unevaluatedItems or unevaluatedProperties depends on too many branches', pointer);
     /** @type {Arm[][]} */
     const all = [];
     for (let set = 1; set < 1 << live.length; set++) {

@@ -128,7 +128,8 @@ const made = new Map();
  * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow for answers
  * @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {
-  if (Object.hasOwn(REFUSED, name)) throw new Unsupported(`the format ${name} is not supported: ${REFUSED[name]}`, pointer);
+  if (Object.hasOwn(REFUSED, name))
+    throw new Unsupported(`the format ${name} is not supported: ${REFUSED[name]}`, pointer);
   if (!Object.hasOwn(FORMATS, name)) return undefined;
   const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name];
   const known = made.get(source);

@@ -262,7 +262,11 @@ for (const name of BROWSERS) {
       await until(tab.page, FAILED);
       await say(tab.page, 'Hi again');
       await until(tab.page, ANSWERED);
-      assert.equal((await tab.page.$$('.unanswered')).length, 1, 'a message without answer is marked as not part of it');
+      assert.equal(
+        (await tab.page.$$('.unanswered')).length,
+        1,
+        'a message without answer is marked as not part of it',
+      );
       await tab.close();
     });
 
