@@ -138,6 +138,7 @@ export const APPS = [
     name: 'esbuild-node',
     title: 'esbuild 0.28.2, platform=node',
     packages: { esbuild: '0.28.2' },
+    quick: true,
     folder: 'esbuild',
     files: { 'main.js': `import { loadModel } from 'gemma-wasm';\n(async () => {\n  ${PRINT}\n})();\n` },
     build: ['esbuild', 'main.js', '--bundle', '--platform=node', '--outfile=out/main.cjs'],
