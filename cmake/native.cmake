@@ -37,17 +37,24 @@ if(GW_SANITIZE)
   set_source_files_properties(src/kernels/quants_relaxed.c PROPERTIES COMPILE_OPTIONS -O1)
 endif()
 
-add_executable(gw_tests ${gw_test_sources})
-target_include_directories(gw_tests PRIVATE tests/c)
-target_link_libraries(gw_tests gw)
+# gw_test_program(NAME LIBRARY): the C tests. They count the threads of each test (test.h).
+function(gw_test_program name library)
+  add_executable(${name} ${gw_test_sources})
+  target_include_directories(${name} PRIVATE tests/c)
+  target_link_libraries(${name} ${library})
+  if(CMAKE_SYSTEM_NAME STREQUAL Linux)
+    target_compile_definitions(${name} PRIVATE GW_COUNT_THREADS=1)
+    target_link_options(${name} PRIVATE -Wl,--wrap=pthread_create)
+  endif()
+endfunction()
+
+gw_test_program(gw_tests gw)
 
 # The relaxed kernels natively, for tests and sanitizers; what they race for is no other than in the engine above.
 if(gw_have_simde AND NOT GW_SANITIZE MATCHES thread)
   gw_library(gw_relaxed)
   target_compile_definitions(gw_relaxed PUBLIC GW_RELAXED_SIMDE=1)
-  add_executable(gw_tests_relaxed ${gw_test_sources})
-  target_include_directories(gw_tests_relaxed PRIVATE tests/c)
-  target_link_libraries(gw_tests_relaxed gw_relaxed)
+  gw_test_program(gw_tests_relaxed gw_relaxed)
 endif()
 
 # What only tests compute with, on one thread, cannot race.

@@ -186,13 +186,6 @@ function browserTests() {
   ];
 }
 
-/** Returns the C test files that start threads: one thread cannot race. */
-function threaded() {
-  const starts = /pthread_create\(|gw_pool_new\((?!1\))/;
-  const files = list('tests/c', /^test_.*\.c$/);
-  return files.filter((name) => starts.test(readFileSync(at('tests/c', name), 'utf8')));
-}
-
 /** Runs each fuzz harness on its corpus and the malformed files, then on generated inputs. @returns {Piece[]} */
 function fuzzRuns() {
   return list('tests/fuzz', /^fuzz_.*\.c$/).flatMap((source) => {
@@ -236,7 +229,7 @@ function single(name, counted, needs, command) {
 const stages = [
   { name: 'c-native', needs: ['native'], counted: 'tests', pieces: () => cTests('native', []) },
   { name: 'c-asan', needs: ['asan'], counted: 'tests', pieces: () => cTests('asan', KERNEL_TESTS) },
-  single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), ...threaded()]),
+  single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), '--threaded']),
   single('c-simd128', 'tests', ['wasm'], () => [node, at('build/wasm/gw_tests_simd128.mjs')]),
   {
     name: 'c-relaxed',

@@ -9,6 +9,21 @@ static jmp_buf escape;
 static char message[1024];
 enum { FAILED = 1, SKIPPED = 2 };
 
+#ifdef GW_COUNT_THREADS /* the linker replaces pthread_create() by the wrapper */
+#include <pthread.h>
+
+static int started;
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *ctx);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *ctx);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *ctx) {
+    started++;
+    return __real_pthread_create(thread, attr, run, ctx);
+}
+#else
+enum { started = 0 };
+#endif
+
 void gw_test_register(gw_test *t) {
     *last = t;
     last = &t->next;
@@ -29,8 +44,13 @@ void gw_test_skip(const char *reason) {
 }
 
 static int wanted(const gw_test *t, int argc, char **argv) {
-    if (argc < 2) return 1;
-    for (int i = 1; i < argc; i++)
+    int i = 1;
+    if (i < argc && !strcmp(argv[i], "--threaded")) {
+        if (!t->threaded) return 0;
+        i++;
+    }
+    if (i == argc) return 1;
+    for (; i < argc; i++)
         if (strstr(t->name, argv[i]) || strstr(t->file, argv[i])) return 1;
     return 0;
 }
@@ -45,9 +65,13 @@ int main(int argc, char **argv) {
     static gw_test *t;
     for (t = first; t; t = t->next) {
         if (!wanted(t, argc, argv)) continue;
+        static int before;
+        before = started;
         int how = setjmp(escape);
         if (how == 0) {
             t->run();
+            if (started > before && !t->threaded)
+                gw_test_fail(t->file, 0, "starts threads: declare it with THREADED_TEST");
             passed++;
         } else if (how == SKIPPED) {
             skipped++;

@@ -1,6 +1,6 @@
 /* The C test runner. A test file contains TEST(name) { … } blocks, which register themselves. One program runs them
- * all: `gw_tests [--list] [substring …]`. The same files build natively (under sanitizers) and to wasm. Assertions show
- * both sides and end the test. */
+ * all: `gw_tests [--list] [--threaded] [substring …]`. The same files build natively (under sanitizers) and to wasm.
+ * Assertions show both sides and end the test. */
 #ifndef GW_TEST_H
 #define GW_TEST_H
 
@@ -12,6 +12,7 @@
 typedef struct gw_test {
     const char *file, *name;
     void (*run)(void);
+    int threaded; /* declared with THREADED_TEST */
     struct gw_test *next;
 } gw_test;
 
@@ -20,9 +21,12 @@ void gw_test_fail(const char *file, int line, const char *format, ...) __attribu
 /* Ends the test as skipped, with the reason in the summary. */
 void gw_test_skip(const char *reason) __attribute__((noreturn));
 
-#define TEST(id)                                                                               \
+#define TEST(id) GW_TEST(id, 0)
+/* A test that starts threads. Only these run under TSan. On Linux, a thread in any other test is a failure. */
+#define THREADED_TEST(id) GW_TEST(id, 1)
+#define GW_TEST(id, threaded)                                                                  \
     static void test_##id(void);                                                               \
-    static gw_test entry_##id = { __FILE__, #id, test_##id, NULL };                            \
+    static gw_test entry_##id = { __FILE__, #id, test_##id, threaded, NULL };                  \
     __attribute__((constructor)) static void add_##id(void) { gw_test_register(&entry_##id); } \
     static void test_##id(void)
 

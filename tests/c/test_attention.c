@@ -421,7 +421,7 @@ static const struct {
              { LENGTH - TAIL, 1, 3 },
              { 0, 64, 3 } };
 
-TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_threads) {
+THREADED_TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_threads) {
     enum { SHAPES = sizeof shapes / sizeof *shapes, WAYS = sizeof ways / sizeof *ways };
     for (int s = 0; s < SHAPES; s++)
         for (int type = 0; type < GW_KV_TYPES; type++) {
@@ -440,7 +440,7 @@ TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_threads) {
 }
 
 /* Enough spans that several threads merge them. */
-TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
+THREADED_TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     rig r;
     rig_init(&r, shapes[0], GW_KV_AUTO, 2, MAX_POS);
     run(&r, MAX_POS, MAX_POS - TAIL, BATCH);
@@ -450,7 +450,7 @@ TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
 }
 
 /* As many and as large queries as one work item can hold. */
-TEST(attention_of_the_largest_heads) {
+THREADED_TEST(attention_of_the_largest_heads) {
     enum { FEW = 20 };
     for (int type = 0; type < GW_KV_TYPES; type++) {
         rig r;
@@ -465,7 +465,7 @@ TEST(attention_of_the_largest_heads) {
 }
 
 /* A damaged file's NaN must not become a number. */
-TEST(attention_by_integers_keeps_nan) {
+THREADED_TEST(attention_by_integers_keeps_nan) {
     enum { AT = LENGTH - 20 };
     for (int side = 0; side < 3; side++)
         for (uint32_t batch = 1; batch <= 5; batch += 4) {

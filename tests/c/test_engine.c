@@ -186,7 +186,7 @@ static void check_shape(const tiny_config *c, double tolerance, const char *name
     tiny_free(&f);
 }
 
-TEST(engine_agrees_with_a_naive_forward_pass) {
+THREADED_TEST(engine_agrees_with_a_naive_forward_pass) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (!TSAN_LEAVES_OUT(i)) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
 }
@@ -206,7 +206,7 @@ static void prefill_and_steps(int threads, float *out) {
     rig_free(&r);
 }
 
-TEST(engine_threads_do_not_change_bits) {
+THREADED_TEST(engine_threads_do_not_change_bits) {
     float one[11 * VOCAB], many[11 * VOCAB];
     prefill_and_steps(1, one);
     for (int threads = 2; threads <= 5; threads++) {
@@ -215,7 +215,7 @@ TEST(engine_threads_do_not_change_bits) {
     }
 }
 
-TEST(engine_prefill_equals_steps_equals_all_rows) {
+THREADED_TEST(engine_prefill_equals_steps_equals_all_rows) {
     static const uint32_t lengths[] = { 1, 2, 3, 23, 24, 25, 63, 64, 65, 66, 95, 96, 97, 127, 128, 129, 160 };
     static float steps[160 * VOCAB], rows[160 * VOCAB];
     rig r = rig_new(&base, 2, 0);
@@ -235,7 +235,7 @@ TEST(engine_prefill_equals_steps_equals_all_rows) {
 }
 
 /* Evaluates ids in groups of up to four, some of them first with other ids that are taken back. */
-TEST(engine_gives_the_last_rows_and_takes_ids_back) {
+THREADED_TEST(engine_gives_the_last_rows_and_takes_ids_back) {
     static float steps[300 * VOCAB];
     rig r = rig_new(&base, 2, 0);
     int32_t ids[300];
@@ -259,7 +259,7 @@ TEST(engine_gives_the_last_rows_and_takes_ids_back) {
     rig_free(&r);
 }
 
-TEST(engine_runs_in_portions_of_layers) {
+THREADED_TEST(engine_runs_in_portions_of_layers) {
     float whole[VOCAB];
     rig r = rig_new(&base, 2, 0);
     int32_t ids[130];
@@ -293,7 +293,7 @@ static void append(gw_model *m, int32_t *ids, uint32_t *n, uint32_t count, uint3
     for (uint32_t i = 0; i < count; i++) step(m, ids[(*n)++]);
 }
 
-TEST(engine_reuses_what_the_cache_still_holds) {
+THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
     int32_t ids[MOST], other[MOST];
     uint32_t n = 250;
@@ -322,7 +322,7 @@ TEST(engine_reuses_what_the_cache_still_holds) {
     rig_free(&b);
 }
 
-TEST(engine_retries_a_long_answer_from_the_saved_rings) {
+THREADED_TEST(engine_retries_a_long_answer_from_the_saved_rings) {
     rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
     int32_t ids[MOST];
     uint32_t n = 200;
@@ -343,7 +343,7 @@ TEST(engine_retries_a_long_answer_from_the_saved_rings) {
 }
 
 /* Random operations, each compared with a fresh evaluation. */
-TEST(engine_random_walk) {
+THREADED_TEST(engine_random_walk) {
     tiny_config c = base;
     c.n_layer = 2, c.pattern = 2, c.window = 16, c.seed = 8;
     rig a = rig_new(&c, 2, 300), b = rig_new(&c, 1, 300);
@@ -398,7 +398,7 @@ static void check_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths,
     for (uint32_t i = 0; i < texts; i++) check_bits(gw_vector(m, i), alone[i], n, "packed", i);
 }
 
-TEST(engine_packs_texts_that_see_earlier_tokens_only) {
+THREADED_TEST(engine_packs_texts_that_see_earlier_tokens_only) {
     static const uint32_t lengths[][8] = {
         { 1, 1 }, { 2, 5, 1 }, { 30, 33, 1 }, { 62, 2 }, { 9, 1, 8, 7, 6, 5, 4, 3 }
     };
@@ -436,7 +436,7 @@ TEST(engine_packs_no_more_than_rows_behind_it_allow) {
     rig_free(&r);
 }
 
-TEST(engine_fills_the_context_exactly) {
+THREADED_TEST(engine_fills_the_context_exactly) {
     static const uint32_t sizes[] = { 1, 2, 16, 63, 64, 65, 100, 101 };
     int32_t ids[102];
     make_ids(ids, 102, VOCAB, 1);
@@ -497,7 +497,7 @@ TEST(engine_says_that_a_helper_failed) {
     rig_free(&r);
 }
 
-TEST(engine_aborts_between_layers_and_goes_on) {
+THREADED_TEST(engine_aborts_between_layers_and_goes_on) {
     rig a = rig_new(&base, 2, 0);
     int32_t ids[200];
     float whole[VOCAB];
@@ -546,7 +546,7 @@ static void *set_flag(void *ctx) {
     return NULL;
 }
 
-TEST(engine_aborts_from_another_thread) {
+THREADED_TEST(engine_aborts_from_another_thread) {
     rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
     int32_t ids[200];
     make_ids(ids, 200, VOCAB, 1);
@@ -569,7 +569,7 @@ TEST(engine_aborts_from_another_thread) {
 
 #endif
 
-TEST(engine_two_models_at_once) {
+THREADED_TEST(engine_two_models_at_once) {
     tiny_config other = base;
     other.seed = 77, other.n_embd = 64, other.attn = GW_F16, other.window = 10;
     float alone[2][VOCAB];

@@ -206,7 +206,7 @@ static tiny_file rounded_file(tiny_config c, const tiny_file *f) {
     return made;
 }
 
-TEST(floats_packed_are_the_bits_of_the_q8_file) {
+THREADED_TEST(floats_packed_are_the_bits_of_the_q8_file) {
     static const size_t chunks[] = { 1 << 30, 1, 7, 4096, 0 };
     for (int threads = 1; threads <= 3; threads += 2) {
         gw_pool *pool = gw_pool_new(threads);
@@ -227,7 +227,7 @@ TEST(floats_packed_are_the_bits_of_the_q8_file) {
     }
 }
 
-TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
+THREADED_TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
     gw_pool *pool = gw_pool_new(2);
     outcome expected = run(&small, "q8_0", pool);
     tiny_file files[5];

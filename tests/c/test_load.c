@@ -76,7 +76,7 @@ static void check_chunks(const tiny_config *c, gw_pool *pool) {
     tiny_free(&f);
 }
 
-TEST(load_any_chunks_give_the_same_bits) {
+THREADED_TEST(load_any_chunks_give_the_same_bits) {
     static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
     gw_pool *pool = gw_pool_new(2);
     for (int i = 0; i < 5; i++) {
@@ -561,7 +561,7 @@ TEST(load_plan_of_an_impossible_context_is_no_number) {
 }
 
 /* NaN or infinity in the middle of each kind of tensor: the error names the tensor and its row. */
-TEST(load_refuses_what_is_not_finite) {
+THREADED_TEST(load_refuses_what_is_not_finite) {
     static const struct {
         int type;
         uint32_t at, bytes;

@@ -106,7 +106,7 @@ static void answers_of(host *h, float *out) {
     memcpy(out + 2 * VOCAB, gw_logits(h->m), VOCAB * sizeof *out);
 }
 
-TEST(rowcache_rows_in_the_file_give_the_same_bits) {
+THREADED_TEST(rowcache_rows_in_the_file_give_the_same_bits) {
     static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
     static float memory[3 * VOCAB], disk[3 * VOCAB];
     gw_pool *pool = gw_pool_new(2);

@@ -81,7 +81,7 @@ static void check_split(const tiny_config *c, uint32_t n, gw_pool *pool, const f
     free_parts(files, n);
 }
 
-TEST(split_parts_give_the_bits_of_the_whole) {
+THREADED_TEST(split_parts_give_the_bits_of_the_whole) {
     gw_pool *pool = gw_pool_new(2);
     float expected[64];
     whole_logits(&small, pool, expected);

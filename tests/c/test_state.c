@@ -102,7 +102,7 @@ static void check_same(gw_model *a, gw_model *b, const int32_t *ids, uint32_t n,
 
 static const char *const kv_types[] = { "auto", "f32", "i16", "q8_0" };
 
-TEST(state_goes_on_bit_for_bit) {
+THREADED_TEST(state_goes_on_bit_for_bit) {
     static const uint32_t windows[] = { 24, 1, 999 };
     const int32_t *ids = some_ids();
     for (int i = 0; i < 12; i++) {
@@ -251,7 +251,7 @@ static void check_lives(gw_model *m, gw_model *sound) {
     CHECK(!memcmp(gw_logits(m), gw_logits(sound), VOCAB * sizeof(float)));
 }
 
-TEST(state_of_another_model_or_cache_is_refused_and_nothing_changes) {
+THREADED_TEST(state_of_another_model_or_cache_is_refused_and_nothing_changes) {
     const int32_t *ids = some_ids();
     tiny_config changed[6];
     for (int i = 0; i < 6; i++) changed[i] = base;

@@ -32,8 +32,8 @@ static void each_item_once(int threads) {
 }
 
 TEST(threads_each_item_once_1) { each_item_once(1); }
-TEST(threads_each_item_once_2) { each_item_once(2); }
-TEST(threads_each_item_once_4) { each_item_once(4); }
+THREADED_TEST(threads_each_item_once_2) { each_item_once(2); }
+THREADED_TEST(threads_each_item_once_4) { each_item_once(4); }
 
 TEST(threads_refuses_bad_counts) {
     CHECK(gw_pool_new(0) == NULL);
@@ -42,7 +42,7 @@ TEST(threads_refuses_bad_counts) {
 
 static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; } /* not atomic, so that TSan checks the barrier */
 
-TEST(threads_results_are_visible_after_the_barrier) {
+THREADED_TEST(threads_results_are_visible_after_the_barrier) {
     gw_pool *p = gw_pool_new(3);
     static long cells[64];
     memset(cells, 0, sizeof cells);
@@ -89,8 +89,8 @@ static void each_pure_item_once(int threads) {
 }
 
 TEST(threads_each_pure_item_once_1) { each_pure_item_once(1); }
-TEST(threads_each_pure_item_once_2) { each_pure_item_once(2); }
-TEST(threads_each_pure_item_once_4) { each_pure_item_once(4); }
+THREADED_TEST(threads_each_pure_item_once_2) { each_pure_item_once(2); }
+THREADED_TEST(threads_each_pure_item_once_4) { each_pure_item_once(4); }
 
 #ifndef __wasm__
 #include <pthread.h>
@@ -107,7 +107,7 @@ static void trap_in_helper(void *ctx, int i) {
     pthread_exit(NULL);
 }
 
-TEST(threads_a_helper_that_traps_is_not_waited_for) {
+THREADED_TEST(threads_a_helper_that_traps_is_not_waited_for) {
     for (int threads = 2; threads <= 4; threads++) {
         gw_pool *p = gw_pool_new(threads);
         CHECK(p && !gw_pool_failed(p));
@@ -167,8 +167,8 @@ static void not_waited_for(int threads) {
     gw_pool_free(p);
 }
 
-TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
-TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_PLACES); }
+THREADED_TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
+THREADED_TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_PLACES); }
 
 /* When only one place is left, the caller waits for another. */
 static void *let_go(void *ctx) {
@@ -178,7 +178,7 @@ static void *let_go(void *ctx) {
     return NULL;
 }
 
-TEST(threads_as_many_may_be_late_as_there_are_places) {
+THREADED_TEST(threads_as_many_may_be_late_as_there_are_places) {
     gw_pool *p = gw_pool_new(GW_PLACES + 1);
     pthread_t other;
     long cells[100] = { 0 };
@@ -213,7 +213,7 @@ static void put_slowly(void *ctx, int i, const float *out) {
     put(ctx, i, out);
 }
 
-TEST(threads_a_helper_that_vanished_is_not_waited_for) {
+THREADED_TEST(threads_a_helper_that_vanished_is_not_waited_for) {
     static long cells[100], after[100];
     gw_pool *p = gw_pool_new(3);
     p->patience = 3;
@@ -229,7 +229,7 @@ TEST(threads_a_helper_that_vanished_is_not_waited_for) {
 }
 
 /* The caller waits for the helper only while it stores a result, and when no place is left. */
-TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
+THREADED_TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
     static const gw_pure puts = { square, put_slowly }, works = { vanish_in_pure, put };
     for (int i = 0; i < 2; i++) {
         static pure_job job;
@@ -247,7 +247,7 @@ TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
     }
 }
 
-TEST(threads_a_slow_helper_is_waited_for) {
+THREADED_TEST(threads_a_slow_helper_is_waited_for) {
     gw_pool *p = gw_pool_new(2);
     pthread_t other;
     static long cells[100];
@@ -277,7 +277,7 @@ static void trap_in_pure(const void *ctx, int i, float *out) {
 
 static void put_nowhere(void *ctx, int i, const float *out) { (void)ctx, (void)i, (void)out; }
 
-TEST(threads_a_helper_that_traps_in_a_pure_item_is_not_waited_for) {
+THREADED_TEST(threads_a_helper_that_traps_in_a_pure_item_is_not_waited_for) {
     static const gw_pure traps = { trap_in_pure, put_nowhere };
     gw_pool *p = gw_pool_new(2);
     caller = pthread_self();

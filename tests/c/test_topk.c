@@ -179,7 +179,7 @@ TEST(top_planes_hold_every_code_and_scale) {
     close_rig();
 }
 
-TEST(top_product_has_the_bits_of_one_plane) {
+THREADED_TEST(top_product_has_the_bits_of_one_plane) {
     static const struct {
         uint32_t rows, k;
     } sizes[] = { { 1, 32 }, { 18, 64 }, { 31, 320 }, { 64, 96 }, { 301, 32 } };
@@ -302,7 +302,7 @@ static void worst_rows(void) {
         }
 }
 
-TEST(top_bound_holds_for_every_row) {
+THREADED_TEST(top_bound_holds_for_every_row) {
     static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
     open_rig(MOST_ROWS, MOST_K, 2);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -335,7 +335,7 @@ static void aim_row(uint32_t r, float size) {
     rig.plain.type->quantise(row, block_of(r, 0), rig.plain.k);
 }
 
-TEST(top_finds_the_id_of_the_whole_product) {
+THREADED_TEST(top_finds_the_id_of_the_whole_product) {
     static const struct {
         uint32_t rows, k;
     } sizes[] = {
@@ -353,7 +353,7 @@ TEST(top_finds_the_id_of_the_whole_product) {
         }
 }
 
-TEST(top_reads_little_where_one_stands_out) {
+THREADED_TEST(top_reads_little_where_one_stands_out) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
     random_x(1);
@@ -364,7 +364,7 @@ TEST(top_reads_little_where_one_stands_out) {
     close_rig();
 }
 
-TEST(top_gives_the_lowest_id_of_equals) {
+THREADED_TEST(top_gives_the_lowest_id_of_equals) {
     open_rig(2000, MOST_K, 3);
     random_rows(1);
     random_x(1);
@@ -386,7 +386,7 @@ TEST(top_gives_the_lowest_id_of_equals) {
 
 /* Rows with equal high planes, so that the low planes decide; and the reverse: a large value in the high plane that the
  * low plane cancels. */
-TEST(top_is_not_misled_by_the_high_plane) {
+THREADED_TEST(top_is_not_misled_by_the_high_plane) {
     open_rig(MOST_ROWS, MOST_K, 2);
     for (int round = 0; round < 20; round++) {
         random_rows(1);
@@ -408,7 +408,7 @@ TEST(top_is_not_misled_by_the_high_plane) {
     close_rig();
 }
 
-TEST(top_with_odd_rows) {
+THREADED_TEST(top_with_odd_rows) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
     random_x(1);
@@ -430,7 +430,7 @@ TEST(top_with_odd_rows) {
 }
 
 /* Required rows are computed, and do not hide the greatest of the others. */
-TEST(top_computes_the_rows_that_are_asked_for) {
+THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
     random_x(1);
@@ -468,7 +468,7 @@ static uint32_t best_of(const gw_rows *rows, const float *y) {
 }
 
 /* Only candidates count: the greatest of them is computed even if other rows are greater. */
-TEST(top_looks_for_the_greatest_among_candidates) {
+THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
     for (int cap = 0; cap <= 30; cap += 30) {
         open_rig(MOST_ROWS, MOST_K, 2);
         random_rows(1);
@@ -492,7 +492,7 @@ TEST(top_looks_for_the_greatest_among_candidates) {
 
 /* With few wanted rows, their panels equal those of the full product, and no others are computed, with one plane and
  * with two. */
-TEST(few_rows_are_those_of_the_whole_product) {
+THREADED_TEST(few_rows_are_those_of_the_whole_product) {
     for (int cap = 0; cap <= 30; cap += 30) {
         open_rig(MOST_ROWS, MOST_K, 2);
         random_rows(1);
@@ -517,7 +517,7 @@ TEST(few_rows_are_those_of_the_whole_product) {
 }
 
 /* Non-finite values, and an x without a bound, give the result of the full product. */
-TEST(top_of_damaged_numbers_is_the_whole_product) {
+THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     open_rig(1001, MOST_K, 2);
     random_rows(1);
@@ -564,7 +564,7 @@ static void close_rows(uint32_t first, uint32_t last) {
     }
 }
 
-TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
+THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     /* from sizes that the cap hardly changes up to its limit */
     static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };
     int equal = 0;
@@ -588,7 +588,7 @@ TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
 }
 
 /* If all rows exceed the cap, the first such row wins, not the greatest. */
-TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
+THREADED_TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(0.001f);
     random_x(1);
@@ -602,7 +602,7 @@ TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
     close_rig();
 }
 
-TEST(top_excludes_as_much_with_a_cap) {
+THREADED_TEST(top_excludes_as_much_with_a_cap) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
     random_x(1);
@@ -618,7 +618,7 @@ TEST(top_excludes_as_much_with_a_cap) {
     close_rig();
 }
 
-TEST(top_of_damaged_numbers_with_a_cap) {
+THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     open_rig(1001, MOST_K, 2);
     random_rows(1);
@@ -636,7 +636,7 @@ TEST(top_of_damaged_numbers_with_a_cap) {
 
 /* --- threads --- */
 
-TEST(top_is_the_same_for_every_thread_count) {
+THREADED_TEST(top_is_the_same_for_every_thread_count) {
     static float first[MOST_ROWS];
     for (int threads = 1; threads <= 5; threads++) {
         seed = 99;
@@ -738,7 +738,7 @@ static void options(gw_model *m, int kind) {
     if (kind == 9) set(m, "top_k", 64); /* too many for the number of parts */
 }
 
-TEST(top_ids_are_the_same_with_and_without) {
+THREADED_TEST(top_ids_are_the_same_with_and_without) {
     for (int head = -1; head <= GW_Q8_0; head += GW_Q8_0 + 1)
         for (int kind = 0; kind <= 9; kind++) {
             if (TSAN_LEAVES_OUT(kind)) continue;
@@ -754,7 +754,7 @@ TEST(top_ids_are_the_same_with_and_without) {
 }
 
 /* All logits are computed unless gw_want_top() was called and the draw needs few. */
-TEST(top_all_logits_are_there_unless_few_are_needed) {
+THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
     int32_t ids[STEPS];
     engine e = start(-1, 2);
     options(e.m, 0);
@@ -813,7 +813,7 @@ TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
     CHECK_NEAR(bytes[2] - bytes[1], 2 * 904 * sizeof(float), 128);
 }
 
-TEST(top_abort_leaves_nothing_behind) {
+THREADED_TEST(top_abort_leaves_nothing_behind) {
     int32_t before[STEPS], after[STEPS];
     engine e = start(-1, 2);
     options(e.m, 0);
