@@ -16,18 +16,17 @@ import { inspectModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
   ANSWERED,
-  BROWSERS,
   assertReady,
   launch,
   load,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   peaksBelow,
   say,
   servePage,
   setOptions,
-  testedIn,
   textOf,
   until,
 } from './helpers.js';
@@ -76,8 +75,8 @@ async function loadAndAnswer(name, profile, url, context, start) {
   }
 }
 
-for (const name of BROWSERS) {
-  describe(`1B in ${name}`, { skip: process.platform !== 'linux' ? 'reads /proc' : testedIn(name, 'chromium') }, () => {
+for (const name of onlyIn('chromium')) {
+  describe(`1B in ${name}`, { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
     const profile = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-profile-'));
     /** @type {import('../../tools/serve.js').Running} */ let server;
     /** Ranges of the model that were requested. @type {(string | undefined)[]} */ let asked = [];

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { after } from 'node:test';
+import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
 import { loadModel } from '../../js/index.node.js';
@@ -21,10 +21,8 @@ const pageRoot = path.join(root, 'build', 'page');
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
 /** The page's own code is the same in every browser, so its tests run in one of them, and in all with `npm test --
- * --everywhere`. Returns the reason why a test is skipped in another one. @param {BrowserName} name
- * @param {BrowserName} one */
-export const testedIn = (name, one) =>
-  name !== one && !process.env.GW_EVERYWHERE && `in ${one}; in all browsers: npm test -- --everywhere`;
+ * --everywhere`. @param {BrowserName} one */
+export const onlyIn = (one) => (process.env.GW_EVERYWHERE ? BROWSERS : [one]);
 
 /** Bytes a millisecond. */
 const SLOW = 3000;
@@ -53,9 +51,36 @@ export function sharedBrowser(name) {
   if (!running.size) for (const one of BROWSERS) running.set(one, launch(one));
   return /** @type {Promise<import('puppeteer-core').Browser>} */ (running.get(name));
 }
+/** Called before the browsers are closed. @type {(() => unknown)[]} */
+const closing = [];
 after(async () => {
+  for (const close of closing) await close();
   for (const browser of running.values()) await (await browser).close();
 });
+
+/**
+ * Returns a function that defines a test for each of the browsers. The tests of a browser share the result of `open`,
+ * which is called before the first one. Its `close`, if it has one, is called after all tests of the process.
+ * @template T @param {string} title @param {(name: BrowserName) => Promise<T>} open @param {BrowserName[]} [browsers]
+ */
+export function suite(title, open, browsers = BROWSERS) {
+  /** @type {Map<BrowserName, Promise<T>>} */
+  const opened = new Map();
+  const openOnce = (/** @type {BrowserName} */ name) => {
+    const site = opened.get(name) ?? open(name);
+    if (!opened.has(name)) closing.push(async () => /** @type {any} */ (await site)?.close?.());
+    opened.set(name, site);
+    return site;
+  };
+  /** @param {string} name @param {(site: T, t: import('node:test').TestContext) => unknown} run
+   * @param {BrowserName[]} [own] in these browsers only */
+  return (name, run, own = browsers) => {
+    for (const browser of own)
+      test(`${browser}, ${title}: ${name}`, async (t) => {
+        await run(await openOnce(browser), t);
+      });
+  };
+}
 
 /** Starts a headless browser with an empty profile, unless the options name one.
  * @param {BrowserName} name @param {import('puppeteer-core').LaunchOptions} [options] */
@@ -86,7 +111,7 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
   const models = path.dirname(await testModel('tiny'));
   const built = readFileSync(path.join(pageRoot, 'index.html'), 'utf8').replace(/<meta name="storyteller".*>/, '');
   const index = storyteller ? built.replace('</head>', `${storytellerTag(storyteller, 0)}</head>`) : built;
-  return serve({
+  const server = await serve({
     root: pageRoot,
     mounts: { '/models/': models },
     ...options,
@@ -98,6 +123,8 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
       return true;
     },
   });
+  closing.push(() => server.close());
+  return server;
 }
 
 /** Returns the relative address of a test model on the served page. @param {string} name */

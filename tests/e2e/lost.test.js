@@ -1,9 +1,9 @@
 /* Workers and threads that die in browsers, and suspended tabs: a part of the lab's case `deaths`. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before } from 'node:test';
 import { moment, openDoomed, openModel } from '../lab/deaths.js';
 import { openPlace } from '../lab/place.js';
-import { BROWSERS, sharedBrowser } from './helpers.js';
+import { sharedBrowser, suite } from './helpers.js';
 
 /** On a machine that is not busy with other tests, five seconds are enough (tests/lab/deaths.js). */
 const WITHIN_MS = 20_000;
@@ -16,76 +16,72 @@ before(async () => {
 });
 after(() => doomed.lab.close());
 
-for (const name of BROWSERS) {
-  describe(`${name}, deaths`, () => {
-    /** @type {import('../lab/place.js').Place} */ let place;
-    before(async () => {
-      place = await openPlace(name, doomed.lab, { shared: await sharedBrowser(name) });
-    });
-    after(() => place.close());
-    const page = (/** @type {object | undefined} */ options = undefined) => openModel(place, options);
-    const dies = (
-      /** @type {import('../lab/place.js').Member['run']} */ run,
-      /** @type {string} */ how,
-      /** @type {boolean} */ idle,
-    ) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
+const dies = (
+  /** @type {import('../lab/place.js').Member['run']} */ run,
+  /** @type {string} */ how,
+  /** @type {boolean} */ idle,
+) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
 
-    // Concurrently, since most of the time is spent waiting.
-    test('the end of a worker is reported, during calls and while idle, and the next answer is right', async () => {
-      await Promise.all(
-        [
-          ['freeze', false],
-          ['thread', false],
-          ['exit', true],
-        ].map(async ([how, idle]) => {
-          await dies(await page(), String(how), Boolean(idle));
-        }),
-      );
-      // Calls without output are repeated, so the number of lost ones varies. For `trap` the model has no calls, and
-      // reports the loss.
-      const run = await page();
-      for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
-    });
+const test = suite('deaths', async (name) => {
+  const place = await openPlace(name, doomed.lab, { shared: await sharedBrowser(name) });
+  const page = (/** @type {object | undefined} */ options = undefined) => openModel(place, options);
+  return { page, close: () => place.close() };
+});
 
-    test('without restart all calls fail with the same error, and restart() brings it back', async () => {
-      const run = await page({});
-      const { codes, again } = await run(
-        async (prompt, options) => {
-          const { lab } = /** @type {any} */ (window);
-          const { model } = lab;
-          const calls = [model.generate('y', { ...options, maxTokens: 400 }).result(), model.debug.logits([2, 300])];
-          lab.harm('throw');
-          const errors = await Promise.all(calls.map((call) => call.catch((/** @type {any} */ error) => error)));
-          errors.push(await model.lost, await model.tokenize('x').catch((/** @type {any} */ error) => error));
-          await model.restart();
-          return { codes: errors.map(({ code }) => code), again: await lab.answer(prompt, options) };
-        },
-        'a prompt of some length',
-        { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } },
-      );
-      assert.deepEqual([...new Set(codes)], ['worker-failed']);
-      assert.deepEqual(again, doomed.expected);
-    });
+// Concurrently, since most of the time is spent waiting.
+test('the end of a worker is reported, during calls and while idle, and the next answer is right', async ({ page }) => {
+  await Promise.all(
+    [
+      ['freeze', false],
+      ['thread', false],
+      ['exit', true],
+    ].map(async ([how, idle]) => {
+      await dies(await page(), String(how), Boolean(idle));
+    }),
+  );
+  // Calls without output are repeated, so the number of lost ones varies. For `trap` the model has no calls, and
+  // reports the loss.
+  const run = await page();
+  for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
+});
 
-    test('a tab that was suspended for an hour works afterwards, during a call and while idle', async () => {
-      const run = await page({});
-      const waking = await run(
-        async (ms, prompt, options) => {
-          const { lab } = /** @type {any} */ (window);
-          const call = lab.answer(prompt, options);
-          lab.sleep(ms);
-          const first = await call;
-          lab.sleep(ms / 100);
-          await new Promise((resolve) => {
-            setTimeout(resolve, 1000);
-          });
-          return [first, await lab.answer(prompt, options)];
-        },
-        SLEEP_MS,
-        'a prompt of some length',
-        { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } },
-      );
-      assert.deepEqual(waking, [doomed.expected, doomed.expected]);
-    });
-  });
-}
+test('without restart all calls fail with the same error, and restart() brings it back', async ({ page }) => {
+  const run = await page({});
+  const { codes, again } = await run(
+    async (prompt, options) => {
+      const { lab } = /** @type {any} */ (window);
+      const { model } = lab;
+      const calls = [model.generate('y', { ...options, maxTokens: 400 }).result(), model.debug.logits([2, 300])];
+      lab.harm('throw');
+      const errors = await Promise.all(calls.map((call) => call.catch((/** @type {any} */ error) => error)));
+      errors.push(await model.lost, await model.tokenize('x').catch((/** @type {any} */ error) => error));
+      await model.restart();
+      return { codes: errors.map(({ code }) => code), again: await lab.answer(prompt, options) };
+    },
+    'a prompt of some length',
+    { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } },
+  );
+  assert.deepEqual([...new Set(codes)], ['worker-failed']);
+  assert.deepEqual(again, doomed.expected);
+});
+
+test('a tab that was suspended for an hour works afterwards, during a call and while idle', async ({ page }) => {
+  const run = await page({});
+  const waking = await run(
+    async (ms, prompt, options) => {
+      const { lab } = /** @type {any} */ (window);
+      const call = lab.answer(prompt, options);
+      lab.sleep(ms);
+      const first = await call;
+      lab.sleep(ms / 100);
+      await new Promise((resolve) => {
+        setTimeout(resolve, 1000);
+      });
+      return [first, await lab.answer(prompt, options)];
+    },
+    SLEEP_MS,
+    'a prompt of some length',
+    { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } },
+  );
+  assert.deepEqual(waking, [doomed.expected, doomed.expected]);
+});

@@ -4,9 +4,8 @@
  * little storage.
  */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach } from 'node:test';
 import {
-  BROWSERS,
   FAILED,
   PICKING,
   READY,
@@ -16,6 +15,7 @@ import {
   openTab,
   servePage,
   sharedBrowser,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -82,219 +82,220 @@ async function press(page, text) {
 
 const LISTED = '#stored:not([hidden]) li';
 
-for (const name of BROWSERS) {
-  describe(`${name}, the cache`, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-    let [tiny, medium] = ['', ''];
+const test = suite('the cache', async (name) => {
+  const [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
+  const server = await servePage({ intercept, storyteller: tiny });
+  const browser = await sharedBrowser(name);
+  return { name, browser, server, tiny, medium };
+});
 
-    before(async () => {
-      [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
-      server = await servePage({ intercept, storyteller: tiny });
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
-    beforeEach(() => {
-      manner = 'serve';
-      asked = [];
-    });
+beforeEach(() => {
+  manner = 'serve';
+  asked = [];
+});
 
-    test('a stored model is offered first, starts without a network, and can be deleted', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, {
-        expected: /Failed to load|NetworkError|ERR_|reach|refused/i,
-      });
-      await until(tab.page, PICKING);
-      assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      await loadAddress(tab.page, tiny);
-      await assertReady(tab.page);
-
-      await tab.page.goto(server.url);
-      await until(tab.page, `${READY}, ${FAILED}`);
-      assert.match(
-        await textOf(tab.page, '#model-name'),
-        /^tiny$/,
-        'the last one opens by itself, not the storyteller',
-      );
-      await tab.page.goto(`${server.url}?pick`);
-      await until(tab.page, LISTED);
-      assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Load/);
-      await tab.page.waitForFunction(() =>
-        /of [\d.]+\s[MGT]B of available storage/.test(document.querySelector('#stored-room')?.textContent ?? ''),
-      );
-      assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Load tiny-/);
-
-      asked = [];
-      await tab.page.keyboard.press('Enter');
-      await until(tab.page, `${READY}, ${FAILED}`);
-      await assertReady(tab.page);
-      assert.ok(bytesAsked() <= 1, `asked for no more than whether it is the same: ${JSON.stringify(asked)}`);
-      assert.equal(await tab.page.$('#chat-notice .notice'), null);
-      await unload(tab.page);
-
-      manner = 'refuse';
-      await press(tab.page, 'Load');
-      await until(tab.page, `${READY}, ${FAILED}`);
-      await assertReady(tab.page);
-      assert.match(await textOf(tab.page, '#chat-notice'), /stored copy/);
-      await tab.page.click('#chat-notice button');
-      assert.equal(await tab.page.$('#chat-notice .notice'), null);
-      await unload(tab.page);
-
-      await press(tab.page, 'Delete');
-      assert.match(await textOf(tab.page, LISTED), /Really delete\?/);
-      await tab.page.focus('#choose');
-      assert.doesNotMatch(await textOf(tab.page, LISTED), /\?/, 'who leaves the button has not meant it');
-      await press(tab.page, 'Delete');
-      await tab.page.keyboard.press('Enter');
-      await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
-      assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      await tab.close();
-    });
-
-    test('a cancelled download resumes', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`);
-      await until(tab.page, PICKING);
-      manner = 'slow';
-      await tab.page.evaluate((value) => {
-        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-      }, medium);
-      await tab.page.waitForFunction(
-        () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
-        { timeout: 60000 },
-      );
-      assert.match(await textOf(tab.page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
-      await tab.page.click('#loading-cancel');
-      await until(tab.page, PICKING);
-      manner = 'serve';
-
-      await tab.page.goto(`${server.url}?pick`);
-      await until(tab.page, LISTED);
-      const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(tab.page, LISTED)) ?? [];
-      assert.ok(Number(here) > 8 && Number(here) < 40.6, `${here} MB are here`);
-      asked = [];
-      await press(tab.page, 'Resume');
-      await until(tab.page, `${READY}, ${FAILED}`, 60000);
-      await assertReady(tab.page);
-      const again = bytesAsked() / 1e6;
-      // Reading the header requests a segment, and cancels when it has enough.
-      assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
-      await unload(tab.page);
-      await press(tab.page, 'Delete all');
-      await press(tab.page, 'Delete all models?');
-      await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
-      assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      await tab.close();
-    });
-
-    test('without storage space the model runs, and a notice says that it is not stored', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, {
-        before: () => {
-          if (!navigator.storage) return; // about:blank
-          navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
-          Object.assign(window, { said: '' });
-          addEventListener('DOMContentLoaded', () => {
-            const place = /** @type {HTMLElement} */ (document.querySelector('#loading-needs'));
-            new MutationObserver(() => {
-              /** @type {any} */ (window).said += place.textContent;
-            }).observe(place, { childList: true });
-          });
-        },
-      });
-      await until(tab.page, PICKING);
-      if (name === 'chromium') {
-        // the engine's worker asks the browser itself, which only Chromium lets a test override
-        const devtools = await tab.page.createCDPSession();
-        await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
-      }
-      await loadAddress(tab.page, medium);
-      await assertReady(tab.page);
-      assert.match(
-        await tab.page.evaluate(() => /** @type {any} */ (window).said),
-        /too big to save: only 20\.0\sMB of storage left/,
-      );
-      if (name === 'chromium') {
-        assert.match(await textOf(tab.page, '#chat-notice'), /not cached/);
-        await unload(tab.page);
-        await tab.page.waitForFunction(() => /** @type {any} */ (document.querySelector('#stored')).hidden);
-      }
-      await tab.close();
-    });
-
-    test('a model that does not fit is refused before the download, and models that fit are offered', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, {
-        before: () => {
-          Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which the page may use 70 MB
-        },
-      });
-      await until(tab.page, PICKING);
-      await loadAddress(tab.page, medium);
-      assert.match(
-        await textOf(tab.page, FAILED),
-        /needs 74\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
-      );
-      const buttons = await tab.page.$$eval('.error > button', (all) =>
-        all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
-      );
-      assert.match(buttons.join(' | '), /^Use a 1,024-token context \(68\.\d MB\) \| Try anyway$/);
-      assert.ok(bytesAsked() < 30e6, 'headers only');
-      await tab.page.click('.error > button');
-      await until(tab.page, `${READY}, ${FAILED}`, 60000);
-      await assertReady(tab.page);
-      assert.match(await textOf(tab.page, '#meter-text'), /of 1,024$/);
-      await tab.close();
-    });
-
-    test('if Hugging Face requires a token, the page asks for it, uses it once and does not store it', async () => {
-      // A fake Worker.postMessage() answers with the statuses 401 and then 403.
-      const tab = await openTab(browser, `${server.url}?pick`, {
-        before: () => {
-          const sent = /** @type {string[]} */ ([]);
-          Object.assign(window, { sent });
-          Worker.prototype.postMessage = function (
-            /** @type {{ id: number, kind: string, source: unknown }} */ { id, kind, source },
-          ) {
-            if (kind !== 'open') return;
-            sent.push(JSON.stringify(source));
-            const got = `status ${sent.length === 1 ? 401 : 403}`;
-            const error = { code: 'http-error', message: 'refused', expected: 'status 200', got, cause: '' };
-            setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
-          };
-        },
-      });
-      await until(tab.page, PICKING);
-      await tab.page.evaluate(() => {
-        const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
-        for (const [id, value] of Object.entries(fields)) Object(document.getElementById(id)).value = value;
-        /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
-      });
-      await until(tab.page, '#token-form:not([hidden])');
-      assert.match(await textOf(tab.page, FAILED), /requires you to sign in/);
-      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
-      await tab.page.keyboard.type('two words');
-      await tab.page.keyboard.press('Enter');
-      assert.match(await textOf(tab.page, FAILED), /not an access token/);
-      await tab.page.$eval('#token', (field) => {
-        /** @type {HTMLInputElement} */ (field).value = '';
-      });
-      await tab.page.type('#token', 'hf_secret');
-      await tab.page.keyboard.press('Enter');
-      await tab.page.waitForFunction(() =>
-        /don’t have access/.test(document.querySelector('.error')?.textContent ?? ''),
-      );
-      const { sent, kept, field } = await tab.page.evaluate(() => ({
-        sent: /** @type {any} */ (window).sent,
-        kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
-        field: /** @type {HTMLInputElement} */ (document.querySelector('#token')).value,
-      }));
-      assert.doesNotMatch(sent[0], /authorization/i);
-      assert.match(sent[1], /Bearer hf_secret/);
-      assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
-      assert.doesNotMatch(kept, /hf_secret/);
-      assert.equal(field, '');
-      await tab.close();
-    });
+test('a stored model is offered first, starts without a network, and can be deleted', async ({
+  browser,
+  server,
+  tiny,
+}) => {
+  const tab = await openTab(browser, `${server.url}?pick`, {
+    expected: /Failed to load|NetworkError|ERR_|reach|refused/i,
   });
-}
+  await until(tab.page, PICKING);
+  assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  await loadAddress(tab.page, tiny);
+  await assertReady(tab.page);
+
+  await tab.page.goto(server.url);
+  await until(tab.page, `${READY}, ${FAILED}`);
+  assert.match(await textOf(tab.page, '#model-name'), /^tiny$/, 'the last one opens by itself, not the storyteller');
+  await tab.page.goto(`${server.url}?pick`);
+  await until(tab.page, LISTED);
+  assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Load/);
+  await tab.page.waitForFunction(() =>
+    /of [\d.]+\s[MGT]B of available storage/.test(document.querySelector('#stored-room')?.textContent ?? ''),
+  );
+  assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Load tiny-/);
+
+  asked = [];
+  await tab.page.keyboard.press('Enter');
+  await until(tab.page, `${READY}, ${FAILED}`);
+  await assertReady(tab.page);
+  assert.ok(bytesAsked() <= 1, `asked for no more than whether it is the same: ${JSON.stringify(asked)}`);
+  assert.equal(await tab.page.$('#chat-notice .notice'), null);
+  await unload(tab.page);
+
+  manner = 'refuse';
+  await press(tab.page, 'Load');
+  await until(tab.page, `${READY}, ${FAILED}`);
+  await assertReady(tab.page);
+  assert.match(await textOf(tab.page, '#chat-notice'), /stored copy/);
+  await tab.page.click('#chat-notice button');
+  assert.equal(await tab.page.$('#chat-notice .notice'), null);
+  await unload(tab.page);
+
+  await press(tab.page, 'Delete');
+  assert.match(await textOf(tab.page, LISTED), /Really delete\?/);
+  await tab.page.focus('#choose');
+  assert.doesNotMatch(await textOf(tab.page, LISTED), /\?/, 'who leaves the button has not meant it');
+  await press(tab.page, 'Delete');
+  await tab.page.keyboard.press('Enter');
+  await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
+  assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  await tab.close();
+});
+
+test('a cancelled download resumes', async ({ browser, server, medium }) => {
+  const tab = await openTab(browser, `${server.url}?pick`);
+  await until(tab.page, PICKING);
+  manner = 'slow';
+  await tab.page.evaluate((value) => {
+    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+  }, medium);
+  await tab.page.waitForFunction(
+    () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
+    { timeout: 60000 },
+  );
+  assert.match(await textOf(tab.page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
+  await tab.page.click('#loading-cancel');
+  await until(tab.page, PICKING);
+  manner = 'serve';
+
+  await tab.page.goto(`${server.url}?pick`);
+  await until(tab.page, LISTED);
+  const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(tab.page, LISTED)) ?? [];
+  assert.ok(Number(here) > 8 && Number(here) < 40.6, `${here} MB are here`);
+  asked = [];
+  await press(tab.page, 'Resume');
+  await until(tab.page, `${READY}, ${FAILED}`, 60000);
+  await assertReady(tab.page);
+  const again = bytesAsked() / 1e6;
+  // Reading the header requests a segment, and cancels when it has enough.
+  assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
+  await unload(tab.page);
+  await press(tab.page, 'Delete all');
+  await press(tab.page, 'Delete all models?');
+  await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
+  assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  await tab.close();
+});
+
+test('without storage space the model runs, and a notice says that it is not stored', async ({
+  browser,
+  server,
+  name,
+  medium,
+}) => {
+  const tab = await openTab(browser, `${server.url}?pick`, {
+    before: () => {
+      if (!navigator.storage) return; // about:blank
+      navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
+      Object.assign(window, { said: '' });
+      addEventListener('DOMContentLoaded', () => {
+        const place = /** @type {HTMLElement} */ (document.querySelector('#loading-needs'));
+        new MutationObserver(() => {
+          /** @type {any} */ (window).said += place.textContent;
+        }).observe(place, { childList: true });
+      });
+    },
+  });
+  await until(tab.page, PICKING);
+  if (name === 'chromium') {
+    // the engine's worker asks the browser itself, which only Chromium lets a test override
+    const devtools = await tab.page.createCDPSession();
+    await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
+  }
+  await loadAddress(tab.page, medium);
+  await assertReady(tab.page);
+  assert.match(
+    await tab.page.evaluate(() => /** @type {any} */ (window).said),
+    /too big to save: only 20\.0\sMB of storage left/,
+  );
+  if (name === 'chromium') {
+    assert.match(await textOf(tab.page, '#chat-notice'), /not cached/);
+    await unload(tab.page);
+    await tab.page.waitForFunction(() => /** @type {any} */ (document.querySelector('#stored')).hidden);
+  }
+  await tab.close();
+});
+
+test('a model that does not fit is refused before the download, and models that fit are offered', async ({
+  browser,
+  server,
+  medium,
+}) => {
+  const tab = await openTab(browser, `${server.url}?pick`, {
+    before: () => {
+      Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which the page may use 70 MB
+    },
+  });
+  await until(tab.page, PICKING);
+  await loadAddress(tab.page, medium);
+  assert.match(
+    await textOf(tab.page, FAILED),
+    /needs 74\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
+  );
+  const buttons = await tab.page.$$eval('.error > button', (all) =>
+    all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
+  );
+  assert.match(buttons.join(' | '), /^Use a 1,024-token context \(68\.\d MB\) \| Try anyway$/);
+  assert.ok(bytesAsked() < 30e6, 'headers only');
+  await tab.page.click('.error > button');
+  await until(tab.page, `${READY}, ${FAILED}`, 60000);
+  await assertReady(tab.page);
+  assert.match(await textOf(tab.page, '#meter-text'), /of 1,024$/);
+  await tab.close();
+});
+
+test('if Hugging Face requires a token, the page asks for it, uses it once and does not store it', async ({
+  browser,
+  server,
+}) => {
+  // A fake Worker.postMessage() answers with the statuses 401 and then 403.
+  const tab = await openTab(browser, `${server.url}?pick`, {
+    before: () => {
+      const sent = /** @type {string[]} */ ([]);
+      Object.assign(window, { sent });
+      Worker.prototype.postMessage = function (
+        /** @type {{ id: number, kind: string, source: unknown }} */ { id, kind, source },
+      ) {
+        if (kind !== 'open') return;
+        sent.push(JSON.stringify(source));
+        const got = `status ${sent.length === 1 ? 401 : 403}`;
+        const error = { code: 'http-error', message: 'refused', expected: 'status 200', got, cause: '' };
+        setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
+      };
+    },
+  });
+  await until(tab.page, PICKING);
+  await tab.page.evaluate(() => {
+    const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
+    for (const [id, value] of Object.entries(fields)) Object(document.getElementById(id)).value = value;
+    /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
+  });
+  await until(tab.page, '#token-form:not([hidden])');
+  assert.match(await textOf(tab.page, FAILED), /requires you to sign in/);
+  assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
+  await tab.page.keyboard.type('two words');
+  await tab.page.keyboard.press('Enter');
+  assert.match(await textOf(tab.page, FAILED), /not an access token/);
+  await tab.page.$eval('#token', (field) => {
+    /** @type {HTMLInputElement} */ (field).value = '';
+  });
+  await tab.page.type('#token', 'hf_secret');
+  await tab.page.keyboard.press('Enter');
+  await tab.page.waitForFunction(() => /don’t have access/.test(document.querySelector('.error')?.textContent ?? ''));
+  const { sent, kept, field } = await tab.page.evaluate(() => ({
+    sent: /** @type {any} */ (window).sent,
+    kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
+    field: /** @type {HTMLInputElement} */ (document.querySelector('#token')).value,
+  }));
+  assert.doesNotMatch(sent[0], /authorization/i);
+  assert.match(sent[1], /Bearer hf_secret/);
+  assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
+  assert.doesNotMatch(kept, /hf_secret/);
+  assert.equal(field, '');
+  await tab.close();
+});

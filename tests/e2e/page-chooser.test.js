@@ -3,13 +3,13 @@
  * the chooser returns to it.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+
 import {
   ANSWERED,
-  BROWSERS,
   READY,
   ask,
   modelAddress,
+  onlyIn,
   openTab,
   press,
   say,
@@ -19,7 +19,7 @@ import {
   shortcut,
   shown,
   slowly,
-  testedIn,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -35,21 +35,14 @@ const focused = (page) => page.evaluate(() => document.activeElement?.id);
 const closed = (page) =>
   page.waitForFunction(() => !document.querySelector('#chooser[open]') && !/models/.test(location.hash));
 
-for (const name of BROWSERS) {
-  describe(`${name}, the models over a conversation`, { skip: testedIn(name, 'chromium') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-
-    before(async () => {
-      server = await servePage({
-        storyteller: await modelAddress('tiny'),
-        intercept: slowly(/^\/models\/medium/, () => slow),
-      });
-      browser = await sharedBrowser(name);
+const test = suite(
+  'the models over a conversation',
+  async (name) => {
+    const server = await servePage({
+      storyteller: await modelAddress('tiny'),
+      intercept: slowly(/^\/models\/medium/, () => slow),
     });
-    after(() => server?.close());
+    const browser = await sharedBrowser(name);
 
     /** Opens the page with one question asked. @param {Parameters<typeof openTab>[2]} [options] */
     async function asked(options) {
@@ -59,122 +52,126 @@ for (const name of BROWSERS) {
       await ask(tab.page, 'Stay');
       return tab;
     }
+    return { asked };
+  },
+  onlyIn('chromium'),
+);
 
-    test('a button, Escape, Back and a click outside close the dialog and return the focus', async () => {
-      const tab = await asked();
-      const { page } = tab;
-      const address = page.url();
-      const said = await shown(page);
-      /** @type {(() => Promise<unknown>)[]} */
-      const ways = [
-        () => page.keyboard.press('Enter'), // on “Close”
-        () => page.keyboard.press('Escape'),
-        () => page.evaluate(() => history.back()),
-        () => page.mouse.click(5, 400),
-      ];
-      for (const close of ways) {
-        await page.focus('#change-model');
-        await page.keyboard.press('Enter');
-        await page.waitForSelector(OPEN);
-        assert.equal(await focused(page), 'back');
-        assert.equal(await textOf(page, '#back'), 'Close');
-        assert.match(page.url(), /#\/c\/[\w-]+\/models$/);
-        assert.ok(await page.$eval('#log', (one) => one.checkVisibility()), 'the conversation is beneath');
-        assert.match(await textOf(page, '#storyteller'), /in use[\s\S]*Reload/);
-        await close();
-        await closed(page);
-        assert.equal(await focused(page), 'change-model');
-        assert.equal(page.url(), address);
-        assert.deepEqual(await shown(page), said);
-      }
-      await page.evaluate(() => history.back());
-      await page.waitForFunction(() => !location.hash && document.querySelector('#log .empty'));
-      await tab.close();
-    });
+test('a button, Escape, Back and a click outside close the dialog and return the focus', async ({ asked }) => {
+  const tab = await asked();
+  const { page } = tab;
+  const address = page.url();
+  const said = await shown(page);
+  /** @type {(() => Promise<unknown>)[]} */
+  const ways = [
+    () => page.keyboard.press('Enter'), // on “Close”
+    () => page.keyboard.press('Escape'),
+    () => page.evaluate(() => history.back()),
+    () => page.mouse.click(5, 400),
+  ];
+  for (const close of ways) {
+    await page.focus('#change-model');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector(OPEN);
+    assert.equal(await focused(page), 'back');
+    assert.equal(await textOf(page, '#back'), 'Close');
+    assert.match(page.url(), /#\/c\/[\w-]+\/models$/);
+    assert.ok(await page.$eval('#log', (one) => one.checkVisibility()), 'the conversation is beneath');
+    assert.match(await textOf(page, '#storyteller'), /in use[\s\S]*Reload/);
+    await close();
+    await closed(page);
+    assert.equal(await focused(page), 'change-model');
+    assert.equal(page.url(), address);
+    assert.deepEqual(await shown(page), said);
+  }
+  await page.evaluate(() => history.back());
+  await page.waitForFunction(() => !location.hash && document.querySelector('#log .empty'));
+  await tab.close();
+});
 
-    test('an open dialog survives a reload, keeps Tab inside and disables shortcuts', async () => {
-      const tab = await asked();
-      const { page } = tab;
-      const said = await shown(page);
-      await page.click('#change-model');
-      await page.waitForSelector(OPEN);
-      await page.reload();
-      await page.waitForSelector(OPEN);
-      await until(page, READY);
-      assert.deepEqual(await shown(page), said);
-      await page.focus('#load-options summary');
-      for (let i = 0; i < 3; i++) {
-        await page.keyboard.press('Tab');
-        // After the last element, the focus moves to the browser's own controls.
-        assert.ok(
-          await page.evaluate(
-            () =>
-              [null, document.body].includes(/** @type {any} */ (document.activeElement)) ||
-              Boolean(document.activeElement?.closest('#chooser')),
-          ),
-        );
-      }
-      await shortcut(page, 'n');
-      await page.focus('#back');
-      await shortcut(page, 'n');
-      assert.deepEqual(await shown(page), said);
-      await page.keyboard.press('Escape');
-      await closed(page);
-      assert.deepEqual(await shown(page), said);
-      await tab.close();
-    });
-
-    test('the dialog shows the running load with Pause and Cancel; Escape stops neither the load nor an answer', async () => {
-      slow = true;
-      const tab = await asked({ width: 390 });
-      const { page } = tab;
-      await page.click('#change-model');
-      await page.waitForSelector(OPEN);
-      const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
-      assert.ok(Math.abs(low) < 1, 'a sheet from below');
+test('an open dialog survives a reload, keeps Tab inside and disables shortcuts', async ({ asked }) => {
+  const tab = await asked();
+  const { page } = tab;
+  const said = await shown(page);
+  await page.click('#change-model');
+  await page.waitForSelector(OPEN);
+  await page.reload();
+  await page.waitForSelector(OPEN);
+  await until(page, READY);
+  assert.deepEqual(await shown(page), said);
+  await page.focus('#load-options summary');
+  for (let i = 0; i < 3; i++) {
+    await page.keyboard.press('Tab');
+    // After the last element, the focus moves to the browser's own controls.
+    assert.ok(
       await page.evaluate(
-        (value) => {
-          /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-          /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-        },
-        await modelAddress('medium'),
-      );
-      await closed(page);
-      await page.waitForSelector('#chat > #loading');
-      await page.waitForFunction(
-        () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.05,
-        { timeout: 60000 },
-      );
-      await setOptions(page, { temperature: 1, seed: 1, maxTokens: 3000 });
-      await say(page, 'Tell me everything');
-      await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
-      await page.click('#change-model');
-      await page.waitForSelector(`${OPEN} #loading`);
-      await press(page, '#loading-pause', 'Pause');
-      await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
-      assert.deepEqual(
-        await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)),
-        [],
-        'it is not there twice',
-      );
-      await page.keyboard.press('Escape');
-      await closed(page);
-      await page.waitForSelector('#chat > #loading');
-      assert.equal(await textOf(page, '#loading-title'), 'Paused');
-      await until(page, ANSWERED); // complete, or up to the end of the context
-      assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
-      await page.click('#change-model');
-      await page.waitForSelector(OPEN);
-      await press(page, '#loading-cancel', 'Cancel');
-      await page.waitForSelector('#stored-list li:not([hidden])');
-      assert.ok(await page.$(OPEN));
-      slow = false;
-      await press(page, '#stored-list button', 'Resume');
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-        timeout: 60000,
-      });
-      await closed(page);
-      await tab.close();
-    });
+        () =>
+          [null, document.body].includes(/** @type {any} */ (document.activeElement)) ||
+          Boolean(document.activeElement?.closest('#chooser')),
+      ),
+    );
+  }
+  await shortcut(page, 'n');
+  await page.focus('#back');
+  await shortcut(page, 'n');
+  assert.deepEqual(await shown(page), said);
+  await page.keyboard.press('Escape');
+  await closed(page);
+  assert.deepEqual(await shown(page), said);
+  await tab.close();
+});
+
+test('the dialog shows the running load with Pause and Cancel; Escape stops neither the load nor an answer', async ({
+  asked,
+}) => {
+  slow = true;
+  const tab = await asked({ width: 390 });
+  const { page } = tab;
+  await page.click('#change-model');
+  await page.waitForSelector(OPEN);
+  const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
+  assert.ok(Math.abs(low) < 1, 'a sheet from below');
+  await page.evaluate(
+    (value) => {
+      /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+      /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+    },
+    await modelAddress('medium'),
+  );
+  await closed(page);
+  await page.waitForSelector('#chat > #loading');
+  await page.waitForFunction(
+    () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.05,
+    { timeout: 60000 },
+  );
+  await setOptions(page, { temperature: 1, seed: 1, maxTokens: 3000 });
+  await say(page, 'Tell me everything');
+  await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+  await page.click('#change-model');
+  await page.waitForSelector(`${OPEN} #loading`);
+  await press(page, '#loading-pause', 'Pause');
+  await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
+  assert.deepEqual(
+    await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)),
+    [],
+    'it is not there twice',
+  );
+  await page.keyboard.press('Escape');
+  await closed(page);
+  await page.waitForSelector('#chat > #loading');
+  assert.equal(await textOf(page, '#loading-title'), 'Paused');
+  await until(page, ANSWERED); // complete, or up to the end of the context
+  assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
+  await page.click('#change-model');
+  await page.waitForSelector(OPEN);
+  await press(page, '#loading-cancel', 'Cancel');
+  await page.waitForSelector('#stored-list li:not([hidden])');
+  assert.ok(await page.$(OPEN));
+  slow = false;
+  await press(page, '#stored-list button', 'Resume');
+  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+    timeout: 60000,
   });
-}
+  await closed(page);
+  await tab.close();
+});

@@ -5,10 +5,8 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, describe, test } from 'node:test';
 import {
   ANSWERED,
-  BROWSERS,
   FAILED,
   PICKING,
   READY,
@@ -27,6 +25,7 @@ import {
   setOptions,
   sharedBrowser,
   shown,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -77,570 +76,567 @@ const saidElsewhere = (page) =>
     database.close();
   });
 
-for (const name of BROWSERS) {
-  describe(`${name}, conversations`, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-    let tiny = '';
-
-    before(async () => {
-      tiny = await modelAddress('tiny');
-      server = await servePage({ storyteller: tiny });
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
-
-    /** Opens the page with its own model, which is small. @param {Parameters<typeof openTab>[2]} [options] */
-    async function opened(options) {
-      const tab = await openTab(browser, server.url, options);
-      await until(tab.page, `${READY}, ${FAILED}`);
-      await assertReady(tab.page);
-      await setOptions(tab.page, { temperature: 0, maxTokens: 6 });
-      return tab;
-    }
-
-    /** @param {Page} page */
-    async function reload(page) {
-      await page.reload();
-      await until(page, `${READY}, ${FAILED}`);
-      await assertReady(page);
-    }
-
-    test('a reload keeps the conversation, its settings and the draft, and does not change the next answer', async () => {
-      const tab = await opened({ before: catchCopies });
-      const { page } = tab;
-      await ask(page, 'Hello there');
-      await ask(page, 'And then?');
-      const before = await shown(page);
-      await ask(page, 'Go on');
-      const third = await answerText(page);
-      await page.click('.question-foot:nth-last-child(2) button'); // Edit: the last message once more
-      await page.click('#editing-cancel');
-      await page.type('#input', 'half a sentence');
-      await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
-      await new Promise((done) => {
-        setTimeout(done, 400);
-      });
-      await reload(page);
-      assert.deepEqual((await shown(page)).slice(0, 4), before);
-      assert.equal(
-        await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value),
-        'half a sentence',
-      );
-      assert.equal(await page.$eval('#opt-maxTokens', (one) => /** @type {HTMLInputElement} */ (one).value), '6');
-      await page.$eval('#input', (one) => {
-        /** @type {HTMLTextAreaElement} */ (one).value = '';
-      });
-      await page.click(ANSWERED);
-      await page.waitForFunction(() =>
-        /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''),
-      );
-      await until(page, ANSWERED);
-      assert.equal(await answerText(page), third, 'greedy: the same answer to the same words');
-      await tab.close();
-    });
-
-    test('a draft saved when the page was hidden does not come back after it was sent', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await ask(page, 'One');
-      await page.type('#input', 'Two');
-      await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // as in a tab that is suspended
-      await page.waitForFunction(() => /Two/.test(sessionStorage.getItem('gemma-wasm.left') ?? ''));
-      await page.keyboard.press('Enter');
-      await until(page, '.from-user:nth-last-child(3)');
-      await until(page, ANSWERED);
-      assert.equal(await page.evaluate(() => sessionStorage.getItem('gemma-wasm.left')), null);
-      await reload(page);
-      assert.equal((await shown(page)).length, 4);
-      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), '');
-      await tab.close();
-    });
-
-    test('if the tab crashes during an answer, the text shown so far is kept', async () => {
-      const tab = await opened();
-      const { page: doomed } = tab;
-      await setOptions(doomed, { temperature: 1, seed: 1, maxTokens: 400 });
-      await say(doomed, 'Tell me everything');
-      await doomed.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 40);
-      const length = await doomed.$eval('.from-model .md', (one) => one.textContent?.length ?? 0);
-      const page = await doomed.browserContext().newPage();
-      const address = doomed.url();
-      await doomed.close();
-      await page.goto(address);
-      await until(page, `${READY}, ${FAILED}`);
-      await until(page, ANSWERED);
-      assert.ok((await page.$eval('.from-model .md', (one) => one.textContent?.length ?? 0)) >= length);
-      assert.match(await textOf(page, '.from-model .stats'), /interrupted|tokens/);
-      await tab.close();
-    });
-
-    test('a tab does not overwrite a newer copy of a conversation, or its pin', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await ask(page, 'One');
-      const other = await page.browserContext().newPage();
-      await other.goto(page.url());
-      await until(other, READY);
-      await setOptions(other, { temperature: 0, maxTokens: 6 });
-      await ask(other, 'Two');
-      await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
-      const now = await shown(other);
-      await other.close();
-      await reload(page);
-      assert.deepEqual(await shown(page), now);
-      await page.click('#library-toggle');
-      await page.click('.talk-line .icon');
-      await press(page, '.talk-menu:not([hidden]) button', 'Pin');
-      const pinned = () =>
-        page.waitForFunction(() => /pinned/.test(document.querySelector('.talk[aria-current]')?.textContent ?? ''));
-      await pinned();
-      await ask(page, 'Three');
-      await reload(page);
-      await pinned();
-      await tab.close();
-    });
-
-    test("two tabs continue one conversation: each shows the other's messages, and all are kept", async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await ask(page, 'One');
-      const other = await page.browserContext().newPage();
-      await other.goto(page.url());
-      await until(other, READY); // with the settings of the conversation
-      await ask(other, 'Two');
-      await page.bringToFront(); // tabs in the background are not drawn
-      await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
-      assert.deepEqual(await shown(page), await shown(other));
-      // A message that another tab adds at the same time becomes another version.
-      await saidElsewhere(page);
-      await ask(page, 'Said here');
-      const both = () => page.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
-      await both();
-      assert.equal((await shown(page))[4], 'Said here');
-      // The other tab shows the continuation in the right place.
-      await other.bringToFront();
-      await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
-      await setOptions(other, { maxTokens: 12 });
-      await other.click('.from-model:last-child .go-on');
-      await until(other, ANSWERED);
-      const longer = await shown(other);
-      await page.bringToFront();
-      await page.waitForFunction(
-        (text) => document.querySelector('.from-model:last-child .md')?.textContent?.trim() === text,
-        {},
-        longer[5],
-      );
-      await other.close();
-      await reload(page);
-      await both();
-      await tab.close();
-    });
-
-    test('a failed Retry keeps the previous answer; Back and Forward during an answer lose none of its text', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await ask(page, 'Elsewhere');
-      await page.click('#new-chat');
-      await page.waitForFunction(() => !document.querySelector('.from-user'));
-      await ask(page, 'One');
-      await ask(page, 'Two');
-      const said = await shown(page);
-      const address = page.url();
-      await page.goto(address.replace('#', '?context=32#')); // for which the conversation is too long
-      await until(page, READY);
-      await page.click('.from-model:last-child .retry');
-      await until(page, '.from-model .error');
-      assert.deepEqual((await shown(page)).slice(0, 4), said);
-      await page.goto(address);
-      await until(page, READY);
-      assert.deepEqual(await shown(page), said);
-      await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
-      await say(page, 'Three');
-      // Leaving before the first token leaves a question without an answer.
-      await page.waitForFunction(
-        () =>
-          document.querySelectorAll('.from-user').length === 3 &&
-          document.querySelector('#log > .from-model:last-child .md')?.textContent,
-      );
-      await page.evaluate(async () => {
-        const went = (/** @type {'back' | 'forward'} */ where) =>
-          new Promise((resolve) => {
-            addEventListener('popstate', resolve, { once: true });
-            history[where]();
-          });
-        document.querySelector('#log')?.lastElementChild?.setAttribute('data-old', '');
-        history.pushState(null, '', location.href.replace(/#.*/, '#/'));
-        await went('back');
-        await went('forward');
-        await went('back');
-      });
-      await until(page, '#log > .from-model:last-child:not([data-old])');
-      await until(page, ANSWERED);
-      const now = await shown(page);
-      await reload(page);
-      assert.deepEqual(await shown(page), now);
-      await tab.close();
-    });
-
-    test('a conversation deleted during its answer stays deleted', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });
-      await page.evaluate(() => {
-        const press = (/** @type {string} */ where) =>
-          /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
-        const log = /** @type {Element} */ (document.querySelector('#log'));
-        new MutationObserver((_, observer) => {
-          // as soon as the first words appear; others follow soon
-          if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
-            return;
-          observer.disconnect();
-          press('.talk-line .icon');
-          press('.talk-menu:not([hidden]) button:last-child');
-        }).observe(log, { childList: true, subtree: true, characterData: true });
-      });
-      await say(page, 'Tell me everything');
-      await until(page, '#toast:not([hidden])');
-      assert.deepEqual(await listed(page), []);
-      await reload(page);
-      assert.deepEqual(await listed(page), [], 'nor does it come back later');
-      await tab.close();
-    });
-
-    test('versions of answers and messages, each with the messages after it; a separate branch', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await ask(page, 'One');
-      const first = await shown(page);
-      await page.click('.question-foot button');
-      assert.match(await textOf(page, '#editing'), /Editing an earlier message/);
-      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'One');
-      await page.$eval('#input', (one) => {
-        /** @type {HTMLTextAreaElement} */ (one).value = '';
-      });
-      await page.keyboard.type('Uno');
-      await page.keyboard.press('Enter');
-      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'Uno');
-      await until(page, ANSWERED);
-      assert.match(await textOf(page, '.question-foot .versions'), /2\/2/);
-      await ask(page, 'Two');
-      await page.click('.question-foot .versions button');
-      assert.deepEqual(await shown(page), first, 'the first version, with its own answer');
-      await page.click('.question-foot .versions button:last-child');
-      assert.equal((await shown(page)).length, 4, 'and the other one with all that followed');
-      await press(page, '.from-model .later', 'Branch');
-      await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 1);
-      assert.equal((await shown(page))[0], 'Uno');
-      assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
-      await tab.close();
-    });
-
-    test('the list: search, rename, pin, delete, undo; Back and Forward', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      for (const text of ['About dragons', 'About boats']) {
-        await page.click('#new-chat');
-        await until(page, '.empty');
-        await ask(page, text);
-      }
-      await page.click('#library-toggle');
-      assert.equal(await page.evaluate(() => document.activeElement?.id), 'library-search');
-      assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
-      await page.keyboard.type('drag');
-      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 1);
-      assert.deepEqual(await listed(page), ['About dragons']);
-      assert.match(await textOf(page, '.talk-hit'), /About dragons/);
-      assert.equal(await textOf(page, '.talk-hit mark'), 'drag');
-      await page.click('.talk-line button');
-      await press(page, '.talk-menu button', 'Rename');
-      await page.keyboard.type('Fire');
-      await page.keyboard.press('Enter');
-      await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
-      assert.equal(await page.title(), 'About boats · gemma-wasm');
-      await page.$eval('#library-search', (one) => {
-        /** @type {HTMLInputElement} */ (one).value = '';
-        one.dispatchEvent(new Event('input'));
-      });
-      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
-      const lines = () => page.$$eval('.talk-line', (all) => all.map((one) => one.getBoundingClientRect().top));
-      const before = await lines();
-      await page.click('.talk-line button');
-      await until(page, '.talk-menu:not([hidden])');
-      assert.deepEqual(await lines(), before, 'the menu floats');
-      const gaps = await page.$$eval('.talk-menu:not([hidden]) button', (all) => {
-        const places = all.map((one) => one.getBoundingClientRect());
-        return places.slice(1).map(({ top }, i) => top - places[i].bottom);
-      });
-      assert.ok(gaps[3] > gaps[0], `“Delete” is set apart: ${gaps}`);
-      await page.click('.scroller');
-      assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
-      await (await page.$$('.talk-line button'))[1].click();
-      await press(page, '.talk-menu:not([hidden]) button', 'Pin');
-      await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
-
-      await page.click('.talk');
-      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
-      assert.equal(await page.title(), 'Fire · gemma-wasm');
-      await page.goBack();
-      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About boats');
-      await page.goForward();
-      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
-      await page.click('#change-model');
-      await until(page, PICKING);
-      await page.goBack();
-      await until(page, READY);
-      assert.equal(
-        await page.$eval('.from-user', (one) => one.textContent),
-        'About dragons',
-        'Back does not leave the page',
-      );
-
-      await page.click('.talk-line button');
-      await press(page, '.talk-menu button', 'Delete');
-      await until(page, '#toast:not([hidden])');
-      await until(page, '.empty');
-      const places = await page.evaluate(() =>
-        ['#toast', '#composer'].map((id) => document.querySelector(id)?.getBoundingClientRect().toJSON()),
-      );
-      assert.ok(places[0].bottom <= places[1].top, 'the message field stays free');
-      assert.deepEqual(await listed(page), ['About boats']);
-      await page.click('#toast button');
-      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
-      assert.deepEqual(await listed(page), ['Fire', 'About boats']);
-
-      // A draft stays where it was written, however soon another conversation is opened.
-      const draft = (/** @type {string} */ text) =>
-        page.waitForFunction(
-          (value) => {
-            return /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value;
-          },
-          {},
-          text,
-        );
-      await page.type('#input', 'half');
-      await page.click('.talk');
-      await page.waitForSelector('.from-user');
-      await draft('');
-      await page.click('#new-chat');
-      await draft('half');
-      await tab.close();
-    });
-
-    test('the list scrolls to all of 150 conversations, in search results too; its field and footer stay visible', async () => {
-      const tab = await opened({ width: 360, height: 640 });
-      const { page } = tab;
-      await page.click('#library-toggle');
-      const conversations = Array.from({ length: 150 }, (_, n) => ({
-        title: `Talk ${n}`,
-        named: true,
-        created: 1e12 + n,
-        updated: 1e12 + n,
-        said: [
-          {
-            id: `q${n}`,
-            parent: null,
-            role: 'user',
-            state: 'whole',
-            text: n % 2 ? 'odd words' : `even words, number ${n}`,
-          },
-        ],
-      }));
-      await page.evaluate(
-        (content) => {
-          const data = new DataTransfer();
-          data.items.add(new File([content], 'conversations.json'));
-          const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-          field.files = data.files;
-          field.dispatchEvent(new Event('change'));
-        },
-        JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }),
-      );
-      const count = (/** @type {number} */ n) =>
-        page.waitForFunction((many) => document.querySelectorAll('.talk').length === many, {}, n);
-      const more = async () => {
-        await page.focus('#library-more');
-        await page.keyboard.press('Enter');
-      };
-      await count(60);
-      await more();
-      await count(120);
-      const focused = () => page.evaluate(() => document.activeElement?.querySelector('.talk-title')?.textContent);
-      await page.waitForFunction(() => document.activeElement?.matches('.talk'));
-      assert.equal(await focused(), 'Talk 89', 'the first new one');
-      await more();
-      await count(150);
-      assert.equal(await page.$eval('#library-more', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      const inSight = await page.evaluate(() =>
-        ['#library-search', '#library-export', '#library-keep'].map((id) => {
-          const { top, bottom } = /** @type {HTMLElement} */ (document.querySelector(id)).getBoundingClientRect();
-          return top >= 0 && bottom <= innerHeight;
-        }),
-      );
-      assert.deepEqual(inSight, [true, true, true]);
-      await page.type('#library-search', 'odd');
-      await count(60);
-      await more();
-      await count(75);
-      await tab.close();
-    });
-
-    test('failures are shown until they are dismissed or resolved', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      const failures = () => page.$$eval('#failures .notice span', (all) => all.map((one) => one.textContent));
-      await page.evaluate(() => {
-        const { put } = IDBObjectStore.prototype;
-        IDBObjectStore.prototype.put = function (/** @type {[value: any, key?: IDBValidKey]} */ ...args) {
-          if (/** @type {any} */ (globalThis).hasRoom) return put.apply(this, args);
-          throw new DOMException('no room', 'QuotaExceededError');
-        };
-      });
-      await ask(page, 'Without room');
-      await until(page, '#failures .notice');
-      assert.match((await failures()).join(), /^Couldn’t save this conversation: browser storage is full/);
-      assert.equal(await page.$eval('#failures', (one) => one.getAttribute('role')), 'alert');
-      await page.click('#failures button');
-      assert.deepEqual(await failures(), []);
-      assert.equal(await page.evaluate(() => document.activeElement?.id), 'input');
-      await page.evaluate(() => {
-        /** @type {any} */ (globalThis).hasRoom = true;
-      });
-      await ask(page, 'With room');
-      await page.evaluate(() => {
-        /** @type {any} */ (globalThis).hasRoom = false;
-      });
-      await ask(page, 'Without room again');
-      await until(page, '#failures .notice');
-      await page.evaluate(() => {
-        /** @type {any} */ (globalThis).hasRoom = true;
-      });
-      await ask(page, 'With room again');
-      await page.waitForFunction(() => !document.querySelector('#failures .notice'));
-
-      await page.click('#settings-toggle');
-      await page.click('#unload');
-      await page.waitForFunction(() => document.body.dataset.state !== 'ready');
-      await page.evaluate(() => {
-        location.hash = /** @type {HTMLAnchorElement} */ (document.querySelector('.talk')).hash;
-      });
-      await until(page, 'body[data-state="reading"] .retry');
-      await page.click('.retry');
-      await until(page, '#failures .notice');
-      assert.deepEqual(await failures(), ['No model is loaded. Load one to get an answer.']);
-      await tab.close();
-    });
-
-    test('no button covers the suggestions of a new conversation in a small window', async () => {
-      const tab = await opened({ width: 360, height: 480 });
-      await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 1));
-      await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 0));
-      await new Promise((resolve) => {
-        setTimeout(resolve, 200);
-      });
-      assert.ok(
-        await tab.page.$eval('#scroller', (one) => one.scrollHeight > one.clientHeight),
-        'they are higher than the window',
-      );
-      assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      await tab.close();
-    });
-
-    test('with saving turned off, no conversation is stored', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await page.click('#library-toggle');
-      await page.click('#library-keep');
-      await ask(page, 'A secret');
-      assert.deepEqual(await listed(page), ['A secret']);
-      assert.deepEqual(await kept(page), []);
-      await reload(page);
-      assert.deepEqual(await listed(page), []);
-      await until(page, '.empty');
-      await tab.close();
-    });
-
-    test('an invalid file or a failing server leaves the conversation and the model in place', async () => {
-      const tab = await opened({ expected: /404|Failed to load resource/ });
-      const { page } = tab;
-      await ask(page, 'Stay');
-      const before = await shown(page);
-      for (const address of ['/models/none.gguf', '/index.html']) {
-        await page.click('#change-model');
-        await until(page, PICKING);
-        await loadAddress(page, address);
-        await until(page, FAILED);
-        await page.click('#back');
-        await until(page, READY);
-        assert.deepEqual(await shown(page), before);
-      }
-      await ask(page, 'Still there?');
-      assert.equal((await shown(page)).length, 4);
-      await tab.close();
-    });
-
-    test('a conversation whose model is not on the device can be read, and names the model', async () => {
-      const tab = await openWithModel(browser, server.url, tiny);
-      const { page } = tab;
-      await setOptions(page, { maxTokens: 4 });
-      await ask(page, 'Remember me');
-      await page.evaluate(async () => {
-        // deletes the copy, as if the browser had cleared it
-        const root = await navigator.storage.getDirectory?.();
-        for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
-      });
-      const at = page.url().replace(/\?.*#/, '#');
-      await page.goto('about:blank');
-      await page.goto(at);
-      await until(page, 'body[data-state="reading"] #model-card button');
-      assert.equal((await shown(page))[0], 'Remember me');
-      assert.match(await textOf(page, '#model-card'), /was with tiny\.[\s\S]*Download tiny/);
-      await load(page, () => page.click('#model-card button'));
-      await assertReady(page);
-      await ask(page, 'Here again');
-      assert.equal((await shown(page)).length, 4);
-      await tab.close();
-    });
-
-    test('exports and imports a file; rejects other files', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await ask(page, 'Take me along');
-      await page.click('#library-toggle');
-      const exported = await page.evaluate(async () => {
-        /** @type {Promise<string>} */
-        const caught = new Promise((resolve) => {
-          const make = URL.createObjectURL;
-          URL.createObjectURL = (blob) => {
-            void (/** @type {Blob} */ (blob).text().then(resolve));
-            URL.createObjectURL = make;
-            return make(blob);
-          };
-        });
-        addEventListener('click', (event) => event.target instanceof HTMLAnchorElement && event.preventDefault(), {
-          capture: true,
-        });
-        /** @type {HTMLElement} */ (document.querySelector('#library-export')).click();
-        return caught;
-      });
-      assert.match(exported, /"Take me along"/);
-      const give = (/** @type {string} */ text) =>
-        page.evaluate((content) => {
-          const data = new DataTransfer();
-          data.items.add(new File([content], 'conversations.json'));
-          const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-          field.files = data.files;
-          field.dispatchEvent(new Event('change'));
-        }, text);
-      await give(exported);
-      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
-      await give(readFileSync(new URL(import.meta.url), 'utf8'));
-      await page.waitForFunction(() =>
-        /No conversations found/.test(document.querySelector('#library-said')?.textContent ?? ''),
-      );
-      await tab.close();
-    });
-  });
+/** @param {Page} page */
+async function reload(page) {
+  await page.reload();
+  await until(page, `${READY}, ${FAILED}`);
+  await assertReady(page);
 }
+
+const test = suite('conversations', async (name) => {
+  const tiny = await modelAddress('tiny');
+  const server = await servePage({ storyteller: tiny });
+  const browser = await sharedBrowser(name);
+
+  /** Opens the page with its own model, which is small. @param {Parameters<typeof openTab>[2]} [options] */
+  async function opened(options) {
+    const tab = await openTab(browser, server.url, options);
+    await until(tab.page, `${READY}, ${FAILED}`);
+    await assertReady(tab.page);
+    await setOptions(tab.page, { temperature: 0, maxTokens: 6 });
+    return tab;
+  }
+  return { browser, server, tiny, opened };
+});
+
+test('a reload keeps the conversation, its settings and the draft, and does not change the next answer', async ({
+  opened,
+}) => {
+  const tab = await opened({ before: catchCopies });
+  const { page } = tab;
+  await ask(page, 'Hello there');
+  await ask(page, 'And then?');
+  const before = await shown(page);
+  await ask(page, 'Go on');
+  const third = await answerText(page);
+  await page.click('.question-foot:nth-last-child(2) button'); // Edit: the last message once more
+  await page.click('#editing-cancel');
+  await page.type('#input', 'half a sentence');
+  await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
+  await new Promise((done) => {
+    setTimeout(done, 400);
+  });
+  await reload(page);
+  assert.deepEqual((await shown(page)).slice(0, 4), before);
+  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'half a sentence');
+  assert.equal(await page.$eval('#opt-maxTokens', (one) => /** @type {HTMLInputElement} */ (one).value), '6');
+  await page.$eval('#input', (one) => {
+    /** @type {HTMLTextAreaElement} */ (one).value = '';
+  });
+  await page.click(ANSWERED);
+  await page.waitForFunction(() =>
+    /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''),
+  );
+  await until(page, ANSWERED);
+  assert.equal(await answerText(page), third, 'greedy: the same answer to the same words');
+  await tab.close();
+});
+
+test('a draft saved when the page was hidden does not come back after it was sent', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await ask(page, 'One');
+  await page.type('#input', 'Two');
+  await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // as in a tab that is suspended
+  await page.waitForFunction(() => /Two/.test(sessionStorage.getItem('gemma-wasm.left') ?? ''));
+  await page.keyboard.press('Enter');
+  await until(page, '.from-user:nth-last-child(3)');
+  await until(page, ANSWERED);
+  assert.equal(await page.evaluate(() => sessionStorage.getItem('gemma-wasm.left')), null);
+  await reload(page);
+  assert.equal((await shown(page)).length, 4);
+  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), '');
+  await tab.close();
+});
+
+test('if the tab crashes during an answer, the text shown so far is kept', async ({ opened }) => {
+  const tab = await opened();
+  const { page: doomed } = tab;
+  await setOptions(doomed, { temperature: 1, seed: 1, maxTokens: 400 });
+  await say(doomed, 'Tell me everything');
+  await doomed.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 40);
+  const length = await doomed.$eval('.from-model .md', (one) => one.textContent?.length ?? 0);
+  const page = await doomed.browserContext().newPage();
+  const address = doomed.url();
+  await doomed.close();
+  await page.goto(address);
+  await until(page, `${READY}, ${FAILED}`);
+  await until(page, ANSWERED);
+  assert.ok((await page.$eval('.from-model .md', (one) => one.textContent?.length ?? 0)) >= length);
+  assert.match(await textOf(page, '.from-model .stats'), /interrupted|tokens/);
+  await tab.close();
+});
+
+test('a tab does not overwrite a newer copy of a conversation, or its pin', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await ask(page, 'One');
+  const other = await page.browserContext().newPage();
+  await other.goto(page.url());
+  await until(other, READY);
+  await setOptions(other, { temperature: 0, maxTokens: 6 });
+  await ask(other, 'Two');
+  await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+  const now = await shown(other);
+  await other.close();
+  await reload(page);
+  assert.deepEqual(await shown(page), now);
+  await page.click('#library-toggle');
+  await page.click('.talk-line .icon');
+  await press(page, '.talk-menu:not([hidden]) button', 'Pin');
+  const pinned = () =>
+    page.waitForFunction(() => /pinned/.test(document.querySelector('.talk[aria-current]')?.textContent ?? ''));
+  await pinned();
+  await ask(page, 'Three');
+  await reload(page);
+  await pinned();
+  await tab.close();
+});
+
+test("two tabs continue one conversation: each shows the other's messages, and all are kept", async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await ask(page, 'One');
+  const other = await page.browserContext().newPage();
+  await other.goto(page.url());
+  await until(other, READY); // with the settings of the conversation
+  await ask(other, 'Two');
+  await page.bringToFront(); // tabs in the background are not drawn
+  await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+  assert.deepEqual(await shown(page), await shown(other));
+  // A message that another tab adds at the same time becomes another version.
+  await saidElsewhere(page);
+  await ask(page, 'Said here');
+  const both = () => page.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
+  await both();
+  assert.equal((await shown(page))[4], 'Said here');
+  // The other tab shows the continuation in the right place.
+  await other.bringToFront();
+  await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
+  await setOptions(other, { maxTokens: 12 });
+  await other.click('.from-model:last-child .go-on');
+  await until(other, ANSWERED);
+  const longer = await shown(other);
+  await page.bringToFront();
+  await page.waitForFunction(
+    (text) => document.querySelector('.from-model:last-child .md')?.textContent?.trim() === text,
+    {},
+    longer[5],
+  );
+  await other.close();
+  await reload(page);
+  await both();
+  await tab.close();
+});
+
+test('a failed Retry keeps the previous answer; Back and Forward during an answer lose none of its text', async ({
+  opened,
+}) => {
+  const tab = await opened();
+  const { page } = tab;
+  await ask(page, 'Elsewhere');
+  await page.click('#new-chat');
+  await page.waitForFunction(() => !document.querySelector('.from-user'));
+  await ask(page, 'One');
+  await ask(page, 'Two');
+  const said = await shown(page);
+  const address = page.url();
+  await page.goto(address.replace('#', '?context=32#')); // for which the conversation is too long
+  await until(page, READY);
+  await page.click('.from-model:last-child .retry');
+  await until(page, '.from-model .error');
+  assert.deepEqual((await shown(page)).slice(0, 4), said);
+  await page.goto(address);
+  await until(page, READY);
+  assert.deepEqual(await shown(page), said);
+  await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
+  await say(page, 'Three');
+  // Leaving before the first token leaves a question without an answer.
+  await page.waitForFunction(
+    () =>
+      document.querySelectorAll('.from-user').length === 3 &&
+      document.querySelector('#log > .from-model:last-child .md')?.textContent,
+  );
+  await page.evaluate(async () => {
+    const went = (/** @type {'back' | 'forward'} */ where) =>
+      new Promise((resolve) => {
+        addEventListener('popstate', resolve, { once: true });
+        history[where]();
+      });
+    document.querySelector('#log')?.lastElementChild?.setAttribute('data-old', '');
+    history.pushState(null, '', location.href.replace(/#.*/, '#/'));
+    await went('back');
+    await went('forward');
+    await went('back');
+  });
+  await until(page, '#log > .from-model:last-child:not([data-old])');
+  await until(page, ANSWERED);
+  const now = await shown(page);
+  await reload(page);
+  assert.deepEqual(await shown(page), now);
+  await tab.close();
+});
+
+test('a conversation deleted during its answer stays deleted', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });
+  await page.evaluate(() => {
+    const press = (/** @type {string} */ where) =>
+      /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
+    const log = /** @type {Element} */ (document.querySelector('#log'));
+    new MutationObserver((_, observer) => {
+      // as soon as the first words appear; others follow soon
+      if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
+        return;
+      observer.disconnect();
+      press('.talk-line .icon');
+      press('.talk-menu:not([hidden]) button:last-child');
+    }).observe(log, { childList: true, subtree: true, characterData: true });
+  });
+  await say(page, 'Tell me everything');
+  await until(page, '#toast:not([hidden])');
+  assert.deepEqual(await listed(page), []);
+  await reload(page);
+  assert.deepEqual(await listed(page), [], 'nor does it come back later');
+  await tab.close();
+});
+
+test('versions of answers and messages, each with the messages after it; a separate branch', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await ask(page, 'One');
+  const first = await shown(page);
+  await page.click('.question-foot button');
+  assert.match(await textOf(page, '#editing'), /Editing an earlier message/);
+  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'One');
+  await page.$eval('#input', (one) => {
+    /** @type {HTMLTextAreaElement} */ (one).value = '';
+  });
+  await page.keyboard.type('Uno');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'Uno');
+  await until(page, ANSWERED);
+  assert.match(await textOf(page, '.question-foot .versions'), /2\/2/);
+  await ask(page, 'Two');
+  await page.click('.question-foot .versions button');
+  assert.deepEqual(await shown(page), first, 'the first version, with its own answer');
+  await page.click('.question-foot .versions button:last-child');
+  assert.equal((await shown(page)).length, 4, 'and the other one with all that followed');
+  await press(page, '.from-model .later', 'Branch');
+  await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 1);
+  assert.equal((await shown(page))[0], 'Uno');
+  assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
+  await tab.close();
+});
+
+test('the list: search, rename, pin, delete, undo; Back and Forward', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  for (const text of ['About dragons', 'About boats']) {
+    await page.click('#new-chat');
+    await until(page, '.empty');
+    await ask(page, text);
+  }
+  await page.click('#library-toggle');
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'library-search');
+  assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
+  await page.keyboard.type('drag');
+  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 1);
+  assert.deepEqual(await listed(page), ['About dragons']);
+  assert.match(await textOf(page, '.talk-hit'), /About dragons/);
+  assert.equal(await textOf(page, '.talk-hit mark'), 'drag');
+  await page.click('.talk-line button');
+  await press(page, '.talk-menu button', 'Rename');
+  await page.keyboard.type('Fire');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
+  assert.equal(await page.title(), 'About boats · gemma-wasm');
+  await page.$eval('#library-search', (one) => {
+    /** @type {HTMLInputElement} */ (one).value = '';
+    one.dispatchEvent(new Event('input'));
+  });
+  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+  const lines = () => page.$$eval('.talk-line', (all) => all.map((one) => one.getBoundingClientRect().top));
+  const before = await lines();
+  await page.click('.talk-line button');
+  await until(page, '.talk-menu:not([hidden])');
+  assert.deepEqual(await lines(), before, 'the menu floats');
+  const gaps = await page.$$eval('.talk-menu:not([hidden]) button', (all) => {
+    const places = all.map((one) => one.getBoundingClientRect());
+    return places.slice(1).map(({ top }, i) => top - places[i].bottom);
+  });
+  assert.ok(gaps[3] > gaps[0], `“Delete” is set apart: ${gaps}`);
+  await page.click('.scroller');
+  assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
+  await (await page.$$('.talk-line button'))[1].click();
+  await press(page, '.talk-menu:not([hidden]) button', 'Pin');
+  await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
+
+  await page.click('.talk');
+  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
+  assert.equal(await page.title(), 'Fire · gemma-wasm');
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About boats');
+  await page.goForward();
+  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
+  await page.click('#change-model');
+  await until(page, PICKING);
+  await page.goBack();
+  await until(page, READY);
+  assert.equal(
+    await page.$eval('.from-user', (one) => one.textContent),
+    'About dragons',
+    'Back does not leave the page',
+  );
+
+  await page.click('.talk-line button');
+  await press(page, '.talk-menu button', 'Delete');
+  await until(page, '#toast:not([hidden])');
+  await until(page, '.empty');
+  const places = await page.evaluate(() =>
+    ['#toast', '#composer'].map((id) => document.querySelector(id)?.getBoundingClientRect().toJSON()),
+  );
+  assert.ok(places[0].bottom <= places[1].top, 'the message field stays free');
+  assert.deepEqual(await listed(page), ['About boats']);
+  await page.click('#toast button');
+  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+  assert.deepEqual(await listed(page), ['Fire', 'About boats']);
+
+  // A draft stays where it was written, however soon another conversation is opened.
+  const draft = (/** @type {string} */ text) =>
+    page.waitForFunction(
+      (value) => {
+        return /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value;
+      },
+      {},
+      text,
+    );
+  await page.type('#input', 'half');
+  await page.click('.talk');
+  await page.waitForSelector('.from-user');
+  await draft('');
+  await page.click('#new-chat');
+  await draft('half');
+  await tab.close();
+});
+
+test('the list scrolls to all of 150 conversations, in search results too; its field and footer stay visible', async ({
+  opened,
+}) => {
+  const tab = await opened({ width: 360, height: 640 });
+  const { page } = tab;
+  await page.click('#library-toggle');
+  const conversations = Array.from({ length: 150 }, (_, n) => ({
+    title: `Talk ${n}`,
+    named: true,
+    created: 1e12 + n,
+    updated: 1e12 + n,
+    said: [
+      {
+        id: `q${n}`,
+        parent: null,
+        role: 'user',
+        state: 'whole',
+        text: n % 2 ? 'odd words' : `even words, number ${n}`,
+      },
+    ],
+  }));
+  await page.evaluate(
+    (content) => {
+      const data = new DataTransfer();
+      data.items.add(new File([content], 'conversations.json'));
+      const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+      field.files = data.files;
+      field.dispatchEvent(new Event('change'));
+    },
+    JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }),
+  );
+  const count = (/** @type {number} */ n) =>
+    page.waitForFunction((many) => document.querySelectorAll('.talk').length === many, {}, n);
+  const more = async () => {
+    await page.focus('#library-more');
+    await page.keyboard.press('Enter');
+  };
+  await count(60);
+  await more();
+  await count(120);
+  const focused = () => page.evaluate(() => document.activeElement?.querySelector('.talk-title')?.textContent);
+  await page.waitForFunction(() => document.activeElement?.matches('.talk'));
+  assert.equal(await focused(), 'Talk 89', 'the first new one');
+  await more();
+  await count(150);
+  assert.equal(await page.$eval('#library-more', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  const inSight = await page.evaluate(() =>
+    ['#library-search', '#library-export', '#library-keep'].map((id) => {
+      const { top, bottom } = /** @type {HTMLElement} */ (document.querySelector(id)).getBoundingClientRect();
+      return top >= 0 && bottom <= innerHeight;
+    }),
+  );
+  assert.deepEqual(inSight, [true, true, true]);
+  await page.type('#library-search', 'odd');
+  await count(60);
+  await more();
+  await count(75);
+  await tab.close();
+});
+
+test('failures are shown until they are dismissed or resolved', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  const failures = () => page.$$eval('#failures .notice span', (all) => all.map((one) => one.textContent));
+  await page.evaluate(() => {
+    const { put } = IDBObjectStore.prototype;
+    IDBObjectStore.prototype.put = function (/** @type {[value: any, key?: IDBValidKey]} */ ...args) {
+      if (/** @type {any} */ (globalThis).hasRoom) return put.apply(this, args);
+      throw new DOMException('no room', 'QuotaExceededError');
+    };
+  });
+  await ask(page, 'Without room');
+  await until(page, '#failures .notice');
+  assert.match((await failures()).join(), /^Couldn’t save this conversation: browser storage is full/);
+  assert.equal(await page.$eval('#failures', (one) => one.getAttribute('role')), 'alert');
+  await page.click('#failures button');
+  assert.deepEqual(await failures(), []);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'input');
+  await page.evaluate(() => {
+    /** @type {any} */ (globalThis).hasRoom = true;
+  });
+  await ask(page, 'With room');
+  await page.evaluate(() => {
+    /** @type {any} */ (globalThis).hasRoom = false;
+  });
+  await ask(page, 'Without room again');
+  await until(page, '#failures .notice');
+  await page.evaluate(() => {
+    /** @type {any} */ (globalThis).hasRoom = true;
+  });
+  await ask(page, 'With room again');
+  await page.waitForFunction(() => !document.querySelector('#failures .notice'));
+
+  await page.click('#settings-toggle');
+  await page.click('#unload');
+  await page.waitForFunction(() => document.body.dataset.state !== 'ready');
+  await page.evaluate(() => {
+    location.hash = /** @type {HTMLAnchorElement} */ (document.querySelector('.talk')).hash;
+  });
+  await until(page, 'body[data-state="reading"] .retry');
+  await page.click('.retry');
+  await until(page, '#failures .notice');
+  assert.deepEqual(await failures(), ['No model is loaded. Load one to get an answer.']);
+  await tab.close();
+});
+
+test('no button covers the suggestions of a new conversation in a small window', async ({ opened }) => {
+  const tab = await opened({ width: 360, height: 480 });
+  await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 1));
+  await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 0));
+  await new Promise((resolve) => {
+    setTimeout(resolve, 200);
+  });
+  assert.ok(
+    await tab.page.$eval('#scroller', (one) => one.scrollHeight > one.clientHeight),
+    'they are higher than the window',
+  );
+  assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  await tab.close();
+});
+
+test('with saving turned off, no conversation is stored', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await page.click('#library-toggle');
+  await page.click('#library-keep');
+  await ask(page, 'A secret');
+  assert.deepEqual(await listed(page), ['A secret']);
+  assert.deepEqual(await kept(page), []);
+  await reload(page);
+  assert.deepEqual(await listed(page), []);
+  await until(page, '.empty');
+  await tab.close();
+});
+
+test('an invalid file or a failing server leaves the conversation and the model in place', async ({ opened }) => {
+  const tab = await opened({ expected: /404|Failed to load resource/ });
+  const { page } = tab;
+  await ask(page, 'Stay');
+  const before = await shown(page);
+  for (const address of ['/models/none.gguf', '/index.html']) {
+    await page.click('#change-model');
+    await until(page, PICKING);
+    await loadAddress(page, address);
+    await until(page, FAILED);
+    await page.click('#back');
+    await until(page, READY);
+    assert.deepEqual(await shown(page), before);
+  }
+  await ask(page, 'Still there?');
+  assert.equal((await shown(page)).length, 4);
+  await tab.close();
+});
+
+test('a conversation whose model is not on the device can be read, and names the model', async ({
+  browser,
+  server,
+  tiny,
+}) => {
+  const tab = await openWithModel(browser, server.url, tiny);
+  const { page } = tab;
+  await setOptions(page, { maxTokens: 4 });
+  await ask(page, 'Remember me');
+  await page.evaluate(async () => {
+    // deletes the copy, as if the browser had cleared it
+    const root = await navigator.storage.getDirectory?.();
+    for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
+  });
+  const at = page.url().replace(/\?.*#/, '#');
+  await page.goto('about:blank');
+  await page.goto(at);
+  await until(page, 'body[data-state="reading"] #model-card button');
+  assert.equal((await shown(page))[0], 'Remember me');
+  assert.match(await textOf(page, '#model-card'), /was with tiny\.[\s\S]*Download tiny/);
+  await load(page, () => page.click('#model-card button'));
+  await assertReady(page);
+  await ask(page, 'Here again');
+  assert.equal((await shown(page)).length, 4);
+  await tab.close();
+});
+
+test('exports and imports a file; rejects other files', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await ask(page, 'Take me along');
+  await page.click('#library-toggle');
+  const exported = await page.evaluate(async () => {
+    /** @type {Promise<string>} */
+    const caught = new Promise((resolve) => {
+      const make = URL.createObjectURL;
+      URL.createObjectURL = (blob) => {
+        void (/** @type {Blob} */ (blob).text().then(resolve));
+        URL.createObjectURL = make;
+        return make(blob);
+      };
+    });
+    addEventListener('click', (event) => event.target instanceof HTMLAnchorElement && event.preventDefault(), {
+      capture: true,
+    });
+    /** @type {HTMLElement} */ (document.querySelector('#library-export')).click();
+    return caught;
+  });
+  assert.match(exported, /"Take me along"/);
+  const give = (/** @type {string} */ text) =>
+    page.evaluate((content) => {
+      const data = new DataTransfer();
+      data.items.add(new File([content], 'conversations.json'));
+      const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+      field.files = data.files;
+      field.dispatchEvent(new Event('change'));
+    }, text);
+  await give(exported);
+  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+  await give(readFileSync(new URL(import.meta.url), 'utf8'));
+  await page.waitForFunction(() =>
+    /No conversations found/.test(document.querySelector('#library-said')?.textContent ?? ''),
+  );
+  await tab.close();
+});

@@ -4,11 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, describe, test } from 'node:test';
 import { badModel, testModel } from '../js/models.js';
 import {
   ANSWERED,
-  BROWSERS,
   FAILED,
   PICKING,
   READY,
@@ -23,6 +21,7 @@ import {
   servePage,
   setOptions,
   sharedBrowser,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -89,259 +88,237 @@ const CASES = [
   ['/embedding', /can’t chat/, /^not-generative/],
 ];
 
-for (const name of BROWSERS) {
-  describe(`${name}, errors`, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
+const test = suite('errors', async (name) => {
+  const server = await servePage({ intercept: await trouble() });
+  const browser = await sharedBrowser(name);
+  return { browser, server };
+});
 
-    before(async () => {
-      server = await servePage({ intercept: await trouble() });
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
+test('files and servers that fail', async ({ browser, server }) => {
+  // Browsers log failed requests by themselves.
+  const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
+  for (const [address, words, details] of CASES) {
+    await loadAddress(tab.page, address);
+    assert.match(await textOf(tab.page, FAILED), words, address);
+    assert.match(await tab.page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
+    assert.equal(
+      await textOf(tab.page, `${FAILED} .about`),
+      decodeURIComponent(address).replace(/.*\//, ''),
+      'which model',
+    );
+    assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking');
+  }
+  await loadAddress(tab.page, await modelAddress('tiny'));
+  await assertReady(tab.page);
+  assert.equal(await tab.page.$(FAILED), null, 'the old error is gone');
+  await tab.close();
+});
 
-    test('files and servers that fail', async () => {
-      // Browsers log failed requests by themselves.
-      const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
-      for (const [address, words, details] of CASES) {
-        await loadAddress(tab.page, address);
-        assert.match(await textOf(tab.page, FAILED), words, address);
-        assert.match(await tab.page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
-        assert.equal(
-          await textOf(tab.page, `${FAILED} .about`),
-          decodeURIComponent(address).replace(/.*\//, ''),
-          'which model',
-        );
-        assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking');
-      }
-      await loadAddress(tab.page, await modelAddress('tiny'));
-      await assertReady(tab.page);
-      assert.equal(await tab.page.$(FAILED), null, 'the old error is gone');
-      await tab.close();
-    });
+test('offline: no advice about the server, and a way to try again', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_|reach/ });
+  const { page } = tab;
+  const online = (/** @type {boolean} */ on) =>
+    page.evaluate((value) => {
+      Object.defineProperty(navigator, 'onLine', { value, configurable: true });
+    }, on);
+  await online(false);
+  await loadAddress(page, 'http://localhost:9/tiny.gguf');
+  assert.match(await textOf(page, FAILED), /device is offline/);
+  assert.doesNotMatch(await textOf(page, `${FAILED} > p:not(.about)`), /CORS/);
+  await online(true);
+  await press(page, `${FAILED} > button`, 'Try again');
+  await page.waitForFunction(() =>
+    /could not be reached[^]*CORS/.test(document.querySelector('.error')?.textContent ?? ''),
+  );
+  await tab.close();
+});
 
-    test('offline: no advice about the server, and a way to try again', async () => {
-      const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_|reach/ });
-      const { page } = tab;
-      const online = (/** @type {boolean} */ on) =>
-        page.evaluate((value) => {
-          Object.defineProperty(navigator, 'onLine', { value, configurable: true });
-        }, on);
-      await online(false);
-      await loadAddress(page, 'http://localhost:9/tiny.gguf');
-      assert.match(await textOf(page, FAILED), /device is offline/);
-      assert.doesNotMatch(await textOf(page, `${FAILED} > p:not(.about)`), /CORS/);
-      await online(true);
-      await press(page, `${FAILED} > button`, 'Try again');
-      await page.waitForFunction(() =>
-        /could not be reached[^]*CORS/.test(document.querySelector('.error')?.textContent ?? ''),
-      );
-      await tab.close();
-    });
-
-    test('if the engine stops, one error appears and the model can be loaded again; until then each button says why it cannot work', async () => {
-      const tab = await openTab(browser, server.url, {
-        expected: /died/,
-        before: () => {
-          const workers = /** @type {Worker[]} */ ([]);
-          Object.assign(window, {
-            workers,
-            Worker: class extends Worker {
-              /** @param {string | URL} url @param {WorkerOptions} [options] */
-              constructor(url, options) {
-                super(url, options);
-                workers.push(this);
-              }
-            },
-          });
+test('if the engine stops, one error appears and the model can be loaded again; until then each button says why it cannot work', async ({
+  browser,
+  server,
+}) => {
+  const tab = await openTab(browser, server.url, {
+    expected: /died/,
+    before: () => {
+      const workers = /** @type {Worker[]} */ ([]);
+      Object.assign(window, {
+        workers,
+        Worker: class extends Worker {
+          /** @param {string | URL} url @param {WorkerOptions} [options] */
+          constructor(url, options) {
+            super(url, options);
+            workers.push(this);
+          }
         },
       });
-      const { page } = tab;
-      await loadAddress(page, await modelAddress('tiny'));
-      await setOptions(page, { maxTokens: 4 });
-      await ask(page, 'Hello');
-      await page.evaluate(() => {
-        /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value = 'Again';
-        /** @type {HTMLFormElement} */ (document.querySelector('#composer')).requestSubmit();
-        for (const worker of /** @type {any} */ (window).workers) {
-          worker.terminate();
-          worker.onerror?.(new ErrorEvent('error', { message: 'died' }));
-        }
-      });
-      await until(page, 'body[data-state="reading"]');
-      assert.equal((await page.$$(FAILED)).length, 1);
-      assert.equal(await page.$('#chooser[open]'), null);
-      assert.match(await textOf(page, FAILED), /engine stopped working/);
-      for (const text of ['Try again', 'Edit']) {
-        await press(page, '#log button', text);
-        assert.match(await textOf(page, '#failures'), /No model is loaded/, text);
-        await press(page, '#failures button', 'Dismiss');
-      }
-      assert.match(await textOf(page, '#model-card'), /Reload model/);
-      await press(page, `${FAILED} > button`, 'Reload model');
-      await until(page, READY);
-      await press(page, `${FAILED} > button`, 'Try again');
-      await until(page, ANSWERED);
-      assert.equal((await page.$$('.from-model')).length, 2);
-      await tab.close();
-    });
-
-    test('no rate and no remaining time are shown while a server fails', async () => {
-      const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
-      const { page } = tab;
-      await page.evaluate((url) => {
-        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = url;
-        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-      }, new URL('/stops', server.url).href);
-      await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
-      await until(page, '#loading-notice:not([hidden])');
-      const shown = () =>
-        page.$eval(
-          '#loading-rate',
-          (one) => one.textContent + (document.querySelector('#loading-left')?.textContent ?? ''),
-        );
-      assert.equal(await shown(), '');
-      await new Promise((resolve) => setTimeout(resolve, 1500));
-      assert.equal(await shown(), '');
-      await tab.close();
-    });
-
-    test('wrong input is reported before anything is loaded', async () => {
-      const tab = await openTab(browser, server.url);
-      /** @type {[string, Record<string, string>, RegExp][]} */
-      const cases = [
-        ['#web-form', { 'web-url': 'http://example.com/model.gguf' }, /Only https/],
-        ['#web-form', { 'web-url': '' }, /not a valid URL/],
-        ['#hub-form', { 'hub-repo': 'gemma', 'hub-file': 'x.gguf' }, /owner\/name/],
-        ['#hub-form', { 'hub-repo': 'a/b', 'hub-file': '' }, /file name is missing/],
-      ];
-      for (const [form, fields, words] of cases) {
-        await tab.page.evaluate(
-          (selector, pairs) => {
-            for (const [id, value] of pairs) /** @type {any} */ (document.getElementById(id)).value = value;
-            /** @type {HTMLFormElement} */ (document.querySelector(selector)).requestSubmit();
-          },
-          form,
-          Object.entries(fields),
-        );
-        await until(tab.page, FAILED);
-        // It has no visible text while the list of models is hidden.
-        await tab.page.waitForFunction(
-          (selector) => /** @type {any} */ (document.querySelector(selector))?.innerText,
-          {},
-          FAILED,
-        );
-        assert.match(await textOf(tab.page, FAILED), words);
-        await until(tab.page, PICKING);
-      }
-      await tab.close();
-    });
-
-    test('a message longer than the context is reported, and the chat stays usable', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '?context=64' });
-      await setOptions(tab.page, { maxTokens: 4 });
-      await say(tab.page, 'word '.repeat(100));
-      await until(tab.page, FAILED);
-      assert.match(await textOf(tab.page, FAILED), /too long for the model’s context/);
-      await tab.page.click('.error > button');
-      const field = await tab.page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
-      assert.match(field, /^(word ?){100}$/, 'it can be shortened');
-      await tab.page.$eval('#input', (one) => {
-        /** @type {HTMLTextAreaElement} */ (one).value = '';
-      });
-      await say(tab.page, 'Hi');
-      await until(tab.page, ANSWERED);
-      assert.match(
-        await textOf(tab.page, '.question-foot .versions'),
-        /2\/2/,
-        'it stands in the place of the long one',
-      );
-      await say(tab.page, 'word '.repeat(100));
-      await until(tab.page, FAILED);
-      await say(tab.page, 'Hi again');
-      await until(tab.page, ANSWERED);
-      assert.equal(
-        (await tab.page.$$('.unanswered')).length,
-        1,
-        'a message without answer is marked as not part of it',
-      );
-      await tab.close();
-    });
-
-    test('without COOP and COEP the page runs on one thread and says why', async () => {
-      const plain = await servePage({ isolation: false });
-      try {
-        const tab = await openWithModel(browser, plain.url, await modelAddress('tiny'));
-        assert.match(await textOf(tab.page, '#chat-notice'), /one thread[\s\S]*Cross-Origin-Opener-Policy/);
-        await setOptions(tab.page, { maxTokens: 5, temperature: 0 });
-        await say(tab.page, 'Hi');
-        await until(tab.page, ANSWERED);
-        await tab.page.click('#settings-toggle');
-        assert.match(await textOf(tab.page, '#info'), /1\sthread/);
-        await tab.close();
-      } finally {
-        await plain.close();
-      }
-    });
-
-    test('an access token goes into a header of the one load and nowhere else', async () => {
-      // The message to the worker is intercepted before it is sent, so there is no network access.
-      const tab = await openTab(browser, server.url, {
-        before: () => {
-          Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
-            /** @type {any} */ (window).sent ??= JSON.stringify(message);
-          };
-        },
-      });
-      await until(tab.page, PICKING);
-      await tab.page.evaluate(() => {
-        const gated = [...document.querySelectorAll('#presets button')].find((one) =>
-          /token/.test(one.textContent ?? ''),
-        );
-        /** @type {HTMLButtonElement} */ (gated).click();
-      });
-      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
-      assert.match(
-        await textOf(tab.page, '#token-form'),
-        /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/,
-      );
-      await tab.page.keyboard.type('hf_secret');
-      await tab.page.keyboard.press('Enter');
-      await tab.page.waitForFunction(() => 'sent' in window);
-      const { sent, kept } = await tab.page.evaluate(() => ({
-        sent: JSON.parse(/** @type {any} */ (window).sent),
-        kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
-      }));
-      assert.doesNotMatch(kept, /hf_secret/);
-      assert.match(JSON.stringify(sent), /Bearer hf_secret/);
-      assert.doesNotMatch(sent.source[0].url, /secret/);
-      assert.match(
-        sent.source[0].url,
-        /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//,
-      );
-      assert.equal(await tab.page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
-      await tab.page.click('#loading-cancel');
-      await until(tab.page, PICKING);
-      await tab.close();
-    });
-
-    test('a preset shows its size and is checked against its hash', async () => {
-      const tab = await openTab(browser, server.url, {
-        before: () => {
-          Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
-            /** @type {any} */ (window).sent ??= JSON.stringify(message);
-          };
-        },
-      });
-      assert.match(await textOf(tab.page, '#presets li'), /Gemma 3 270M[\s\S]*292\sMB/);
-      await tab.page.click('#presets li button');
-      await tab.page.waitForFunction(() => 'sent' in window);
-      const sent = await tab.page.evaluate(() => /** @type {any} */ (window).sent);
-      assert.match(sent, /gemma-3-270m-it-Q8_0\.gguf/);
-      assert.match(sent, /0ef57d2c838458a1952664260dcba38e5bdda37494f3af732f06e4add24068e3/);
-      await tab.close();
-    });
+    },
   });
-}
+  const { page } = tab;
+  await loadAddress(page, await modelAddress('tiny'));
+  await setOptions(page, { maxTokens: 4 });
+  await ask(page, 'Hello');
+  await page.evaluate(() => {
+    /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value = 'Again';
+    /** @type {HTMLFormElement} */ (document.querySelector('#composer')).requestSubmit();
+    for (const worker of /** @type {any} */ (window).workers) {
+      worker.terminate();
+      worker.onerror?.(new ErrorEvent('error', { message: 'died' }));
+    }
+  });
+  await until(page, 'body[data-state="reading"]');
+  assert.equal((await page.$$(FAILED)).length, 1);
+  assert.equal(await page.$('#chooser[open]'), null);
+  assert.match(await textOf(page, FAILED), /engine stopped working/);
+  for (const text of ['Try again', 'Edit']) {
+    await press(page, '#log button', text);
+    assert.match(await textOf(page, '#failures'), /No model is loaded/, text);
+    await press(page, '#failures button', 'Dismiss');
+  }
+  assert.match(await textOf(page, '#model-card'), /Reload model/);
+  await press(page, `${FAILED} > button`, 'Reload model');
+  await until(page, READY);
+  await press(page, `${FAILED} > button`, 'Try again');
+  await until(page, ANSWERED);
+  assert.equal((await page.$$('.from-model')).length, 2);
+  await tab.close();
+});
+
+test('no rate and no remaining time are shown while a server fails', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
+  const { page } = tab;
+  await page.evaluate((url) => {
+    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = url;
+    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+  }, new URL('/stops', server.url).href);
+  await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+  await until(page, '#loading-notice:not([hidden])');
+  const shown = () =>
+    page.$eval(
+      '#loading-rate',
+      (one) => one.textContent + (document.querySelector('#loading-left')?.textContent ?? ''),
+    );
+  assert.equal(await shown(), '');
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  assert.equal(await shown(), '');
+  await tab.close();
+});
+
+test('wrong input is reported before anything is loaded', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  /** @type {[string, Record<string, string>, RegExp][]} */
+  const cases = [
+    ['#web-form', { 'web-url': 'http://example.com/model.gguf' }, /Only https/],
+    ['#web-form', { 'web-url': '' }, /not a valid URL/],
+    ['#hub-form', { 'hub-repo': 'gemma', 'hub-file': 'x.gguf' }, /owner\/name/],
+    ['#hub-form', { 'hub-repo': 'a/b', 'hub-file': '' }, /file name is missing/],
+  ];
+  for (const [form, fields, words] of cases) {
+    await tab.page.evaluate(
+      (selector, pairs) => {
+        for (const [id, value] of pairs) /** @type {any} */ (document.getElementById(id)).value = value;
+        /** @type {HTMLFormElement} */ (document.querySelector(selector)).requestSubmit();
+      },
+      form,
+      Object.entries(fields),
+    );
+    await until(tab.page, FAILED);
+    // It has no visible text while the list of models is hidden.
+    await tab.page.waitForFunction(
+      (selector) => /** @type {any} */ (document.querySelector(selector))?.innerText,
+      {},
+      FAILED,
+    );
+    assert.match(await textOf(tab.page, FAILED), words);
+    await until(tab.page, PICKING);
+  }
+  await tab.close();
+});
+
+test('a message longer than the context is reported, and the chat stays usable', async ({ browser, server }) => {
+  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '?context=64' });
+  await setOptions(tab.page, { maxTokens: 4 });
+  await say(tab.page, 'word '.repeat(100));
+  await until(tab.page, FAILED);
+  assert.match(await textOf(tab.page, FAILED), /too long for the model’s context/);
+  await tab.page.click('.error > button');
+  const field = await tab.page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+  assert.match(field, /^(word ?){100}$/, 'it can be shortened');
+  await tab.page.$eval('#input', (one) => {
+    /** @type {HTMLTextAreaElement} */ (one).value = '';
+  });
+  await say(tab.page, 'Hi');
+  await until(tab.page, ANSWERED);
+  assert.match(await textOf(tab.page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
+  await say(tab.page, 'word '.repeat(100));
+  await until(tab.page, FAILED);
+  await say(tab.page, 'Hi again');
+  await until(tab.page, ANSWERED);
+  assert.equal((await tab.page.$$('.unanswered')).length, 1, 'a message without answer is marked as not part of it');
+  await tab.close();
+});
+
+test('without COOP and COEP the page runs on one thread and says why', async ({ browser }) => {
+  const plain = await servePage({ isolation: false });
+  try {
+    const tab = await openWithModel(browser, plain.url, await modelAddress('tiny'));
+    assert.match(await textOf(tab.page, '#chat-notice'), /one thread[\s\S]*Cross-Origin-Opener-Policy/);
+    await setOptions(tab.page, { maxTokens: 5, temperature: 0 });
+    await say(tab.page, 'Hi');
+    await until(tab.page, ANSWERED);
+    await tab.page.click('#settings-toggle');
+    assert.match(await textOf(tab.page, '#info'), /1\sthread/);
+    await tab.close();
+  } finally {
+    await plain.close();
+  }
+});
+
+test('an access token goes into a header of the one load and nowhere else', async ({ browser, server }) => {
+  // The message to the worker is intercepted before it is sent, so there is no network access.
+  const tab = await openTab(browser, server.url, {
+    before: () => {
+      Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
+        /** @type {any} */ (window).sent ??= JSON.stringify(message);
+      };
+    },
+  });
+  await until(tab.page, PICKING);
+  await tab.page.evaluate(() => {
+    const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
+    /** @type {HTMLButtonElement} */ (gated).click();
+  });
+  assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
+  assert.match(await textOf(tab.page, '#token-form'), /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/);
+  await tab.page.keyboard.type('hf_secret');
+  await tab.page.keyboard.press('Enter');
+  await tab.page.waitForFunction(() => 'sent' in window);
+  const { sent, kept } = await tab.page.evaluate(() => ({
+    sent: JSON.parse(/** @type {any} */ (window).sent),
+    kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
+  }));
+  assert.doesNotMatch(kept, /hf_secret/);
+  assert.match(JSON.stringify(sent), /Bearer hf_secret/);
+  assert.doesNotMatch(sent.source[0].url, /secret/);
+  assert.match(sent.source[0].url, /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//);
+  assert.equal(await tab.page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
+  await tab.page.click('#loading-cancel');
+  await until(tab.page, PICKING);
+  await tab.close();
+});
+
+test('a preset shows its size and is checked against its hash', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url, {
+    before: () => {
+      Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
+        /** @type {any} */ (window).sent ??= JSON.stringify(message);
+      };
+    },
+  });
+  assert.match(await textOf(tab.page, '#presets li'), /Gemma 3 270M[\s\S]*292\sMB/);
+  await tab.page.click('#presets li button');
+  await tab.page.waitForFunction(() => 'sent' in window);
+  const sent = await tab.page.evaluate(() => /** @type {any} */ (window).sent);
+  assert.match(sent, /gemma-3-270m-it-Q8_0\.gguf/);
+  assert.match(sent, /0ef57d2c838458a1952664260dcba38e5bdda37494f3af732f06e4add24068e3/);
+  await tab.close();
+});

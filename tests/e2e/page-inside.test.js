@@ -6,17 +6,16 @@
  * keys lead everywhere, an answer goes before.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
   ANSWERED,
-  BROWSERS,
   FAILED,
   answerText,
   ask,
   catchCopies,
   modelAddress,
+  onlyIn,
   openWithModel,
   plainBuild,
   say,
@@ -24,7 +23,7 @@ import {
   setOptions,
   sharedBrowser,
   shortcut,
-  testedIn,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -205,231 +204,221 @@ async function sameWalk(page, ids, model) {
   await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
 }
 
-for (const name of BROWSERS) {
-  describe(`${name}, Look inside`, { skip: testedIn(name, 'chromium') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-
-    before(async () => {
-      server = await servePage();
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
+const test = suite(
+  'Look inside',
+  async (name) => {
+    const server = await servePage();
+    const browser = await sharedBrowser(name);
 
     const opened = async (/** @type {string} */ model) =>
       openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
+    return { browser, server, opened };
+  },
+  onlyIn('chromium'),
+);
 
-    test("an answer of Gemma 3: every view shows the engine's numbers; another word branches", async () => {
-      const tab = await opened('tiny-f32');
-      const { page } = tab;
-      /** @type {string[]} */
-      const fetched = [];
-      page.on('request', (request) => fetched.push(request.url()));
-      await page.evaluate(catchCopies);
-      await setOptions(page, { temperature: 0, maxTokens: 24 });
-      await say(page, 'Hello there');
-      await until(page, ANSWERED);
-      const text = await answerText(page);
-      const parts = () => fetched.filter((url) => /\/inside-\w+\.js$/.test(url));
-      assert.deepEqual(parts(), [], 'not fetched before it is opened');
-      await shortcut(page, 'i');
-      await seen(page, '.bars li');
-      assert.ok(parts().length > 0);
-      assert.equal(await page.evaluate(() => document.activeElement?.id), 'inside-words');
+test("an answer of Gemma 3: every view shows the engine's numbers; another word branches", async ({ opened }) => {
+  const tab = await opened('tiny-f32');
+  const { page } = tab;
+  /** @type {string[]} */
+  const fetched = [];
+  page.on('request', (request) => fetched.push(request.url()));
+  await page.evaluate(catchCopies);
+  await setOptions(page, { temperature: 0, maxTokens: 24 });
+  await say(page, 'Hello there');
+  await until(page, ANSWERED);
+  const text = await answerText(page);
+  const parts = () => fetched.filter((url) => /\/inside-\w+\.js$/.test(url));
+  assert.deepEqual(parts(), [], 'not fetched before it is opened');
+  await shortcut(page, 'i');
+  await seen(page, '.bars li');
+  assert.ok(parts().length > 0);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'inside-words');
 
-      await inNode('tiny-f32', async (model) => {
-        const told = [{ role: /** @type {const} */ ('user'), content: 'Hello there' }];
-        const prompt = (await model.debug.inside(told, { layers: [] })).tokens.map(({ id }) => id);
-        const made = await model.generate(told, { temperature: 0, maxTokens: 24, logprobs: 8 }).result();
-        const words = await numbers(page, OPTION);
-        const ids = [...prompt, ...made.tokens];
-        assert.equal(made.text, text);
-        assert.deepEqual(
-          words.map(({ id }) => id),
-          made.tokens,
-        );
-        // The sampler computes with fewer digits.
-        words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
-        await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
-        const bars = await numbers(page, BAR);
-        const { top = [] } = made.logprobs?.[3] ?? {};
-        assert.deepEqual(
-          bars.map(({ id }) => id),
-          top.map(({ id }) => id),
-        );
-        const [{ lens = [] }] = (await model.debug.inside(ids, { layers: [model.info.layers - 1], lens: 16 })).layers;
-        bars.forEach(({ p }, i) => near(p, lens[prompt.length + 2][i].probability, `bar ${i}`));
+  await inNode('tiny-f32', async (model) => {
+    const told = [{ role: /** @type {const} */ ('user'), content: 'Hello there' }];
+    const prompt = (await model.debug.inside(told, { layers: [] })).tokens.map(({ id }) => id);
+    const made = await model.generate(told, { temperature: 0, maxTokens: 24, logprobs: 8 }).result();
+    const words = await numbers(page, OPTION);
+    const ids = [...prompt, ...made.tokens];
+    assert.equal(made.text, text);
+    assert.deepEqual(
+      words.map(({ id }) => id),
+      made.tokens,
+    );
+    // The sampler computes with fewer digits.
+    words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
+    await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
+    const bars = await numbers(page, BAR);
+    const { top = [] } = made.logprobs?.[3] ?? {};
+    assert.deepEqual(
+      bars.map(({ id }) => id),
+      top.map(({ id }) => id),
+    );
+    const [{ lens = [] }] = (await model.debug.inside(ids, { layers: [model.info.layers - 1], lens: 16 })).layers;
+    bars.forEach(({ p }, i) => near(p, lens[prompt.length + 2][i].probability, `bar ${i}`));
 
-        await sameLayers(page, ids, model);
-        await sameAttention(page, ids, model, ids.length - 2);
-        await sameWalk(page, ids, model);
-        await turnTo(page, 'tokens', '.pieces li');
-        assert.deepEqual(
-          (await numbers(page, '#inside .pieces li')).map(({ id }) => id),
-          await model.tokenize('Hello there'),
-        );
-        assert.match(
-          await textOf(page, '#inside .cost tbody'),
-          new RegExp(`^1\\s+${prompt.length} of ${prompt.length}\\s+24\\s`),
-        );
+    await sameLayers(page, ids, model);
+    await sameAttention(page, ids, model, ids.length - 2);
+    await sameWalk(page, ids, model);
+    await turnTo(page, 'tokens', '.pieces li');
+    assert.deepEqual(
+      (await numbers(page, '#inside .pieces li')).map(({ id }) => id),
+      await model.tokenize('Hello there'),
+    );
+    assert.match(
+      await textOf(page, '#inside .cost tbody'),
+      new RegExp(`^1\\s+${prompt.length} of ${prompt.length}\\s+24\\s`),
+    );
 
-        await turnTo(page, 'words', '.bars li');
-        await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
-        const other = top.find(({ id }) => id !== made.tokens[3] && !model.info.endTokens.includes(id));
-        const kept = [...made.tokens.slice(0, 3), other?.id ?? 0];
-        await page.click(`${BAR}[data-id="${other?.id}"] button`);
-        await until(page, '.from-model .versions');
-        await until(page, ANSWERED);
-        assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
-        const branch = await answerText(page);
-        const begin = await model.detokenize(kept);
-        assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not go on from ${begin}`);
-        await seen(page, `${OPTION.slice(8)}:nth-child(${kept.length + 1})`);
-        await page.waitForFunction(
-          (first) => document.querySelector('#inside .about option')?.textContent?.includes(first),
-          {},
-          branch.trim().slice(0, 8),
-        );
-        const shown = (await numbers(page, OPTION)).map(({ id }) => id);
-        assert.equal(await model.detokenize(shown), branch, 'the look has gone on to the new version');
-        await page.click('.from-model .versions button');
-        await page.waitForFunction(
-          (selector, wanted) =>
-            [...document.querySelectorAll(selector)]
-              .map((one) => /** @type {HTMLElement} */ (one).dataset.id)
-              .join() === wanted,
-          {},
-          OPTION,
-          made.tokens.join(),
-        );
-        await say(page, 'And then?');
-        await until(page, '.from-user ~ .from-user ~ .from-model .retry');
-      });
-      await tab.close();
+    await turnTo(page, 'words', '.bars li');
+    await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
+    const other = top.find(({ id }) => id !== made.tokens[3] && !model.info.endTokens.includes(id));
+    const kept = [...made.tokens.slice(0, 3), other?.id ?? 0];
+    await page.click(`${BAR}[data-id="${other?.id}"] button`);
+    await until(page, '.from-model .versions');
+    await until(page, ANSWERED);
+    assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
+    const branch = await answerText(page);
+    const begin = await model.detokenize(kept);
+    assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not go on from ${begin}`);
+    await seen(page, `${OPTION.slice(8)}:nth-child(${kept.length + 1})`);
+    await page.waitForFunction(
+      (first) => document.querySelector('#inside .about option')?.textContent?.includes(first),
+      {},
+      branch.trim().slice(0, 8),
+    );
+    const shown = (await numbers(page, OPTION)).map(({ id }) => id);
+    assert.equal(await model.detokenize(shown), branch, 'the look has gone on to the new version');
+    await page.click('.from-model .versions button');
+    await page.waitForFunction(
+      (selector, wanted) =>
+        [...document.querySelectorAll(selector)].map((one) => /** @type {HTMLElement} */ (one).dataset.id).join() ===
+        wanted,
+      {},
+      OPTION,
+      made.tokens.join(),
+    );
+    await say(page, 'And then?');
+    await until(page, '.from-user ~ .from-user ~ .from-model .retry');
+  });
+  await tab.close();
+});
+
+for (const model of ['gpt2-f32', 'llama-f32']) {
+  test(`a custom text, read by ${model}`, async ({ opened }) => {
+    const tab = await opened(model);
+    const { page } = tab;
+    await page.click('#look-toggle');
+    await seen(page, '.bars li');
+    const text = await page.$eval('#inside .about textarea', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+    await inNode(model, async (inNode) => {
+      const ids = (await inNode.debug.inside(text, { layers: [] })).tokens.map(({ id }) => id);
+      await sameLayers(page, ids, inNode);
+      await sameAttention(page, ids, inNode, ids.length - 1);
+      await turnTo(page, 'walk', '.walk .step');
     });
-
-    for (const model of ['gpt2-f32', 'llama-f32']) {
-      test(`a custom text, read by ${model}`, async () => {
-        const tab = await opened(model);
-        const { page } = tab;
-        await page.click('#look-toggle');
-        await seen(page, '.bars li');
-        const text = await page.$eval(
-          '#inside .about textarea',
-          (one) => /** @type {HTMLTextAreaElement} */ (one).value,
-        );
-        await inNode(model, async (inNode) => {
-          const ids = (await inNode.debug.inside(text, { layers: [] })).tokens.map(({ id }) => id);
-          await sameLayers(page, ids, inNode);
-          await sameAttention(page, ids, inNode, ids.length - 1);
-          await turnTo(page, 'walk', '.walk .step');
-        });
-        await tab.close();
-      });
-    }
-
-    test('a running answer has priority; a text that is too long is reported; Escape closes the panel and returns the focus', async () => {
-      const tab = await opened('tiny');
-      const { page } = tab;
-      await page.click('#look-toggle');
-      await seen(page, '.bars li');
-      await page.focus('#inside-words');
-      await page.keyboard.press('End');
-      await seen(page, '.pieces');
-      await page.keyboard.press('Home');
-      await seen(page, '.bars li');
-      await page.$eval('#inside .about textarea', (one) => {
-        /** @type {HTMLTextAreaElement} */ (one).value = 'word '.repeat(2000);
-        one.dispatchEvent(new Event('input'));
-      });
-      await until(page, `#inside ${FAILED}`);
-      assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*loaded context/);
-      await setOptions(page, { temperature: 0, maxTokens: 30 });
-      await page.evaluate(() => {
-        const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note'));
-        const notes = Object.assign(window, { notes: [''] });
-        new MutationObserver(() => notes.notes.push(note.textContent ?? '')).observe(note, { childList: true });
-      });
-      await say(page, 'Hi');
-      await until(page, ANSWERED);
-      assert.match((await page.evaluate(() => /** @type {any} */ (window).notes)).join(), /Waiting for the answer/);
-      await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
-      await page.select('#inside .about select', 'last');
-      await seen(page, `.strip [role="option"]:nth-child(20)`);
-      await page.select('#inside .about select', 'own');
-      await page.$eval('#inside .about textarea', (one) => {
-        /** @type {HTMLTextAreaElement} */ (one).value = 'Another one';
-        one.dispatchEvent(new Event('input'));
-      });
-      await page.waitForFunction(() =>
-        /^[^h]*Another one$/.test(document.querySelector('#inside .strip')?.textContent ?? ''),
-      );
-      await seen(page, '.bars li');
-      await say(page, 'And then?');
-      await until(page, '.from-user ~ .from-user ~ .from-model .retry');
-      const [first, then] = await page.$$eval('.answer-foot .stats', (all) =>
-        all.map((one) => /** @type {HTMLElement} */ (one).title.match(/\d+/g)?.map(Number) ?? []),
-      );
-      assert.ok(
-        then[0] - then[1] >= first[0],
-        `of ${then[0]} tokens ${then[1]} are new: a look has cost the conversation`,
-      );
-      await page.focus('#inside-words');
-      await page.keyboard.press('Escape');
-      await page.waitForSelector('#inside', { hidden: true });
-      assert.equal(await page.evaluate(() => document.activeElement?.id), 'look-toggle');
-      await page.click('#settings-toggle');
-      await page.click('#look-toggle');
-      await seen(page, '.bars li');
-      assert.equal(
-        await page.$eval('#settings', (one) => /** @type {HTMLElement} */ (one).hidden),
-        true,
-        'one at that side',
-      );
-      await page.click('#change-model');
-      assert.equal(await page.$eval('#inside', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      await tab.close();
-    });
-
-    test('a closed panel leaves no listeners, no elements and no engine calls behind', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting });
-      const { page } = tab;
-      await setOptions(page, { temperature: 1, seed: 3, maxTokens: 40 });
-      const story = async () => {
-        await page.click('#new-chat');
-        await page.waitForSelector('#log .empty');
-        await page.evaluate(() => {
-          /** @type {any} */ (window).seen.asked.length = 0;
-        });
-        await ask(page, 'Once more');
-        return page.evaluate(() => /** @type {any} */ (window).seen.asked);
-      };
-      const before = await story();
-      const bare = await burden(page);
-      await page.click('#look-toggle');
-      await seen(page, '.bars li');
-      for (const view of ['layers', 'attention', 'walk', 'tokens', 'words']) await turnTo(page, view, '*');
-      assert.notDeepEqual(await burden(page), bare, 'while it is open it can be told');
-      await page.click('#look-toggle');
-      assert.deepEqual(await burden(page), bare);
-      await page.evaluate(() => {
-        const place = /** @type {HTMLElement} */ (document.querySelector('#inside'));
-        new MutationObserver((all) => {
-          /** @type {any} */ (window).seen.changes += all.length;
-        }).observe(place, { subtree: true, childList: true, attributes: true, characterData: true });
-      });
-      const after = await story();
-      assert.equal(await page.evaluate(() => /** @type {any} */ (window).seen.changes), 0);
-      const generate = (/** @type {any[]} */ asked) => asked.filter(({ method }) => method === 'generate');
-      assert.deepEqual(generate(after), generate(before));
-      assert.equal(generate(after).length, 1);
-      assert.deepEqual(
-        after.filter((/** @type {any} */ { method }) => /inside|logits/.test(method)),
-        [],
-      );
-      await tab.close();
-    });
+    await tab.close();
   });
 }
+
+test('a running answer has priority; a text that is too long is reported; Escape closes the panel and returns the focus', async ({
+  opened,
+}) => {
+  const tab = await opened('tiny');
+  const { page } = tab;
+  await page.click('#look-toggle');
+  await seen(page, '.bars li');
+  await page.focus('#inside-words');
+  await page.keyboard.press('End');
+  await seen(page, '.pieces');
+  await page.keyboard.press('Home');
+  await seen(page, '.bars li');
+  await page.$eval('#inside .about textarea', (one) => {
+    /** @type {HTMLTextAreaElement} */ (one).value = 'word '.repeat(2000);
+    one.dispatchEvent(new Event('input'));
+  });
+  await until(page, `#inside ${FAILED}`);
+  assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*loaded context/);
+  await setOptions(page, { temperature: 0, maxTokens: 30 });
+  await page.evaluate(() => {
+    const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note'));
+    const notes = Object.assign(window, { notes: [''] });
+    new MutationObserver(() => notes.notes.push(note.textContent ?? '')).observe(note, { childList: true });
+  });
+  await say(page, 'Hi');
+  await until(page, ANSWERED);
+  assert.match((await page.evaluate(() => /** @type {any} */ (window).notes)).join(), /Waiting for the answer/);
+  await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
+  await page.select('#inside .about select', 'last');
+  await seen(page, `.strip [role="option"]:nth-child(20)`);
+  await page.select('#inside .about select', 'own');
+  await page.$eval('#inside .about textarea', (one) => {
+    /** @type {HTMLTextAreaElement} */ (one).value = 'Another one';
+    one.dispatchEvent(new Event('input'));
+  });
+  await page.waitForFunction(() =>
+    /^[^h]*Another one$/.test(document.querySelector('#inside .strip')?.textContent ?? ''),
+  );
+  await seen(page, '.bars li');
+  await say(page, 'And then?');
+  await until(page, '.from-user ~ .from-user ~ .from-model .retry');
+  const [first, then] = await page.$$eval('.answer-foot .stats', (all) =>
+    all.map((one) => /** @type {HTMLElement} */ (one).title.match(/\d+/g)?.map(Number) ?? []),
+  );
+  assert.ok(then[0] - then[1] >= first[0], `of ${then[0]} tokens ${then[1]} are new: a look has cost the conversation`);
+  await page.focus('#inside-words');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('#inside', { hidden: true });
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'look-toggle');
+  await page.click('#settings-toggle');
+  await page.click('#look-toggle');
+  await seen(page, '.bars li');
+  assert.equal(
+    await page.$eval('#settings', (one) => /** @type {HTMLElement} */ (one).hidden),
+    true,
+    'one at that side',
+  );
+  await page.click('#change-model');
+  assert.equal(await page.$eval('#inside', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  await tab.close();
+});
+
+test('a closed panel leaves no listeners, no elements and no engine calls behind', async ({ browser, server }) => {
+  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting });
+  const { page } = tab;
+  await setOptions(page, { temperature: 1, seed: 3, maxTokens: 40 });
+  const story = async () => {
+    await page.click('#new-chat');
+    await page.waitForSelector('#log .empty');
+    await page.evaluate(() => {
+      /** @type {any} */ (window).seen.asked.length = 0;
+    });
+    await ask(page, 'Once more');
+    return page.evaluate(() => /** @type {any} */ (window).seen.asked);
+  };
+  const before = await story();
+  const bare = await burden(page);
+  await page.click('#look-toggle');
+  await seen(page, '.bars li');
+  for (const view of ['layers', 'attention', 'walk', 'tokens', 'words']) await turnTo(page, view, '*');
+  assert.notDeepEqual(await burden(page), bare, 'while it is open it can be told');
+  await page.click('#look-toggle');
+  assert.deepEqual(await burden(page), bare);
+  await page.evaluate(() => {
+    const place = /** @type {HTMLElement} */ (document.querySelector('#inside'));
+    new MutationObserver((all) => {
+      /** @type {any} */ (window).seen.changes += all.length;
+    }).observe(place, { subtree: true, childList: true, attributes: true, characterData: true });
+  });
+  const after = await story();
+  assert.equal(await page.evaluate(() => /** @type {any} */ (window).seen.changes), 0);
+  const generate = (/** @type {any[]} */ asked) => asked.filter(({ method }) => method === 'generate');
+  assert.deepEqual(generate(after), generate(before));
+  assert.equal(generate(after).length, 1);
+  assert.deepEqual(
+    after.filter((/** @type {any} */ { method }) => /inside|logits/.test(method)),
+    [],
+  );
+  await tab.close();
+});

@@ -5,23 +5,23 @@
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { test } from 'node:test';
 import ar from '../../web/words/ar.js';
 import de from '../../web/words/de.js';
 import es from '../../web/words/es.js';
 import {
-  BROWSERS,
   PICKING,
   READY,
   ask,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   root,
   servePage,
   setOptions,
   sharedBrowser,
-  testedIn,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -57,170 +57,165 @@ const untold = (page, words) =>
     return found;
   }, words);
 
-for (const name of BROWSERS) {
-  describe(`${name}, languages`, { skip: testedIn(name, 'chromium') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
+const inEach = suite(
+  'languages',
+  async (name) => {
+    const server = await servePage({ storyteller: await modelAddress('tiny') });
+    const browser = await sharedBrowser(name);
+    return { browser, server };
+  },
+  onlyIn('chromium'),
+);
 
-    before(async () => {
-      server = await servePage({ storyteller: await modelAddress('tiny') });
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
+inEach('Arabic is laid out from right to left, on a wide screen and on a phone', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url, {
+    width: 1280,
+    before: () => Object.defineProperty(navigator, 'languages', { get: () => ['xx', 'ar-EG', 'en'] }),
+  });
+  const { page } = tab;
+  await until(page, READY);
+  const html = await page.$eval('html', ({ lang, dir }) => ({ lang, dir }));
+  assert.deepEqual(html, { lang: 'ar', dir: 'rtl' });
+  assert.equal(await textOf(page, '.empty strong'), ar['story.title']);
+  assert.equal(await page.$eval('.suggestions button', (one) => getComputedStyle(one).direction), 'ltr');
+  assert.match(await textOf(page, '#meter-text'), /^السياق \p{Nd} من \p{Nd}{3}$/u);
+  await ask(page, 'Hello');
+  assert.match(await textOf(page, '.from-model .stats'), /وحد/);
+  await page.click('#library-toggle');
+  await page.click('#settings-toggle');
+  const left = (/** @type {string} */ id) => page.$eval(id, (one) => one.getBoundingClientRect().left);
+  assert.ok((await left('#library')) > (await left('#chat')) && (await left('#chat')) > (await left('#settings')));
+  assert.deepEqual(await wide(page), []);
+  await page.click('#library-close');
+  await page.click('#settings-close');
+  await page.setViewport({ width: 390, height: 780 });
+  assert.deepEqual(await wide(page), []);
+  await page.click('#change-model');
+  await page.waitForSelector('#chooser[open]');
+  assert.deepEqual(await wide(page), []);
+  assert.deepEqual(await untold(page, ar), []);
+  await tab.close();
+});
 
-    test('Arabic is laid out from right to left, on a wide screen and on a phone', async () => {
-      const tab = await openTab(browser, server.url, {
-        width: 1280,
-        before: () => Object.defineProperty(navigator, 'languages', { get: () => ['xx', 'ar-EG', 'en'] }),
-      });
-      const { page } = tab;
-      await until(page, READY);
-      const html = await page.$eval('html', ({ lang, dir }) => ({ lang, dir }));
-      assert.deepEqual(html, { lang: 'ar', dir: 'rtl' });
-      assert.equal(await textOf(page, '.empty strong'), ar['story.title']);
-      assert.equal(await page.$eval('.suggestions button', (one) => getComputedStyle(one).direction), 'ltr');
-      assert.match(await textOf(page, '#meter-text'), /^السياق \p{Nd} من \p{Nd}{3}$/u);
-      await ask(page, 'Hello');
-      assert.match(await textOf(page, '.from-model .stats'), /وحد/);
-      await page.click('#library-toggle');
-      await page.click('#settings-toggle');
-      const left = (/** @type {string} */ id) => page.$eval(id, (one) => one.getBoundingClientRect().left);
-      assert.ok((await left('#library')) > (await left('#chat')) && (await left('#chat')) > (await left('#settings')));
-      assert.deepEqual(await wide(page), []);
-      await page.click('#library-close');
-      await page.click('#settings-close');
-      await page.setViewport({ width: 390, height: 780 });
-      assert.deepEqual(await wide(page), []);
-      await page.click('#change-model');
-      await page.waitForSelector('#chooser[open]');
-      assert.deepEqual(await wide(page), []);
-      assert.deepEqual(await untold(page, ar), []);
-      await tab.close();
-    });
-
-    test('a language chosen in the settings is remembered, and its texts load only when they are needed', async () => {
-      const tab = await openTab(browser, server.url);
-      const { page } = tab;
-      const fetched = () =>
-        page.evaluate(
-          () =>
-            performance.getEntriesByType('resource').filter((one) => /\/(de|ar|es|ja)-\w+\.js/.test(one.name)).length,
-        );
-      await until(page, READY);
-      await setOptions(page, { maxTokens: 8 });
-      await ask(page, 'Hello');
-      assert.equal(await page.$eval('html', (one) => one.lang), 'en');
-      assert.equal(await fetched(), 0);
-      await page.click('#settings-toggle');
-      await Promise.all([page.waitForNavigation(), page.select('#settings .language', 'de')]);
-      await until(page, READY);
-      assert.equal(await fetched(), 1);
-      assert.deepEqual(await page.$eval('html', ({ lang, dir }) => ({ lang, dir })), { lang: 'de', dir: 'ltr' });
-      assert.equal(await textOf(page, '.from-user'), 'Hello', 'the conversation is still open');
-      assert.equal(await textOf(page, '.retry'), de.retry);
-      assert.deepEqual(await untold(page, de), []);
-      await page.click('#look-toggle');
-      await page.waitForSelector('#inside .bars li');
-      assert.match(await textOf(page, '#inside'), /Unterstrichene Wörter/);
-      await page.evaluate(() => {
-        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = 'x:y';
-        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-      });
-      assert.match(await page.$eval('.error', (one) => one.textContent ?? ''), /Nur https/);
-      await tab.close();
-    });
-
-    test('the language can be switched on the first page, before a model is loaded', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`);
-      const { page } = tab;
-      await Promise.all([page.waitForNavigation(), page.select('.bar .language', 'es')]);
-      await until(page, PICKING);
-      assert.equal(await textOf(page, '#picker-title'), es['page.welcome.title']);
-      assert.deepEqual(
-        await page.$$eval('.language', (all) => all.map((one) => /** @type {HTMLSelectElement} */ (one).value)),
-        ['es', 'es'],
+inEach(
+  'a language chosen in the settings is remembered, and its texts load only when they are needed',
+  async ({ browser, server }) => {
+    const tab = await openTab(browser, server.url);
+    const { page } = tab;
+    const fetched = () =>
+      page.evaluate(
+        () => performance.getEntriesByType('resource').filter((one) => /\/(de|ar|es|ja)-\w+\.js/.test(one.name)).length,
       );
-      await loadAddress(page, await modelAddress('tiny'));
-      assert.ok(await page.$eval('.bar .language', (one) => !one.checkVisibility()));
-      await tab.close();
+    await until(page, READY);
+    await setOptions(page, { maxTokens: 8 });
+    await ask(page, 'Hello');
+    assert.equal(await page.$eval('html', (one) => one.lang), 'en');
+    assert.equal(await fetched(), 0);
+    await page.click('#settings-toggle');
+    await Promise.all([page.waitForNavigation(), page.select('#settings .language', 'de')]);
+    await until(page, READY);
+    assert.equal(await fetched(), 1);
+    assert.deepEqual(await page.$eval('html', ({ lang, dir }) => ({ lang, dir })), { lang: 'de', dir: 'ltr' });
+    assert.equal(await textOf(page, '.from-user'), 'Hello', 'the conversation is still open');
+    assert.equal(await textOf(page, '.retry'), de.retry);
+    assert.deepEqual(await untold(page, de), []);
+    await page.click('#look-toggle');
+    await page.waitForSelector('#inside .bars li');
+    assert.match(await textOf(page, '#inside'), /Unterstrichene Wörter/);
+    await page.evaluate(() => {
+      /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = 'x:y';
+      /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
     });
+    assert.match(await page.$eval('.error', (one) => one.textContent ?? ''), /Nur https/);
+    await tab.close();
+  },
+);
 
-    test('if conversations are not saved, a switch does not reload the page, which would lose the open one', async () => {
-      const tab = await openTab(browser, server.url, {
-        before: () => localStorage.setItem('gemma-wasm.keep', 'false'),
-      });
-      const { page } = tab;
-      await until(page, READY);
-      await ask(page, 'Hello');
-      await page.click('#settings-toggle');
-      await page.select('#settings .language', 'es');
-      assert.match(await textOf(page, '#language-said'), /Reload the page/);
-      assert.equal(await textOf(page, '.from-user'), 'Hello');
-      await tab.close();
+inEach('the language can be switched on the first page, before a model is loaded', async ({ browser, server }) => {
+  const tab = await openTab(browser, `${server.url}?pick`);
+  const { page } = tab;
+  await Promise.all([page.waitForNavigation(), page.select('.bar .language', 'es')]);
+  await until(page, PICKING);
+  assert.equal(await textOf(page, '#picker-title'), es['page.welcome.title']);
+  assert.deepEqual(
+    await page.$$eval('.language', (all) => all.map((one) => /** @type {HTMLSelectElement} */ (one).value)),
+    ['es', 'es'],
+  );
+  await loadAddress(page, await modelAddress('tiny'));
+  assert.ok(await page.$eval('.bar .language', (one) => !one.checkVisibility()));
+  await tab.close();
+});
+
+inEach(
+  'if conversations are not saved, a switch does not reload the page, which would lose the open one',
+  async ({ browser, server }) => {
+    const tab = await openTab(browser, server.url, {
+      before: () => localStorage.setItem('gemma-wasm.keep', 'false'),
     });
+    const { page } = tab;
+    await until(page, READY);
+    await ask(page, 'Hello');
+    await page.click('#settings-toggle');
+    await page.select('#settings .language', 'es');
+    assert.match(await textOf(page, '#language-said'), /Reload the page/);
+    assert.equal(await textOf(page, '.from-user'), 'Hello');
+    await tab.close();
+  },
+);
 
-    test('the notice of the first visit does not move the page', async () => {
-      const tab = await openTab(browser, server.url);
-      const tops = await tab.page.evaluate(() => {
-        const [main, notice] = ['main', 'keeping'].map(
-          (id) => /** @type {HTMLElement} */ (document.getElementById(id)),
-        );
-        document.body.dataset.state = 'opening';
-        return [true, false].map((hidden) => {
-          notice.hidden = hidden;
-          return main.getBoundingClientRect().top;
-        });
-      });
-      assert.equal(tops[0], tops[1]);
-      await tab.close();
-    });
-
-    test('too large models are marked as such', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, {
-        before: () => Object.defineProperty(navigator, 'deviceMemory', { get: () => 1 }),
-      });
-      const marked = await tab.page.$$eval('#presets > li', (all) =>
-        all.map((one) => [
-          one.querySelector('.name')?.firstChild?.textContent,
-          /too large/.test(one.textContent ?? ''),
-        ]),
-      );
-      assert.deepEqual(marked.slice(1), [
-        ['Gemma 3 270M', false],
-        ['Gemma 3 1B', true],
-        ['Gemma 3 1B QAT (Google)', true],
-        ['Gemma 4 E2B (Google)', true],
-      ]);
-      await tab.close();
-    });
-
-    test('a locked system prompt does not look like a field', async () => {
-      const tab = await openTab(browser, server.url);
-      const { page } = tab;
-      await until(page, READY);
-      await page.click('#settings-toggle');
-      const look = () =>
-        page.$eval('#opt-system', (one) => {
-          const { borderStyle, backgroundColor, resize } = getComputedStyle(one);
-          return { borderStyle, filled: backgroundColor !== 'rgba(0, 0, 0, 0)', resize };
-        });
-      assert.deepEqual(await look(), { borderStyle: 'solid', filled: true, resize: 'vertical' });
-      await page.type('#opt-system', 'Be brief.');
-      await ask(page, 'Hello');
-      assert.deepEqual(await look(), { borderStyle: 'dashed', filled: false, resize: 'none' });
-      await page.type('#opt-system', ' And kind.');
-      const value = () => page.$eval('#opt-system', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
-      assert.equal(await value(), 'Be brief.');
-      await page.click('#new-chat');
-      await until(page, '.empty');
-      await page.click('#settings-toggle');
-      assert.deepEqual(await look(), { borderStyle: 'solid', filled: true, resize: 'vertical' });
-      await tab.close();
+inEach('the notice of the first visit does not move the page', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  const tops = await tab.page.evaluate(() => {
+    const [main, notice] = ['main', 'keeping'].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
+    document.body.dataset.state = 'opening';
+    return [true, false].map((hidden) => {
+      notice.hidden = hidden;
+      return main.getBoundingClientRect().top;
     });
   });
-}
+  assert.equal(tops[0], tops[1]);
+  await tab.close();
+});
+
+inEach('too large models are marked as such', async ({ browser, server }) => {
+  const tab = await openTab(browser, `${server.url}?pick`, {
+    before: () => Object.defineProperty(navigator, 'deviceMemory', { get: () => 1 }),
+  });
+  const marked = await tab.page.$$eval('#presets > li', (all) =>
+    all.map((one) => [one.querySelector('.name')?.firstChild?.textContent, /too large/.test(one.textContent ?? '')]),
+  );
+  assert.deepEqual(marked.slice(1), [
+    ['Gemma 3 270M', false],
+    ['Gemma 3 1B', true],
+    ['Gemma 3 1B QAT (Google)', true],
+    ['Gemma 4 E2B (Google)', true],
+  ]);
+  await tab.close();
+});
+
+inEach('a locked system prompt does not look like a field', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  const { page } = tab;
+  await until(page, READY);
+  await page.click('#settings-toggle');
+  const look = () =>
+    page.$eval('#opt-system', (one) => {
+      const { borderStyle, backgroundColor, resize } = getComputedStyle(one);
+      return { borderStyle, filled: backgroundColor !== 'rgba(0, 0, 0, 0)', resize };
+    });
+  assert.deepEqual(await look(), { borderStyle: 'solid', filled: true, resize: 'vertical' });
+  await page.type('#opt-system', 'Be brief.');
+  await ask(page, 'Hello');
+  assert.deepEqual(await look(), { borderStyle: 'dashed', filled: false, resize: 'none' });
+  await page.type('#opt-system', ' And kind.');
+  const value = () => page.$eval('#opt-system', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+  assert.equal(await value(), 'Be brief.');
+  await page.click('#new-chat');
+  await until(page, '.empty');
+  await page.click('#settings-toggle');
+  assert.deepEqual(await look(), { borderStyle: 'solid', filled: true, resize: 'vertical' });
+  await tab.close();
+});
 
 test('the page preloads every chunk of the first load', () => {
   const folder = path.join(root, 'build', 'page');

@@ -3,9 +3,8 @@
  * becomes a script, a style or a request.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { build } from 'esbuild';
-import { BROWSERS, openTab, root, servePage, sharedBrowser, testedIn } from './helpers.js';
+import { onlyIn, openTab, root, servePage, sharedBrowser, suite } from './helpers.js';
 
 const TEXTS = {
   blocks:
@@ -152,325 +151,325 @@ async function render(pieces) {
   return html;
 }
 
-for (const name of BROWSERS) {
-  describe(`${name}, Markdown`, { skip: testedIn(name, 'firefox') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-
-    before(async () => {
-      const module = await bundle();
-      server = await servePage({
-        intercept: (request, response) => {
-          if (request.url !== '/markdown-under-test.js') return false;
-          response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
-          return true;
-        },
-      });
-      browser = await sharedBrowser(name);
+const test = suite(
+  'Markdown',
+  async (name) => {
+    const module = await bundle();
+    const server = await servePage({
+      intercept: (request, response) => {
+        if (request.url !== '/markdown-under-test.js') return false;
+        response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
+        return true;
+      },
     });
-    after(() => server?.close());
+    const browser = await sharedBrowser(name);
+    return { browser, server };
+  },
+  onlyIn('firefox'),
+);
 
-    test('Markdown rendered piece by piece equals Markdown rendered at once', async () => {
-      const tab = await openTab(browser, server.url);
-      for (const [what, text] of Object.entries(TEXTS)) {
-        const whole = await tab.page.evaluate(render, [text]);
-        assert.equal(await tab.page.evaluate(render, [...text]), whole, what);
-        assert.ok(whole.length > text.length, what);
-      }
-      await tab.close();
-    });
+test('Markdown rendered piece by piece equals Markdown rendered at once', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  for (const [what, text] of Object.entries(TEXTS)) {
+    const whole = await tab.page.evaluate(render, [text]);
+    assert.equal(await tab.page.evaluate(render, [...text]), whole, what);
+    assert.ok(whole.length > text.length, what);
+  }
+  await tab.close();
+});
 
-    test('every beginning of an answer looks as if it came at once', async () => {
-      const tab = await openTab(browser, server.url);
-      const { references, ...texts } = TEXTS; // links whose address comes later are fixed at the end
-      const wrong = await tab.page.evaluate(
-        async (all) => {
-          const address = '/markdown-under-test.js';
-          const { MarkdownView } = await import(address);
-          const show = (/** @type {string[]} */ pieces, /** @type {(html: string, end: number) => void} */ each) => {
-            const place = document.createElement('div');
-            const view = new MarkdownView(place);
-            let end = 0;
-            for (const piece of pieces) {
-              view.add(piece);
-              view.flush();
-              const copy = /** @type {HTMLElement} */ (place.cloneNode(true));
-              copy.querySelectorAll('.md-part').forEach((part) => part.replaceWith(...part.childNodes));
-              each(copy.innerHTML.replace(/\s+</g, '<'), (end += piece.length));
-            }
-          };
-          /** @type {string[]} */ const found = [];
-          for (const text of all) {
-            for (const pieces of [[...text], text.match(/\s*\S+|\s+$/g) ?? [], text.match(/[^]{1,3}/g) ?? []]) {
-              show(pieces, (grown, end) =>
-                show([text.slice(0, end)], (whole) => {
-                  if (grown !== whole)
-                    found.push(JSON.stringify([text.slice(0, end).slice(-60), grown.slice(-200), whole.slice(-200)]));
-                }),
-              );
-            }
-          }
-          return found;
-        },
-        [...Object.values(texts), ...GROWING],
-      );
-      assert.deepEqual(wrong.slice(0, 3), []);
-      await tab.close();
-    });
-
-    test('extremely nested Markdown is shown as text without delay', async () => {
-      const tab = await openTab(browser, server.url);
-      const took = await tab.page.evaluate(async (all) => {
-        const address = '/markdown-under-test.js';
-        const { MarkdownView } = await import(address);
-        return all.map((text) => {
-          const place = document.createElement('div');
-          const view = new MarkdownView(place);
-          const begun = performance.now();
-          view.add(`Before.\n\n${text}`);
-          view.flush();
-          view.add('\n\n**After.**');
-          view.finish();
-          return {
-            begins: text.slice(0, 20),
-            ms: performance.now() - begun,
-            first: place.querySelector('p')?.textContent,
-            last: [...place.querySelectorAll('strong')].at(-1)?.textContent,
-            letters: place.textContent?.length,
-          };
-        });
-      }, WILD);
-      for (const [i, { begins, ms, first, last, letters }] of took.entries()) {
-        assert.ok(ms < 5000, `${begins}: ${ms} ms`); // without a limit these took minutes, or overflowed the stack
-        assert.equal(first, 'Before.', begins);
-        assert.equal(last, 'After.', begins);
-        assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);
-      }
-      await tab.close();
-    });
-
-    test('hostile answers are text and links', async () => {
-      const tab = await openTab(browser, server.url);
-      for (const text of HOSTILE) {
-        const html = await tab.page.evaluate(render, [...text]);
-        const found = await tab.page.evaluate((markup) => {
-          const parsed = new DOMParser().parseFromString(markup, 'text/html');
-          const all = [...parsed.body.querySelectorAll('*')];
-          return {
-            tags: all.map((one) => one.localName),
-            attributes: all.flatMap((one) => [...one.attributes].map((attribute) => attribute.name)),
-            links: [...parsed.querySelectorAll('a')].map((link) => [link.getAttribute('href'), link.rel]),
-          };
-        }, html);
-        const bad = /^(script|img|iframe|style|svg|form|input|object|embed|link|meta|base)$/;
-        assert.deepEqual(
-          found.tags.filter((tag) => bad.test(tag)),
-          [],
-          text,
-        );
-        assert.deepEqual(
-          found.attributes.filter((one) => /^on|^style$|^src/.test(one)),
-          [],
-          text,
-        );
-        for (const [href, rel] of found.links) {
-          assert.match(href ?? 'https:', /^(https?|mailto):/, text);
-          assert.match(rel ?? '', /noopener/, text);
-        }
-      }
-      assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
-      await tab.close();
-    });
-
-    test('hostile TeX and code are shown as text', async () => {
-      const tab = await openTab(browser, server.url);
-      const html = await tab.page.evaluate(async (texts) => {
-        const address = '/markdown-under-test.js';
-        const { MarkdownView } = await import(address);
+test('every beginning of an answer looks as if it came at once', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  const { references, ...texts } = TEXTS; // links whose address comes later are fixed at the end
+  const wrong = await tab.page.evaluate(
+    async (all) => {
+      const address = '/markdown-under-test.js';
+      const { MarkdownView } = await import(address);
+      const show = (/** @type {string[]} */ pieces, /** @type {(html: string, end: number) => void} */ each) => {
         const place = document.createElement('div');
-        document.body.append(place);
         const view = new MarkdownView(place);
-        for (const text of texts) view.add(`${text}\n\n`);
-        view.add('$x$\n\n```js\nlet x\n```');
-        view.finish();
-        while (!place.querySelector('math') || !place.querySelector('.hljs-keyword'))
-          await new Promise((done) => {
-            setTimeout(done, 10);
-          });
-        return place.innerHTML;
-      }, HOSTILE_PARTS);
-      const found = await tab.page.evaluate((markup) => {
-        const all = [...new DOMParser().parseFromString(markup, 'text/html').body.querySelectorAll('*')];
-        return {
-          tags: all.map((one) => one.localName),
-          attributes: all.flatMap((one) => [...one.attributes].map(({ name }) => name)),
-        };
-      }, html);
-      assert.deepEqual(
-        found.tags.filter((tag) => /^(script|img|iframe|style|svg|a|annotation-xml|maction)$/.test(tag)),
-        [],
-      );
-      assert.deepEqual(
-        found.attributes.filter((one) => /^on|^style$|^src|^href/.test(one)),
-        [],
-      );
-      assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
-      await tab.close();
-    });
-
-    test('code is highlighted, maths is drawn, each line has its direction; the libraries load only when needed', async () => {
-      const tab = await openTab(browser, server.url);
-      const { page } = tab;
-      const parts = () =>
-        page.evaluate(
-          () =>
-            performance
-              .getEntriesByType('resource')
-              .map(({ name }) => name)
-              .filter((name) => /\/(code|maths)-\w+\.js$/.test(name)).length,
-        );
-      assert.equal(await parts(), 0);
-      await page.click('#library-toggle');
-      await page.evaluate((text) => {
-        const said = [
-          { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
-          { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' },
-        ];
-        const file = JSON.stringify({
-          format: 'gemma-wasm conversations',
-          version: 1,
-          conversations: [{ title: 'T', said, leaf: 'b' }],
-        });
-        const data = new DataTransfer();
-        data.items.add(new File([file], 'conversations.json'));
-        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-        field.files = data.files;
-        field.dispatchEvent(new Event('change'));
-      }, ADORNED);
-      await page.waitForSelector('.talk');
-      await page.click('.talk');
-      await page.waitForSelector('.md math[display="block"]');
-      await page.waitForSelector('.md .hljs-keyword');
-      assert.equal(await page.$$eval('.md math', (all) => all.length), 2);
-      assert.equal(await page.$eval('.md .hljs-number', (one) => one.textContent), '42');
-      assert.equal(await page.$$eval('.md pre', (all) => all[1].textContent?.trim()), 'plain');
-      assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), [
-        'ltr',
-        'ltr',
-        'rtl',
-      ]);
-      assert.equal(await page.$eval('.md > ul', (one) => getComputedStyle(one).direction), 'rtl');
-      const tables = await page.$$eval('.wide-table', (all) => all.map((one) => getComputedStyle(one).direction));
-      assert.deepEqual(tables, ['ltr', 'rtl']);
-      assert.equal(await parts(), 2);
-      await tab.close();
-    });
-
-    test('a selection survives while the paragraph grows, when it is settled, and when the answer ends', async () => {
-      const tab = await openTab(browser, server.url);
-      const kept = await tab.page.evaluate(async () => {
-        const address = '/markdown-under-test.js';
-        const { MarkdownView } = await import(address);
-        const place = document.createElement('div');
-        document.body.append(place);
-        const view = new MarkdownView(place);
-        const add = (/** @type {string} */ piece) => {
+        let end = 0;
+        for (const piece of pieces) {
           view.add(piece);
           view.flush();
-        };
-        add('A **bold** start of a paragraph');
-        const text = /** @type {Text} */ (place.querySelector('p')?.lastChild);
-        const [range, selection] = [document.createRange(), /** @type {Selection} */ (getSelection())];
-        range.setStart(text, 1);
-        range.setEnd(text, 6);
-        selection.removeAllRanges();
-        selection.addRange(range);
-        const seen = [`${selection}`];
-        for (const piece of [' that', ' grows,\nand `on`', '.\n\nAnother', ' paragraph.\n\n']) {
-          add(piece);
-          seen.push(`${selection}`);
+          const copy = /** @type {HTMLElement} */ (place.cloneNode(true));
+          copy.querySelectorAll('.md-part').forEach((part) => part.replaceWith(...part.childNodes));
+          each(copy.innerHTML.replace(/\s+</g, '<'), (end += piece.length));
         }
-        view.finish();
-        return [...seen, `${selection}`];
-      });
-      assert.deepEqual(kept, Array(6).fill('start'));
-      await tab.close();
-    });
-
-    test('a long conversation renders its end first; a change of model is shown', async () => {
-      // Later renderings wait for the test.
-      const tab = await openTab(browser, server.url, {
-        before: () => {
-          const waiting = /** @type {(() => void)[]} */ ([]);
-          Object.assign(window, { waiting });
-          window.requestIdleCallback = (f) => waiting.push(/** @type {any} */ (f));
-        },
-      });
-      const { page } = tab;
-      await page.click('#library-toggle');
-      await page.evaluate(() => {
-        const said = Array.from({ length: 60 }, (_, i) => ({
-          id: `m${i}`,
-          parent: i ? `m${i - 1}` : null,
-          role: i % 2 ? 'assistant' : 'user',
-          text: `Message **${i}**`,
-          state: 'whole',
-          stats: '1 token',
-          ...(i % 2 && { model: i < 58 ? 'One' : 'Other' }),
-        }));
-        const content = { format: 'gemma-wasm conversations', version: 1, conversations: [{ title: 'T', said }] };
-        const data = new DataTransfer();
-        data.items.add(new File([JSON.stringify(content)], 'conversations.json'));
-        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-        field.files = data.files;
-        field.dispatchEvent(new Event('change'));
-      });
-      await page.waitForSelector('.talk');
-      await page.click('.talk');
-      await page.waitForSelector('.from-model');
-      const bold = () =>
-        page.$$eval('.from-model .md', (all) => all.map((one) => Boolean(one.querySelector('strong'))));
-      const first = await bold();
-      assert.equal(first.length, 30);
-      assert.deepEqual([first[0], first[29]], [false, true]);
-      assert.equal(await page.$eval('.from-model .md', (one) => one.textContent), 'Message **1**', 'it can be read');
-      await page.evaluate(() => {
-        const { waiting } = /** @type {any} */ (window);
-        while (waiting.length) waiting.shift()();
-      });
-      assert.ok((await bold()).every(Boolean));
-      const stats = await page.$$eval('.from-model .stats', (all) => all.map((one) => one.textContent));
-      assert.deepEqual(stats.slice(-2), ['1 token', 'Other · 1 token']);
-      await tab.close();
-    });
-
-    test('a long answer costs little per piece', async () => {
-      const tab = await openTab(browser, server.url);
-      const renderings = await tab.page.evaluate(async () => {
-        const address = '/markdown-under-test.js';
-        const { MarkdownView } = await import(address);
-        const place = document.createElement('div');
-        document.body.append(place);
-        const view = new MarkdownView(place);
-        const { isEqualNode } = Node.prototype;
-        let compared = 0;
-        Node.prototype.isEqualNode = function (/** @type {Node | null} */ other) {
-          compared++;
-          return isEqualNode.call(this, other);
-        };
-        for (let i = 0; i < 200; i++) {
-          view.add(`Paragraph ${i} with **some** text.\n\n`);
-          view.flush();
+      };
+      /** @type {string[]} */ const found = [];
+      for (const text of all) {
+        for (const pieces of [[...text], text.match(/\s*\S+|\s+$/g) ?? [], text.match(/[^]{1,3}/g) ?? []]) {
+          show(pieces, (grown, end) =>
+            show([text.slice(0, end)], (whole) => {
+              if (grown !== whole)
+                found.push(JSON.stringify([text.slice(0, end).slice(-60), grown.slice(-200), whole.slice(-200)]));
+            }),
+          );
         }
-        view.finish();
-        Node.prototype.isEqualNode = isEqualNode;
-        return { compared, all: place.querySelectorAll('p').length };
-      });
-      assert.ok(renderings.compared < 2000, `settled paragraphs are left alone: ${renderings.compared} comparisons`);
-      assert.equal(renderings.all, 200);
-      await tab.close();
+      }
+      return found;
+    },
+    [...Object.values(texts), ...GROWING],
+  );
+  assert.deepEqual(wrong.slice(0, 3), []);
+  await tab.close();
+});
+
+test('extremely nested Markdown is shown as text without delay', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  const took = await tab.page.evaluate(async (all) => {
+    const address = '/markdown-under-test.js';
+    const { MarkdownView } = await import(address);
+    return all.map((text) => {
+      const place = document.createElement('div');
+      const view = new MarkdownView(place);
+      const begun = performance.now();
+      view.add(`Before.\n\n${text}`);
+      view.flush();
+      view.add('\n\n**After.**');
+      view.finish();
+      return {
+        begins: text.slice(0, 20),
+        ms: performance.now() - begun,
+        first: place.querySelector('p')?.textContent,
+        last: [...place.querySelectorAll('strong')].at(-1)?.textContent,
+        letters: place.textContent?.length,
+      };
     });
+  }, WILD);
+  for (const [i, { begins, ms, first, last, letters }] of took.entries()) {
+    assert.ok(ms < 5000, `${begins}: ${ms} ms`); // without a limit these took minutes, or overflowed the stack
+    assert.equal(first, 'Before.', begins);
+    assert.equal(last, 'After.', begins);
+    assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);
+  }
+  await tab.close();
+});
+
+test('hostile answers are text and links', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  for (const text of HOSTILE) {
+    const html = await tab.page.evaluate(render, [...text]);
+    const found = await tab.page.evaluate((markup) => {
+      const parsed = new DOMParser().parseFromString(markup, 'text/html');
+      const all = [...parsed.body.querySelectorAll('*')];
+      return {
+        tags: all.map((one) => one.localName),
+        attributes: all.flatMap((one) => [...one.attributes].map((attribute) => attribute.name)),
+        links: [...parsed.querySelectorAll('a')].map((link) => [link.getAttribute('href'), link.rel]),
+      };
+    }, html);
+    const bad = /^(script|img|iframe|style|svg|form|input|object|embed|link|meta|base)$/;
+    assert.deepEqual(
+      found.tags.filter((tag) => bad.test(tag)),
+      [],
+      text,
+    );
+    assert.deepEqual(
+      found.attributes.filter((one) => /^on|^style$|^src/.test(one)),
+      [],
+      text,
+    );
+    for (const [href, rel] of found.links) {
+      assert.match(href ?? 'https:', /^(https?|mailto):/, text);
+      assert.match(rel ?? '', /noopener/, text);
+    }
+  }
+  assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
+  await tab.close();
+});
+
+test('hostile TeX and code are shown as text', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  const html = await tab.page.evaluate(async (texts) => {
+    const address = '/markdown-under-test.js';
+    const { MarkdownView } = await import(address);
+    const place = document.createElement('div');
+    document.body.append(place);
+    const view = new MarkdownView(place);
+    for (const text of texts) view.add(`${text}\n\n`);
+    view.add('$x$\n\n```js\nlet x\n```');
+    view.finish();
+    while (!place.querySelector('math') || !place.querySelector('.hljs-keyword'))
+      await new Promise((done) => {
+        setTimeout(done, 10);
+      });
+    return place.innerHTML;
+  }, HOSTILE_PARTS);
+  const found = await tab.page.evaluate((markup) => {
+    const all = [...new DOMParser().parseFromString(markup, 'text/html').body.querySelectorAll('*')];
+    return {
+      tags: all.map((one) => one.localName),
+      attributes: all.flatMap((one) => [...one.attributes].map(({ name }) => name)),
+    };
+  }, html);
+  assert.deepEqual(
+    found.tags.filter((tag) => /^(script|img|iframe|style|svg|a|annotation-xml|maction)$/.test(tag)),
+    [],
+  );
+  assert.deepEqual(
+    found.attributes.filter((one) => /^on|^style$|^src|^href/.test(one)),
+    [],
+  );
+  assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
+  await tab.close();
+});
+
+test('code is highlighted, maths is drawn, each line has its direction; the libraries load only when needed', async ({
+  browser,
+  server,
+}) => {
+  const tab = await openTab(browser, server.url);
+  const { page } = tab;
+  const parts = () =>
+    page.evaluate(
+      () =>
+        performance
+          .getEntriesByType('resource')
+          .map(({ name }) => name)
+          .filter((name) => /\/(code|maths)-\w+\.js$/.test(name)).length,
+    );
+  assert.equal(await parts(), 0);
+  await page.click('#library-toggle');
+  await page.evaluate((text) => {
+    const said = [
+      { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
+      { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' },
+    ];
+    const file = JSON.stringify({
+      format: 'gemma-wasm conversations',
+      version: 1,
+      conversations: [{ title: 'T', said, leaf: 'b' }],
+    });
+    const data = new DataTransfer();
+    data.items.add(new File([file], 'conversations.json'));
+    const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+    field.files = data.files;
+    field.dispatchEvent(new Event('change'));
+  }, ADORNED);
+  await page.waitForSelector('.talk');
+  await page.click('.talk');
+  await page.waitForSelector('.md math[display="block"]');
+  await page.waitForSelector('.md .hljs-keyword');
+  assert.equal(await page.$$eval('.md math', (all) => all.length), 2);
+  assert.equal(await page.$eval('.md .hljs-number', (one) => one.textContent), '42');
+  assert.equal(await page.$$eval('.md pre', (all) => all[1].textContent?.trim()), 'plain');
+  assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), [
+    'ltr',
+    'ltr',
+    'rtl',
+  ]);
+  assert.equal(await page.$eval('.md > ul', (one) => getComputedStyle(one).direction), 'rtl');
+  const tables = await page.$$eval('.wide-table', (all) => all.map((one) => getComputedStyle(one).direction));
+  assert.deepEqual(tables, ['ltr', 'rtl']);
+  assert.equal(await parts(), 2);
+  await tab.close();
+});
+
+test('a selection survives while the paragraph grows, when it is settled, and when the answer ends', async ({
+  browser,
+  server,
+}) => {
+  const tab = await openTab(browser, server.url);
+  const kept = await tab.page.evaluate(async () => {
+    const address = '/markdown-under-test.js';
+    const { MarkdownView } = await import(address);
+    const place = document.createElement('div');
+    document.body.append(place);
+    const view = new MarkdownView(place);
+    const add = (/** @type {string} */ piece) => {
+      view.add(piece);
+      view.flush();
+    };
+    add('A **bold** start of a paragraph');
+    const text = /** @type {Text} */ (place.querySelector('p')?.lastChild);
+    const [range, selection] = [document.createRange(), /** @type {Selection} */ (getSelection())];
+    range.setStart(text, 1);
+    range.setEnd(text, 6);
+    selection.removeAllRanges();
+    selection.addRange(range);
+    const seen = [`${selection}`];
+    for (const piece of [' that', ' grows,\nand `on`', '.\n\nAnother', ' paragraph.\n\n']) {
+      add(piece);
+      seen.push(`${selection}`);
+    }
+    view.finish();
+    return [...seen, `${selection}`];
   });
-}
+  assert.deepEqual(kept, Array(6).fill('start'));
+  await tab.close();
+});
+
+test('a long conversation renders its end first; a change of model is shown', async ({ browser, server }) => {
+  // Later renderings wait for the test.
+  const tab = await openTab(browser, server.url, {
+    before: () => {
+      const waiting = /** @type {(() => void)[]} */ ([]);
+      Object.assign(window, { waiting });
+      window.requestIdleCallback = (f) => waiting.push(/** @type {any} */ (f));
+    },
+  });
+  const { page } = tab;
+  await page.click('#library-toggle');
+  await page.evaluate(() => {
+    const said = Array.from({ length: 60 }, (_, i) => ({
+      id: `m${i}`,
+      parent: i ? `m${i - 1}` : null,
+      role: i % 2 ? 'assistant' : 'user',
+      text: `Message **${i}**`,
+      state: 'whole',
+      stats: '1 token',
+      ...(i % 2 && { model: i < 58 ? 'One' : 'Other' }),
+    }));
+    const content = { format: 'gemma-wasm conversations', version: 1, conversations: [{ title: 'T', said }] };
+    const data = new DataTransfer();
+    data.items.add(new File([JSON.stringify(content)], 'conversations.json'));
+    const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+    field.files = data.files;
+    field.dispatchEvent(new Event('change'));
+  });
+  await page.waitForSelector('.talk');
+  await page.click('.talk');
+  await page.waitForSelector('.from-model');
+  const bold = () => page.$$eval('.from-model .md', (all) => all.map((one) => Boolean(one.querySelector('strong'))));
+  const first = await bold();
+  assert.equal(first.length, 30);
+  assert.deepEqual([first[0], first[29]], [false, true]);
+  assert.equal(await page.$eval('.from-model .md', (one) => one.textContent), 'Message **1**', 'it can be read');
+  await page.evaluate(() => {
+    const { waiting } = /** @type {any} */ (window);
+    while (waiting.length) waiting.shift()();
+  });
+  assert.ok((await bold()).every(Boolean));
+  const stats = await page.$$eval('.from-model .stats', (all) => all.map((one) => one.textContent));
+  assert.deepEqual(stats.slice(-2), ['1 token', 'Other · 1 token']);
+  await tab.close();
+});
+
+test('a long answer costs little per piece', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  const renderings = await tab.page.evaluate(async () => {
+    const address = '/markdown-under-test.js';
+    const { MarkdownView } = await import(address);
+    const place = document.createElement('div');
+    document.body.append(place);
+    const view = new MarkdownView(place);
+    const { isEqualNode } = Node.prototype;
+    let compared = 0;
+    Node.prototype.isEqualNode = function (/** @type {Node | null} */ other) {
+      compared++;
+      return isEqualNode.call(this, other);
+    };
+    for (let i = 0; i < 200; i++) {
+      view.add(`Paragraph ${i} with **some** text.\n\n`);
+      view.flush();
+    }
+    view.finish();
+    Node.prototype.isEqualNode = isEqualNode;
+    return { compared, all: place.querySelectorAll('p').length };
+  });
+  assert.ok(renderings.compared < 2000, `settled paragraphs are left alone: ${renderings.compared} comparisons`);
+  assert.equal(renderings.all, 200);
+  await tab.close();
+});

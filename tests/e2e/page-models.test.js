@@ -6,9 +6,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach } from 'node:test';
 import {
-  BROWSERS,
   FAILED,
   PICKING,
   READY,
@@ -16,6 +15,7 @@ import {
   assertReady,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   openWithModel,
   press,
@@ -24,7 +24,7 @@ import {
   setOptions,
   sharedBrowser,
   slowly,
-  testedIn,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -58,23 +58,12 @@ const come = (page, share) =>
     share,
   );
 
-for (const name of BROWSERS) {
-  describe(`${name}, getting a model`, { skip: testedIn(name, 'chromium') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-    let [tiny, medium] = ['', ''];
-
-    before(async () => {
-      [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
-      server = await servePage({ intercept, storyteller: tiny });
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
-    beforeEach(() => {
-      [slow, sent] = [false, 0];
-    });
+const test = suite(
+  'getting a model',
+  async (name) => {
+    const [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
+    const server = await servePage({ intercept, storyteller: tiny });
+    const browser = await sharedBrowser(name);
 
     /** Opens the page with the storyteller while another model loads slowly. */
     async function beside() {
@@ -89,223 +78,249 @@ for (const name of BROWSERS) {
       await come(page, 0.05);
       return tab;
     }
+    return { name, browser, server, tiny, medium, beside };
+  },
+  onlyIn('chromium'),
+);
 
-    test("a conversation's chosen model is loaded after a reload, even before its first answer", async () => {
-      const tab = await openTab(browser, server.url);
-      const { page } = tab;
-      const named = (/** @type {string} */ part) =>
-        page.waitForFunction(
-          (text) =>
-            document.body.dataset.state === 'ready' &&
-            document.querySelector('#change-model')?.getAttribute('title')?.includes(text),
-          { timeout: 60000 },
-          part,
-        );
-      await until(page, READY);
-      await loadAddress(page, await modelAddress('tiny-f32'));
-      await named('tiny-f32');
-      await setOptions(page, { maxTokens: 4 });
-      await ask(page, 'Hello');
-      await page.click('#change-model');
-      await page.waitForSelector('#storyteller button');
-      await page.click('#storyteller button');
-      await named('Storyteller');
-      await page.reload();
-      await named('Storyteller');
-      assert.equal((await page.$$('.from-user')).length, 1);
-      await tab.close();
-    });
+beforeEach(() => {
+  [slow, sent] = [false, 0];
+});
 
-    test('the storyteller answers while another model downloads, while the download is paused, and after it is cancelled', async () => {
-      const tab = await beside();
-      const { page } = tab;
-      assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
-      await ask(page, 'Meanwhile');
-      assert.equal(await textOf(page, '#model-name'), 'Storyteller');
-      await page.click('#loading-pause');
-      await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
-      await ask(page, 'In the pause');
-      await press(page, '#loading-pause', 'Resume');
-      await come(page, 0.1);
-      await page.click('#loading-cancel');
-      await page.waitForFunction(() => document.body.dataset.behind === 'false');
-      await ask(page, 'Still there?');
-      await page.click('#change-model');
-      await until(page, '#stored:not([hidden]) li');
-      const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(page, '#stored-list')) ?? [];
-      await page.waitForFunction(
-        (words) => document.querySelector('#stored-room')?.textContent?.includes(words),
-        {},
-        `Using ${here}\u00a0MB of`,
-      );
-      slow = false;
-      await press(page, '#stored-list button', 'Resume');
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-        timeout: 60000,
-      });
-      await assertReady(page);
-      assert.ok(sent < 40.6e6 * 1.7, `${sent} bytes were sent`);
-      await tab.close();
-    });
+test("a conversation's chosen model is loaded after a reload, even before its first answer", async ({
+  browser,
+  server,
+}) => {
+  const tab = await openTab(browser, server.url);
+  const { page } = tab;
+  const named = (/** @type {string} */ part) =>
+    page.waitForFunction(
+      (text) =>
+        document.body.dataset.state === 'ready' &&
+        document.querySelector('#change-model')?.getAttribute('title')?.includes(text),
+      { timeout: 60000 },
+      part,
+    );
+  await until(page, READY);
+  await loadAddress(page, await modelAddress('tiny-f32'));
+  await named('tiny-f32');
+  await setOptions(page, { maxTokens: 4 });
+  await ask(page, 'Hello');
+  await page.click('#change-model');
+  await page.waitForSelector('#storyteller button');
+  await page.click('#storyteller button');
+  await named('Storyteller');
+  await page.reload();
+  await named('Storyteller');
+  assert.equal((await page.$$('.from-user')).length, 1);
+  await tab.close();
+});
 
-    test('when the model is ready, the draft is sent along, and other drafts stay untouched', async () => {
-      const tab = await beside();
-      const { page } = tab;
-      const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
-      await ask(page, 'Meanwhile');
-      await page.type('#input', 'half');
-      await page.click('#library-toggle');
-      await page.keyboard.type('dra');
-      slow = false;
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-        timeout: 60000,
-      });
-      await until(page, '#log .empty');
-      await page.keyboard.type('g');
-      assert.deepEqual([await value('#library-search'), await value('#input')], ['drag', 'half']);
-      await tab.close();
-    });
-
-    test('a model that another tab is downloading cannot be deleted, and a message says so', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`);
-      slow = true;
-      await start(tab.page, medium);
-      await come(tab.page, 0.05);
-      const other = await tab.page.browserContext().newPage();
-      await other.goto(`${server.url}?pick`);
-      await until(other, '#stored:not([hidden]) li');
-      await press(other, '#stored-list button', 'Delete');
-      await press(other, '#stored-list button', 'Really delete?');
-      await other.waitForFunction(
-        () => /another tab is using it/.test(document.querySelector('#stored-kept')?.textContent ?? ''),
-        { timeout: 20000 },
-      );
-      await other.close();
-      await tab.close();
-    });
-
-    test('after the browser stored less than it offered, its offer is no longer shown', async () => {
-      if (name !== 'chromium') return; // only in Chromium can a worker get less memory than the page sees
-      const tab = await openTab(browser, `${server.url}?pick`, {
-        before: () => {
-          if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
-        },
-      });
-      const { page } = tab;
-      await loadAddress(page, tiny);
-      const devtools = await page.createCDPSession();
-      await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
-      await page.click('#change-model');
-      await until(page, PICKING);
-      await page.waitForFunction(() => /11\.5\sGB/.test(document.querySelector('#stored-room')?.textContent ?? ''));
-      await loadAddress(page, medium);
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-        timeout: 60000,
-      });
-      assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved/);
-      await page.click('#change-model');
-      await until(page, PICKING);
-      await page.waitForFunction(() => document.querySelector('#stored-room')?.textContent === '');
-      await tab.close();
-    });
-
-    test('files of a repository: sizes, files too large for this machine, parts as one; an old error disappears', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, {
-        before: () => {
-          Object.defineProperty(navigator, 'deviceMemory', { value: 2 });
-          const fetched = window.fetch;
-          window.fetch = async (url, options) => {
-            if (!String(url).startsWith('https://huggingface.co/api/models/a/')) return fetched(url, options);
-            Object.assign(window, { asked: String(url) });
-            return /a\/b/.test(String(url))
-              ? Response.json([
-                  { type: 'file', path: 'README.md', size: 5 },
-                  { type: 'file', path: 'm-Q4_0.gguf', size: 7e8 },
-                  { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 },
-                  { type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 },
-                ])
-              : new Response('no', { status: 404 });
-          };
-          Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
-            /** @type {any} */ (window).sent ??= JSON.stringify(message);
-          };
-        },
-      });
-      const { page } = tab;
-      await page.click('#hub summary');
-      await page.type('#hub-repo', 'a/none');
-      await page.click('#hub-list');
-      await until(page, FAILED);
-      assert.match(await textOf(page, FAILED), /No public repository/);
-      await page.evaluate(() => {
-        const gated = [...document.querySelectorAll('#presets button')].find((one) =>
-          /token/.test(one.textContent ?? ''),
-        );
-        /** @type {HTMLButtonElement} */ (gated).click();
-      });
-      await until(page, '#token-form:not([hidden])');
-      assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
-      await page.$eval('#hub-repo', (one) => {
-        /** @type {HTMLInputElement} */ (one).value = 'a/b';
-      });
-      await page.click('#hub-list');
-      await page.waitForSelector('#hub-files li');
-      const rows = await page.$$eval('#hub-files li', (all) =>
-        all.map((one) => /** @type {HTMLElement} */ (one).innerText.replaceAll('\u00a0', ' ')),
-      );
-      assert.equal(rows.length, 2);
-      assert.match(rows[0], /m-Q4_0\.gguf\s+Download 700 MB/);
-      assert.match(rows[1], /m-00001-of-00002\.gguf\s*too large for this device\s+Download 3\.00 GB/);
-      await page.click('#hub-files li button');
-      await page.waitForFunction(() => 'sent' in window);
-      assert.match(
-        await page.evaluate(() => /** @type {any} */ (window).sent),
-        /huggingface\.co\/a\/b\/resolve\/main\/m-Q4_0\.gguf/,
-      );
-      await page.click('#loading-cancel');
-      await until(page, PICKING);
-      await tab.close();
-    });
-
-    test('a link that names a model of another host asks first, and shows the host', async () => {
-      const tab = await openTab(browser, `${server.url}?model=https://models.example.com/x.gguf&load=1`, {
-        before: () => {
-          Worker.prototype.postMessage = () => Object.assign(window, { asked: true });
-        },
-      });
-      const { page } = tab;
-      await page.waitForSelector('.asked');
-      assert.match(await textOf(page, '.asked'), /from models\.example\.com[\s\S]*x\.gguf/);
-      assert.equal(await page.evaluate(() => 'asked' in window), false);
-      await press(page, '.asked button', 'Load it from models.example.com');
-      await page.waitForFunction(() => 'asked' in window);
-      await page.click('#loading-cancel');
-      await until(page, PICKING);
-      await page.goto(`${server.url}?repo=a/b&file=c.gguf&load=1`);
-      await page.waitForSelector('.asked');
-      assert.match(await textOf(page, '.asked'), /from huggingface\.co[\s\S]*a\/b \/ c\.gguf/);
-      await press(page, '.asked button', 'Not now');
-      assert.equal(await page.$('.asked'), null);
-      await tab.close();
-    });
-
-    test('errors are shown under their settings; one model is recommended; no text says “this computer”', async () => {
-      const tab = await openWithModel(browser, `${server.url}?pick`, tiny);
-      const { page } = tab;
-      await page.click('#settings-toggle');
-      await page.click('#advanced summary');
-      await setOptions(page, { temperature: 9 });
-      const wrong = await page.$eval('#opt-temperature', (field) => {
-        const said = document.getElementById(field.getAttribute('aria-describedby') ?? '');
-        return said?.checkVisibility() ? said.innerText : '';
-      });
-      assert.ok(wrong.length > 5, wrong);
-      assert.equal(await page.$$eval('.tag', (all) => all.length), 1);
-      for (const file of readdirSync(path.join(root, 'web'), { recursive: true }).map(String)) {
-        if (!/\.(js|html|css)$/.test(file)) continue;
-        assert.doesNotMatch(readFileSync(path.join(root, 'web', file), 'utf8'), /this computer/i, file);
-      }
-      await tab.close();
-    });
+test('the storyteller answers while another model downloads, while the download is paused, and after it is cancelled', async ({
+  beside,
+}) => {
+  const tab = await beside();
+  const { page } = tab;
+  assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
+  await ask(page, 'Meanwhile');
+  assert.equal(await textOf(page, '#model-name'), 'Storyteller');
+  await page.click('#loading-pause');
+  await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
+  await ask(page, 'In the pause');
+  await press(page, '#loading-pause', 'Resume');
+  await come(page, 0.1);
+  await page.click('#loading-cancel');
+  await page.waitForFunction(() => document.body.dataset.behind === 'false');
+  await ask(page, 'Still there?');
+  await page.click('#change-model');
+  await until(page, '#stored:not([hidden]) li');
+  const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(page, '#stored-list')) ?? [];
+  await page.waitForFunction(
+    (words) => document.querySelector('#stored-room')?.textContent?.includes(words),
+    {},
+    `Using ${here}\u00a0MB of`,
+  );
+  slow = false;
+  await press(page, '#stored-list button', 'Resume');
+  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+    timeout: 60000,
   });
-}
+  await assertReady(page);
+  assert.ok(sent < 40.6e6 * 1.7, `${sent} bytes were sent`);
+  await tab.close();
+});
+
+test('when the model is ready, the draft is sent along, and other drafts stay untouched', async ({ beside }) => {
+  const tab = await beside();
+  const { page } = tab;
+  const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
+  await ask(page, 'Meanwhile');
+  await page.type('#input', 'half');
+  await page.click('#library-toggle');
+  await page.keyboard.type('dra');
+  slow = false;
+  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+    timeout: 60000,
+  });
+  await until(page, '#log .empty');
+  await page.keyboard.type('g');
+  assert.deepEqual([await value('#library-search'), await value('#input')], ['drag', 'half']);
+  await tab.close();
+});
+
+test('a model that another tab is downloading cannot be deleted, and a message says so', async ({
+  browser,
+  server,
+  medium,
+}) => {
+  const tab = await openTab(browser, `${server.url}?pick`);
+  slow = true;
+  await start(tab.page, medium);
+  await come(tab.page, 0.05);
+  const other = await tab.page.browserContext().newPage();
+  await other.goto(`${server.url}?pick`);
+  await until(other, '#stored:not([hidden]) li');
+  await press(other, '#stored-list button', 'Delete');
+  await press(other, '#stored-list button', 'Really delete?');
+  await other.waitForFunction(
+    () => /another tab is using it/.test(document.querySelector('#stored-kept')?.textContent ?? ''),
+    { timeout: 20000 },
+  );
+  await other.close();
+  await tab.close();
+});
+
+test('after the browser stored less than it offered, its offer is no longer shown', async ({
+  name,
+  browser,
+  server,
+  tiny,
+  medium,
+}) => {
+  if (name !== 'chromium') return; // only in Chromium can a worker get less memory than the page sees
+  const tab = await openTab(browser, `${server.url}?pick`, {
+    before: () => {
+      if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
+    },
+  });
+  const { page } = tab;
+  await loadAddress(page, tiny);
+  const devtools = await page.createCDPSession();
+  await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
+  await page.click('#change-model');
+  await until(page, PICKING);
+  await page.waitForFunction(() => /11\.5\sGB/.test(document.querySelector('#stored-room')?.textContent ?? ''));
+  await loadAddress(page, medium);
+  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+    timeout: 60000,
+  });
+  assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved/);
+  await page.click('#change-model');
+  await until(page, PICKING);
+  await page.waitForFunction(() => document.querySelector('#stored-room')?.textContent === '');
+  await tab.close();
+});
+
+test('files of a repository: sizes, files too large for this machine, parts as one; an old error disappears', async ({
+  browser,
+  server,
+}) => {
+  const tab = await openTab(browser, `${server.url}?pick`, {
+    before: () => {
+      Object.defineProperty(navigator, 'deviceMemory', { value: 2 });
+      const fetched = window.fetch;
+      window.fetch = async (url, options) => {
+        if (!String(url).startsWith('https://huggingface.co/api/models/a/')) return fetched(url, options);
+        Object.assign(window, { asked: String(url) });
+        return /a\/b/.test(String(url))
+          ? Response.json([
+              { type: 'file', path: 'README.md', size: 5 },
+              { type: 'file', path: 'm-Q4_0.gguf', size: 7e8 },
+              { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 },
+              { type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 },
+            ])
+          : new Response('no', { status: 404 });
+      };
+      Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
+        /** @type {any} */ (window).sent ??= JSON.stringify(message);
+      };
+    },
+  });
+  const { page } = tab;
+  await page.click('#hub summary');
+  await page.type('#hub-repo', 'a/none');
+  await page.click('#hub-list');
+  await until(page, FAILED);
+  assert.match(await textOf(page, FAILED), /No public repository/);
+  await page.evaluate(() => {
+    const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
+    /** @type {HTMLButtonElement} */ (gated).click();
+  });
+  await until(page, '#token-form:not([hidden])');
+  assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
+  await page.$eval('#hub-repo', (one) => {
+    /** @type {HTMLInputElement} */ (one).value = 'a/b';
+  });
+  await page.click('#hub-list');
+  await page.waitForSelector('#hub-files li');
+  const rows = await page.$$eval('#hub-files li', (all) =>
+    all.map((one) => /** @type {HTMLElement} */ (one).innerText.replaceAll('\u00a0', ' ')),
+  );
+  assert.equal(rows.length, 2);
+  assert.match(rows[0], /m-Q4_0\.gguf\s+Download 700 MB/);
+  assert.match(rows[1], /m-00001-of-00002\.gguf\s*too large for this device\s+Download 3\.00 GB/);
+  await page.click('#hub-files li button');
+  await page.waitForFunction(() => 'sent' in window);
+  assert.match(
+    await page.evaluate(() => /** @type {any} */ (window).sent),
+    /huggingface\.co\/a\/b\/resolve\/main\/m-Q4_0\.gguf/,
+  );
+  await page.click('#loading-cancel');
+  await until(page, PICKING);
+  await tab.close();
+});
+
+test('a link that names a model of another host asks first, and shows the host', async ({ browser, server }) => {
+  const tab = await openTab(browser, `${server.url}?model=https://models.example.com/x.gguf&load=1`, {
+    before: () => {
+      Worker.prototype.postMessage = () => Object.assign(window, { asked: true });
+    },
+  });
+  const { page } = tab;
+  await page.waitForSelector('.asked');
+  assert.match(await textOf(page, '.asked'), /from models\.example\.com[\s\S]*x\.gguf/);
+  assert.equal(await page.evaluate(() => 'asked' in window), false);
+  await press(page, '.asked button', 'Load it from models.example.com');
+  await page.waitForFunction(() => 'asked' in window);
+  await page.click('#loading-cancel');
+  await until(page, PICKING);
+  await page.goto(`${server.url}?repo=a/b&file=c.gguf&load=1`);
+  await page.waitForSelector('.asked');
+  assert.match(await textOf(page, '.asked'), /from huggingface\.co[\s\S]*a\/b \/ c\.gguf/);
+  await press(page, '.asked button', 'Not now');
+  assert.equal(await page.$('.asked'), null);
+  await tab.close();
+});
+
+test('errors are shown under their settings; one model is recommended; no text says “this computer”', async ({
+  browser,
+  server,
+  tiny,
+}) => {
+  const tab = await openWithModel(browser, `${server.url}?pick`, tiny);
+  const { page } = tab;
+  await page.click('#settings-toggle');
+  await page.click('#advanced summary');
+  await setOptions(page, { temperature: 9 });
+  const wrong = await page.$eval('#opt-temperature', (field) => {
+    const said = document.getElementById(field.getAttribute('aria-describedby') ?? '');
+    return said?.checkVisibility() ? said.innerText : '';
+  });
+  assert.ok(wrong.length > 5, wrong);
+  assert.equal(await page.$$eval('.tag', (all) => all.length), 1);
+  for (const file of readdirSync(path.join(root, 'web'), { recursive: true }).map(String)) {
+    if (!/\.(js|html|css)$/.test(file)) continue;
+    assert.doesNotMatch(readFileSync(path.join(root, 'web', file), 'utf8'), /this computer/i, file);
+  }
+  await tab.close();
+});

@@ -17,13 +17,12 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { buildSite } from '../../tools/build/site.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import {
   ANSWERED,
-  BROWSERS,
   FAILED,
   PICKING,
   READY,
@@ -35,6 +34,7 @@ import {
   say,
   setOptions,
   sharedBrowser,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -153,315 +153,331 @@ async function searchFor(page, text) {
   await page.click('#search-toggle');
 }
 
-for (const name of BROWSERS) {
-  describe(`${name}, the page of a host`, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    before(async () => {
-      browser = await sharedBrowser(name);
-    });
+/** Opens the page, which may reload itself, and waits until the model is loaded.
+ * @param {import('puppeteer-core').Page} page @param {string} url */
+async function open(page, url) {
+  await page.goto(url).catch((error) => {
+    if (!/abort/i.test(error.message)) throw error;
+  });
+  await until(page, READY);
+}
 
-    /** Opens the page, which may reload itself, and waits until the model is loaded.
-     * @param {import('puppeteer-core').Page} page @param {string} url */
-    async function open(page, url) {
-      await page.goto(url).catch((error) => {
-        if (!/abort/i.test(error.message)) throw error;
-      });
-      await until(page, READY);
-    }
+const inEach = suite('the page of a host', async (name) => {
+  const browser = await sharedBrowser(name);
 
-    /** Visits the page until the model is loaded. @param {string} url @param {Parameters<typeof openTab>[2]}
-     * [options] */
-    async function visit(url, options) {
-      const tab = await openTab(browser, 'about:blank', options);
-      await open(tab.page, url);
-      return tab;
-    }
+  /** Visits the page until the model is loaded. @param {string} url @param {Parameters<typeof openTab>[2]}
+   * [options] */
+  async function visit(url, options) {
+    const tab = await openTab(browser, 'about:blank', options);
+    await open(tab.page, url);
+    return tab;
+  }
+  return { browser, visit };
+});
 
-    test('on a plain static host, threads work from the first visit, and everything works offline afterwards', async (t) => {
-      const site = await host(t, NO_HEADERS);
-      const tab = await visit(site.url, { expected: UNREACHED });
-      const { page } = tab;
-      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
-      assert.deepEqual(await page.$$eval('#chat-notice .notice', (all) => all.map((one) => one.textContent)), []);
-      const cores = await page.evaluate(() => navigator.hardwareConcurrency);
-      assert.match(
-        await page.$eval('#info', (info) => info.textContent ?? ''),
-        cores > 1 ? /SIMD\), \d+\sthreads/ : /1\sthread/,
+inEach(
+  'on a plain static host, threads work from the first visit, and everything works offline afterwards',
+  async ({ visit }, t) => {
+    const site = await host(t, NO_HEADERS);
+    const tab = await visit(site.url, { expected: UNREACHED });
+    const { page } = tab;
+    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    assert.deepEqual(await page.$$eval('#chat-notice .notice', (all) => all.map((one) => one.textContent)), []);
+    const cores = await page.evaluate(() => navigator.hardwareConcurrency);
+    assert.match(
+      await page.$eval('#info', (info) => info.textContent ?? ''),
+      cores > 1 ? /SIMD\), \d+\sthreads/ : /1\sthread/,
+    );
+    assert.equal(site.count(/^\/demo\/$/), 2, 'the first visit, and what is kept; loaded again from that, once');
+    assert.equal(site.count(/storyteller/), 1);
+
+    await page.goto(`${site.url}?pick`);
+    await until(page, PICKING);
+    await loadAddress(page, await modelAddress('tiny'));
+    await assertReady(page);
+    await page.waitForFunction(async () => {
+      // files that are stored after the page is open
+      const [name] = await caches.keys();
+      const kept = await (await caches.open(name)).keys();
+      return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
+        kept.some(({ url }) => part.test(url)),
       );
-      assert.equal(site.count(/^\/demo\/$/), 2, 'the first visit, and what is kept; loaded again from that, once');
-      assert.equal(site.count(/storyteller/), 1);
+    });
+    await site.close();
+    await page.goto(site.url);
+    await until(page, READY);
+    assert.match(await textOf(page, '#model-name'), /^tiny$/);
+    await talk(page, 'From the store');
+    await searchFor(page, 'Slugs eat lettuce.'); // the first search
 
-      await page.goto(`${site.url}?pick`);
-      await until(page, PICKING);
-      await loadAddress(page, await modelAddress('tiny'));
-      await assertReady(page);
-      await page.waitForFunction(async () => {
-        // files that are stored after the page is open
-        const [name] = await caches.keys();
-        const kept = await (await caches.open(name)).keys();
-        return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
-          kept.some(({ url }) => part.test(url)),
-        );
-      });
-      await site.close();
-      await page.goto(site.url);
-      await until(page, READY);
-      assert.match(await textOf(page, '#model-name'), /^tiny$/);
-      await talk(page, 'From the store');
-      await searchFor(page, 'Slugs eat lettuce.'); // the first search
+    await page.goto(`${site.url}?pick`);
+    await until(page, PICKING);
+    await page.click('#presets li button');
+    await until(page, READY);
+    assert.equal(await textOf(page, '#model-name'), 'Storyteller');
+    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    await talk(page, 'From the page');
+    await tab.close();
+  },
+);
 
-      await page.goto(`${site.url}?pick`);
-      await until(page, PICKING);
-      await page.click('#presets li button');
-      await until(page, READY);
-      assert.equal(await textOf(page, '#model-name'), 'Storyteller');
-      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
-      await talk(page, 'From the page');
+inEach(
+  'without a service worker, or without storage for it, the page works, on one thread if headers are missing',
+  async ({ visit }, t) => {
+    let visits = 0;
+    const broken = await host(t, {
+      ...NO_HEADERS,
+      intercept: ({ url }, response) => {
+        if (url !== '/demo/' || ++visits === 1) return false;
+        response.writeHead(503).end();
+        return true;
+      },
+    });
+    const hidden = () => Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
+    for (const [site, before] of /** @type {const} */ ([[broken], [await host(t, NO_HEADERS), hidden]])) {
+      const tab = await visit(site.url, { before });
+      assert.match(await textOf(tab.page, '#chat-notice'), /one thread.*doesn’t send the two headers/);
+      assert.equal(await tab.page.$('#update:not([hidden])'), null);
+      await talk(tab.page, 'Alone');
       await tab.close();
+    }
+  },
+);
+
+inEach(
+  'a first visit over a slow network works without a worker, and a reload loses no typed text',
+  async ({ visit }, t) => {
+    let visits = 0;
+    let release = () => {};
+    const gate = new Promise((open) => {
+      release = () => open(false);
     });
-
-    test('without a service worker, or without storage for it, the page works, on one thread if headers are missing', async (t) => {
-      let visits = 0;
-      const broken = await host(t, {
-        ...NO_HEADERS,
-        intercept: ({ url }, response) => {
-          if (url !== '/demo/' || ++visits === 1) return false;
-          response.writeHead(503).end();
-          return true;
-        },
-      });
-      const hidden = () => Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
-      for (const [site, before] of /** @type {const} */ ([[broken], [await host(t, NO_HEADERS), hidden]])) {
-        const tab = await visit(site.url, { before });
-        assert.match(await textOf(tab.page, '#chat-notice'), /one thread.*doesn’t send the two headers/);
-        assert.equal(await tab.page.$('#update:not([hidden])'), null);
-        await talk(tab.page, 'Alone');
-        await tab.close();
-      }
+    const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
+    const tab = await visit(site.url, {
+      before: () => {
+        const { setTimeout: usual } = window; // shortens its timeout of some seconds
+        Object.assign(window, {
+          setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms),
+        });
+      },
     });
+    const { page } = tab;
+    assert.match(await textOf(page, '#chat-notice'), /one thread for now.*Reload/);
+    await page.type('#input', 'Half a message');
+    release();
+    await page.waitForFunction(() => Boolean(navigator.serviceWorker.controller));
+    assert.equal(
+      await page.$eval('#input', (input) => /** @type {HTMLTextAreaElement} */ (input).value),
+      'Half a message',
+    );
+    assert.equal(await page.evaluate(() => crossOriginIsolated), false);
+    await page.reload();
+    await until(page, READY);
+    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    await tab.close();
+  },
+);
 
-    test('a first visit over a slow network works without a worker, and a reload loses no typed text', async (t) => {
-      let visits = 0;
-      let release = () => {};
-      const gate = new Promise((open) => {
-        release = () => open(false);
-      });
-      const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
-      const tab = await visit(site.url, {
-        before: () => {
-          const { setTimeout: usual } = window; // shortens its timeout of some seconds
-          Object.assign(window, {
-            setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms),
-          });
-        },
-      });
-      const { page } = tab;
-      assert.match(await textOf(page, '#chat-notice'), /one thread for now.*Reload/);
-      await page.type('#input', 'Half a message');
-      release();
-      await page.waitForFunction(() => Boolean(navigator.serviceWorker.controller));
-      assert.equal(
-        await page.$eval('#input', (input) => /** @type {HTMLTextAreaElement} */ (input).value),
-        'Half a message',
-      );
-      assert.equal(await page.evaluate(() => crossOriginIsolated), false);
-      await page.reload();
-      await until(page, READY);
-      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
-      await tab.close();
+inEach(
+  'a new version is announced after the running answer has ended, and old tabs keep working',
+  async ({ visit }, t) => {
+    const site = await host(t);
+    const tab = await visit(site.url, { before: holdable });
+    const { page } = tab;
+    const other = await page.browserContext().newPage();
+    await other.goto(site.url);
+    await until(other, READY);
+    await page.bringToFront(); // Chromium does not draw hidden tabs
+    await talk(page, 'Before');
+
+    await page.evaluate(() => {
+      /** @type {any} */ (window).held = [];
     });
+    await say(page, 'During');
+    await until(page, 'body[data-busy="true"]');
+    site.take('second');
+    await page.evaluate(async () => {
+      await (await navigator.serviceWorker.getRegistration())?.update();
+    });
+    await until(page, UPDATE);
+    const shown = () => page.$eval('#update', (one) => one.getClientRects().length > 0);
+    assert.equal(await shown(), false, 'an answer runs');
+    await page.evaluate(() => {
+      const all = /** @type {any} */ (window);
+      const { held } = all;
+      all.held = null;
+      held.forEach((/** @type {() => void} */ handle) => handle());
+    });
+    await until(page, ANSWERED);
+    await until(page, 'body[data-busy="false"]');
+    assert.equal(await shown(), true);
+    assert.equal(await versionOf(page), 'first');
+    const before = await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent));
+    assert.equal(before.length, 2);
 
-    test('a new version is announced after the running answer has ended, and old tabs keep working', async (t) => {
-      const site = await host(t);
-      const tab = await visit(site.url, { before: holdable });
-      const { page } = tab;
-      const other = await page.browserContext().newPage();
-      await other.goto(site.url);
-      await until(other, READY);
-      await page.bringToFront(); // Chromium does not draw hidden tabs
-      await talk(page, 'Before');
+    await Promise.all([page.waitForNavigation(), page.click('#update button')]);
+    await until(page, READY);
+    assert.equal(await versionOf(page), 'second');
+    assert.deepEqual(await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent)), before);
+    assert.equal(await page.$(UPDATE), null);
+    assert.equal(site.count(/storyteller/), 1, 'both versions have the same');
 
-      await page.evaluate(() => {
-        /** @type {any} */ (window).held = [];
+    const style = (/** @type {import('puppeteer-core').Page} */ one) =>
+      one.evaluate(async () => {
+        const link = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=stylesheet]'));
+        return (await (await fetch(link.href)).text()).slice(0, 12);
       });
-      await say(page, 'During');
-      await until(page, 'body[data-busy="true"]');
-      site.take('second');
+    assert.deepEqual([await style(other), await style(page)], ['/* first */\n', '/* second */']);
+    await other.bringToFront();
+    await talk(other, 'Still here');
+    await other.close();
+    await page.bringToFront();
+    await page.reload();
+    await until(page, READY);
+    await page.waitForFunction(async () => (await caches.keys()).length === 1);
+    await tab.close();
+  },
+);
+
+inEach(
+  'if the first visit gets a web page instead of the script, the page says so, and starts later',
+  async ({ browser }, t) => {
+    let lies = true;
+    const site = await host(t, {
+      intercept: ({ url = '' }, response) => {
+        if (!lies || !/\/app-/.test(url)) return false;
+        response.writeHead(200, { 'Content-Type': 'text/html' }).end(SIGN_IN);
+        return true;
+      },
+    });
+    const tab = await openTab(browser, `${site.url}none`, { expected: /404|MIME|module/i });
+    await tab.page.goto(site.url);
+    await tab.page.waitForSelector('#not-started:not([hidden])');
+    lies = false;
+    await Promise.all([tab.page.waitForNavigation(), tab.page.click('#not-started a')]);
+    await until(tab.page, READY);
+    assert.equal(await tab.page.$('#not-started:not([hidden])'), null);
+    await tab.close();
+  },
+);
+
+inEach(
+  'after a host has answered with web pages for a while, the page works online and offline',
+  async ({ browser }, t) => {
+    let lies = true;
+    const site = await host(t, {
+      ...NO_HEADERS,
+      intercept: ({ url = '' }, response) => {
+        if (!lies || !/worker-|template-|style-|\.wasm|\.gguf/.test(url)) return false;
+        response.writeHead(200, {
+          'Content-Type': 'text/html',
+          'Cache-Control': 'public, max-age=31536000, immutable',
+        });
+        response.end(SIGN_IN);
+        return true;
+      },
+    });
+    const tab = await openTab(browser, site.url, { expected: /./ });
+    const { page } = tab;
+    await until(page, FAILED);
+    assert.equal(
       await page.evaluate(async () => {
-        await (await navigator.serviceWorker.getRegistration())?.update();
-      });
-      await until(page, UPDATE);
-      const shown = () => page.$eval('#update', (one) => one.getClientRects().length > 0);
-      assert.equal(await shown(), false, 'an answer runs');
-      await page.evaluate(() => {
-        const all = /** @type {any} */ (window);
-        const { held } = all;
-        all.held = null;
-        held.forEach((/** @type {() => void} */ handle) => handle());
-      });
-      await until(page, ANSWERED);
-      await until(page, 'body[data-busy="false"]');
-      assert.equal(await shown(), true);
-      assert.equal(await versionOf(page), 'first');
-      const before = await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent));
-      assert.equal(before.length, 2);
+        const registration = await navigator.serviceWorker.getRegistration();
+        return Boolean(registration?.active);
+      }),
+      false,
+    );
+    lies = false;
+    await open(page, site.url);
+    await talk(page, 'Online again');
+    await page.waitForFunction(async () => {
+      const [name] = await caches.keys();
+      const kept = await (await caches.open(name)).keys();
+      return [/grammar-/, /storyteller-/].every((part) => kept.some(({ url }) => part.test(url)));
+    });
+    await site.close();
+    await open(page, site.url);
+    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    await talk(page, 'Offline');
+    await tab.close();
+  },
+);
 
-      await Promise.all([page.waitForNavigation(), page.click('#update button')]);
-      await until(page, READY);
-      assert.equal(await versionOf(page), 'second');
-      assert.deepEqual(await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent)), before);
-      assert.equal(await page.$(UPDATE), null);
-      assert.equal(site.count(/storyteller/), 1, 'both versions have the same');
-
-      const style = (/** @type {import('puppeteer-core').Page} */ one) =>
-        one.evaluate(async () => {
-          const link = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=stylesheet]'));
-          return (await (await fetch(link.href)).text()).slice(0, 12);
+inEach(
+  'after a broken update or damaged storage, the old version works until the new one is complete',
+  async ({ visit }, t) => {
+    /** @type {(url: string) => string | Buffer | undefined} */
+    let lie = () => undefined;
+    const site = await host(t, {
+      intercept: ({ url = '' }, response) => {
+        const body = lie(url);
+        if (body === undefined) return false;
+        response.writeHead(200, { 'Content-Type': url.includes('style') ? 'text/css' : 'text/html' }).end(body);
+        return true;
+      },
+    });
+    const tab = await visit(site.url, { expected: /./ });
+    const { page } = tab;
+    const update = () =>
+      page.evaluate(async () => {
+        const registration = await navigator.serviceWorker.ready;
+        await registration.update().catch(() => {});
+        const worker = registration.installing;
+        await new Promise((done) => {
+          const look = () => {
+            if (!worker || ['redundant', 'activated'].includes(worker.state)) done(undefined);
+          };
+          worker?.addEventListener('statechange', look);
+          look();
         });
-      assert.deepEqual([await style(other), await style(page)], ['/* first */\n', '/* second */']);
-      await other.bringToFront();
-      await talk(other, 'Still here');
-      await other.close();
-      await page.bringToFront();
-      await page.reload();
-      await until(page, READY);
-      await page.waitForFunction(async () => (await caches.keys()).length === 1);
-      await tab.close();
-    });
-
-    test('if the first visit gets a web page instead of the script, the page says so, and starts later', async (t) => {
-      let lies = true;
-      const site = await host(t, {
-        intercept: ({ url = '' }, response) => {
-          if (!lies || !/\/app-/.test(url)) return false;
-          response.writeHead(200, { 'Content-Type': 'text/html' }).end(SIGN_IN);
-          return true;
-        },
       });
-      const tab = await openTab(browser, `${site.url}none`, { expected: /404|MIME|module/i });
-      await tab.page.goto(site.url);
-      await tab.page.waitForSelector('#not-started:not([hidden])');
-      lies = false;
-      await Promise.all([tab.page.waitForNavigation(), tab.page.click('#not-started a')]);
-      await until(tab.page, READY);
-      assert.equal(await tab.page.$('#not-started:not([hidden])'), null);
-      await tab.close();
-    });
-
-    test('after a host has answered with web pages for a while, the page works online and offline', async (t) => {
-      let lies = true;
-      const site = await host(t, {
-        ...NO_HEADERS,
-        intercept: ({ url = '' }, response) => {
-          if (!lies || !/worker-|template-|style-|\.wasm|\.gguf/.test(url)) return false;
-          response.writeHead(200, {
-            'Content-Type': 'text/html',
-            'Cache-Control': 'public, max-age=31536000, immutable',
-          });
-          response.end(SIGN_IN);
-          return true;
-        },
-      });
-      const tab = await openTab(browser, site.url, { expected: /./ });
-      const { page } = tab;
-      await until(page, FAILED);
-      assert.equal(
-        await page.evaluate(async () => {
-          const registration = await navigator.serviceWorker.getRegistration();
-          return Boolean(registration?.active);
-        }),
-        false,
-      );
-      lies = false;
-      await open(page, site.url);
-      await talk(page, 'Online again');
-      await page.waitForFunction(async () => {
-        const [name] = await caches.keys();
-        const kept = await (await caches.open(name)).keys();
-        return [/grammar-/, /storyteller-/].every((part) => kept.some(({ url }) => part.test(url)));
-      });
-      await site.close();
-      await open(page, site.url);
-      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
-      await talk(page, 'Offline');
-      await tab.close();
-    });
-
-    test('after a broken update or damaged storage, the old version works until the new one is complete', async (t) => {
-      /** @type {(url: string) => string | Buffer | undefined} */
-      let lie = () => undefined;
-      const site = await host(t, {
-        intercept: ({ url = '' }, response) => {
-          const body = lie(url);
-          if (body === undefined) return false;
-          response.writeHead(200, { 'Content-Type': url.includes('style') ? 'text/css' : 'text/html' }).end(body);
-          return true;
-        },
-      });
-      const tab = await visit(site.url, { expected: /./ });
-      const { page } = tab;
-      const update = () =>
-        page.evaluate(async () => {
-          const registration = await navigator.serviceWorker.ready;
-          await registration.update().catch(() => {});
-          const worker = registration.installing;
-          await new Promise((done) => {
-            const look = () => {
-              if (!worker || ['redundant', 'activated'].includes(worker.state)) done(undefined);
-            };
-            worker?.addEventListener('statechange', look);
-            look();
-          });
-        });
-      site.take('second');
-      const [sheet] = readdirSync(path.join(folder, 'second', 'assets')).filter((one) => one.startsWith('style-'));
-      const style = readFileSync(path.join(folder, 'second', 'assets', sheet));
-      for (const [title, wrong] of /** @type {[string, typeof lie][]} */ ([
-        ['a web page for everything, the service worker too', () => SIGN_IN],
-        [
-          'the old file',
-          (url) => (url.includes('style-') ? `/* first */${style.subarray('/* second */'.length)}` : undefined),
-        ],
-      ])) {
-        lie = wrong;
-        await update();
-        await open(page, site.url);
-        assert.equal(await versionOf(page), 'first', title);
-        assert.equal(await page.$(UPDATE), null, title);
-      }
-      await talk(page, 'The old version');
-
-      await page.evaluate(async (text) => {
-        // as earlier versions could store it
-        for (const name of await caches.keys()) {
-          const cache = await caches.open(name);
-          for (const { url } of await cache.keys()) await cache.put(url, new Response(text));
-        }
-      }, SIGN_IN);
-      lie = () => undefined;
+    site.take('second');
+    const [sheet] = readdirSync(path.join(folder, 'second', 'assets')).filter((one) => one.startsWith('style-'));
+    const style = readFileSync(path.join(folder, 'second', 'assets', sheet));
+    for (const [title, wrong] of /** @type {[string, typeof lie][]} */ ([
+      ['a web page for everything, the service worker too', () => SIGN_IN],
+      [
+        'the old file',
+        (url) => (url.includes('style-') ? `/* first */${style.subarray('/* second */'.length)}` : undefined),
+      ],
+    ])) {
+      lie = wrong;
       await update();
       await open(page, site.url);
-      assert.equal(await versionOf(page), 'second');
-      await talk(page, 'The new version');
+      assert.equal(await versionOf(page), 'first', title);
+      assert.equal(await page.$(UPDATE), null, title);
+    }
+    await talk(page, 'The old version');
 
-      await page.evaluate(async () => {
-        for (const name of await caches.keys()) {
-          const cache = await caches.open(name);
-          for (const { url } of await cache.keys()) {
-            const response = await cache.match(url);
-            const bytes = new Uint8Array((await response?.arrayBuffer()) ?? []);
-            bytes[bytes.length >> 1] ^= 1;
-            await cache.put(url, new Response(bytes, { headers: response?.headers }));
-          }
+    await page.evaluate(async (text) => {
+      // as earlier versions could store it
+      for (const name of await caches.keys()) {
+        const cache = await caches.open(name);
+        for (const { url } of await cache.keys()) await cache.put(url, new Response(text));
+      }
+    }, SIGN_IN);
+    lie = () => undefined;
+    await update();
+    await open(page, site.url);
+    assert.equal(await versionOf(page), 'second');
+    await talk(page, 'The new version');
+
+    await page.evaluate(async () => {
+      for (const name of await caches.keys()) {
+        const cache = await caches.open(name);
+        for (const { url } of await cache.keys()) {
+          const response = await cache.match(url);
+          const bytes = new Uint8Array((await response?.arrayBuffer()) ?? []);
+          bytes[bytes.length >> 1] ^= 1;
+          await cache.put(url, new Response(bytes, { headers: response?.headers }));
         }
-      });
-      await open(page, site.url);
-      await talk(page, 'Repaired');
-      await tab.close();
+      }
     });
-  });
-}
+    await open(page, site.url);
+    await talk(page, 'Repaired');
+    await tab.close();
+  },
+);
 
 test('site/: a file that does not exist has status 404 and a page that says so', async (t) => {
   const site = await serve({ root: path.join(root, 'site') });

@@ -7,25 +7,25 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before } from 'node:test';
 import { Texts, vectorsBy } from '../../examples/search/texts.js';
 import { loadModel } from '../../js/index.node.js';
 import { openIndex } from '../../js/search.node.js';
 import { testModel } from '../js/models.js';
 import {
   ANSWERED,
-  BROWSERS,
   PICKING,
   chooseFiles,
   loadAddress,
   modelAddress,
+  onlyIn,
   openWithModel,
   plainBuild,
   press,
   servePage,
   setOptions,
   sharedBrowser,
-  testedIn,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -112,140 +112,132 @@ async function ask(page) {
   );
 }
 
-for (const name of BROWSERS) {
-  describe(`${name}, document search`, { skip: testedIn(name, 'firefox') }, () => {
-    /** @type {import('puppeteer-core').Browser} */ let browser;
-    /** @type {import('../../tools/serve.js').Running} */ let server;
-    before(async () => {
-      server = await servePage();
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
+const test = suite(
+  'document search',
+  async (name) => {
+    const server = await servePage();
+    const browser = await sharedBrowser(name);
     const opened = async (/** @type {string} */ model) =>
       openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
+    return { server, opened };
+  },
+  onlyIn('firefox'),
+);
 
-    test('finds with the chat model; shows the passages of a question; keeps the rest', async () => {
-      const tab = await opened('tiny');
-      const { page } = tab;
-      /** @type {string[]} */
-      const fetched = [];
-      page.on('request', (request) => fetched.push(request.url()));
-      assert.ok(!(await page.$eval('#search', (one) => one.childElementCount)), 'nothing of it is there before');
-      await open(page);
-      assert.ok(
-        fetched.some((url) => /\/search-\w+\.js/.test(url)),
-        `${fetched}`,
-      );
-      await until(page, '#search .link');
-      assert.match(await textOf(page, '#search'), /wasn’t made for search/);
-      await give(
-        page,
-        'Documents to search',
-        file('notes.md', NOTES),
-        file('boats.txt', BOATS),
-        file('photo.jpg', '\0'),
-      );
-      await has(page, ['notes.md', 'boats.txt']);
-      await page.waitForFunction(() =>
-        /photo\.jpg isn’t a text file/.test(document.querySelector('#search .error')?.textContent ?? ''),
-      );
-      const wanted = await inNode('tiny');
-      await ask(page);
-      await finds(page, wanted);
-      await page.click('#search .hits li:nth-child(2) input');
-      await page.click('#search .ask button');
-      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), QUESTION);
-      assert.equal((await page.$$('.chips li')).length, 2);
-      await setOptions(page, { temperature: 0, maxTokens: 4 });
-      await page.keyboard.press('Enter');
-      await until(page, ANSWERED);
-      const said = await page.$$eval('.from-user pre', (all) => all.map((one) => one.textContent));
-      assert.deepEqual(said, [wanted[0], wanted[2]], 'the passages that were chosen stand in the message');
-      await press(page, '#search .texts button', 'Delete');
-      await has(page, ['boats.txt']);
-      await page.goto(`${server.url}?pick`);
-      await until(page, PICKING);
-      await loadAddress(page, await modelAddress('tiny'));
-      await open(page);
-      await has(page, ['boats.txt']);
-      await ask(page);
-      await page.waitForSelector(HITS);
-      await tab.close();
-    });
+test('finds with the chat model; shows the passages of a question; keeps the rest', async ({ opened, server }) => {
+  const tab = await opened('tiny');
+  const { page } = tab;
+  /** @type {string[]} */
+  const fetched = [];
+  page.on('request', (request) => fetched.push(request.url()));
+  assert.ok(!(await page.$eval('#search', (one) => one.childElementCount)), 'nothing of it is there before');
+  await open(page);
+  assert.ok(
+    fetched.some((url) => /\/search-\w+\.js/.test(url)),
+    `${fetched}`,
+  );
+  await until(page, '#search .link');
+  assert.match(await textOf(page, '#search'), /wasn’t made for search/);
+  await give(page, 'Documents to search', file('notes.md', NOTES), file('boats.txt', BOATS), file('photo.jpg', '\0'));
+  await has(page, ['notes.md', 'boats.txt']);
+  await page.waitForFunction(() =>
+    /photo\.jpg isn’t a text file/.test(document.querySelector('#search .error')?.textContent ?? ''),
+  );
+  const wanted = await inNode('tiny');
+  await ask(page);
+  await finds(page, wanted);
+  await page.click('#search .hits li:nth-child(2) input');
+  await page.click('#search .ask button');
+  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), QUESTION);
+  assert.equal((await page.$$('.chips li')).length, 2);
+  await setOptions(page, { temperature: 0, maxTokens: 4 });
+  await page.keyboard.press('Enter');
+  await until(page, ANSWERED);
+  const said = await page.$$eval('.from-user pre', (all) => all.map((one) => one.textContent));
+  assert.deepEqual(said, [wanted[0], wanted[2]], 'the passages that were chosen stand in the message');
+  await press(page, '#search .texts button', 'Delete');
+  await has(page, ['boats.txt']);
+  await page.goto(`${server.url}?pick`);
+  await until(page, PICKING);
+  await loadAddress(page, await modelAddress('tiny'));
+  await open(page);
+  await has(page, ['boats.txt']);
+  await ask(page);
+  await page.waitForSelector(HITS);
+  await tab.close();
+});
 
-    test('documents of an older version are reported as unreadable, and can be deleted and added again', async () => {
-      const tab = await opened('tiny');
-      const { page } = tab;
-      await page.evaluate(async () => {
-        localStorage.setItem('gemma-wasm.search', JSON.stringify({ name: 'old', label: 'Old', dimensions: 8 }));
-        let folder = await navigator.storage.getDirectory();
-        for (const part of ['gemma-wasm-search', 'old'])
-          folder = await folder.getDirectoryHandle(part, { create: true });
-        const stream = await (
-          await folder.getFileHandle('00000001-aaaaaaaa.vectors', { create: true })
-        ).createWritable();
-        await stream.write('GWV1{}  ');
-        await stream.close();
-      });
-      await open(page);
-      await page.waitForFunction(() =>
-        /could not be read/.test(document.querySelector('#failures')?.textContent ?? ''),
-      );
-      await press(page, '#failures button', 'Delete them');
-      await page.waitForFunction(() => !document.querySelector('#failures')?.textContent);
-      const left = await page.evaluate(async () => {
-        const all = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm-search');
-        const names = [];
-        for await (const name of /** @type {any} */ (await all.getDirectoryHandle('old')).keys()) names.push(name);
-        return names;
-      });
-      assert.deepEqual(left, []);
-      await give(page, 'Documents to search', file('notes.md', NOTES));
-      await has(page, ['notes.md']);
-      await page.goto(`${server.url}?pick`);
-      await until(page, PICKING);
-      await loadAddress(page, await modelAddress('tiny'));
-      await open(page);
-      await has(page, ['notes.md']);
-      await tab.close();
-    });
-
-    test('a model that was made for it reads them anew; long work can be cancelled; nothing is kept', async () => {
-      const tab = await opened('tiny');
-      const { page } = tab;
-      await page.click('#library-toggle');
-      await page.click('#library-keep');
-      await open(page);
-      await give(page, 'Documents to search', file('notes.md', NOTES));
-      await has(page, ['notes.md']);
-      await page.evaluate((text) => {
-        const dataTransfer = new DataTransfer();
-        dataTransfer.items.add(new File([text], 'boats.txt'));
-        document
-          .querySelector('#search .add')
-          ?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
-      }, BOATS);
-      await has(page, ['notes.md', 'boats.txt']);
-      assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
-      await give(page, 'Documents to search', file('book.txt', WORDS.join(' ').repeat(8000)));
-      await page.waitForSelector('#search .work:not([hidden]) progress[value]');
-      await press(page, '#search .work button', 'Cancel');
-      await page.waitForSelector('#search .work[hidden]');
-      await has(page, ['notes.md', 'boats.txt']);
-      await give(page, 'Model for the search', await testModel('embed-q8_0'));
-      await page.waitForFunction(() => /aren’t compatible/.test(document.querySelector('#search')?.textContent ?? ''));
-      assert.ok(await page.$(`${FIELD}:disabled`));
-      await page.click('#search .notice button');
-      await ask(page);
-      await finds(page, await inNode('embed-q8_0'));
-      const kept = await page.evaluate(async () => {
-        const all = await (await navigator.storage.getDirectory())
-          .getDirectoryHandle('gemma-wasm-search')
-          .catch(() => null);
-        return all !== null || localStorage.getItem('gemma-wasm.search') !== null;
-      });
-      assert.equal(kept, false);
-      await tab.close();
-    });
+test('documents of an older version are reported as unreadable, and can be deleted and added again', async ({
+  opened,
+  server,
+}) => {
+  const tab = await opened('tiny');
+  const { page } = tab;
+  await page.evaluate(async () => {
+    localStorage.setItem('gemma-wasm.search', JSON.stringify({ name: 'old', label: 'Old', dimensions: 8 }));
+    let folder = await navigator.storage.getDirectory();
+    for (const part of ['gemma-wasm-search', 'old']) folder = await folder.getDirectoryHandle(part, { create: true });
+    const stream = await (await folder.getFileHandle('00000001-aaaaaaaa.vectors', { create: true })).createWritable();
+    await stream.write('GWV1{}  ');
+    await stream.close();
   });
-}
+  await open(page);
+  await page.waitForFunction(() => /could not be read/.test(document.querySelector('#failures')?.textContent ?? ''));
+  await press(page, '#failures button', 'Delete them');
+  await page.waitForFunction(() => !document.querySelector('#failures')?.textContent);
+  const left = await page.evaluate(async () => {
+    const all = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm-search');
+    const names = [];
+    for await (const name of /** @type {any} */ (await all.getDirectoryHandle('old')).keys()) names.push(name);
+    return names;
+  });
+  assert.deepEqual(left, []);
+  await give(page, 'Documents to search', file('notes.md', NOTES));
+  await has(page, ['notes.md']);
+  await page.goto(`${server.url}?pick`);
+  await until(page, PICKING);
+  await loadAddress(page, await modelAddress('tiny'));
+  await open(page);
+  await has(page, ['notes.md']);
+  await tab.close();
+});
+
+test('a model that was made for it reads them anew; long work can be cancelled; nothing is kept', async ({
+  opened,
+}) => {
+  const tab = await opened('tiny');
+  const { page } = tab;
+  await page.click('#library-toggle');
+  await page.click('#library-keep');
+  await open(page);
+  await give(page, 'Documents to search', file('notes.md', NOTES));
+  await has(page, ['notes.md']);
+  await page.evaluate((text) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([text], 'boats.txt'));
+    document
+      .querySelector('#search .add')
+      ?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+  }, BOATS);
+  await has(page, ['notes.md', 'boats.txt']);
+  assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
+  await give(page, 'Documents to search', file('book.txt', WORDS.join(' ').repeat(8000)));
+  await page.waitForSelector('#search .work:not([hidden]) progress[value]');
+  await press(page, '#search .work button', 'Cancel');
+  await page.waitForSelector('#search .work[hidden]');
+  await has(page, ['notes.md', 'boats.txt']);
+  await give(page, 'Model for the search', await testModel('embed-q8_0'));
+  await page.waitForFunction(() => /aren’t compatible/.test(document.querySelector('#search')?.textContent ?? ''));
+  assert.ok(await page.$(`${FIELD}:disabled`));
+  await page.click('#search .notice button');
+  await ask(page);
+  await finds(page, await inNode('embed-q8_0'));
+  const kept = await page.evaluate(async () => {
+    const all = await (await navigator.storage.getDirectory())
+      .getDirectoryHandle('gemma-wasm-search')
+      .catch(() => null);
+    return all !== null || localStorage.getItem('gemma-wasm.search') !== null;
+  });
+  assert.equal(kept, false);
+  await tab.close();
+});

@@ -3,15 +3,14 @@
  * schema, and fetches nothing of this feature before it is opened.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import {
-  BROWSERS,
   modelAddress,
+  onlyIn,
   openWithModel,
   servePage,
   setOptions,
   sharedBrowser,
-  testedIn,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -54,98 +53,87 @@ const saying = (page, id = '#shape-said', text = /tokens/) =>
 /** @param {Page} page @param {string} selector */
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
 
-for (const name of BROWSERS) {
-  describe(`${name}, structured answers`, { skip: testedIn(name, 'firefox') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
+const test = suite(
+  'structured answers',
+  async (name) => {
+    const server = await servePage();
+    const browser = await sharedBrowser(name);
+    return { browser, server };
+  },
+  onlyIn('firefox'),
+);
 
-    before(async () => {
-      server = await servePage();
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
+test('a list becomes a table; errors of a schema name the keyword and its place', async ({ browser, server }) => {
+  /** @type {string[]} */
+  const fetched = [];
+  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
+  const { page } = tab;
+  page.on('request', (request) => fetched.push(request.url()));
+  await setOptions(page, { temperature: 0, maxTokens: 200 });
+  await page.click('#settings-toggle');
+  assert.deepEqual(
+    fetched.filter((url) => /shape/.test(url)),
+    [],
+  );
+  await page.click('#shape-open');
+  await until(page, '#shape[open]');
+  assert.match(await page.$eval('#shape-schema', (one) => /** @type {HTMLTextAreaElement} */ (one).value), /"street"/);
 
-    test('a list becomes a table; errors of a schema name the keyword and its place', async () => {
-      /** @type {string[]} */
-      const fetched = [];
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
-      const { page } = tab;
-      page.on('request', (request) => fetched.push(request.url()));
-      await setOptions(page, { temperature: 0, maxTokens: 200 });
-      await page.click('#settings-toggle');
-      assert.deepEqual(
-        fetched.filter((url) => /shape/.test(url)),
-        [],
-      );
-      await page.click('#shape-open');
-      await until(page, '#shape[open]');
-      assert.match(
-        await page.$eval('#shape-schema', (one) => /** @type {HTMLTextAreaElement} */ (one).value),
-        /"street"/,
-      );
+  await ask(page, FLAGS);
+  await saying(page);
+  assert.deepEqual(await texts(page, '#shape-value thead th'), ['country', 'stripes']);
+  const cells = await texts(page, '#shape-value tbody td');
+  assert.deepEqual(
+    cells.filter((_, i) => i % 2),
+    ['3', '3'],
+  );
+  assert.ok(
+    cells.filter((_, i) => i % 2 === 0).every((one) => /^(Chad|Mali)$/.test(one ?? '')),
+    cells.join(),
+  );
+  assert.match(await textOf(page, '#shape-said'), /^\d+\stokens, [1-9]\d* filled in by the schema$/);
 
-      await ask(page, FLAGS);
-      await saying(page);
-      assert.deepEqual(await texts(page, '#shape-value thead th'), ['country', 'stripes']);
-      const cells = await texts(page, '#shape-value tbody td');
-      assert.deepEqual(
-        cells.filter((_, i) => i % 2),
-        ['3', '3'],
-      );
-      assert.ok(
-        cells.filter((_, i) => i % 2 === 0).every((one) => /^(Chad|Mali)$/.test(one ?? '')),
-        cells.join(),
-      );
-      assert.match(await textOf(page, '#shape-said'), /^\d+\stokens, [1-9]\d* filled in by the schema$/);
+  await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
+  await saying(page, '#shape-wrong', /uniqueItems/);
+  assert.match(await textOf(page, '#shape-wrong'), /Unsupported schema: .*uniqueItems: .* \(at #\/properties\/tags/);
+  await ask(page, '{ "type": ');
+  await saying(page, '#shape-wrong', /^The schema is not valid JSON: ./);
+  assert.equal(await textOf(page, '#shape-value'), '');
 
-      await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
-      await saying(page, '#shape-wrong', /uniqueItems/);
-      assert.match(
-        await textOf(page, '#shape-wrong'),
-        /Unsupported schema: .*uniqueItems: .* \(at #\/properties\/tags/,
-      );
-      await ask(page, '{ "type": ');
-      await saying(page, '#shape-wrong', /^The schema is not valid JSON: ./);
-      assert.equal(await textOf(page, '#shape-value'), '');
+  await page.evaluate(() =>
+    [...document.querySelectorAll('#shape .moods button')].at(-1)?.dispatchEvent(new Event('click')),
+  );
+  await page.focus('#shape-ask');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('#shape:not([open])');
+  await tab.close();
+});
 
-      await page.evaluate(() =>
-        [...document.querySelectorAll('#shape .moods button')].at(-1)?.dispatchEvent(new Event('click')),
-      );
-      await page.focus('#shape-ask');
-      await page.keyboard.press('Escape');
-      await page.waitForSelector('#shape:not([open])');
-      await tab.close();
-    });
-
-    test('an answer is shown while it streams, and can be stopped', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
-      const { page } = tab;
-      await setOptions(page, { temperature: 1, maxTokens: 900, seed: 3 });
-      await page.click('#settings-toggle');
-      await page.click('#shape-open');
-      await until(page, '#shape[open]');
-      await ask(page, {
-        type: 'array',
-        minItems: 200,
-        items: {
-          type: 'object',
-          required: ['n'],
-          additionalProperties: false,
-          properties: { n: { type: 'integer', minimum: 100, maximum: 999 } },
-        },
-      });
-      await page.waitForFunction(() => {
-        // in one task: the answer may end, and the page scrolls to it then
-        const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
-        if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
-        return drawn;
-      });
-      await saying(page);
-      assert.match(await textOf(page, '#shape-said'), / · (stopped|the context is full)$/);
-      assert.equal(await textOf(page, '#shape-ask'), 'Answer');
-      await tab.close();
-    });
+test('an answer is shown while it streams, and can be stopped', async ({ browser, server }) => {
+  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
+  const { page } = tab;
+  await setOptions(page, { temperature: 1, maxTokens: 900, seed: 3 });
+  await page.click('#settings-toggle');
+  await page.click('#shape-open');
+  await until(page, '#shape[open]');
+  await ask(page, {
+    type: 'array',
+    minItems: 200,
+    items: {
+      type: 'object',
+      required: ['n'],
+      additionalProperties: false,
+      properties: { n: { type: 'integer', minimum: 100, maximum: 999 } },
+    },
   });
-}
+  await page.waitForFunction(() => {
+    // in one task: the answer may end, and the page scrolls to it then
+    const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
+    if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
+    return drawn;
+  });
+  await saying(page);
+  assert.match(await textOf(page, '#shape-said'), / · (stopped|the context is full)$/);
+  assert.equal(await textOf(page, '#shape-ask'), 'Answer');
+  await tab.close();
+});

@@ -3,12 +3,10 @@
  * is full; with texts attached to a message; and with a model without a chat template.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
   ANSWERED,
-  BROWSERS,
   FAILED,
   READY,
   answerText,
@@ -17,13 +15,14 @@ import {
   catchCopies,
   inNode,
   modelAddress,
+  onlyIn,
   openWithModel,
   press,
   say,
   servePage,
   setOptions,
   sharedBrowser,
-  testedIn,
+  suite,
   textOf,
   until,
 } from './helpers.js';
@@ -64,20 +63,12 @@ async function reload(page) {
   await assertReady(page);
 }
 
-for (const name of BROWSERS) {
-  describe(`${name}, a conversation continues`, { skip: testedIn(name, 'chromium') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-    let tiny = '';
-
-    before(async () => {
-      tiny = await modelAddress('tiny');
-      server = await servePage();
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
+const test = suite(
+  'a conversation continues',
+  async (name) => {
+    const tiny = await modelAddress('tiny');
+    const server = await servePage();
+    const browser = await sharedBrowser(name);
 
     /** @param {Parameters<typeof openWithModel>[3]} [options] @param {string} [address] */
     async function opened(options, address = tiny) {
@@ -85,225 +76,224 @@ for (const name of BROWSERS) {
       await setOptions(tab.page, { temperature: 0, maxTokens: 8 });
       return tab;
     }
+    return { opened };
+  },
+  onlyIn('chromium'),
+);
 
-    test('after a reload only new tokens are evaluated, and the answer is the same; deletion leaves nothing', async () => {
-      const words = ['Tell me about the sea and the ships on it', 'And then?', 'Go on', 'Once more'];
-      const expected = await inNode('tiny', words, { temperature: 0, maxTokens: 8 });
-      const tab = await opened();
-      const { page } = tab;
-      for (const text of words.slice(0, 3)) await ask(page, text);
-      await untilKept(page);
-      assert.equal((await states(page)).length, 1);
-      await reload(page);
-      await ask(page, words[3]);
-      assert.equal(await answerText(page), expected[3]);
-      const { all, fresh } = await prompted(page);
-      assert.ok(fresh < 30 && fresh < all / 3, `${fresh} of ${all} tokens were evaluated`);
-      await untilKept(page);
+test('after a reload only new tokens are evaluated, and the answer is the same; deletion leaves nothing', async ({
+  opened,
+}) => {
+  const words = ['Tell me about the sea and the ships on it', 'And then?', 'Go on', 'Once more'];
+  const expected = await inNode('tiny', words, { temperature: 0, maxTokens: 8 });
+  const tab = await opened();
+  const { page } = tab;
+  for (const text of words.slice(0, 3)) await ask(page, text);
+  await untilKept(page);
+  assert.equal((await states(page)).length, 1);
+  await reload(page);
+  await ask(page, words[3]);
+  assert.equal(await answerText(page), expected[3]);
+  const { all, fresh } = await prompted(page);
+  assert.ok(fresh < 30 && fresh < all / 3, `${fresh} of ${all} tokens were evaluated`);
+  await untilKept(page);
 
-      await page.click('#library-toggle');
-      await page.click('.talk-line button');
-      await press(page, '.talk-menu button', 'Delete');
-      await page.waitForFunction(async () => {
-        const root = /** @type {any} */ (await navigator.storage.getDirectory());
-        for await (const folder of root.values()) {
-          if (folder.kind !== 'directory') continue;
-          for await (const one of folder.keys()) if (one.endsWith('.state')) return false;
-        }
-        return true;
-      });
-      await page.click('#library-keep');
-      await ask(page, 'A secret');
-      await page.evaluate(() => {
-        Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
-        dispatchEvent(new Event('visibilitychange'));
-      });
-      await ask(page, 'Another one'); // beyond the state that would be saved
-      assert.deepEqual(await states(page), [], 'keep nothing');
-      await tab.close();
-    });
-
-    test('a draft survives an edit; “Skip to content” leaves the conversation', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
-      await ask(page, 'Hello there');
-      await page.type('#input', 'half');
-      await page.click('.question-foot button');
-      assert.equal(await written(), 'Hello there');
-      await page.click('#editing-cancel');
-      assert.equal(await written(), 'half');
-      await page.click('.question-foot button');
-      await page.keyboard.press('Enter');
-      await page.waitForFunction(() =>
-        /2\/2/.test(document.querySelector('.question-foot .versions')?.textContent ?? ''),
-      );
-      await until(page, ANSWERED);
-      assert.equal(await written(), 'half');
-      const before = page.url();
-      assert.equal(
-        await page.evaluate(() => {
-          /** @type {HTMLElement} */ (document.querySelector('.skip')).click();
-          return document.activeElement?.id;
-        }),
-        'main',
-      );
-      assert.equal(page.url(), before);
-      await tab.close();
-    });
-
-    test('a cut answer continues in place, with the text of an uncut one', async () => {
-      const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
-      const tab = await opened();
-      const { page } = tab;
-      await ask(page, 'Hello there');
-      assert.match(await textOf(page, '.from-model .stats'), /stopped at the token limit/);
-      const first = await answerText(page);
-      await press(page, '.go-on', 'Continue');
-      await page.waitForFunction(
-        (length) => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > length,
-        {},
-        first.length,
-      );
-      await until(page, ANSWERED);
-      assert.equal(await answerText(page), expected);
-      assert.equal(await page.$('.versions'), null, 'the same answer');
-      assert.equal((await prompted(page)).fresh, 1);
-      await tab.close();
-    });
-
-    test('the view follows a quick answer to its end', async () => {
-      const tab = await opened({ width: 390, height: 500 });
-      await setOptions(tab.page, { maxTokens: 60, temperature: 1 });
-      for (const text of ['One', 'Two', 'Three']) {
-        await ask(tab.page, text);
-        assert.ok((await tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight)) <= 2, text);
-        assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      }
-      await tab.close();
-    });
-
-    test('a full context drops the oldest turns, continues, and says so', async () => {
-      const tab = await opened({ query: '?context=128' });
-      const { page } = tab;
-      for (const text of ['One', 'Two', 'Three']) await ask(page, text);
-      await say(page, 'word '.repeat(6));
-      await until(page, FAILED);
-      const buttons = await page.$$eval('.error > button', (all) => all.map((one) => one.textContent));
-      assert.deepEqual(buttons, ['Drop the oldest messages and continue', 'Edit the message', 'New chat']);
-      await press(page, '.error > button', 'Drop the oldest messages and continue');
-      await until(page, ANSWERED);
-      assert.match(await textOf(page, '.told-from'), /no longer sees/);
-      assert.ok((await page.$$('.excluded')).length > 0);
-      assert.ok((await prompted(page)).all < 128);
-      await setOptions(page, { maxTokens: 400, temperature: 1 });
-      await say(page, 'Tell me everything');
-      await until(page, '.from-model:last-child .go-on, .error');
-      assert.match(await textOf(page, '.from-model:last-child .stats'), /context is full/);
-      const text = await answerText(page);
-      await setOptions(page, { maxTokens: 3 });
-      await press(page, '.go-on', 'Drop the oldest messages and continue');
-      await page.waitForFunction(
-        () =>
-          /maximum|^\d/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? '') &&
-          !/full/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? ''),
-      );
-      await until(page, `${ANSWERED}, ${FAILED}`);
-      assert.ok((await answerText(page)).startsWith(text));
-      await tab.close();
-    });
-
-    test('long pastes and dropped texts become chips, which open; the remaining room is shown', async () => {
-      const tab = await opened();
-      const { page } = tab;
-      await page.type('#input', 'What is this?');
-      const words = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
-      await page.evaluate((text) => {
-        const clipboardData = new DataTransfer();
-        clipboardData.setData('text/plain', text);
-        const paste = Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData });
-        document.querySelector('#input')?.dispatchEvent(paste);
-        const data = new DataTransfer();
-        data.items.add(new File(['short notes'], 'notes.txt'));
-        dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-      }, words);
-      await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
-      await page.evaluate(() => {
-        const data = new DataTransfer();
-        data.items.add(new File(['%PDF-1.7\0'], 'paper.pdf'));
-        dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-      });
-      await until(page, '#failures .notice');
-      assert.match(await textOf(page, '#failures'), /only text files/);
-      assert.equal(await page.$('#chooser[open]'), null);
-      assert.match(await textOf(page, '.chips'), /Pasted text[\s\S]*notes\.txt/);
-      await page.waitForFunction(() =>
-        /^\+ [\d,]+ · [\d,]+ left$/.test(document.querySelector('#draft-tokens')?.textContent ?? ''),
-      );
-      await page.click('.chips button');
-      assert.equal(await page.$eval('#attached-text', (one) => one.textContent), words);
-      await page.click('#attached-close');
-      await page.waitForFunction(
-        async () =>
-          new Promise((resolve) => {
-            // the draft, with its chips
-            const request = indexedDB.open('gemma-wasm');
-            request.onsuccess = () => {
-              const all = request.result.transaction('drafts').objectStore('drafts').getAll();
-              all.onsuccess = () => {
-                request.result.close();
-                resolve(all.result.some((/** @type {any} */ draft) => draft.files?.length === 2));
-              };
-            };
-          }),
-      );
-      await reload(page);
-      await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
-      await page.click('.chips li:last-child button.icon');
-      await setOptions(page, { temperature: 0, maxTokens: 8 });
-      const [expected] = await inNode(
-        'tiny',
-        [`What is this?\n\n--- Pasted text ---\n${words}\n--- end of Pasted text ---`],
-        { temperature: 0, maxTokens: 8 },
-      );
-      await page.focus('#input');
-      await page.keyboard.press('Enter');
-      await until(page, ANSWERED);
-      assert.equal(await answerText(page), expected);
-      assert.equal(
-        await page.$eval('.from-user details', (one) => /** @type {HTMLDetailsElement} */ (one).open),
-        false,
-      );
-      assert.equal(await page.$eval('.from-user pre', (one) => one.textContent), words);
-      const printed = await page.evaluate(() =>
-        ['beforeprint', 'afterprint'].map((moment) => {
-          dispatchEvent(new Event(moment));
-          return document.querySelector('details.attached')?.hasAttribute('open');
-        }),
-      );
-      assert.deepEqual(printed, [true, false]);
-      assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-      await tab.close();
-    });
-
-    test('a model without a chat template continues a text', async () => {
-      const model = await loadModel(await testModel('gpt2-q4_k_m'), { threads: 1 });
-      const options = { temperature: 0, maxTokens: 8 };
-      const first = await model.generate('Once upon a time', options).text();
-      const second = await model.generate(`Once upon a time${first}\nThe end`, options).text();
-      await model.dispose();
-      const tab = await opened({}, await modelAddress('gpt2-q4_k_m'));
-      const { page } = tab;
-      assert.match(await textOf(page, '.empty'), /isn’t trained to chat/);
-      assert.equal(
-        await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).placeholder),
-        'Start writing…',
-      );
-      await ask(page, 'Once upon a time');
-      assert.equal(await answerText(page), first);
-      await ask(page, 'The end');
-      assert.equal(await answerText(page), second);
-      await tab.close();
-    });
+  await page.click('#library-toggle');
+  await page.click('.talk-line button');
+  await press(page, '.talk-menu button', 'Delete');
+  await page.waitForFunction(async () => {
+    const root = /** @type {any} */ (await navigator.storage.getDirectory());
+    for await (const folder of root.values()) {
+      if (folder.kind !== 'directory') continue;
+      for await (const one of folder.keys()) if (one.endsWith('.state')) return false;
+    }
+    return true;
   });
-}
+  await page.click('#library-keep');
+  await ask(page, 'A secret');
+  await page.evaluate(() => {
+    Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
+    dispatchEvent(new Event('visibilitychange'));
+  });
+  await ask(page, 'Another one'); // beyond the state that would be saved
+  assert.deepEqual(await states(page), [], 'keep nothing');
+  await tab.close();
+});
+
+test('a draft survives an edit; “Skip to content” leaves the conversation', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+  await ask(page, 'Hello there');
+  await page.type('#input', 'half');
+  await page.click('.question-foot button');
+  assert.equal(await written(), 'Hello there');
+  await page.click('#editing-cancel');
+  assert.equal(await written(), 'half');
+  await page.click('.question-foot button');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => /2\/2/.test(document.querySelector('.question-foot .versions')?.textContent ?? ''));
+  await until(page, ANSWERED);
+  assert.equal(await written(), 'half');
+  const before = page.url();
+  assert.equal(
+    await page.evaluate(() => {
+      /** @type {HTMLElement} */ (document.querySelector('.skip')).click();
+      return document.activeElement?.id;
+    }),
+    'main',
+  );
+  assert.equal(page.url(), before);
+  await tab.close();
+});
+
+test('a cut answer continues in place, with the text of an uncut one', async ({ opened }) => {
+  const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
+  const tab = await opened();
+  const { page } = tab;
+  await ask(page, 'Hello there');
+  assert.match(await textOf(page, '.from-model .stats'), /stopped at the token limit/);
+  const first = await answerText(page);
+  await press(page, '.go-on', 'Continue');
+  await page.waitForFunction(
+    (length) => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > length,
+    {},
+    first.length,
+  );
+  await until(page, ANSWERED);
+  assert.equal(await answerText(page), expected);
+  assert.equal(await page.$('.versions'), null, 'the same answer');
+  assert.equal((await prompted(page)).fresh, 1);
+  await tab.close();
+});
+
+test('the view follows a quick answer to its end', async ({ opened }) => {
+  const tab = await opened({ width: 390, height: 500 });
+  await setOptions(tab.page, { maxTokens: 60, temperature: 1 });
+  for (const text of ['One', 'Two', 'Three']) {
+    await ask(tab.page, text);
+    assert.ok((await tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight)) <= 2, text);
+    assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  }
+  await tab.close();
+});
+
+test('a full context drops the oldest turns, continues, and says so', async ({ opened }) => {
+  const tab = await opened({ query: '?context=128' });
+  const { page } = tab;
+  for (const text of ['One', 'Two', 'Three']) await ask(page, text);
+  await say(page, 'word '.repeat(6));
+  await until(page, FAILED);
+  const buttons = await page.$$eval('.error > button', (all) => all.map((one) => one.textContent));
+  assert.deepEqual(buttons, ['Drop the oldest messages and continue', 'Edit the message', 'New chat']);
+  await press(page, '.error > button', 'Drop the oldest messages and continue');
+  await until(page, ANSWERED);
+  assert.match(await textOf(page, '.told-from'), /no longer sees/);
+  assert.ok((await page.$$('.excluded')).length > 0);
+  assert.ok((await prompted(page)).all < 128);
+  await setOptions(page, { maxTokens: 400, temperature: 1 });
+  await say(page, 'Tell me everything');
+  await until(page, '.from-model:last-child .go-on, .error');
+  assert.match(await textOf(page, '.from-model:last-child .stats'), /context is full/);
+  const text = await answerText(page);
+  await setOptions(page, { maxTokens: 3 });
+  await press(page, '.go-on', 'Drop the oldest messages and continue');
+  await page.waitForFunction(
+    () =>
+      /maximum|^\d/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? '') &&
+      !/full/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? ''),
+  );
+  await until(page, `${ANSWERED}, ${FAILED}`);
+  assert.ok((await answerText(page)).startsWith(text));
+  await tab.close();
+});
+
+test('long pastes and dropped texts become chips, which open; the remaining room is shown', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await page.type('#input', 'What is this?');
+  const words = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
+  await page.evaluate((text) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData('text/plain', text);
+    const paste = Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData });
+    document.querySelector('#input')?.dispatchEvent(paste);
+    const data = new DataTransfer();
+    data.items.add(new File(['short notes'], 'notes.txt'));
+    dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+  }, words);
+  await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
+  await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(['%PDF-1.7\0'], 'paper.pdf'));
+    dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+  });
+  await until(page, '#failures .notice');
+  assert.match(await textOf(page, '#failures'), /only text files/);
+  assert.equal(await page.$('#chooser[open]'), null);
+  assert.match(await textOf(page, '.chips'), /Pasted text[\s\S]*notes\.txt/);
+  await page.waitForFunction(() =>
+    /^\+ [\d,]+ · [\d,]+ left$/.test(document.querySelector('#draft-tokens')?.textContent ?? ''),
+  );
+  await page.click('.chips button');
+  assert.equal(await page.$eval('#attached-text', (one) => one.textContent), words);
+  await page.click('#attached-close');
+  await page.waitForFunction(
+    async () =>
+      new Promise((resolve) => {
+        // the draft, with its chips
+        const request = indexedDB.open('gemma-wasm');
+        request.onsuccess = () => {
+          const all = request.result.transaction('drafts').objectStore('drafts').getAll();
+          all.onsuccess = () => {
+            request.result.close();
+            resolve(all.result.some((/** @type {any} */ draft) => draft.files?.length === 2));
+          };
+        };
+      }),
+  );
+  await reload(page);
+  await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
+  await page.click('.chips li:last-child button.icon');
+  await setOptions(page, { temperature: 0, maxTokens: 8 });
+  const [expected] = await inNode(
+    'tiny',
+    [`What is this?\n\n--- Pasted text ---\n${words}\n--- end of Pasted text ---`],
+    { temperature: 0, maxTokens: 8 },
+  );
+  await page.focus('#input');
+  await page.keyboard.press('Enter');
+  await until(page, ANSWERED);
+  assert.equal(await answerText(page), expected);
+  assert.equal(await page.$eval('.from-user details', (one) => /** @type {HTMLDetailsElement} */ (one).open), false);
+  assert.equal(await page.$eval('.from-user pre', (one) => one.textContent), words);
+  const printed = await page.evaluate(() =>
+    ['beforeprint', 'afterprint'].map((moment) => {
+      dispatchEvent(new Event(moment));
+      return document.querySelector('details.attached')?.hasAttribute('open');
+    }),
+  );
+  assert.deepEqual(printed, [true, false]);
+  assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  await tab.close();
+});
+
+test('a model without a chat template continues a text', async ({ opened }) => {
+  const model = await loadModel(await testModel('gpt2-q4_k_m'), { threads: 1 });
+  const options = { temperature: 0, maxTokens: 8 };
+  const first = await model.generate('Once upon a time', options).text();
+  const second = await model.generate(`Once upon a time${first}\nThe end`, options).text();
+  await model.dispose();
+  const tab = await opened({}, await modelAddress('gpt2-q4_k_m'));
+  const { page } = tab;
+  assert.match(await textOf(page, '.empty'), /isn’t trained to chat/);
+  assert.equal(
+    await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).placeholder),
+    'Start writing…',
+  );
+  await ask(page, 'Once upon a time');
+  assert.equal(await answerText(page), first);
+  await ask(page, 'The end');
+  assert.equal(await answerText(page), second);
+  await tab.close();
+});

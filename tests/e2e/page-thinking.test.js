@@ -3,79 +3,75 @@
  * an export keeps them apart.
  */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import {
   ANSWERED,
-  BROWSERS,
   FAILED,
   READY,
   ask,
   modelAddress,
+  onlyIn,
   openWithModel,
   servePage,
   setOptions,
   sharedBrowser,
-  testedIn,
+  suite,
   until,
 } from './helpers.js';
 
-for (const name of BROWSERS) {
-  describe(`${name}, thoughts`, { skip: testedIn(name, 'chromium') }, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
-    before(async () => {
-      server = await servePage();
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
+const test = suite(
+  'thoughts',
+  async (name) => {
+    const server = await servePage();
+    const browser = await sharedBrowser(name);
+    return { browser, server };
+  },
+  onlyIn('chromium'),
+);
 
-    test('thoughts are folded above the answer, kept with the conversation, and apart from its text', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('gemma4-thinks'));
-      const { page } = tab;
-      await setOptions(page, { temperature: 0, maxTokens: 24 });
-      await ask(page, 'Hello');
-      assert.equal(await page.$('.thoughts'), null);
-      await page.click('#settings-toggle');
-      assert.equal(await page.$eval('#thinking', (one) => /** @type {HTMLElement} */ (one).hidden), false);
-      await page.click('#opt-thinking');
-      await page.click('#settings-toggle');
-      // Records what the summary says from the beginning.
-      await page.evaluate(() => {
-        const heads = /** @type {any} */ (window);
-        heads.heads = [];
-        new MutationObserver(() => {
-          const head = document.querySelector('.from-model:last-child .thoughts summary')?.textContent;
-          if (head && heads.heads.at(-1) !== head) heads.heads.push(head);
-        }).observe(/** @type {Node} */ (document.querySelector('#log')), { subtree: true, childList: true });
-      });
-      await ask(page, 'Think');
-      const heads = /** @type {string[]} */ (await page.evaluate(() => /** @type {any} */ (window).heads));
-      assert.equal(heads[0], 'Thinking…');
-      assert.match(heads[heads.length - 1], /^Thought for \S/);
-      const parts = () =>
-        page.$eval('.from-model:last-child', (answer) => {
-          const thoughts = /** @type {HTMLDetailsElement} */ (answer.querySelector('.thoughts'));
-          const [head, body] = [...thoughts.children].map((one) => one.textContent);
-          return { head, body, open: thoughts.open, text: answer.querySelector('.md')?.textContent };
-        });
-      const shown = await parts();
-      assert.ok(shown.body && shown.text && !shown.open, JSON.stringify(shown));
-
-      await page.focus('.from-model:last-child .thoughts summary');
-      await page.keyboard.press('Enter');
-      assert.equal((await parts()).open, true);
-
-      await page.waitForFunction(
-        () => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept),
-      );
-      await page.reload();
-      await until(page, `${READY}, ${FAILED}`);
-      await until(page, ANSWERED);
-      assert.deepEqual(await parts(), { ...shown, open: false });
-      assert.equal(await page.$eval('#opt-thinking', (one) => /** @type {HTMLInputElement} */ (one).checked), true);
-      await tab.close();
-    });
+test('thoughts are folded above the answer, kept with the conversation, and apart from its text', async ({
+  browser,
+  server,
+}) => {
+  const tab = await openWithModel(browser, server.url, await modelAddress('gemma4-thinks'));
+  const { page } = tab;
+  await setOptions(page, { temperature: 0, maxTokens: 24 });
+  await ask(page, 'Hello');
+  assert.equal(await page.$('.thoughts'), null);
+  await page.click('#settings-toggle');
+  assert.equal(await page.$eval('#thinking', (one) => /** @type {HTMLElement} */ (one).hidden), false);
+  await page.click('#opt-thinking');
+  await page.click('#settings-toggle');
+  // Records what the summary says from the beginning.
+  await page.evaluate(() => {
+    const heads = /** @type {any} */ (window);
+    heads.heads = [];
+    new MutationObserver(() => {
+      const head = document.querySelector('.from-model:last-child .thoughts summary')?.textContent;
+      if (head && heads.heads.at(-1) !== head) heads.heads.push(head);
+    }).observe(/** @type {Node} */ (document.querySelector('#log')), { subtree: true, childList: true });
   });
-}
+  await ask(page, 'Think');
+  const heads = /** @type {string[]} */ (await page.evaluate(() => /** @type {any} */ (window).heads));
+  assert.equal(heads[0], 'Thinking…');
+  assert.match(heads[heads.length - 1], /^Thought for \S/);
+  const parts = () =>
+    page.$eval('.from-model:last-child', (answer) => {
+      const thoughts = /** @type {HTMLDetailsElement} */ (answer.querySelector('.thoughts'));
+      const [head, body] = [...thoughts.children].map((one) => one.textContent);
+      return { head, body, open: thoughts.open, text: answer.querySelector('.md')?.textContent };
+    });
+  const shown = await parts();
+  assert.ok(shown.body && shown.text && !shown.open, JSON.stringify(shown));
+
+  await page.focus('.from-model:last-child .thoughts summary');
+  await page.keyboard.press('Enter');
+  assert.equal((await parts()).open, true);
+
+  await page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
+  await page.reload();
+  await until(page, `${READY}, ${FAILED}`);
+  await until(page, ANSWERED);
+  assert.deepEqual(await parts(), { ...shown, open: false });
+  assert.equal(await page.$eval('#opt-thinking', (one) => /** @type {HTMLInputElement} */ (one).checked), true);
+  await tab.close();
+});

@@ -4,153 +4,152 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
-import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { byteRange, serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import { buildPackage } from './built.js';
-import { BROWSERS, sharedBrowser } from './helpers.js';
+import { sharedBrowser, suite } from './helpers.js';
 
 const IDS = Array.from({ length: 90 }, (_, i) => (i * 131) % 300);
 
-for (const name of BROWSERS) {
-  describe(`${name}, rows on disk`, () => {
-    /** @type {import('puppeteer-core').BrowserContext} */ let context;
-    /** @type {import('../../tools/serve.js').Running} */ let server;
-    /** @type {number[]} */ let expected;
-    /** @type {Buffer} */ let bytes;
-    /** @type {{ offset: number, bytes: number, shape: number[] }} */ let table;
-    let url = '';
-    let folder = '';
-    const state = { gone: false, sent: 0 };
+/** Returns logits, or the code of the error. @param {import('puppeteer-core').Page} page @param {number[]} [ids] */
+const logits = (page, ids = IDS) =>
+  page.evaluate(
+    (ids) =>
+      /** @type {any} */ (window).model.debug.logits(ids).then(
+        (/** @type {Float32Array} */ values) => [...values],
+        (/** @type {any} */ error) => error.code,
+      ),
+    ids,
+  );
+const dispose = (/** @type {import('puppeteer-core').Page} */ page) =>
+  page.evaluate(() => /** @type {any} */ (window).model.dispose());
+/** Flips a bit of the only copy. @param {import('puppeteer-core').Page} page @param {number} at */
+const flip = (page, at) =>
+  page.evaluate(async (at) => {
+    const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
+    for await (const [name, file] of /** @type {any} */ (folder).entries()) {
+      if (!name.endsWith('.gguf')) continue;
+      const [byte] = new Uint8Array(await (await file.getFile()).slice(at, at + 1).arrayBuffer());
+      const writer = await file.createWritable({ keepExistingData: true });
+      await writer.write({ type: 'write', position: at, data: Uint8Array.of(byte ^ 16) });
+      await writer.close();
+    }
+  }, at);
 
-    /** @type {import('../../tools/serve.js').Options['intercept']} */
-    const intercept = async ({ url: path, headers }, response) => {
-      if (!path?.startsWith('/models/')) return false;
-      if (state.gone) return (response.destroy(), true);
-      const range = byteRange(headers.range, bytes.length);
-      const [first, last] = Array.isArray(range) ? range : [0, bytes.length - 1];
-      response.setHeader('ETag', '"rows"');
-      response.writeHead(206, {
-        'Content-Range': `bytes ${first}-${last}/${bytes.length}`,
-        'Content-Length': last + 1 - first,
-      });
-      state.sent += last + 1 - first;
-      response.end(bytes.subarray(first, last + 1));
-      return true;
-    };
-    const openPage = async () => {
-      const opened = await context.newPage();
-      await opened.goto(server.url);
-      await opened.waitForFunction('window.gemma');
-      return opened;
-    };
-    /** Loads the model, and keeps it as `window.model`. @param {import('puppeteer-core').Page} page */
-    const load = (page, options = {}) =>
-      page.evaluate(
-        async (url, options) => {
-          const { blob, ...rest } = /** @type {any} */ (options);
-          const source = blob ? await (await fetch(url)).blob() : url;
-          const model = await /** @type {any} */ (window).gemma.loadModel(source, {
-            threads: 1,
-            rowsOnDisk: true,
-            rowsLater: false,
-            ...rest,
-          });
-          Object.assign(window, { model });
-          return { cache: model.info.cache, onDisk: model.info.memory.onDisk };
-        },
-        url,
-        options,
-      );
-    /** Returns logits, or the code of the error. @param {import('puppeteer-core').Page} page @param {number[]} [ids] */
-    const logits = (page, ids = IDS) =>
-      page.evaluate(
-        (ids) =>
-          /** @type {any} */ (window).model.debug.logits(ids).then(
-            (/** @type {Float32Array} */ values) => [...values],
-            (/** @type {any} */ error) => error.code,
-          ),
-        ids,
-      );
-    const dispose = (/** @type {import('puppeteer-core').Page} */ page) =>
-      page.evaluate(() => /** @type {any} */ (window).model.dispose());
-    /** Flips a bit of the only copy. @param {import('puppeteer-core').Page} page @param {number} at */
-    const flip = (page, at) =>
-      page.evaluate(async (at) => {
-        const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
-        for await (const [name, file] of /** @type {any} */ (folder).entries()) {
-          if (!name.endsWith('.gguf')) continue;
-          const [byte] = new Uint8Array(await (await file.getFile()).slice(at, at + 1).arrayBuffer());
-          const writer = await file.createWritable({ keepExistingData: true });
-          await writer.write({ type: 'write', position: at, data: Uint8Array.of(byte ^ 16) });
-          await writer.close();
-        }
-      }, at);
+/** @param {Buffer} bytes @param {{ gone: boolean, sent: number }} state
+ * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
+const modelFrom =
+  (bytes, state) =>
+  async ({ url: path, headers }, response) => {
+    if (!path?.startsWith('/models/')) return false;
+    if (state.gone) return (response.destroy(), true);
+    const range = byteRange(headers.range, bytes.length);
+    const [first, last] = Array.isArray(range) ? range : [0, bytes.length - 1];
+    response.setHeader('ETag', '"rows"');
+    response.writeHead(206, {
+      'Content-Range': `bytes ${first}-${last}/${bytes.length}`,
+      'Content-Length': last + 1 - first,
+    });
+    state.sent += last + 1 - first;
+    response.end(bytes.subarray(first, last + 1));
+    return true;
+  };
 
-    before(async () => {
-      const file = await testModel('gemma4-q4_0');
-      bytes = readFileSync(file);
-      const model = await loadModel(file, { threads: 1, rowsOnDisk: false });
-      expected = [...(await model.debug.logits(IDS))];
-      const { tensors } = await model.inspect();
-      table = /** @type {any} */ (tensors.find((tensor) => tensor.name === 'per_layer_token_embd.weight'));
-      await model.dispose();
-      folder = await buildPackage();
-      server = await serve({ root: folder, intercept });
-      url = `${server.url}models/rows.gguf`;
-      context = await (await sharedBrowser(name)).createBrowserContext();
-    });
-    after(async () => {
-      await context?.close();
-      await server?.close();
-      rmSync(folder, { recursive: true, force: true });
-    });
+const test = suite('rows on disk', async (name) => {
+  const state = { gone: false, sent: 0 };
+  const file = await testModel('gemma4-q4_0');
+  const bytes = readFileSync(file);
+  const model = await loadModel(file, { threads: 1, rowsOnDisk: false });
+  const expected = [...(await model.debug.logits(IDS))];
+  const { tensors } = await model.inspect();
+  const table = /** @type {any} */ (tensors.find((tensor) => tensor.name === 'per_layer_token_embd.weight'));
+  await model.dispose();
+  const folder = await buildPackage();
+  const server = await serve({ root: folder, intercept: modelFrom(bytes, state) });
+  const url = `${server.url}models/rows.gguf`;
+  const context = await (await sharedBrowser(name)).createBrowserContext();
 
-    test('rows of the stored copy and of a Blob, in two tabs at once', async () => {
-      const page = await openPage();
-      assert.deepEqual(await load(page), { cache: 'stored', onDisk: table.bytes });
-      assert.deepEqual(await logits(page), expected);
-      const other = await openPage();
-      assert.deepEqual(await load(other), { cache: 'cached', onDisk: table.bytes });
-      assert.deepEqual(await logits(other), expected);
-      assert.deepEqual(await logits(page, [...IDS, 7].reverse()), await logits(other, [...IDS, 7].reverse()));
-      await dispose(page);
-      assert.deepEqual(
-        await logits(other, IDS.slice().reverse()),
-        (await load(page), await logits(page, IDS.slice().reverse())),
-      );
-      await dispose(other);
-      await dispose(page);
-      assert.deepEqual(await load(page, { blob: true }), { cache: 'none', onDisk: table.bytes });
-      assert.deepEqual(await logits(page), expected);
-      await dispose(page);
-      await page.close();
-      await other.close();
-    });
+  const openPage = async () => {
+    const opened = await context.newPage();
+    await opened.goto(server.url);
+    await opened.waitForFunction('window.gemma');
+    return opened;
+  };
+  /** Loads the model, and keeps it as `window.model`. @param {import('puppeteer-core').Page} page */
+  const load = (page, options = {}) =>
+    page.evaluate(
+      async (url, options) => {
+        const { blob, ...rest } = /** @type {any} */ (options);
+        const source = blob ? await (await fetch(url)).blob() : url;
+        const model = await /** @type {any} */ (window).gemma.loadModel(source, {
+          threads: 1,
+          rowsOnDisk: true,
+          rowsLater: false,
+          ...rest,
+        });
+        Object.assign(window, { model });
+        return { cache: model.info.cache, onDisk: model.info.memory.onDisk };
+      },
+      url,
+      options,
+    );
+  const close = async () => {
+    await context.close();
+    await server.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { expected, table, state, openPage, load, close };
+});
 
-    test('a flipped bit of a row is repaired, or without the server an error with a code', async () => {
-      const page = await openPage();
-      const row = table.bytes / table.shape[1];
-      const at = table.offset + 250 * row + 5;
-      await flip(page, at);
-      await load(page);
-      state.gone = true;
-      assert.equal(await logits(page, [2, 250]), 'cache-corrupt');
-      assert.equal((await logits(page, [2, 5])).length, expected.length);
-      state.gone = false;
-      state.sent = 0;
-      const repaired = await logits(page, [2, 250]);
-      assert.equal(repaired.length, expected.length);
-      assert.ok(state.sent > 0 && state.sent < 1 << 20, `${state.sent} bytes`);
-      await dispose(page);
-      state.gone = true;
-      await load(page);
-      assert.deepEqual(await logits(page, [2, 250]), repaired);
-      assert.deepEqual(await logits(page), expected);
-      await dispose(page);
-      state.gone = false;
-      await page.close();
-    });
-  });
-}
+test('rows of the stored copy and of a Blob, in two tabs at once', async ({ openPage, load, table, expected }) => {
+  const page = await openPage();
+  assert.deepEqual(await load(page), { cache: 'stored', onDisk: table.bytes });
+  assert.deepEqual(await logits(page), expected);
+  const other = await openPage();
+  assert.deepEqual(await load(other), { cache: 'cached', onDisk: table.bytes });
+  assert.deepEqual(await logits(other), expected);
+  assert.deepEqual(await logits(page, [...IDS, 7].reverse()), await logits(other, [...IDS, 7].reverse()));
+  await dispose(page);
+  assert.deepEqual(
+    await logits(other, IDS.slice().reverse()),
+    (await load(page), await logits(page, IDS.slice().reverse())),
+  );
+  await dispose(other);
+  await dispose(page);
+  assert.deepEqual(await load(page, { blob: true }), { cache: 'none', onDisk: table.bytes });
+  assert.deepEqual(await logits(page), expected);
+  await dispose(page);
+  await page.close();
+  await other.close();
+});
+
+test('a flipped bit of a row is repaired, or without the server an error with a code', async ({
+  openPage,
+  table,
+  load,
+  expected,
+  state,
+}) => {
+  const page = await openPage();
+  const row = table.bytes / table.shape[1];
+  const at = table.offset + 250 * row + 5;
+  await flip(page, at);
+  await load(page);
+  state.gone = true;
+  assert.equal(await logits(page, [2, 250]), 'cache-corrupt');
+  assert.equal((await logits(page, [2, 5])).length, expected.length);
+  state.gone = false;
+  state.sent = 0;
+  const repaired = await logits(page, [2, 250]);
+  assert.equal(repaired.length, expected.length);
+  assert.ok(state.sent > 0 && state.sent < 1 << 20, `${state.sent} bytes`);
+  await dispose(page);
+  state.gone = true;
+  await load(page);
+  assert.deepEqual(await logits(page, [2, 250]), repaired);
+  assert.deepEqual(await logits(page), expected);
+  await dispose(page);
+  state.gone = false;
+  await page.close();
+});

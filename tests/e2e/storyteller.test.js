@@ -5,12 +5,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { SHIPPED } from '../js/storyteller-files.js';
 import {
   ANSWERED,
-  BROWSERS,
   answerText,
   catchCopies,
   openWithModel,
@@ -18,6 +16,7 @@ import {
   servePage,
   setOptions,
   sharedBrowser,
+  suite,
   until,
 } from './helpers.js';
 
@@ -33,28 +32,19 @@ async function told() {
   }
 }
 
-for (const name of BROWSERS) {
-  describe(`${name}, the storyteller`, () => {
-    /** @type {import('puppeteer-core').Browser} */
-    let browser;
-    /** @type {import('../../tools/serve.js').Running} */
-    let server;
+const test = suite('the storyteller', async (name) => {
+  const server = await servePage({ mounts: { '/storyteller/': path.dirname(SHIPPED) } });
+  const browser = await sharedBrowser(name);
+  return { browser, server };
+});
 
-    before(async () => {
-      server = await servePage({ mounts: { '/storyteller/': path.dirname(SHIPPED) } });
-      browser = await sharedBrowser(name);
-    });
-    after(() => server?.close());
-
-    test('tells the story that llama.cpp tells', async () => {
-      const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, {
-        before: catchCopies,
-      });
-      await setOptions(tab.page, { temperature: 0, maxTokens: 300 });
-      await say(tab.page, greedy.question);
-      await until(tab.page, ANSWERED);
-      assert.equal(await answerText(tab.page), await told());
-      await tab.close();
-    });
+test('tells the story that llama.cpp tells', async ({ browser, server }) => {
+  const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, {
+    before: catchCopies,
   });
-}
+  await setOptions(tab.page, { temperature: 0, maxTokens: 300 });
+  await say(tab.page, greedy.question);
+  await until(tab.page, ANSWERED);
+  assert.equal(await answerText(tab.page), await told());
+  await tab.close();
+});
