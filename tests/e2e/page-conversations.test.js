@@ -340,6 +340,7 @@ test('the list: search, rename, pin, delete, undo; Back and Forward', async ({ o
   }
   await page.click('#library-toggle');
   assert.equal(await page.evaluate(() => document.activeElement?.id), 'library-search');
+  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
   assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
   await page.keyboard.type('drag');
   await page.waitForFunction(() => document.querySelectorAll('.talk').length === 1);
