@@ -95,7 +95,10 @@ test('a list becomes a table; errors of a schema name the keyword and its place'
 
   await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
   await saying(page, '#shape-wrong', /uniqueItems/);
-  assert.match(await textOf(page, '#shape-wrong'), /Unsupported schema: .*uniqueItems is not supported.* \(at #\/properties\/tags/);
+  assert.match(
+    await textOf(page, '#shape-wrong'),
+    /Unsupported schema: .*uniqueItems is not supported.* \(at #\/properties\/tags/,
+  );
   await ask(page, '{ "type": ');
   await saying(page, '#shape-wrong', /^The schema is not valid JSON: ./);
   assert.equal(await textOf(page, '#shape-value'), '');
