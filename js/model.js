@@ -9,7 +9,7 @@
 /** @import { EmbedOptions } from './embed.js' */
 /** @import { InsideOptions } from './inside.js' */
 /** @import { AnswerOptions, Bytes, Format, GenerateOptions, HeaderList, ValueOf } from './options.js' */
-/** @import { CallOptions, DetokenizeOptions, LogitsOptions, PerplexityOptions, TokenizeOptions } from './options.js' */
+/** @import { CallOptions, CountOptions, DetokenizeOptions, LogitsOptions, PerplexityOptions, TokenizeOptions } from './options.js' */
 /** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat } from './chat.js';
@@ -223,11 +223,16 @@ export class HeaderModel {
     return this.call('detokenize', { ids: this.checkIds(ids, 0), ...how }, given);
   }
 
-  /** Returns the number of tokens that generate(prompt) would evaluate.
-   * @param {Prompt} prompt @param {CallOptions} [options] @returns {Promise<number>} */
+  /** Returns the number of tokens of a prompt, as `generate(prompt, { thinking })` evaluates it. Fails with `bad-option`,
+   * `bad-token` or `no-chat-template`.
+   * @param {Prompt} prompt @param {CountOptions} [options] @returns {Promise<number>} */
   async countTokens(prompt, options = {}) {
-    checkOptions(options, { signal });
-    return this.call('count', { prompt: this.describePrompt(prompt) }, options.signal);
+    checkOptions(options, { thinking: GENERATE_OPTIONS.thinking, signal });
+    const { thinking } = options;
+    const described = this.describePrompt(prompt);
+    checkThinking(this.info, thinking, described);
+    const asked = thinking === undefined ? described : { ...described, thinking: thinking !== false };
+    return this.call('count', { prompt: asked }, options.signal);
   }
 
   /** Returns everything in the header.
@@ -316,6 +321,19 @@ export class HeaderModel {
   }
 }
 
+/** Checks that the model can think, and that the prompt is messages.
+ * @param {ModelInfo} info @param {GenerateOptions['thinking']} thinking @param {PostedPrompt} [prompt] default: messages */
+function checkThinking(info, thinking, prompt) {
+  if (!thinking) return;
+  if (prompt && !('messages' in prompt)) throw needsMessages('thinking');
+  if (!info.thinking) throw new ModelError('bad-option', 'This model cannot think. Leave out `thinking`.');
+}
+
+/** @param {string} name of an option */
+function needsMessages(name) {
+  return new ModelError('bad-option', `\`${name}\` needs a prompt of messages. Pass [{ role, content }].`);
+}
+
 /** A loaded model, in a worker. `loadModel` makes it. */
 export class Model extends HeaderModel {
   /** @type {ChatCache | undefined} */
@@ -330,10 +348,8 @@ export class Model extends HeaderModel {
     checkGenerative(this.info);
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
-    if ((options.tools?.length || options.thinking) && !('messages' in described)) {
-      const name = options.thinking ? 'thinking' : 'tools';
-      throw new ModelError('bad-option', `\`${name}\` needs a prompt of messages. Pass [{ role, content }].`);
-    }
+    checkThinking(this.info, options.thinking, described);
+    if (options.tools?.length && !('messages' in described)) throw needsMessages('tools');
     if ('begin' in described) checkBegun(given(options));
     return this.#generation(() => described, options, {});
   }
@@ -379,9 +395,7 @@ export class Model extends HeaderModel {
   #generation(prompt, options, hooks, owner) {
     const { signal, onPrefillProgress } = given(options);
     const schema = schemaIn(options.format);
-    if (options.thinking && !this.info.thinking) {
-      throw new ModelError('bad-option', 'This model cannot think. Leave out `thinking`.');
-    }
+    checkThinking(this.info, options.thinking);
     const posted = postable({ ...this.info.defaults, ...given(options) });
     const prepare = () => ({ prompt: prompt(), ...posted, owner });
     const { connection } = this;

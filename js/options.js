@@ -187,6 +187,11 @@ import { MAX_THREADS } from './protocol.js';
  * @typedef {object} CallOptions
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
  */
+/** Options of `countTokens`.
+ * @typedef {object} CountOptions
+ * @property {boolean | ThinkingOptions} [thinking] As for the answer; needs messages. Default: as the model's chat template decides.
+ * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
+ */
 /** Options of `tokenize`.
  * @typedef {object} TokenizeOptions
  * @property {boolean} [bos] Puts the BOS token first. Default: false.

@@ -89,6 +89,11 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.equal(await promptTokens({ thinking: { budget: 9 } }), await count(its.on));
     assert.equal(await promptTokens({ thinking: false }), await count(its.off));
     const { byDefault } = its;
+    for (const thinking of [true, false, { budget: 9 }, undefined]) {
+      const { usage } = await model.chat().send('Hi', { maxTokens: 0, thinking }).result();
+      const counted = await model.countTokens([{ role: 'user', content: 'Hi' }], { thinking });
+      assert.equal(counted, usage.promptTokens, JSON.stringify(thinking));
+    }
     assert.equal(await promptTokens({}), await count(its[/** @type {'on' | 'off'} */ (byDefault)]));
     const format = only(begin, its.head, 'hm', its.close, end, its.gap, 'Yes.');
     const chat = model.chat();
@@ -261,6 +266,17 @@ test("Gemma 4: prompts of conversations with thoughts and tools are transformers
       assert.deepEqual((await vocabulary.prompted(asked)).ids, ids);
     }
   }
+});
+
+test('countTokens() checks `thinking` as generate() does', async (t) => {
+  const plain = await open(t, 'parity-q4_0');
+  const messages = [{ role: /** @type {const} */ ('user'), content: 'Hi' }];
+  // @ts-expect-error: a budget is a number
+  await refuses(plain.countTokens(messages, { thinking: { budget: '9' } }), 'bad-option');
+  assert.match((await refuses(plain.countTokens(messages, { thinking: true }), 'bad-option')).message, /cannot think/);
+  const raw = await refuses(plain.countTokens('Hi', { thinking: true }), 'bad-option');
+  assert.match(raw.message, /needs a prompt of messages/);
+  assert.equal(await plain.countTokens('Hi', { thinking: false }), await plain.countTokens('Hi'));
 });
 
 test('Gemma 4: no text of tools, arguments or results becomes a mark', async () => {
