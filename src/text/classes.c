@@ -2,15 +2,27 @@
 #include "text/classes.h"
 #include "text/classes_table.h"
 
-enum { RANGES = sizeof ranges / sizeof *ranges };
+enum { BLOCKS = sizeof starts / sizeof *starts };
 
-/* Finds the last range that begins at or before the code point. */
+/* Finds the last block that begins at or before the code point, then its range in it. */
 gw_class gw_class_of(uint32_t code_point) {
-    uint32_t lo = 0, hi = RANGES, key = code_point << 2 | 3;
+    uint32_t lo = 0, hi = BLOCKS;
     while (hi - lo > 1) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if (ranges[mid] <= key) lo = mid;
+        if (starts[mid] <= code_point) lo = mid;
         else hi = mid;
     }
-    return (gw_class)(ranges[lo] & 3);
+    uint32_t left = code_point - starts[lo], class, len;
+    const uint8_t *p = ranges + offsets[lo];
+    for (;; left -= len) {
+        class = *p & 15;
+        len = *p++ >> 4;
+        if (!len) {
+            len = p[0] | (uint32_t)p[1] << 8;
+            p += 2;
+        }
+        if (left < len) break;
+    }
+    if (class == BY_TURNS) return left % 2 ? GW_LOWER : GW_UPPER;
+    return (gw_class)class;
 }

@@ -4,7 +4,10 @@
  * smollm: first splits off each \p{N}, then applies gpt-2's to the text between them
  * llama-bpe:  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+
  *             |\s+(?!\S)|\s+
- * qwen2:      the same with \p{N} for \p{N}{1,3} */
+ * qwen2:      the same with \p{N} for \p{N}{1,3}
+ * gpt-4o:     PU*L+C|PU+L*C|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ *             with P for [^\r\n\p{L}\p{N}]?, U for [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L for [\p{Ll}\p{Lm}\p{Lo}\p{M}],
+ *             and C for (?i:'s|'t|'re|'ve|'m|'ll|'d)? */
 #include "text/split.h"
 #include "text/classes.h"
 #include "text/vocabulary.h"
@@ -12,7 +15,7 @@
 #include <string.h>
 
 gw_split gw_split_named(const char *name) {
-    static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
+    static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
     if (name && !strcmp(name, "refact")) return GW_SPLIT_SMOLLM; /* the same expression */
     for (int i = 0; name && i < GW_SPLIT_UNKNOWN; i++)
         if (!strcmp(name, names[i])) return (gw_split)i;
@@ -43,13 +46,22 @@ static int wide_class(const uint8_t *p, size_t n) {
     return c < least[n] || c > 0x10FFFF ? GW_OTHER : (int)gw_class_of(c);
 }
 
-/* Returns the class of the character at `at`, END after the last one; *n is its length. */
+/* Returns the class of the character at `at`, without case, END after the last one; *n is its length. */
 static int class_at(span s, size_t at, size_t *n) {
     *n = 1;
     if (at >= s.len) return END;
     if (s.text[at] < 0x80) return ascii_class(s.text[at]);
     *n = gw_char_len(s.text + at, s.len - at);
-    return wide_class(s.text + at, *n);
+    return wide_class(s.text + at, *n) & GW_WITHOUT_CASE;
+}
+
+/* Returns GW_UPPER, GW_LOWER, GW_LETTER for letters without case and for marks, or else GW_OTHER. */
+static int case_at(span s, size_t at, size_t *n) {
+    int class = class_at(s, at, n);
+    if (class != GW_LETTER && class != GW_OTHER) return GW_OTHER;
+    if (s.text[at] >= 0x80) class = wide_class(s.text + at, *n);
+    else if (class == GW_LETTER) class = s.text[at] < 'a' ? GW_UPPER : GW_LOWER;
+    return class == GW_MARK ? GW_LETTER : class;
 }
 
 /* Returns the end of the characters of this class that begin at `at`, at most `most` of them. */
@@ -102,21 +114,48 @@ static size_t gpt2_word(span s, bool numbers_are_out) {
     return blanks(last, end, class != END && !(numbers_are_out && class == GW_NUMBER));
 }
 
-static size_t llama3_word(span s, size_t numbers) {
-    size_t n, next, last, end;
-    if (contraction(s, true)) return contraction(s, true);
-    int class = class_at(s, 0, &n);
-    bool letters = class == GW_LETTER || (class != GW_NUMBER && !is_break(s, 0) && class_at(s, n, &next) == GW_LETTER);
-    if (letters) return run(s, n, GW_LETTER, SIZE_MAX);
-    if (class == GW_NUMBER) return run(s, 0, GW_NUMBER, numbers);
-    size_t body = s.text[0] == ' ';
-    if (class_at(s, body, &next) == GW_OTHER) {
+/* Matches \p{N}{1,numbers}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+, with slash: [\r\n/]*. */
+static size_t without_letters(span s, size_t numbers, bool slash) {
+    size_t n, last, end, body = s.text[0] == ' ';
+    if (class_at(s, 0, &n) == GW_NUMBER) return run(s, 0, GW_NUMBER, numbers);
+    if (class_at(s, body, &n) == GW_OTHER) {
         end = run(s, body, GW_OTHER, SIZE_MAX);
-        while (is_break(s, end)) end++;
+        while (is_break(s, end) || (slash && end < s.len && s.text[end] == '/')) end++;
         return end;
     }
     size_t broken = scan_blanks(s, &last, &end);
     return broken ? broken : blanks(last, end, end < s.len);
+}
+
+static size_t llama3_word(span s, size_t numbers) {
+    size_t n, next;
+    if (contraction(s, true)) return contraction(s, true);
+    int class = class_at(s, 0, &n);
+    bool letters = class == GW_LETTER || (class != GW_NUMBER && !is_break(s, 0) && class_at(s, n, &next) == GW_LETTER);
+    return letters ? run(s, n, GW_LETTER, SIZE_MAX) : without_letters(s, numbers, false);
+}
+
+/* Matches U*L+ at `at`, or with `upper` U+L* where U*L+ does not match. Returns the end, or 0. */
+static size_t cased(span s, size_t at, bool upper) {
+    size_t n, end = at, both = 0; /* both: the end of the last character that is in U and in L */
+    int class;
+    for (; (class = case_at(s, end, &n)) == GW_UPPER || class == GW_LETTER; end += n)
+        if (class == GW_LETTER) both = end + n;
+    if (class != GW_LOWER) return upper && end > at ? end : both;
+    for (; class == GW_LOWER || class == GW_LETTER; class = case_at(s, end, &n)) end += n;
+    return end;
+}
+
+static size_t gpt4o_word(span s) {
+    size_t n, end = 0;
+    int class = class_at(s, 0, &n);
+    bool prefix = class != GW_LETTER && class != GW_NUMBER && !is_break(s, 0);
+    for (int upper = 0; upper < 2 && !end; upper++) {
+        if (prefix) end = cased(s, n, upper);
+        if (!end) end = cased(s, 0, upper);
+    }
+    if (!end) return without_letters(s, 3, true);
+    return end + contraction((span){ s.text + end, s.len - end }, true);
 }
 
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len) {
@@ -125,6 +164,7 @@ size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len) {
     case GW_SPLIT_SMOLLM: return gpt2_word(s, true);
     case GW_SPLIT_LLAMA3: return llama3_word(s, 3);
     case GW_SPLIT_QWEN2: return llama3_word(s, 1);
+    case GW_SPLIT_GPT4O: return gpt4o_word(s);
     default: return gpt2_word(s, false);
     }
 }

@@ -6,14 +6,21 @@
 
 #include "base/base.h"
 
-typedef enum { GW_SPLIT_GPT2, GW_SPLIT_SMOLLM, GW_SPLIT_LLAMA3, GW_SPLIT_QWEN2, GW_SPLIT_UNKNOWN } gw_split;
+typedef enum {
+    GW_SPLIT_GPT2,
+    GW_SPLIT_SMOLLM,
+    GW_SPLIT_LLAMA3,
+    GW_SPLIT_QWEN2,
+    GW_SPLIT_GPT4O,
+    GW_SPLIT_UNKNOWN
+} gw_split;
 
 /* Finds a kind by its name in files, one of GW_SPLIT_NAMES. */
 gw_split gw_split_named(const char *name);
-#define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2, refact or smollm"
+#define GW_SPLIT_NAMES "gpt-2, gpt-4o, llama-bpe, qwen2, refact or smollm"
 
 /* Returns the length in bytes of the first word of text[0..len), len > 0. Reads beyond the word only through a run of
- * white space, so the time is linear in the text's length. */
+ * white space, or for gpt-4o of upper case, which is the next word, so the time is linear in the text's length. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
 #endif

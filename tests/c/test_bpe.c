@@ -11,7 +11,7 @@
 struct bpe_case {
     const char *text;
     size_t len;
-    const char *words[4];
+    const char *words[5];
 };
 struct bpe_merge {
     const char *pair;
@@ -20,7 +20,7 @@ struct bpe_merge {
 #include "../vectors/bpe.inc"
 
 enum { CASES = sizeof bpe_cases / sizeof *bpe_cases };
-static const char *const kinds[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
+static const char *const kinds[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
 
 /* --- words ----------------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static const char *words_of(int kind, const char *text, size_t len) {
 
 TEST(bpe_words_are_those_of_the_oracle) {
     for (int i = 0; i < CASES; i++)
-        for (int kind = 0; kind < 4; kind++) {
+        for (int kind = 0; kind < 5; kind++) {
             const struct bpe_case *c = &bpe_cases[i];
             const char *got = words_of(kind, c->text, c->len);
             if (strcmp(got, c->words[kind]))
@@ -74,12 +74,14 @@ TEST(classes_of_characters) {
         uint32_t code;
         gw_class class;
     } some[] = {
-        { 0, GW_OTHER },        { 'a', GW_LETTER },     { '0', GW_NUMBER },     { ' ', GW_BLANK },
-        { 0x85, GW_BLANK },     { 0xA0, GW_BLANK },     { 0xAA, GW_LETTER },    { 0xB2, GW_NUMBER },
-        { 0x301, GW_OTHER },    { 0x663, GW_NUMBER },   { 0x1680, GW_BLANK },   { 0x180E, GW_OTHER },
-        { 0x200B, GW_OTHER },   { 0x2028, GW_BLANK },   { 0x2167, GW_NUMBER },  { 0x3000, GW_BLANK },
-        { 0x4E00, GW_LETTER },  { 0x9FFF, GW_LETTER },  { 0xD800, GW_OTHER },   { 0xFEFF, GW_OTHER },
-        { 0x1D7FF, GW_NUMBER }, { 0x20000, GW_LETTER }, { 0x10FFFF, GW_OTHER },
+        { 0, GW_OTHER },        { 'a', GW_LOWER },      { 'Z', GW_UPPER },    { '0', GW_NUMBER },
+        { ' ', GW_BLANK },      { 0x85, GW_BLANK },     { 0xA0, GW_BLANK },   { 0xAA, GW_LETTER },
+        { 0xB2, GW_NUMBER },    { 0xDF, GW_LOWER },     { 0x100, GW_UPPER },  { 0x101, GW_LOWER },
+        { 0x1C5, GW_UPPER },    { 0x2B0, GW_LETTER },   { 0x301, GW_MARK },   { 0x663, GW_NUMBER },
+        { 0x903, GW_MARK },     { 0x1680, GW_BLANK },   { 0x180E, GW_OTHER }, { 0x200B, GW_OTHER },
+        { 0x2028, GW_BLANK },   { 0x2167, GW_NUMBER },  { 0x3000, GW_BLANK }, { 0x4E00, GW_LETTER },
+        { 0x9FFF, GW_LETTER },  { 0xA640, GW_UPPER },   { 0xD800, GW_OTHER }, { 0xFEFF, GW_OTHER },
+        { 0x1D7FF, GW_NUMBER }, { 0x20000, GW_LETTER }, { 0xE0100, GW_MARK }, { 0x10FFFF, GW_OTHER },
     };
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) CHECK_INT(gw_class_of(some[i].code), some[i].class);
 }
@@ -415,7 +417,7 @@ TEST(bpe_hostile_texts_take_linear_time) {
     int32_t *ids = malloc(LARGE * sizeof *ids);
     char *text = malloc(LARGE);
     CHECK(ids && text);
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 5; kind++) {
         gw_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"),
                                 kinds[kind]);
         for (size_t i = 0; i < sizeof units / sizeof *units; i++) {

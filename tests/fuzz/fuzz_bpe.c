@@ -101,7 +101,7 @@ static int build(fuzz_input *in, int flags, const char *pre) {
 
 /* --- the slow splitter: characters as code points, classes; -1 after the end ------------------------- */
 
-static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], n_codes;
+static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], cases[MOST_TEXT + 4], n_codes; /* classes: without case */
 static size_t begins[MOST_TEXT + 4];
 
 static size_t char_len(const uint8_t *p, size_t left) {
@@ -122,7 +122,9 @@ static void read_codes(const uint8_t *text, size_t len) {
                      code > 0x10FFFF;
         begins[n_codes] = at;
         codes[n_codes] = wrong ? 0xFFFD : code;
-        classes[n_codes++] = (int)gw_class_of(wrong ? 0xFFFD : (uint32_t)code);
+        cases[n_codes] = (int)gw_class_of(wrong ? 0xFFFD : (uint32_t)code);
+        classes[n_codes] = cases[n_codes] & GW_WITHOUT_CASE;
+        n_codes++;
     }
     begins[n_codes] = len;
     for (int i = 0; i < 4; i++) codes[n_codes + i] = classes[n_codes + i] = -1;
@@ -168,15 +170,12 @@ static int gpt2_end(int i, int end) {
     return blank_end(i, end);
 }
 
-static int llama3_end(int i, int end, int most) {
-    if (tick(i, end, true) > i) return tick(i, end, true);
-    int body = i + (!is_break(i, end) && classes[i] != GW_LETTER && classes[i] != GW_NUMBER);
-    if (more(body, end, GW_LETTER) > body) return more(body, end, GW_LETTER);
+static int wordless_end(int i, int end, int most, int slash) {
     if (classes[i] == GW_NUMBER) return more(i, end, GW_NUMBER) > i + most ? i + most : more(i, end, GW_NUMBER);
-    body = i + (codes[i] == ' ');
+    int body = i + (codes[i] == ' ');
     int other = more(body, end, GW_OTHER);
     if (other > body) {
-        while (is_break(other, end)) other++;
+        while (is_break(other, end) || (other < end && codes[other] == slash)) other++;
         return other;
     }
     int last = more(i, end, GW_BLANK);
@@ -184,10 +183,45 @@ static int llama3_end(int i, int end, int most) {
     return last > i ? last : blank_end(i, end);
 }
 
+static int llama3_end(int i, int end, int most) {
+    if (tick(i, end, true) > i) return tick(i, end, true);
+    int body = i + (!is_break(i, end) && classes[i] != GW_LETTER && classes[i] != GW_NUMBER);
+    if (more(body, end, GW_LETTER) > body) return more(body, end, GW_LETTER);
+    return wordless_end(i, end, most, 0);
+}
+
+static bool in_u(int i, int end) {
+    return i < end && (cases[i] == GW_UPPER || cases[i] == GW_LETTER || cases[i] == GW_MARK);
+}
+static bool in_l(int i, int end) {
+    return i < end && (cases[i] == GW_LOWER || cases[i] == GW_LETTER || cases[i] == GW_MARK);
+}
+
+/* P U{u,} L{l,} C, with backtracking. */
+static int cased_end(int i, int end, int u, int l) {
+    for (int p = !is_break(i, end) && classes[i] != GW_LETTER && classes[i] != GW_NUMBER; p >= 0; p--) {
+        int upper = i + p;
+        while (in_u(upper, end)) upper++;
+        for (; upper >= i + p + u; upper--) {
+            int lower = upper;
+            while (in_l(lower, end)) lower++;
+            if (lower >= upper + l) return lower < end ? tick(lower, end, true) : lower;
+        }
+    }
+    return i;
+}
+
+static int gpt4o_end(int i, int end) {
+    int word = cased_end(i, end, 0, 1);
+    if (word == i) word = cased_end(i, end, 1, 0);
+    return word > i ? word : wordless_end(i, end, 3, '/');
+}
+
 static int word_end(const char *pre, int i) {
     if (!strcmp(pre, "gpt-2")) return gpt2_end(i, n_codes);
     if (!strcmp(pre, "llama-bpe")) return llama3_end(i, n_codes, 3);
     if (!strcmp(pre, "qwen2")) return llama3_end(i, n_codes, 1);
+    if (!strcmp(pre, "gpt-4o")) return gpt4o_end(i, n_codes);
     if (classes[i] == GW_NUMBER) return i + 1;
     int end = i;
     while (end < n_codes && classes[end] != GW_NUMBER) end++;
@@ -278,7 +312,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const pres[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
     fuzz_input in = { data, size };
     int flags = fuzz_byte(&in);
-    const char *pre = pres[flags >> 6];
+    const char *pre = flags >> 6 == 3 && size % 2 ? "gpt-4o" : pres[flags >> 6];
     flags &= 63;
     if (flags & UNKNOWN_PARTS && fuzz_byte(&in) % 8) flags &= ~UNKNOWN_PARTS;
     if (flags & ODD_PRE && fuzz_byte(&in) % 8) flags &= ~ODD_PRE;

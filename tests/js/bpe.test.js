@@ -73,6 +73,9 @@ const ODD = [
   'ʰ',
   '\u0903',
   '\u20e3',
+  'HTTPServer',
+  'X',
+  '//',
 ];
 
 function readMessages() {
@@ -135,7 +138,7 @@ async function modelWith(vocab, name) {
   }
 }
 
-for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2'])) {
+for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smollm', 'qwen2'])) {
   describe(`byte-level BPE, ${name}`, () => {
     /** @type {Awaited<ReturnType<typeof loadModel>>} */ let model;
     /** @type {Oracle} */ let plain;

@@ -1,52 +1,88 @@
 /**
- * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and white space, from the
- * regular expressions of this Node. The file names the version of Unicode.
+ * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, marks, numbers and white space, from
+ * the regular expressions of this Node. The file names the version of Unicode.
  *
  *   node tools/build/classes.js
  */
 import { writeFileSync } from 'node:fs';
 import { at } from '../support/proc.js';
 
-/** In the order of gw_class. Rust, Oniguruma and llama.cpp define \s as White_Space; JavaScript does not. */
-const CLASSES = [/\p{L}/u, /\p{N}/u, /\p{White_Space}/u];
+/** The class of a range whose code points are upper and lower case by turns, and the values of gw_class. */
+const BY_TURNS = 13;
+/** Rust, Oniguruma and llama.cpp define \s as White_Space; JavaScript does not. @type {[RegExp, number][]} */
+const CLASSES = [
+  [/\p{M}/u, 4],
+  [/[\p{Lu}\p{Lt}]/u, 5],
+  [/\p{Ll}/u, 9],
+  [/\p{L}/u, 1],
+  [/\p{N}/u, 2],
+  [/\p{White_Space}/u, 3],
+];
+const UPPER = 5;
+const LOWER = 9;
+const LONGEST = 65535;
+const PER_BLOCK = 32;
 const PER_LINE = 10;
 
 /** @param {number} code */
 function classOf(code) {
   const text = String.fromCodePoint(code);
-  return CLASSES.findIndex((pattern) => pattern.test(text)) + 1;
+  return CLASSES.find(([pattern]) => pattern.test(text))?.[1] ?? 0;
 }
 
-/** Returns the first code point of each range, times four, plus its class. */
-export function ranges() {
-  const list = [];
-  for (let code = 0, before = -1; code <= 0x10ffff; code++) {
-    const kind = classOf(code);
-    if (kind !== before) list.push(code * 4 + kind);
-    before = kind;
+/** Returns the range that begins at a code point, up to another one: its length and its class.
+ * @param {number} first @param {number} limit @returns {[number, number]} */
+function rangeAt(first, limit) {
+  const kind = classOf(first);
+  let end = first;
+  while (end < limit && classOf(end) === kind) end++;
+  if (end > first + 1 || kind !== UPPER) return [end - first, kind];
+  while (end < limit && classOf(end) === ((end - first) % 2 ? LOWER : UPPER)) end++;
+  // The last one may begin a longer range of upper case.
+  if ((end - first) % 2 && classOf(end) === UPPER) end--;
+  return end > first + 1 ? [end - first, BY_TURNS] : [1, kind];
+}
+
+/** Returns the bytes of the ranges, and where every block of PER_BLOCK ranges begins: its first code point and its first
+ * byte. */
+function table() {
+  /** @type {Record<'ranges' | 'starts' | 'offsets', number[]>} */
+  const lists = { ranges: [], starts: [], offsets: [] };
+  for (let code = 0, count = 0; code <= 0x10ffff; count++) {
+    const [length, kind] = rangeAt(code, Math.min(code + LONGEST, 0x110000));
+    if (count % PER_BLOCK === 0) {
+      lists.starts.push(code);
+      lists.offsets.push(lists.ranges.length);
+    }
+    lists.ranges.push(...(length < 16 ? [length * 16 + kind] : [kind, length & 255, length >> 8]));
+    code += length;
   }
-  return list;
+  return lists;
 }
 
-const head = (/** @type {number} */ count) => `/* classes_table: written by tools/build/classes.js; do not edit.
- * Unicode ${process.versions.unicode}: ${count} ranges of code points, each as
- * its first one times four plus its gw_class. */
+/** @param {string} type @param {string} name @param {number[]} list */
+function array(type, name, list) {
+  const lines = [`static const ${type} ${name}[] = {`];
+  for (let i = 0; i < list.length; i += PER_LINE) {
+    const numbers = list.slice(i, i + PER_LINE).map((number) => `0x${number.toString(16)},`);
+    lines.push(`    ${numbers.join(' ')}`);
+  }
+  return `${lines.join('\n')}\n};\n`;
+}
+
+const { ranges, starts, offsets } = table();
+writeFileSync(
+  at('src/text/classes_table.h'),
+  `/* classes_table: written by tools/build/classes.js; do not edit.
+ * Unicode ${process.versions.unicode}. A range of code points is its length times 16 plus its gw_class; length 0: the length follows in two
+ * bytes. BY_TURNS: upper and lower case by turns. Of every ${PER_BLOCK}th range, the first code point and the first byte. */
 #ifndef GW_CLASSES_TABLE_H
 #define GW_CLASSES_TABLE_H
 
 #include <stdint.h>
 
-static const uint32_t ranges[] = {
-`;
-
-const list = ranges();
-const lines = [];
-for (let i = 0; i < list.length; i += PER_LINE) {
-  lines.push(
-    `    ${list
-      .slice(i, i + PER_LINE)
-      .map((range) => `0x${range.toString(16)},`)
-      .join(' ')}`,
-  );
-}
-writeFileSync(at('src/text/classes_table.h'), `${head(list.length)}${lines.join('\n')}\n};\n\n#endif\n`);
+enum { BY_TURNS = ${BY_TURNS} };
+${array('uint8_t', 'ranges', ranges)}${array('uint32_t', 'starts', starts)}${array('uint16_t', 'offsets', offsets)}
+#endif
+`,
+);

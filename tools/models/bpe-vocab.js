@@ -3,7 +3,7 @@
  * pieces, as a GGUF carries them. Byte-level BPE like GPT-2's: 256 byte characters, then the results of merges, and
  * control tokens at the positions of each family. Gemma's kind comes from vocab.js. Writes no files.
  *
- * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
+ * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'gpt-4o' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./vocab.js').Vocabulary} Vocabulary
  */
@@ -61,6 +61,12 @@ const numbered = (/** @type {string} */ name, /** @type {number} */ from, /** @t
  *   addBos?: boolean, addSpacePrefix?: boolean }>} */
 const FAMILIES = {
   'gpt-2': { control: ['<|endoftext|>'], ids: { bos: '<|endoftext|>', eos: '<|endoftext|>' } },
+  'gpt-4o': {
+    control: ['<|endoftext|>', '<|end|>', '<|user|>', '<|assistant|>', '<|system|>'],
+    user: ['<|tool_call|>', '<|/tool_call|>'],
+    ids: { bos: '<|endoftext|>', eos: '<|end|>', padding: '<|endoftext|>' },
+    addBos: false,
+  },
   'llama-bpe': {
     control: [
       '<|begin_of_text|>',

@@ -3,7 +3,7 @@
  * expression splits texts into words, then the most common pair of adjacent symbols is merged repeatedly. The same
  * texts give the same merges. Also the tokenizer.json of such a vocabulary. Writes no files.
  *
- * @typedef {'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} PreTokenizer
+ * @typedef {'gpt-2' | 'gpt-4o' | 'llama-bpe' | 'smollm' | 'qwen2'} PreTokenizer
  */
 import { byteCharacters } from './bpe-vocab.js';
 
@@ -15,10 +15,17 @@ export function patternsOf(name) {
   const end = `${blank}+(?!\\P{White_Space})|${blank}+`;
   const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?${other}+|${end}`;
   const tick = "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]";
-  const llama3 = (/** @type {string} */ numbers) =>
-    `${tick}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${numbers}| ?${other}+[\\r\\n]*|${blank}*[\\r\\n]+|${end}`;
+  const rest = (/** @type {string} */ numbers, /** @type {string} */ ends) =>
+    `${numbers}| ?${other}+[\\r\\n${ends}]*|${blank}*[\\r\\n]+|${end}`;
+  const before = '[^\\r\\n\\p{L}\\p{N}]?';
+  const llama3 = (/** @type {string} */ numbers) => `${tick}|${before}\\p{L}+|${rest(numbers, '')}`;
+  const upper = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]';
+  const lower = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]';
   return {
     'gpt-2': [gpt2],
+    'gpt-4o': [
+      `${before}${upper}*${lower}+(?:${tick})?|${before}${upper}+${lower}*(?:${tick})?|${rest('\\p{N}{1,3}', '/')}`,
+    ],
     smollm: ['\\p{N}', gpt2],
     'llama-bpe': [llama3('\\p{N}{1,3}')],
     qwen2: [llama3('\\p{N}')],

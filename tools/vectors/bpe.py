@@ -14,6 +14,10 @@ OUT = Path(__file__).parents[2] / 'tests/vectors/bpe.inc'
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+" + CONTRACTION +
+         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*" + CONTRACTION +
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
 def split(pattern):
@@ -26,6 +30,7 @@ KINDS = {
     'smollm': pre.Sequence([pre.Digits(individual_digits=True), split(GPT2)]),
     'llama-bpe': split(LLAMA3),
     'qwen2': split(LLAMA3.replace('{1,3}', '')),
+    'gpt-4o': split(GPT4O),
 }
 # In addition to llama.cpp's own texts: ends of runs, line breaks among spaces, cases, characters that only some call
 # white space, marks, lone surrogates.
@@ -33,7 +38,10 @@ MORE = ["a  b", "a  ", "  a", "a \n b", "a\n\n b", "a\r\n\r\n  b", " \n \n x", "
         "x\ufeffy", "x\u200by", "x\u180ey", "x\u1680 y", "\u2028a", "1a", "a1", "1 2  3", " 12345", "\u0663\u0664\u0665\u0666",
         "\u2167\u00bd\u00b2x", "it's IT'S it'S 's 'S", "'ll'LL'lL", "'rex'RE", "''s", " 's", "'\u017f", "e\u0301a", "\u0301",
         " \u0301a", "\u0915\u094d\u0937", "\u65e5\u672c\u8a9e", "!!\n\n", " !\r\n\r\nx", "?!  \n", "#a", " #a", "_a", "\u00aaa",
-        "\u01c5\u02b0", "a\u20e3", "\U0001f1e9\U0001f1ea", "\x00a", "\x1c\x1fa", "\x7fa", " ", "\n", "  \n", "\n  ", "a\n", "..."]
+        "\u01c5\u02b0", "a\u20e3", "\U0001f1e9\U0001f1ea", "\x00a", "\x1c\x1fa", "\x7fa", " ", "\n", "  \n", "\n  ", "a\n", "...",
+        "HTTPServer", "getURLs", "iPhone's IT'S It'Ll", "ABC", "ABC\u65e5DEF", "ABC\u65e5DEFg", "\u0301ABC", "\u0301AB\u0301C",
+        " \u0301ABC", "!\u0301\u0301", "!!\u0301a", "\u01c5A\u01c5a", "\u00c9COLE \u00e9cole \u00c9cole", "\u041f\u0420\u0418\u0432\u0435\u0442", "\u02b0A\u02b0",
+        "a/b", "//\n/x", " /\r\n/", "x='/", "\U00010400\U00010428", "\U0001d400\U0001d41a", "'S'sS", "\u1e9e\u00df", "\ua680\ua681\ua682"]
 
 
 def quoted(data):
