@@ -191,7 +191,7 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
 /* Makes the context its first n ids; does nothing if it is not longer, or if n is 0. Fewer than GW_BATCH ids can always
- * be taken back without evaluating others again. */
+ * be removed without evaluating others again. */
 void gw_truncate(gw_model *m, uint32_t n);
 /* Sets the number of pending ids, the last ones of a batch, whose logits gw_run computes: 1 to 4. When gw_run is done,
  * gw_logits() holds the last row, and the others lie before it. The next gw_sync sets it to 1. */

@@ -6,7 +6,7 @@ const SECRET = new RegExp(
     '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$',
   'i',
 );
-/** Longer values are not shown either. */
+/** Parts of a URL that are longer than this are redacted, too. */
 const LONGEST_SHOWN = 20;
 /** Parameters of a signature, which do not name the file. They count only if all required ones of a group are
  * present. */

@@ -125,7 +125,7 @@ export class Rule {
     const { spell } = this.whole;
     if (text.length > LONGEST) throw new TooComplex(`a text has ${text.length} characters`);
     this.whole.spend(text.length);
-    if (hasHalfPair(text)) throw new Unsupported('a text has half of a surrogate pair, which UTF-8 cannot hold', '');
+    if (hasHalfPair(text)) throw new Unsupported('a text has a lone surrogate, which UTF-8 cannot encode', '');
     if (this.how === 'text') return spell.bytes(utf8.encode(text), to);
     return spell.text(text, to ?? 0, this.how);
   }

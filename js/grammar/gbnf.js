@@ -159,7 +159,7 @@ class Parser {
   literal(place) {
     let text = '';
     while (!this.take('"')) text += this.letter(place);
-    if (hasHalfPair(text)) this.refuse('a text has half of a surrogate pair', place);
+    if (hasHalfPair(text)) this.refuse('a text has a lone surrogate', place);
     return literal(text);
   }
 

@@ -76,6 +76,6 @@ function choicesGrammar(choices, budget) {
   const fine = Array.isArray(choices) && choices.length && choices.every((one) => typeof one === 'string');
   if (!fine) throw new Unsupported('choices must be a list of strings that is not empty', '');
   for (const one of choices) budget.spend('', 1 + one.length / 16);
-  if (choices.some(hasHalfPair)) throw new Unsupported('a choice has half of a surrogate pair', '');
+  if (choices.some(hasHalfPair)) throw new Unsupported('a choice has a lone surrogate', '');
   return { rules: { start: choice(choices.map((one) => literal(one))) }, start: 'start' };
 }

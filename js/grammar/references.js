@@ -244,6 +244,6 @@ function decoded(fragment, at) {
   try {
     return decodeURIComponent(fragment);
   } catch {
-    throw new Unsupported(`the fragment of $ref must be a URI fragment (got ${fragment})`, at);
+    throw new Unsupported(`the fragment of $ref has an invalid percent-encoding (got ${fragment})`, at);
   }
 }

@@ -277,7 +277,7 @@ export class Emitter {
         ...classes.filter(({ marks }) => marks.has(mark)).map((of) => ({ of, key: of.key, goal: one.goal })),
       ];
       ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
-      if (ways.length > MOST_WAYS) throw new TooComplex('too many members could be the one that differs');
+      if (ways.length > MOST_WAYS) throw new TooComplex('too many members could violate a negated schema');
     });
     return ways.flatMap(({ extra }) => {
       const list = this.memberList(object, named, classes, extra, depth);

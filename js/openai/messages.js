@@ -88,7 +88,7 @@ export function argumentsOf(json, place) {
   } catch {
     // Refused below.
   }
-  throw invalid(`Invalid '${place}': pass the JSON of an object as a string.`, place);
+  throw invalid(`Invalid '${place}': pass a JSON object, encoded as a string.`, place);
 }
 
 /** Returns a tool's result as a value if it is the JSON of an object or array, which some models get in their own

@@ -14,7 +14,7 @@ export function answersOf(feeders, store) {
       return await (method === 'read' ? read(own, ...args) : own?.[method]?.(...args));
     } catch (error) {
       // Stores can reject with anything, even undefined.
-      throw error instanceof Object ? error : new Error(`The store failed: ${error}.`);
+      throw error instanceof Object ? error : new Error(`The storage of the option \`cache\` failed: ${error}.`);
     }
   };
 }

@@ -165,7 +165,7 @@ INLINE void each_panel(const product *m, const job *j, int t) {
     }
 }
 
-/* Multiplies one row by several panels at once. Of several rows, as many as fit are multiplied in tiles, the others
+/* Multiplies one row by several panels at once. Full groups of rows are multiplied in tiles, the remaining rows
  * panel by panel. */
 INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     const format *f = m->f;

@@ -111,7 +111,7 @@ INLINE void tile_part(const kind *k, const strip *s, const open_block *w, uint32
 
 /* --- tilers --- */
 
-/* Widens a chunk's quants to int16; quants of IQ4 become their values. */
+/* Widens a chunk's quants to int16; quants of IQ4 are replaced by the values that its table has for them. */
 OUTLINE void widen(const chunk *u, const strip *s, wide_block *out) {
     v128_t values = wasm_v128_load(table_values);
     uint32_t blocks = s->blocks;

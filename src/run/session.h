@@ -26,7 +26,7 @@ typedef struct {
     uint32_t n_ids; /* the first state.kv.pos of them are evaluated */
     /* The current block, ids kv.pos .. end - 1; none if state.batch.n is 0. All its rows complete a step before any of
      * them begins the next one. */
-    uint32_t end, row; /* row: the next one to take the step */
+    uint32_t end, row; /* row: index of the next row to process in the current step */
     uint32_t layer;
     int step;                       /* GW_STEP_… */
     gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */

@@ -123,7 +123,7 @@ static bool is_total(gw_plain *p, uint32_t state) {
     return p->total[state] == YES;
 }
 
-/* --- up to a limit ---------------------------------------------------------------------------------- */
+/* --- counted repetitions ---------------------------------------------------------------------------------- */
 
 /* Returns whether a state reads plain characters only in a loop to itself. *act is the loop's effect on the
  * register. */

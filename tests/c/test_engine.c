@@ -234,7 +234,7 @@ THREADED_TEST(engine_prefill_equals_steps_equals_all_rows) {
     rig_free(&r);
 }
 
-/* Evaluates ids in groups of up to four, some of them first with other ids that are taken back. */
+/* Evaluates ids in groups of up to four, some of them first with other ids that are then removed. */
 THREADED_TEST(engine_gives_the_last_rows_and_takes_ids_back) {
     static float steps[300 * VOCAB];
     rig r = rig_new(&base, 2, 0);

@@ -1,4 +1,4 @@
-/* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then the guarantees of this sampler. */
+/* sampler: cases with the expected values of llama.cpp's tests/test-sampling.cpp, then the guarantees of this sampler. */
 #include "base/hash.h"
 #include "run/state.h"
 #include "test.h"

@@ -314,7 +314,7 @@ export const STATES = [
     },
   },
   {
-    name: 'a deletion that can be taken back',
+    name: 'a deletion that can be undone',
     async go(page) {
       await page.$$eval('.talk-line .icon', (all) => /** @type {HTMLElement} */ (all.at(-1)).click());
       await press(page, '.talk-menu:not([hidden]) button', 'Delete');
@@ -464,7 +464,7 @@ if (isMain(import.meta.url)) {
       write: { type: 'boolean', default: false },
     },
   });
-  const lines = ['| browser | states | looked at | findings |', '|---|---:|---:|---:|'];
+  const lines = ['| browser | states | checks | findings |', '|---|---:|---:|---:|'];
   for (const name of values.browser.split(',')) {
     const browser = await launch(/** @type {any} */ (name));
     let looks = 0;

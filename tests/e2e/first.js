@@ -7,7 +7,7 @@
  * Then measures whether the inspection panel costs anything after it was closed. Two tabs differ from visit to visit by
  * more than
  * that, so each is compared with itself: the best of some stories before, all views of the look opened and closed, the
- * best of the same stories after; and beside it, in turns, a tab that does the same without the look.
+ * best of the same stories after; and beside it, alternately, a tab that does the same without the look.
  *
  *   node tests/e2e/first.js [--browser chromium,firefox] [--visits 7] [--pairs 8] [--stories 5] [--write]
  *

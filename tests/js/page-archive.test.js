@@ -131,7 +131,7 @@ test('if two tabs have different versions of a message, the changed one is kept'
   assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);
   for (const { id } of a.path().slice(2).reverse())
     a.remove(/** @type {import('../../web/history/tree.js').Said} */ (a.get(id)));
-  // A message that was taken back does not reappear, unless another tab has continued from it.
+  // A removed message does not reappear, unless another tab has continued from it.
   a.remove(one);
   assert.deepEqual(
     merged(b.kept(), a.kept(), a.news).said.map(({ id }) => id),

@@ -167,7 +167,7 @@ async function requests({ url, pid }, count) {
   };
 }
 
-/** Compares the tokens per second of four callers with those of one, in turns. @param {Serving} server
+/** Compares the tokens per second of four callers with those of one, alternately. @param {Serving} server
  * @returns {Promise<Part>} */
 async function throughput({ url }) {
   const rate = async (/** @type {number} */ lanes) => {

@@ -256,7 +256,7 @@ const STEPS = [
   ],
   ['a system prompt', newChat, set({ system: 'Be brief.' }), ask('Who are you?')],
   [
-    'deleted, and taken back',
+    'deleted, and restored',
     async (page, at) => {
       const count = await counted(page);
       await all(

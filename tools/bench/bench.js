@@ -24,7 +24,7 @@
  *
  * --turn: also the first token of a new turn after a history, of sides that keep it. --busy N: with N other
  * processes that compute. --neighbour N (60; 0 with --quick): for so many seconds, gemma-wasm in one page with one
- * thread, with most threads, and with these beside one such process, in turns. --patience N: before each visit wait
+ * thread, with most threads, and with these beside one such process, alternately. --patience N: before each visit wait
  * until the machine is calm, N seconds at most.
  *
  * Peers come from npm when a side first needs them (build/peers); after that no network is used.

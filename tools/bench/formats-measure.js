@@ -1,5 +1,5 @@
 /** formats-measure: measures free text and answers under three everyday schemas (an address card, a list of five records, a
- * tool call), with and without jump-forward, in turns: for bench/formats.js, in Node and in browsers. */
+ * tool call), with and without jump-forward, alternately: for bench/formats.js, in Node and in browsers. */
 
 /** @typedef {import('../../js/index.js').Model} Model */
 /** tokens: of the answer; forced: jump-forward tokens among them; seconds: of the whole answer, from the call on; rate:
@@ -81,7 +81,7 @@ function rows(model, tokens) {
   return all;
 }
 
-/** Measures all kinds of answers in turns.
+/** Measures all kinds of answers alternately.
  * @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
 export async function answers(loadModel, { model: source, threads, variant, rounds, tokens }) {
   const model = await loadModel(source, { threads, variant, contextLength: 1024, cache: false });

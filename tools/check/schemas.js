@@ -5,7 +5,7 @@
  *
  *   node tools/check/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
  *
- * Of the model only the vocabulary is read; the tiny storyteller's, if none is named. Ends with status 1 if an instance
+ * Of the model only the vocabulary is read; the tiny storyteller's, if none is named. Exits with status 1 if an instance
  * was judged wrongly.
  */
 import { readFileSync } from 'node:fs';

@@ -313,7 +313,7 @@ export function architectureTensors(s, vocabSize, sorted) {
  * @param {{ factor: number, low: number, high: number, context: number }} scaling */
 export function ropeFactors(headDim, base, { factor, low, high, context }) {
   if (headDim & (headDim - 1))
-    throw new Error(`a head of ${headDim} has no exact frequencies: expected a power of two`);
+    throw new Error(`The head size must be a power of two, so that RoPE frequencies are exact (got ${headDim}).`);
   let root = base;
   for (let n = headDim / 2; n > 1; n /= 2) root = Math.sqrt(root);
   const out = new Float32Array(headDim / 2);

@@ -4,7 +4,7 @@
   npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
   python3 tools/vectors/formats.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
 
-Writes tests/vectors/formats-ggml.inc and its passport. Needs nothing but Python. Deterministic.
+Writes tests/vectors/formats-ggml.inc and its provenance file. Needs nothing but Python. Deterministic.
 """
 import hashlib
 import struct
@@ -62,10 +62,10 @@ def main():
                  '    uint64_t random_hash;\n} ggml_formats[] = {\n' + '\n'.join(rows) + '\n};\n')
     (base.HERE / 'formats-ggml.inc').write_text('\n'.join(parts))
     version = hashlib.sha256(Path(sys.argv[1]).read_bytes()).hexdigest()
-    (base.HERE / 'formats-ggml.md').write_text(PASSPORT % version)
+    (base.HERE / 'formats-ggml.md').write_text(PROVENANCE % version)
 
 
-PASSPORT = '''# formats-ggml.inc: passport
+PROVENANCE = '''# formats-ggml.inc: provenance
 
 What: for Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS what ggml's `dequantize_row_*` gives, as bit
 patterns, for 256 seeded values that its `ggml_quantize_chunk` quantised; and the FNV-1a hash of what it gives for 65536

@@ -87,7 +87,7 @@ function truthRow({ name, led: { ids, margins }, truth, runs }) {
   return [`| ${cells.join(' | ')} |`];
 }
 
-/** Returns the document with its passport. @param {Recorded[]} records
+/** Returns the document with its provenance. @param {Recorded[]} records
  * @param {Readonly<Record<string, import('../models/make-model.js').ModelSpec>>} presets */
 export function document(records, presets) {
   const constants = records

@@ -5,7 +5,7 @@
   python3 tools/vectors/quant.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
 
 Writes tests/vectors/quant-ggml.inc (C arrays, so that the test reads no file and runs as wasm
-too) and its passport quant-ggml.md. Needs nothing but Python. Deterministic.
+too) and its provenance file quant-ggml.md. Needs nothing but Python. Deterministic.
 """
 import ctypes
 import hashlib
@@ -180,10 +180,10 @@ def main():
     parts.append(array('uint64_t', 'ggml_hashes', hashes(lib), '0x%016xu', 3))
     (HERE / 'quant-ggml.inc').write_text('\n'.join(parts))
     version = hashlib.sha256(Path(sys.argv[1]).read_bytes()).hexdigest()
-    (HERE / 'quant-ggml.md').write_text(PASSPORT % version)
+    (HERE / 'quant-ggml.md').write_text(PROVENANCE % version)
 
 
-PASSPORT = '''# quant-ggml.inc: passport
+PROVENANCE = '''# quant-ggml.inc: provenance
 
 What: GGML's table of types (name, items and bytes per block), and what ggml's own functions give for
 `ggml_quantize_chunk` (F16, BF16, Q4_0, Q8_0), `dequantize_row_*`, `ggml_fp16_to_fp32` and `ggml_fp32_to_fp16`

@@ -29,7 +29,7 @@ async function textOf(file) {
   }
 }
 
-/** Shows that files cannot go with a message. */
+/** Shows that these files cannot be attached. */
 export async function refuse() {
   await addLater();
   fail('attach', t('attach.only-texts', { n: MOST_BYTES / 1e6 }));

@@ -21,7 +21,7 @@ const nothing = () => ({ text: '', files: [] });
  * @param {import('./follow.js').Follow} follow */
 export function setUpComposer(conversation, keeper, follow) {
   const field = byId('input', HTMLTextAreaElement);
-  /** The draft before an earlier message was edited. @type {Draft | null} */
+  /** The draft that the field held before an earlier message was edited in it. @type {Draft | null} */
   let before = null;
 
   const draft = () => ({ text: field.value, files: [...attachments.files] });
@@ -115,7 +115,7 @@ export function setUpComposer(conversation, keeper, follow) {
       attachments.place++;
       set(kept, false);
     },
-    /** The current message: the draft, and the earlier message that it replaces, if any. */
+    /** The message in the field, and the earlier message that it replaces, if any. */
     get message() {
       return message();
     },

@@ -36,7 +36,7 @@ const STATS_EVERY = 250;
  * @property {number} prompt          and with its question, as far as known
  */
 
-/** now: a turn has begun or ended.
+/** changed: the conversation must be saved, now if a turn began or ended; branched: a branch was made.
  * @typedef {{ changed: (now: boolean) => void, branched: (branch: { head: Head, tree: Tree }) => void }} On */
 
 export class Conversation {
@@ -51,10 +51,10 @@ export class Conversation {
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** The message that is being edited; the next message sent replaces it. @type {Said | null} */
   #editing = null;
-  /** Another tab has added something that is not shown yet. */ #stale = false;
+  /** Another tab has added messages that are not shown yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
   tree = new Tree();
-  on = /** @type {On} */ ({}); // set by the keeper
+  on = /** @type {On} */ ({}); // set by keeper.js
 
   /** @param {Transcript} transcript @param {import('./talk.js').Talk} talk */
   constructor(transcript, talk) {
@@ -95,7 +95,7 @@ export class Conversation {
     this.#count();
   }
 
-  /** Deletes what was saved of conversations that were deleted. */
+  /** Deletes the saved chat states of deleted conversations. */
   sweep() {
     return this.#talk.sweep();
   }
@@ -117,7 +117,7 @@ export class Conversation {
     this.#editing = null;
     this.head = kept?.head ?? null;
     this.tree = kept?.tree ?? new Tree();
-    // Conversations that came from files may have messages of the same ids.
+    // Two imported conversations can have messages with the same ids.
     this.#transcript.clear(this.tree.leaf === null ? welcome() : []);
     if (this.tree.leaf !== null) this.#show();
     takeSettings(this.head);
@@ -143,7 +143,7 @@ export class Conversation {
     }
     const last = this.tree.get(this.tree.leaf);
     if (last) this.tree.choose(last); // and the messages that follow it
-    this.#talk.forget(); // the chat's text may differ from it now
+    this.#talk.forget(); // the chat may hold another text for it
     this.#show();
     this.#tell();
     this.#count();
@@ -206,19 +206,19 @@ export class Conversation {
     const settings = { ...state.settings };
     this.head = { id: newId(), title: titleOf(text), pinned: 0, created: now, updated: now, settings };
     if (system) this.head.system = system;
-    takeSettings(this.head); // its system prompt stays from now on
+    takeSettings(this.head); // from now on the system prompt cannot be changed
     update({ id: this.head.id, title: this.head.title });
     route.show();
   }
 
-  /** Asks for another answer, or for one to a question that has none. @param {Said} said */
+  /** Requests another answer, or the first one if the question has none. @param {Said} said */
   #retry(said) {
     if (this.#hindered()) return;
     const question = said.role === 'user' ? said : this.tree.get(said.parent);
     if (question) this.#start({ question, before: this.tree.leaf });
   }
 
-  /** Continues an answer: in place if its own text is the beginning and nothing follows it; else as another version
+  /** Continues an answer: in place if it is continued from its own text and is the last message; otherwise as another version
    * that begins with the given text. @param {Said} said @param {string} [begin] */
   continueFrom(said, begin = said.text) {
     const question = this.tree.get(said.parent);
@@ -245,7 +245,7 @@ export class Conversation {
       used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]);
       if (used <= contextLength / 2) break;
     }
-    // Another conversation may have been opened meanwhile, or the button pressed again.
+    // Meanwhile another conversation may have been opened, or the button pressed again.
     if (this.head !== head || this.#talk.model !== model || this.#hindered()) return;
     if (used >= contextLength) {
       await addLater();
@@ -361,7 +361,7 @@ export class Conversation {
   async #run(turn, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-      turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry evaluates less
+      turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry reuses the evaluated prompt
       update({ used: turn.prompt });
       if (!answer.text && !answer.thoughts.text && done < total)
         answer.waiting(t('reading.share', { share: percent(done / total) }));
@@ -418,7 +418,7 @@ export class Conversation {
     const nothing = finishReason === 'aborted' && !result.text && !result.thoughts;
     if (nothing && !begin && !thoughts) return this.#cameToNothing(said, answer, before);
     if (begin || thoughts)
-      this.#made.delete(said.id); // the result lacks its first tokens
+      this.#made.delete(said.id); // the result holds only the new tokens
     else this.#made.set(said.id, result);
     if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
     this.#transcript.settled(answer, this.#rows(this.tree.path(said.id)).slice(-1)[0]);
@@ -486,13 +486,13 @@ export class Conversation {
   }
 }
 
-/** Copies what an answer shows into its message. @param {Answer} answer @param {Said} said */
+/** Copies the text and thoughts that an answer shows into its message. @param {Answer} answer @param {Said} said */
 function copied({ text, thoughts }, said) {
   said.text = text;
   if (thoughts.text) Object.assign(said, { thoughts: thoughts.text, thoughtMs: Math.round(thoughts.ms) });
 }
 
-/** Returns whether the model cannot answer any more. @param {unknown} error */
+/** Returns whether the model has failed for good. @param {unknown} error */
 const isDead = (error) => ['worker-failed', 'disposed'].includes(codeOf(error));
 
 /** Returns a button that loads the last model again or, if there was none, shows the models. */
@@ -501,7 +501,7 @@ function modelButton() {
   return action(t(state.choice ? 'load.reload' : 'choose-model'), load, 'small');
 }
 
-/** Returns the numbers under an answer. @param {GenerateResult} result */
+/** Returns the statistics shown under an answer. @param {GenerateResult} result */
 function summary({ usage, timings, finishReason }) {
   const parts = [t('tokens', { n: usage.completionTokens })];
   if (timings.decodeTokensPerSecond > 0) parts.push(rate(timings.decodeTokensPerSecond));
@@ -509,7 +509,7 @@ function summary({ usage, timings, finishReason }) {
   return [...parts, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
 }
 
-/** Returns the tooltip of these numbers. @param {GenerateResult} result */
+/** Returns the tooltip of the statistics. @param {GenerateResult} result */
 function details({ seed, usage: { promptTokens, reusedTokens } }) {
   const tokens = t('tokens', { n: promptTokens });
   return t('stats.hint', { tokens, new: promptTokens - reusedTokens, seed: String(seed) });

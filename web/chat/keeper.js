@@ -33,7 +33,7 @@ export class Keeper {
   /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
   /** The failure to save was shown. If the user closes it, it is not shown again until saving has worked. */
   #said = false;
-  /** There are unsaved changes. Without any, nothing is written, because another tab may have deleted the conversation. */
+  /** There are unsaved changes. Nothing is written without any: another tab may have deleted the conversation. */
   #news = false;
   /** Another tab has changed the open conversation. */ #elsewhere = false;
   #puts = latest();
@@ -86,7 +86,7 @@ export class Keeper {
       if (left.id && left.draft) await this.#archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
       leaveBehind(null);
     } catch {
-      // No space: tried again at the next visit.
+      // There is no space. The next visit tries again.
     }
   }
 
@@ -100,7 +100,7 @@ export class Keeper {
     else await archive.put(head, body, { news });
   }
 
-  /** @param {boolean} now   true: a turn has begun or ended; false: a part of an answer has arrived */
+  /** @param {boolean} now   true if a turn has begun or ended; false if a part of an answer has arrived */
   changed(now) {
     this.#news = true;
     if (now) {
@@ -157,7 +157,7 @@ export class Keeper {
     if (state.id !== id) return;
     this.#elsewhere = true;
     const one = await this.#archive.get(id).catch(() => null);
-    // An answer that runs there is shown when it has ended.
+    // An answer that is still being generated there is shown once it has ended.
     const last = one?.body.said.find(({ id }) => id === one.body.leaf);
     if (one && last?.state !== 'partial') this.#conversation.join(one, !this.#news);
   }
@@ -165,7 +165,7 @@ export class Keeper {
   /** @param {Draft} draft */
   typed(draft) {
     const id = draftId(this.#conversation.head);
-    // Another conversation may be open when the timer fires.
+    // Keeps the conversation, because another one may be open when the timer fires.
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };

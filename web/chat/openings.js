@@ -1,5 +1,5 @@
 /**
- * openings: opens a conversation: from the list, by its address, or a new one. The latest request counts.
+ * openings: opens a conversation: from the list, by its address, or a new one. Only the latest request has an effect.
  * @module
  */
 import { actions, latest, state, update } from '../shell/store.js';
@@ -10,7 +10,7 @@ import { Tree } from '../history/tree.js';
 
 export class Openings {
   #latest = latest();
-  /** The conversation that is about to be open; undefined: none. @type {string | null | undefined} */
+  /** The conversation that is being opened; undefined if none is. @type {string | null | undefined} */
   #next;
   #conversation;
   #keeper;
@@ -43,7 +43,7 @@ export class Openings {
     const isLatest = this.#latest();
     const before = state.id;
     this.#next = id;
-    await this.#conversation.halt(); // the end of its answer is saved before anything is read
+    await this.#conversation.halt(); // saves the end of a running answer before the archive is read
     if (!isLatest()) return;
     const one = id ? await this.#library.archive.get(id).catch(() => null) : null;
     const written = await this.#keeper.draft(one?.head);

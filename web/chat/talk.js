@@ -29,7 +29,7 @@ export function messagesOf(tree, head, until) {
   return head?.system ? [{ role: 'system', content: head.system }, ...messages] : messages;
 }
 
-/** Returns them as one text, for a model without a chat template. @param {ChatMessage[]} messages */
+/** Returns messages as one text, for a model without a chat template. @param {ChatMessage[]} messages */
 function textOf(messages) {
   const said = messages.filter(({ role }) => role !== 'system');
   return said.map(({ role, content }, i) => (i && role === 'user' ? '\n' : '') + content).join('');
@@ -47,7 +47,7 @@ export class Talk {
   #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
   /** The conversation whose saved state was looked for. */
   #restored = '';
-  /** The conversation that is to be saved. */
+  /** The conversation whose chat state will be saved when the model is idle. */
   #waiting = '';
   #timer = 0;
   /** @type {AbortController | null} */ #saving = null;
@@ -156,7 +156,7 @@ export class Talk {
       await model.chatCache.put(NAME + id, await chat.save({ signal }), { signal });
       update({ saved: id });
     } catch {
-      // No store, no space, or another answer was requested: then the conversation is evaluated again.
+      // There is no store or no space, or another answer was requested. The conversation will be evaluated again.
     }
   }
 
@@ -177,7 +177,7 @@ export class Talk {
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {
-      if (codeOf(error) === 'worker-failed') throw error; // in other cases the messages suffice
+      if (codeOf(error) === 'worker-failed') throw error; // otherwise the messages suffice
     }
   }
 
@@ -190,7 +190,7 @@ export class Talk {
         if (name.startsWith(NAME) && !(await this.#isKept(name.slice(NAME.length)))) await states?.delete(name);
       }
     } catch {
-      // No store, or another tab has locked it: the next sweep will delete them.
+      // There is no store, or another tab has locked it. The next call deletes them.
     }
   }
 }

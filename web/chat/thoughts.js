@@ -22,7 +22,7 @@ export class Thoughts {
     this.#body.append(piece);
   }
 
-  /** The thoughts have ended. */
+  /** Records that the thoughts have ended. */
   end() {
     if (this.#running) this.restore(this.ms + performance.now() - this.#began);
   }

@@ -36,7 +36,7 @@ export class Answer {
   /** @type {MarkdownView | null} */ #view = null;
   /** @type {Thoughts | null} */ #thoughts = null;
   #stats = el('span.stats');
-  /** The text of an answer that is not rendered yet. */ #raw = '';
+  /** The text of an answer whose Markdown is not rendered yet. */ #raw = '';
   #changed;
 
   /** @param {() => void} changed   called when the element has changed its size */
@@ -99,7 +99,7 @@ export class Answer {
     this.#view = new MarkdownView(body, this.#changed);
     const folded = this.#thoughts ? [this.#thoughts.element] : [];
     this.element.replaceChildren(...folded, body, el('div.answer-foot', this.#stats));
-    this.#changed(); // the row is lower now: the browser scrolls up, not the reader
+    this.#changed(); // the row is shorter now, so the browser scrolls up, not the reader
     return this.#view;
   }
 
@@ -180,7 +180,7 @@ export class Transcript {
     let shut = [];
     addEventListener('beforeprint', () => {
       for (const answer of this.#waiting.splice(0)) answer.render();
-      // on paper nothing can be expanded
+      // printed pages cannot be expanded
       shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
       for (const one of shut) one.open = true;
     });
@@ -226,7 +226,7 @@ export class Transcript {
       });
   }
 
-  /** Adds the row of an answer that is about to begin. @param {Said} said */
+  /** Adds the row of an answer that is being requested. @param {Said} said */
   running(said) {
     const answer = new Answer(() => this.#follow.update());
     this.#log.append(answer.element);
@@ -235,7 +235,7 @@ export class Transcript {
     return answer;
   }
 
-  /** The answer has ended: shows its buttons. @param {Answer} answer @param {Row} row */
+  /** Shows the buttons of an answer that has ended. @param {Answer} answer @param {Row} row */
   settled(answer, row) {
     answer.finish(row, this.#buttons(row));
     this.#shown[this.#shown.length - 1].key = keyOf(row);

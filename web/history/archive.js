@@ -159,7 +159,7 @@ class StoredArchive {
     const bodies = transaction.objectStore('bodies');
     const old = news && (await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]));
     const there = old?.[0] && old[1] && { head: old[0], body: old[1].kept };
-    // A conversation that another tab has deleted comes back with a new message, not with the end of an answer.
+    // If another tab has deleted the conversation, a new message restores it, but the end of an answer does not.
     const asked = body.said.some(({ id, role }) => role === 'user' && news?.own.includes(id));
     if (news && !there && !asked) return { head, body };
     const now = news && there ? together(there, { head, body }, news) : { head, body };
@@ -176,7 +176,7 @@ class StoredArchive {
     return (await done(this.#read('heads').count(id))) > 0;
   }
 
-  /** Changes its name or pin. @param {string} id @param {Partial<Head>} news */
+  /** Changes the name or the pin of a conversation. @param {string} id @param {Partial<Head>} news */
   async change(id, news) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
     const heads = transaction.objectStore('heads');
@@ -287,7 +287,8 @@ export class MemoryArchive {
 
 /** @typedef {{ head: Head, body: Kept }} Whole */
 
-/** Merges two copies. The name and the pin change through the list alone.
+/** Merges two copies of a conversation. The name and the pin are those of the stored copy, since only the list
+ * changes them.
  * @param {Whole} there @param {Whole} here @param {News} news @returns {Whole} */
 function together(there, here, news) {
   const { title, named, pinned, updated } = there.head;

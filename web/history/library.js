@@ -27,7 +27,7 @@ export class Library {
   /** @type {Archive} */ archive = new MemoryArchive();
   on = /** @type {On} */ ({}); // set by the keeper
   #latest = latest();
-  /** Rows of the list: each "Show more" doubles them. */
+  /** Number of rows in the list. "Show more" doubles it. */
   #most = PAGE;
   #undoTimer = 0;
   /** One archive for the page, which hears of other tabs' changes. @type {Promise<Archive> | null} */
@@ -143,7 +143,7 @@ export class Library {
       el('span.hint', head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
     );
     if (head.id === state.id) link.ariaCurrent = 'page';
-    link.addEventListener('click', () => head.id === state.id && this.leave()); // the link leads nowhere else
+    link.addEventListener('click', () => head.id === state.id && this.leave()); // otherwise the link would be followed
     const more = action('⋯', () => toggle(), 'quiet small icon', t('options.for', { name: head.title }));
     more.ariaExpanded = 'false';
     const menu = el('div.talk-menu', { hidden: true });

@@ -27,7 +27,7 @@ export function remember(key, value) {
   try {
     localStorage.setItem(PREFIX + key, JSON.stringify(value));
   } catch {
-    // Private windows and full disks: the choice lasts as long as the page.
+    // In a private window or with a full disk, the choice lasts as long as the page.
   }
 }
 
@@ -45,7 +45,7 @@ export function leaveBehind(left) {
     if (left) sessionStorage.setItem(LEFT, JSON.stringify(left));
     else sessionStorage.removeItem(LEFT);
   } catch {
-    // Forbidden or too large: the archive has all but the last second.
+    // Storage is forbidden or full. The archive lacks the last second at most.
   }
 }
 

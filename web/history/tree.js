@@ -24,7 +24,7 @@
 
 /** @typedef {{ said: Said[], leaf: string | null }} Kept */
 
-/** Ids of messages that were added or changed, and of those that were taken back, since the last save.
+/** Changes since the last save. own: ids of added and changed messages; gone: ids of removed ones; at: number of changes.
  * @typedef {{ own: string[], gone: string[], at: number }} News */
 
 /** Returns an id that is unique enough for one browser; ids sort by age. */
@@ -76,7 +76,7 @@ export class Tree {
     return news.length > 0;
   }
 
-  /** Takes back a message that has no successor. @param {Said} one */
+  /** Removes a message that has no successor. @param {Said} one */
   remove(one) {
     this.#said.delete(one.id);
     this.#own.delete(one.id);
@@ -154,7 +154,7 @@ export class Tree {
   }
 }
 
-/** Properties that may change. */
+/** Properties that can change after a message was added. */
 const CHANGING = /** @type {const} */ (['text', 'thoughts', 'state', 'stats', 'full']);
 
 /** @param {Said} one @param {Said} [other] */
@@ -166,7 +166,7 @@ export function merged(there, here, { own, gone }) {
   const theirs = new Map(there.said.map((one) => [one.id, one]));
   const ours = new Set(here.said.map(({ id }) => id));
   const said = here.said.map((one) => (own.includes(one.id) ? one : (theirs.get(one.id) ?? one)));
-  // Another tab may have continued from a message that was taken back here.
+  // Another tab may have continued from a message that was removed here.
   const before = new Set(there.said.map(({ parent }) => parent));
   const others = there.said.filter(({ id }) => !ours.has(id) && (!gone.includes(id) || before.has(id)));
   let { leaf } = here; // messages that another tab has added after it are shown

@@ -1,6 +1,6 @@
 /**
- * inside: the inspection panel: a text and five views of it, with one request at a time. An answer that begins aborts
- * the request; the panel waits until the answer has ended.
+ * inside: the inspection panel: a text and five views of it, with one request at a time. When an answer
+ * starts, the request is aborted, and the panel waits until the answer has ended.
  * @module
  */
 /// <reference path="../css.d.ts" />
@@ -32,7 +32,7 @@ const VIEWS = {
   tokens: { name: t('view.tokens'), show: showTokens, words: false },
 };
 
-/** The subject, if it is not the answer of an id. */
+/** The custom text, if the subject is not an answer. */
 const LAST = 'last';
 const OWN = 'own';
 /** The first control of a view. */

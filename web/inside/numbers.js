@@ -1,5 +1,5 @@
 /**
- * numbers: pure functions of the inspection panel: from logits to chances, and the formatting of numbers and tokens.
+ * numbers: pure functions of the inspection panel: from logits to probabilities, and the formatting of numbers and tokens.
  * @module
  */
 import { percent as rounded } from '../shell/format.js';
@@ -7,13 +7,13 @@ import { t } from '../shell/language.js';
 
 /** @typedef {{ id: number, text: string }} Token */
 /** @typedef {{ temperature: number, topK: number, topP: number }} Sampling */
-/** probability: of the model; chance: to be drawn, after the settings. @typedef {{ id: number, logit: number,
+/** probability: of the model; chance: the probability to be drawn, with the sampling settings. @typedef {{ id: number, logit: number,
  *   probability: number, chance: number }} Candidate */
 
-/** Less likely tokens, hundreds of thousands, are left out. */
+/** Less likely tokens, of which there are hundreds of thousands, are left out. */
 const LEAST = 1e-7;
 
-/** Computes the chances to be drawn, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept: how many
+/** Computes the probabilities to be drawn, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept: how many
  * tokens are left.
  * @param {ArrayLike<number>} logits @param {Sampling} sampling @returns {{ candidates: Candidate[], kept: number }} */
 export function chances(logits, { temperature, topK, topP }) {

@@ -32,7 +32,7 @@ import { range } from './numbers.js';
  * @property {(focus?: string) => void} again   renders the view again and focuses the element that `focus` selects
  */
 
-/** Returns an answer with the tokens that were generated, or else those of its text.
+/** Returns an answer with its generated tokens or, if they are unknown, the tokens of its text.
  * @param {Model} model @param {ShownAnswer} answer @param {AbortSignal} signal @returns {Promise<Subject>} */
 export async function ofAnswer(model, { said, told, made }, signal) {
   const before = await model.debug.inside(told, { layers: [], signal });

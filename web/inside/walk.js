@@ -17,7 +17,7 @@ import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } 
  *   info: import('../../js/index.js').Model['info'] }} Seen */
 /** @typedef {{ title: string, show: (seen: Seen) => Node[] }} Step */
 
-/** Likely tokens at each layer, those that are shown, and tokens in pictures. */
+/** Number of likely tokens per layer, of those that are shown, and of tokens in pictures. */
 const LENS = 8;
 const SHOWN = 3;
 const LAST = 24;

@@ -1,6 +1,6 @@
 /**
  * chooser: the models as a part of the page: over the conversation, which stays in place (a dialog; on phones a sheet),
- * or instead of it while there is none. Also shows what went wrong with a choice.
+ * or instead of it while there is none. Also shows why a choice failed.
  * @module
  */
 import { box, button, byId, onClick } from '../shell/dom.js';
@@ -45,7 +45,7 @@ export class Chooser {
     const at = document.activeElement;
     if (at === document.body) box('main').focus();
     if (!(at instanceof HTMLTextAreaElement)) return;
-    at.blur(); // Chromium gives the focus back without a caret
+    at.blur(); // Chromium restores the focus without a caret
     at.focus();
   }
 

@@ -43,7 +43,7 @@ export class Loads {
     watch(['phase', 'behind', 'leaf', 'models'], placeLoading);
     watch(['phase'], () => state.phase === 'picking' && this.#chooser.welcome());
     addEventListener('offline', () => {
-      // no more bytes arrive, so there is no rate
+      // no more bytes will arrive, so no rate is shown
       for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = '';
     });
     onClick('loading-cancel', () => this.#models.cancel());
@@ -150,7 +150,7 @@ export class Loads {
     void this.#load(choice, asked);
   }
 
-  /** @param {Choice} choice @param {boolean} asked   by a click: the focus goes to Cancel */
+  /** @param {Choice} choice @param {boolean} asked   true after a click: the focus moves to Cancel */
   async #load(choice, asked) {
     const before = state.choice;
     const isLatest = this.#latest();
@@ -165,7 +165,7 @@ export class Loads {
       }
       await this.#begin(await loading, choice, before);
     } catch (error) {
-      if (!isLatest()) return; // another load has taken its place
+      if (!isLatest()) return; // another load has replaced it
       const stay = state.behind && codeOf(error) === 'aborted';
       update({ behind: false });
       if (!stay) return this.#failed(error, choice);
@@ -178,7 +178,7 @@ export class Loads {
 
   /** Shows the models again, with remedies. @param {unknown} error @param {Choice} choice */
   #failed(error, choice) {
-    // A host may serve the page without the model that comes with it.
+    // The host may serve the page without the storyteller.
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
     if (leftOut) document.getElementById('storyteller')?.remove();
     const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
@@ -211,7 +211,7 @@ export class Loads {
     showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
     enter('ready');
     this.#conversation.use(loaded, note);
-    // Another model does not continue a story: it stays in the list.
+    // Another model cannot continue a story, so the conversation stays in the list.
     const told = this.#conversation.head?.model?.kind === 'storyteller';
     if (before?.kind === 'storyteller' && !isStory && told) void this.#openings.open(null, { along: true });
     else {

@@ -28,7 +28,7 @@ export function memoryLimit() {
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
 
-/** Returns how to mark a file that this device is unlikely to hold. @param {number} size   bytes */
+/** Returns a label for a file that is probably too large for this device, otherwise ''. @param {number} size   bytes */
 export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
 
 /** Files on this device and the page's own model need no download. @param {Choice} choice */

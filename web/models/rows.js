@@ -5,7 +5,7 @@
 import { el } from '../shell/dom.js';
 import { t } from '../shell/language.js';
 
-/** here: the model is in the list of this device. @typedef {'' | 'in use' | 'coming' | 'here'} State */
+/** coming: it is being loaded; here: it is in the list of models on this device. @typedef {'' | 'in use' | 'coming' | 'here'} State */
 
 /** Names a button to screen readers together with its model. @param {HTMLButtonElement} button */
 function say(button) {

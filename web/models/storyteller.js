@@ -16,7 +16,7 @@ export function storyteller() {
     source: new URL(found.content, document.baseURI).href,
     label: t('storyteller'),
     bytes: Number(found.dataset.bytes) || undefined,
-    sha256: found.dataset.sha256, // a host may send an error page, or the model of another version
+    sha256: found.dataset.sha256, // because a host may send an error page or another version's model
     kind: 'storyteller',
   };
 }

@@ -35,7 +35,7 @@ export async function setUpOffline() {
   await new Promise((held) => {
     void navigator.locks.request(cacheOf(home, version), { mode: 'shared' }, () => {
       held(true);
-      return new Promise(() => {}); // held while this page is open
+      return new Promise(() => {}); // the lock is held while this page is open
     });
   });
   askForNews(registration);

@@ -113,7 +113,7 @@ async function keepRest() {
   for (const name of [...later, ...new Set([...engine(), ...scan()])]) await keep(cache, name);
 }
 
-/** @param {Request} request   passed on as it is: a captive portal may redirect it to another origin */
+/** @param {Request} request   navigations are passed on as they are: a captive portal may redirect them to another origin */
 async function page(request) {
   const known = await caches.match(addressOf(PAGE), { cacheName: OURS, ignoreVary: true });
   return isolated((known && (await verified(PAGE, known))) || (await fetch(request)));
@@ -170,7 +170,7 @@ scope.addEventListener('message', (/** @type {any} */ event) => {
     tidy()
       .then(keepRest)
       .catch(() => {}),
-  ); // offline: another time. tidy() first, as it frees space
+  ); // tidy() runs first, because it frees space. Without a network, a later visit stores the files.
 });
 scope.addEventListener('fetch', (/** @type {any} */ event) => {
   const { request } = event;

@@ -35,7 +35,7 @@ const TAGS = 'a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre stron
 const ALLOWED = {
   ALLOWED_TAGS: TAGS.split(' '),
   ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
-  ADD_URI_SAFE_ATTR: ['align', 'start'], // not addresses, so exempt from the next line
+  ADD_URI_SAFE_ATTR: ['align', 'start'], // these attributes hold no address, so the next line does not apply to them
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   ALLOW_ARIA_ATTR: false,
   ALLOW_DATA_ATTR: false,

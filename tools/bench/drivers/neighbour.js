@@ -1,4 +1,4 @@
-/** neighbour: gemma-wasm with one thread and with several in one page, in turns, with and without another program on
+/** neighbour: gemma-wasm with one thread and with several in one page, alternately, with and without another program on
  * the processors, so that changes of the machine's load affect all alike. The page's opener provides `keepBusy`. */
 import { loadModel } from '../../../js/index.js';
 import { makePrompt } from '../measure.js';
@@ -19,7 +19,7 @@ async function rates({ run }, seed) {
   return { prefill: (promptTokens / promptMs) * 1000, decode: (tokens / tokensMs) * 1000 };
 }
 
-/** Measures one and several threads in turns, with and without another program.
+/** Measures one and several threads alternately, with and without another program.
  * @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
 export async function answer(job) {
   let { seed } = job;
