@@ -1,4 +1,5 @@
-/* gemma-wasm/ai-sdk in browsers: a provider for the AI SDK. The index sets the environment up. */
+/* gemma-wasm/ai-sdk in browsers: a provider for the AI SDK. Importing js/index.js selects the browser's workers and
+ * files. */
 /** @import { ModelDownloadProgress } from './ai-sdk/transport.js' */
 import './index.js';
 

@@ -8,7 +8,7 @@ import { partsOf } from './model.js';
  * source { repo, quant } asks the hub for its list of files.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<boolean>} */
 export async function isCached(source, options = {}) {
-  // Describing a stream would lock it.
+  // Streams and bytes need no download. They are not passed to partsOf(), because describing a stream locks it.
   if (![source].flat().every(isAddress)) return true;
   const cache = options.cache instanceof ModelCache ? options.cache : modelCache;
   const parts = await partsOf(source, options, cache);

@@ -5,8 +5,9 @@ import { jsonOf, toolOf } from './options.js';
 import { deferred, onAbort } from './rpc/signals.js';
 import { validated } from './schemas.js';
 
-/** Runs the calls of an answer, and returns their results as messages. Returns null if a tool has no `execute`, or if
- * the signal aborts. A failed call sets `error` and sends its message to the model.
+/** Runs the tool calls of an answer and returns their results as messages. Returns null if a called tool has no
+ * `execute`, or if the signal aborts. If `execute` fails, sets `error` of the call and returns the error's message as
+ * the result, for the model.
  * @param {GenerateResult} answer @param {NonNullable<GenerateOptions['tools']>} tools @param {AbortSignal} signal
  * @returns {Promise<ChatMessage[] | null>} */
 export async function resultsOf({ toolCalls = [] }, tools, signal) {
@@ -18,7 +19,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     try {
       const { value, issues } = await validated(tool?.parameters, jsonOf(args));
       if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
-      // `args` is copied, so that `execute` cannot change the conversation.
+      // The arguments are a copy, so that `execute` cannot change the conversation.
       const result = (await tool?.execute?.(value, { id, signal })) ?? null;
       call.result = written(name, result);
     } catch (error) {
@@ -32,7 +33,8 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
   return Promise.race([Promise.all(results), aborted.promise]).finally(unsubscribe);
 }
 
-/** Returns a result as JSON. Throws an Error for the model and the caller if JSON cannot hold it.
+/** Returns the result of a tool as JSON. If JSON cannot hold it, throws an Error, which both the model and the caller
+ * see.
  * @param {string} name @param {unknown} result */
 function written(name, result) {
   try {

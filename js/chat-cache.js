@@ -35,7 +35,8 @@ export class ChatCache {
     return this.#ask({ what: 'put', name: key, bytes }, options.signal);
   }
 
-  /** Resolves with the bytes of a name for the option `saved` of model.chat(), or with undefined.
+  /** Resolves with the bytes saved under a name, for the option `saved` of model.chat(). Resolves with undefined if
+   * there are none.
    * @param {string} key @param {CallOptions} [options] @returns {Promise<Uint8Array | undefined>} */
   async get(key, options = {}) {
     checkValue('name', key, name);

@@ -24,13 +24,13 @@ import {
 } from './options.js';
 import { packChat, unpackChat } from './saved.js';
 
-/** Default maximum of answers in a row whose calls are run. */
+/** Default of `maxRounds`: maximum number of consecutive answers whose tool calls are run. */
 const MAX_ROUNDS = 8;
 
 /** The result of a call.
  * @typedef {object} ToolResult
  * @property {any} content Any JSON.
- * @property {string} [id] Id of the call. Either this or `name` is needed.
+ * @property {string} [id] Id of the call. Either `id` or `name` is needed.
  * @property {string} [name] Name of the tool.
  */
 
@@ -66,15 +66,16 @@ const CHAT_OPTIONS = {
 /** Options of a chat: its beginning, and defaults for each answer.
  * @template {readonly object[]} [P=object[]]
  * @typedef {AnswerOptions<Format, P> & ChatStart} ChatOptions */
-/** The conversation up to an answer. begin: beginning of the answer; thought: beginning of its thoughts.
+/** The conversation before an answer. begin: text that the answer begins with; thought: text that its thoughts begin
+ * with.
  * @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string, thought?: string }} Past */
 /** The result of restoring a saved chat.
  * @typedef {object} Restored
  * @property {number} tokens Tokens in the KV cache, which need not be evaluated again.
- * @property {string} [reason] Why there are none. The messages are restored all the same.
+ * @property {string} [reason] Why `tokens` is 0. The messages are restored in any case.
  */
-/** Dependencies of a chat on its model. ask: begins an answer, and then calls `prompt`; count: returns the number of
- * tokens of a prompt.
+/** Functions of the model that a chat needs. ask: starts a generation, which calls `prompt` to get the conversation;
+ * count: returns the number of tokens of a prompt.
  * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
  *   count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
  *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,
@@ -138,7 +139,7 @@ export class Chat {
   async append(messages, options = {}) {
     checkOptions(options, { signal });
     checkValue('messages', messages, isList);
-    // A format does not change the prompt.
+    // The chat's `format` is left out: it does not change the prompt, and would have to be compiled.
     const all = { ...this.#defaults, ...given(options), maxTokens: 0, format: undefined };
     const result = await this.#answer(this.#after(messages), all, false).result();
     const { finishReason, usage, timings, dropped } = result;
@@ -169,7 +170,7 @@ export class Chat {
     return () => ({ messages: checkMessages([...this.#messages, ...said]), prefix: this.#prefixes.next });
   }
 
-  /** Answers the last message of the user again. The new answer replaces the old one when it ends.
+  /** Answers the last message of the user again. The new answer replaces the old one when it is complete.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   retry(options = {}) {
@@ -182,8 +183,8 @@ export class Chat {
   }
 
   /** Continues the last answer, for example one that hit `maxTokens`. With a `prefix`, begins another answer to the
-   * last question with that text, which a `format` includes. The result has the new text only, `value` and `messages` the
-   * whole answer. Fails with `bad-state` if there is nothing to continue.
+   * last question with that text, to which a `format` applies too. `text` of the result is the new text only; `value`
+   * and `messages` have the whole answer. Fails with `bad-state` if there is nothing to continue.
    * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
     checkValue('options', options, object);
@@ -215,8 +216,8 @@ export class Chat {
     return new Chat(this.#deps, copy, this.#prefixes);
   }
 
-  /** Returns the messages, the options and the chat's part of the KV cache as bytes, for the option `saved` of
-   * model.chat(), also after a reload. @param {CallOptions} [options] @returns {Promise<Uint8Array>} */
+  /** Returns the messages, the options and the chat's part of the KV cache as bytes. Pass them to model.chat() as the
+   * option `saved`, also after a reload. @param {CallOptions} [options] @returns {Promise<Uint8Array>} */
   async save(options = {}) {
     checkOptions(options, { signal });
     this.#check();
@@ -242,7 +243,7 @@ export class Chat {
   #answer(past, all, answers = true) {
     /** @type {Past | null} */
     let begun = null;
-    /** The conversation with the answers whose calls were run here, and their results. @type {ChatMessage[]} */
+    /** The conversation, with each answer whose tool calls were run and their results. @type {ChatMessage[]} */
     let said = [];
     /** @type {ChatMessage[]} */
     const dropped = [];
@@ -299,7 +300,7 @@ export class Chat {
 
 const nothingToAnswer = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
 
-/** @param {Prefixes} prefixes of a chat without a state */
+/** Says why a saved chat has no KV cache. @param {Prefixes} prefixes */
 const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answer ${why}` : 'nothing was answered'}`;
 
 /** @param {import('./protocol.js').GenerateResult} answer @returns {ChatMessage} */
@@ -314,7 +315,7 @@ function messageOf({ text, thoughts, finishReason, toolCalls }) {
   };
 }
 
-/** @param {Bytes} saved @param {Record<string, any>} others options beside it */
+/** @param {Bytes} saved @param {Record<string, any>} others the other options of model.chat() */
 function unpack(saved, others) {
   const none = rule('left out beside `saved`, which contains it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);

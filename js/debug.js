@@ -1,4 +1,4 @@
-/* debug: implements the methods of model.debug on the page's side. Loaded on first use. */
+/* debug: implements the methods of model.debug that run outside the worker. Loaded on first use. */
 /** @import { Callable, PostedPrompt } from './protocol.js' */
 /** @import { InsideOptions } from './inside.js' */
 /** @import { LogitsOptions, PerplexityOptions } from './options.js' */

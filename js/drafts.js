@@ -1,4 +1,4 @@
-/* drafts: the part of the worker for guessed tokens (platform/files.js). */
+/* drafts: worker code for speculative decoding (the option `draft`), imported on first use (platform/files.js). */
 import { Drafts } from './engine/drafts.js';
 import { offer } from './platform/files.js';
 

@@ -1,16 +1,18 @@
-/* embed: implements model.embed() on the page's side, with the model's prompt for each task (from the model cards).
- * Loaded on first use. See docs/embeddings.md. */
+/* embed: implements the part of model.embed() that runs outside the worker, with each model's prompts for tasks (from
+ * the model cards). Loaded on first use. See docs/embeddings.md. */
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
 import { unlessAborted } from './rpc/signals.js';
 import { boolean, callback, checkOptions, checkValue, integer, oneOf, rule, signal, string } from './options.js';
 
-/** Text before each input, by task, of Qwen3-Embedding (from its model card). @type {Record<string, string>} */
+/** Prompts of Qwen3-Embedding: the text before each input, by task (from its model card).
+ * @type {Record<string, string>} */
 const QWEN3 = {
   query: 'Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:',
   document: '',
 };
-/** Of EmbeddingGemma. @type {Record<string, string>} */
+/** Prompts of EmbeddingGemma: the text before each input, by task (from its model card).
+ * @type {Record<string, string>} */
 const GEMMA = {
   query: 'task: search result | query: ',
   document: 'title: none | text: ',
@@ -23,14 +25,14 @@ const GEMMA = {
 };
 
 /** Purpose of the vectors. @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' |
- * 'question' | 'fact'} Task
+ * 'question' | 'fact'} Task */
 
 /** Options of `embed`. A value out of range is `bad-option`.
  * @typedef {object} EmbedOptions
  * @property {Task} [task] Purpose of the vectors, for models trained with one prompt per task. Default: no prompt.
  * @property {string | readonly string[]} [title] Title of the document, or one for each. Only with the task `document`.
- * @property {string} [prompt] Text before each input, in place of a task's.
- * @property {number} [dimensions] Length of the vectors, cut from the end. Default: the model's `width`.
+ * @property {string} [prompt] Text before each input, instead of a task's prompt.
+ * @property {number} [dimensions] Length of the vectors, which are truncated. Default: the model's `width`.
  * @property {boolean} [normalize] Scales vectors to length 1. Default: true.
  * @property {boolean} [truncate] Cuts texts that are longer than the context, which otherwise fail with
  *   `context-exceeded`. Default: false.
@@ -78,13 +80,14 @@ export async function embed(model, input, options) {
     if (event.kind === 'progress') onProgress?.(/** @type {PrefillProgress} */ (event.value));
   };
   if (!list.length) return [];
-  // Rejects at once on abort: the engine may be in the middle of a long text.
+  // Rejects immediately on abort, because the engine may still be evaluating a long text.
   const all = await unlessAborted(model.call('embed', args, signal, onEvent), signal);
   const vectors = list.map((_, i) => all.slice(i * dimensions, (i + 1) * dimensions));
   return Array.isArray(input) ? vectors : vectors[0];
 }
 
-/** Requires `pooling` of models that are not made for embedding. @param {ModelInfo} info @param {EmbedOptions} options */
+/** Throws `bad-option` if the model is not made for embedding and `pooling` is missing. @param {ModelInfo} info
+ * @param {EmbedOptions} options */
 function checkKind({ embedding, architecture }, { pooling, task }) {
   if (embedding) {
     checkValue('pooling', pooling ?? embedding.pooling, oneOf(embedding.pooling));

@@ -55,7 +55,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
  * @typedef {object} ErrorDetails
  * @property {string | number} [expected] The value that would have been right.
  * @property {string | number} [got] The value that was wrong.
- * @property {unknown} [cause] The error behind this one.
+ * @property {unknown} [cause] The error that caused this one.
  */
 
 /** The error of every failed call. `code` and `kind` are stable; the message is for people. */
@@ -63,7 +63,7 @@ export class ModelError extends Error {
   /** @param {ErrorCode} code @param {string} message a sentence @param {ErrorDetails} [details] */
   constructor(code, message, { expected = '', got = '', cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
-    // Programs recognise an abort by the platform's names.
+    // Aborts have the names that DOMException uses, because programs test for them.
     const late = /** @type {any} */ (cause)?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
     this.name = code === 'aborted' ? late : 'ModelError';
     /** Stable name of the error. @readonly @type {ErrorCode} */
@@ -76,12 +76,13 @@ export class ModelError extends Error {
     this.got = got;
   }
 
-  /** Makes `instanceof` recognise errors of other copies of this class, which other files of the package contain.
+  /** Makes `instanceof` recognise errors of other copies of this class. Each bundle of the package contains one.
    * @param {any} error */
   static [Symbol.hasInstance](error) {
-    // A subclass inherits this method. The class is not named here, since esbuild would then rename it.
+    // Subclasses inherit this method but use the normal check. The code does not say `ModelError`, because esbuild
+    // would then rename the class.
     if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
-    // An abort has the platform's name, so compare the members instead.
+    // Compares properties, because `name` varies: an aborted call's is AbortError.
     const parts = ['code', 'kind', 'expected', 'got'];
     return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
   }
@@ -115,20 +116,22 @@ export function checkGenerative({ embedding }) {
   throw new ModelError('not-generative', 'This model only embeds texts and cannot generate any. Use embed().');
 }
 
-/** Returns the error of an aborted call. @param {AbortSignal} [signal] unknown in the worker */
+/** Returns the error of an aborted call. @param {AbortSignal} [signal] its reason becomes the cause. The worker has
+ * none. */
 export function abortError(signal) {
   return new ModelError('aborted', 'The call was aborted.', { cause: signal?.reason });
 }
 
 /** Returns the error for a failed operation, or the cause if it already is a ModelError.
- * @param {ErrorCode} code @param {string} what failed @param {unknown} cause @param {string} [remedy] a sentence */
+ * @param {ErrorCode} code @param {string} what failed, the subject of the message @param {unknown} cause
+ * @param {string} [remedy] a sentence */
 export function failure(code, what, cause, remedy) {
   if (cause instanceof ModelError) return cause;
   const got = (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, '');
   return new ModelError(code, `${what}: ${got}.${remedy ? ` ${remedy}` : ''}`, { got, cause });
 }
 
-/** Returns f(), or throws its failure as a ModelError.
+/** Returns the result of f(). Throws what f() throws as a ModelError.
  * @template T @param {ErrorCode} code @param {string} what @param {() => T} f */
 export function wrapped(code, what, f) {
   try {
@@ -138,7 +141,7 @@ export function wrapped(code, what, f) {
   }
 }
 
-/** Resolves with f(), or rejects with `read-error`.
+/** Resolves with the result of f(), or rejects with `read-error`.
  * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
 export async function reading(name, f) {
   try {

@@ -24,7 +24,7 @@
  *   penalties. Range: 0 to 1048576. Default: 64.
  */
 
-/** The same for programs. standard: default, unless the model has its own; whole: whether only
+/** Sampling options as data. standard: default, unless the model has its own; whole: whether only
  * integers are accepted. */
 export const SAMPLING = {
   temperature: { min: 0, max: 100, standard: 1, whole: false },
@@ -38,7 +38,7 @@ export const SAMPLING = {
   penaltyWindow: { min: 0, max: 1048576, standard: 64, whole: true },
 };
 
-/** Flags of the command line, and the options that they set. */
+/** Flags of the command line, each with the option that it sets. */
 export const FLAGS = {
   answer: {
     temperature: 'temperature',
@@ -74,7 +74,7 @@ export const FLAGS = {
   },
 };
 
-/** Help of these flags. */
+/** Help text of the command line flags. */
 export const HELP = {
   answer: `  --temperature X          Divides the logits before a token is drawn. Lower is more predictable; 0 takes the most
                            likely token. Range: 0 to 100. Default: 1.
@@ -105,8 +105,8 @@ export const HELP = {
   --context N              Context length in tokens. Its memory is reserved as the model is loaded. Default: the model's
                            own, at most 4096.
   --variant auto|relaxed|simd128
-                           Build of the engine. auto takes relaxed SIMD where the platform has it, else simd128.
-                           Default: auto.
+                           Build of the engine. auto uses relaxed SIMD where the platform has it, else simd128. Default:
+                           auto.
   --quantize-floats auto|keep|q8_0
                            Treatment of F32, F16 and BF16 matrices. keep leaves them. q8_0 quantizes those whose rows
                            are whole blocks of 32, which is faster, smaller and less exact. auto is keep. Default: auto.

@@ -8,11 +8,12 @@ import { ModelError } from './errors.js';
 import { onAbort } from './rpc/signals.js';
 
 const ACK_EVERY = 16;
-/** Wait for the worker's reply to an abort before its first event. A chat template can keep it busy for seconds. */
+/** Time that an aborted call waits for the worker's first event before it resolves with an empty answer. A chat
+ * template can keep the worker busy for seconds. */
 const ABORT_MS = 200;
 
-/** onPrompt: may change each prompt before it is evaluated; onAnswer: returns the prompt of the next answer, or null
- * after the last one.
+/** onPrompt: returns the prompt to evaluate instead of the given one; onAnswer: returns the prompt of the next answer,
+ * or null after the last answer.
  * @typedef {{ onPrompt?: (args: GenerateArgs, signal: AbortSignal) => Promise<Prompt>,
  *   onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
  *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
@@ -27,20 +28,20 @@ export class Generation {
   #deps;
   /** @type {Promise<GenerateResult<V>> | null} */
   #result = null;
-  /** The newest call. @type {ReturnType<ModelConnection['call']> | null} */
+  /** The latest call to the worker. @type {ReturnType<ModelConnection['call']> | null} */
   #sent = null;
   /** @type {Step[]} */
   #steps = [];
   #text = '';
-  /** Beginning of the answer that was in the prompt. It belongs to the value. */
+  /** Text that the prompt gave as the beginning of the answer. `value` includes it. */
   #begun = '';
-  /** Whether steps arrived, with or without text. */
+  /** Whether any step has arrived. After that, the call must not be repeated. */
   #given = false;
-  /** Parses an unfinished text. @type {((text: string) => unknown) | null} */
+  /** Parses the text so far as JSON. @type {((text: string) => unknown) | null} */
   #reader = null;
   /** Aborts when the caller's signal does, or when the caller stops iterating. */
   #abort = new AbortController();
-  /** Tool calls of this answer, and of the answers before it. @type {Call[]} */
+  /** Tool calls of the current answer; `earlier` has those of the answers before it. @type {Call[]} */
   #calls = [];
   /** @type {ToolCall[]} */
   #earlier = [];
@@ -48,7 +49,7 @@ export class Generation {
   #settled = false;
   #iterated = false;
   #awaited = false;
-  /** Whether the engine may run ahead of the consumer. */
+  /** Whether the engine runs without back-pressure, because nothing iterates the answer. */
   #free = false;
   #wake = () => {};
 
@@ -62,7 +63,7 @@ export class Generation {
     });
   }
 
-  /** Iterates the pieces of text, without thoughts. Only one iteration is possible, of pieces or of steps; leaving the
+  /** Iterates the pieces of text, without thoughts. An answer can be iterated once, by pieces or by steps; leaving the
    * loop aborts. */
   [Symbol.asyncIterator]() {
     return this.#leavable(texts(this.steps()));
@@ -78,7 +79,7 @@ export class Generation {
     return this.#leavable(this.#iterate());
   }
 
-  /** Returns the text so far, or with a JSON format the value so far (undefined until it begins). */
+  /** Returns the text so far. With a JSON format, returns the value so far, which is undefined until it begins. */
   partial() {
     return this.#reader ? this.#reader(this.#begun + this.#text) : this.#text;
   }
@@ -182,7 +183,7 @@ export class Generation {
       const stopped = aborted.aborted && last.finishReason === 'tool-calls';
       const answer = stopped ? { ...last, finishReason: /** @type {const} */ ('aborted') } : last;
       const read = valueOf({ ...answer, text: this.#begun + answer.text }, args);
-      // A number at the end of the text is complete now.
+      // The text is complete, so a number at its end is too. Parse it as ordinary JSON from now on.
       if (this.#reader && 'value' in read) this.#reader = JSON.parse;
       const result = { ...answer, ...('value' in read && (await schemas?.validated(schema, read.value))) };
       onResult?.(result, { next: prefix, why });
@@ -197,7 +198,7 @@ export class Generation {
     }
   }
 
-  /** Generates one answer. Resolves with an empty one if it is aborted before its first event.
+  /** Generates one answer. Resolves with an empty answer if the call is aborted before the worker's first event.
    * @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
     const { signal } = this.#abort;
@@ -256,13 +257,13 @@ function valueOf({ text, finishReason }, args) {
   return { value: isJson(args) ? JSON.parse(text) : text };
 }
 
-/** Yields the text of each step of the answer that has some.
+/** Yields the text of each step, without thoughts and empty texts.
  * @param {AsyncIterable<Step>} steps @returns {AsyncGenerator<string, void, undefined>} */
 async function* texts(steps) {
   for await (const { kind, text } of steps) if (kind === 'text' && text) yield text;
 }
 
-/** Returns the answer of a call that was aborted before it began.
+/** Returns the empty answer of a call that was aborted before the first token.
  * @param {GenerateArgs} args @returns {GenerateAnswer} */
 function emptyResult({ seed, logprobs }) {
   return {

@@ -1,4 +1,4 @@
-/* grammar: the part of the worker for constraints and tools (platform/files.js). */
+/* grammar: worker code for constraints and tools, imported on first use (platform/files.js). */
 import * as compilers from './grammar/index.js';
 import { ordered } from './grammar/ordered.js';
 import { constraintOf, matcherOf } from './engine/constraint.js';

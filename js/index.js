@@ -8,7 +8,7 @@ Object.assign(
     startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
     startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   }),
-  // Loaded later: only pages that list or delete cached models need it.
+  // Imported on first use: only pages that list or delete cached models need the store.
   { openStore: async () => (await import('./download/store-browser.js')).openStore() },
 );
 

@@ -6,7 +6,8 @@ import { boolean, checkOptions, checkValue, integer, rule, signal } from './opti
  * @typedef {object} InsideOptions
  * @property {readonly number[]} [layers] Indices of the layers to report. Default: all.
  * @property {readonly number[] | 'all'} [heads] Heads whose attention weights are reported. Default: none.
- * @property {readonly number[]} [positions] Positions of tokens to report; below 0 they count from the end. Default: all.
+ * @property {readonly number[]} [positions] Positions of tokens to report; negative ones count from the end. Default:
+ *   all.
  * @property {number} [lens] Number of tokens that the logit lens reports for each position. Default: 0.
  * @property {boolean} [norms] Reports norms of the residual stream. Default: false.
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.

@@ -14,7 +14,7 @@ function serveHeaders(scope) {
   scope.addEventListener('fetch', (/** @type {any} */ event) => {
     const { request } = event;
     const own = new URL(request.url).origin === location.origin;
-    // fetch() rejects `only-if-cached` requests of another mode.
+    // fetch() accepts the cache mode `only-if-cached` only with the request mode `same-origin`.
     if (own && !(request.cache === 'only-if-cached' && request.mode !== 'same-origin')) {
       event.respondWith(fetch(request).then(isolated));
     }

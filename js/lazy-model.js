@@ -1,4 +1,4 @@
-/* lazy-model: a model that is loaded on first use, once for all calls that wait for it. */
+/* lazy-model: loads a model on first use. All calls that need it share one load. */
 /** @import { Model } from './model.js' */
 /** @import { LoadOptions, ModelSource } from './options.js' */
 /** @import { Progress } from './protocol.js' */
@@ -9,13 +9,14 @@ import { probe } from './probe.js';
 import { onAbort, unlessAborted } from './rpc/signals.js';
 
 /** Loads a model. @typedef {(options: Pick<LoadOptions, 'onProgress'>) => Promise<Model>} Loader */
-/** Whether a model can be used: not at all on this platform, after a download, or at once.
+/** Whether a model can be used: `unavailable` on this platform, `downloadable` before and `downloading` during a load,
+ * or `available` without a download.
  * @typedef {'unavailable' | 'downloadable' | 'downloading' | 'available'} Availability */
-/** A load in progress. waiting: number of calls that wait for it.
+/** A load in progress. waiting: number of calls that wait for the model.
  * @typedef {{ model: Promise<Model>, abort: AbortController, waiting: number,
  *   listeners: Set<(progress: Progress) => void> }} Load */
 
-/** A model that is loaded on first use, or that the caller has loaded. */
+/** A model that is loaded on first use, or a loaded model of the caller. */
 export class LazyModel {
   #source;
   #options;
@@ -60,12 +61,13 @@ export class LazyModel {
     if (!probe().variant) return 'unavailable';
     if (this.#load) return 'downloading';
     if (typeof this.#source === 'function') return 'downloadable';
-    // Without the network, the files of a repository cannot be listed.
+    // isCached() fails if a repository's files cannot be listed, for example without the network.
     const isLocal = await isCached(this.#source, this.#options).catch(() => false);
     return isLocal ? 'available' : 'downloadable';
   }
 
-  /** Aborts the load, or frees the model unless the caller has loaded it. The next call loads it again. */
+  /** Aborts a load in progress and frees the model, unless the caller passed a loaded one. The next open() loads it
+   * again. */
   async dispose() {
     if (this.#load) this.#abort(this.#load);
     await this.#ended;
@@ -115,14 +117,15 @@ export class LazyModel {
     if (this.#load === load) this.#load = null;
   }
 
-  /** Frees a model whose engine died, so that the next call loads it again. @param {Model} model */
+  /** Frees a model whose worker died, so that the next open() loads it again. @param {Model} model */
   async #forget(model) {
     if (this.model === model) this.model = undefined;
     await model.dispose();
   }
 }
 
-/** Returns whether a source is a loaded model, also one of another copy of this package. @param {any} source
+/** Returns whether a source is a loaded model, possibly of another copy of this package (so not by `instanceof`).
+ * @param {any} source
  * @returns {source is Model} */
 export function isModel(source) {
   return typeof source?.generate === 'function' && typeof source.info === 'object';

@@ -1,4 +1,4 @@
-/* look: the part of the worker for embeddings, inspection, logits and saved chats (platform/files.js). */
+/* look: worker code for embeddings, inspection, logits and saved chats, imported on first use (platform/files.js). */
 import { embed } from './engine/embed.js';
 import { inside } from './engine/inside.js';
 import { logits, perplexity } from './engine/logits.js';

@@ -1,4 +1,5 @@
-/* matches: implements model.debug.matches(): checks a text against a format and times its masks. Loaded on first use. */
+/* matches: implements model.debug.matches(): checks a text against a format and measures how long the token masks take.
+ * Loaded on first use. */
 /** @import { Callable } from './protocol.js' */
 /** @import { Format } from './options.js' */
 import { GENERATE_OPTIONS, checkOptions, checkValue, postableFormat, signal, string } from './options.js';
@@ -10,7 +11,7 @@ import { convert } from './schemas.js';
  * @property {number} mean Mean time.
  * @property {number} p50 Median.
  * @property {number} p99 99th percentile.
- * @property {number} first Time from the format to the first mask, compiling included.
+ * @property {number} first Time to compile the format and compute the first mask.
  */
 /** The result of checking a text against a format.
  * @typedef {object} Match
@@ -21,7 +22,7 @@ import { convert } from './schemas.js';
  * @property {MaskTimes} masks Times of the token masks.
  */
 
-/** Rounds to a tenth of a microsecond. @param {number} time */
+/** Rounds milliseconds to a tenth of a microsecond. @param {number} time */
 const round = (time) => Number(time.toFixed(4));
 
 /** Summarises times in milliseconds. @param {number[]} times @param {number} first @returns {MaskTimes} */

@@ -12,7 +12,7 @@ const isPart = {
   fault: (/** @type {any} */ part) => (part?.type ? `the type ${show(part.type)}` : show(part)),
 };
 
-/** Returns content as text. Joins parts by line breaks. Throws `bad-option`.
+/** Returns the content of a message as text, with line breaks between its parts. Throws `bad-option`.
  * @param {string} name @param {any} content @returns {string} */
 export function textOf(name, content) {
   if (!Array.isArray(content)) {
@@ -27,7 +27,8 @@ export function textOf(name, content) {
     .join('\n');
 }
 
-/** Returns messages as a prompt. The last one may be the beginning of the answer, with its thoughts. @param {any} given
+/** Returns messages as a prompt. If the last message has `prefix`, it becomes `begin`, the beginning of the answer, and
+ * `thought`, its thoughts. @param {any} given
  * @returns {{ messages: PostedMessage[], begin?: string, thought?: string }} */
 export function promptOf(given) {
   const messages = checkMessages(given, true);
@@ -36,8 +37,9 @@ export function promptOf(given) {
   return { messages: messages.slice(0, -1), begin: content, ...(thoughts && { thought: thoughts }) };
 }
 
-/** Throws `bad-option` if options do not fit an answer with a given beginning. @param {GenerateOptions} options
- * @param {boolean} [prefixed] whether the caller gives the beginning, which a `format` then includes */
+/** Throws `bad-option` if options cannot be combined with an answer whose beginning is given.
+ * @param {GenerateOptions} options
+ * @param {boolean} [prefixed] whether the caller gave the beginning, to which a `format` can then apply */
 export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
   if ((!format || prefixed) && (!tools?.length || toolChoice === 'none')) return;
   throw new ModelError(
@@ -46,11 +48,11 @@ export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
   );
 }
 
-/** Returns a copy of messages with known members only. Throws `bad-option`. @param {any} messages
- * @param {boolean} [open] whether the last one may have `prefix` @returns {ChatMessage[]} */
+/** Checks messages and returns a copy with the known properties only. Throws `bad-option`. @param {any} messages
+ * @param {boolean} [open] whether the last message may have `prefix` @returns {ChatMessage[]} */
 export function checkMessages(messages, open = false) {
   checkValue('messages', messages, isMessages);
-  /** Names of the called tools by ids of the calls. @type {Map<string, string>} */
+  /** Names of called tools, by call id. @type {Map<string, string>} */
   const called = new Map();
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
     const { role, content, thoughts = '', aborted, toolCalls, prefix } = message ?? {};

@@ -1,5 +1,5 @@
-/* model: loadModel() and the Model: checks arguments and passes calls to the engine's worker. Knows no engine.
- * docs/api.md explains the options. */
+/* model: loadModel() and the class Model. Checks arguments and passes calls to the engine's worker; does not import the
+ * engine. docs/api.md explains the options. */
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
@@ -38,7 +38,7 @@ import { describeSource } from './download/describe.js';
 import { onHub } from './download/hub.js';
 import { ChatCache } from './chat-cache.js';
 
-/** Maximum of ids in one call: more than any context holds. */
+/** Maximum number of token ids in one call, more than any context holds. */
 const MAX_IDS = 1 << 24;
 
 /** Loads a model into a worker. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
@@ -63,7 +63,8 @@ export async function openHeader(source, options = {}) {
   return new HeaderModel(...(await openConnection(source, options, true)));
 }
 
-/** Keeps the source's bytes only if a restart may read them again.
+/** Opens a connection that can restart its worker, if the source can be read again. Keeps bytes that the caller passed
+ * only for the option `restart`.
  * @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
  * @returns {Promise<[ReconnectingConnection, ModelInfo]>} */
 async function openConnection(source, options, headerOnly) {
@@ -79,7 +80,8 @@ async function openConnection(source, options, headerOnly) {
   return [new ReconnectingConnection(connection, once ? undefined : reopen, restart), info];
 }
 
-/** Returns the files to load in the form that the worker takes. Fails with `unsupported-source` or `network-error`.
+/** Returns descriptors of the files to load, which can be posted to the worker. Fails with `unsupported-source` or
+ * `network-error`.
  * @param {ModelSource} source @param {LoadOptions} options @param {ModelCache} cache */
 export async function partsOf(source, { signal, headers, token, hub, cache: wanted }, cache) {
   const sent = headerPairs(headers) ?? [];
@@ -123,7 +125,7 @@ export async function openEngine(source, options, headerOnly = false) {
   if (signal?.aborted) throw abortError(signal);
   const kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
-  // The worker asks only for what the client holds: bytes, or a store of the caller.
+  // The worker requests data from the client only if the source is bytes or a stream, or if the caller passed a store.
   const asks = kept.own !== undefined || parts.some(({ bytes }) => bytes);
   const feeders = asks ? new (await import('./download/feeder.js')).Feeders(parts) : null;
   const answers = feeders ? (await import('./rpc/answers.js')).answersOf(feeders, kept.own) : undefined;
@@ -173,7 +175,7 @@ export class ModelDebug {
     return (await evaluation()).perplexity(this.#model, text, options);
   }
 
-  /** Evaluates a prompt and returns attention weights, logit lens and norms of its layers (docs/inside.md).
+  /** Evaluates a prompt and returns attention weights, logit lens and norms of the layers (docs/inside.md).
    * @param {Prompt} prompt @param {InsideOptions} [options] @returns {Promise<Inside>} */
   async inside(prompt, options = {}) {
     return (await evaluation()).inside(this.#model, prompt, options);
@@ -248,12 +250,12 @@ export class HeaderModel {
   }
 
   /** Resolves with the error when the worker or one of its threads dies or freezes, after all calls have failed with
-   * it. After a restart, refers to the new worker. @returns {Promise<ModelError>} */
+   * that error. After a restart, the property is a new promise, for the new worker. @returns {Promise<ModelError>} */
   get lost() {
     return this.connection.lost;
   }
 
-  /** Ends the worker and loads the model again, from the cache if it is there. Pending calls fail, or are repeated with
+  /** Ends the worker and loads the model again, from the cache if possible. Pending calls fail, or are repeated with
    * the option `restart`. */
   async restart() {
     await this.connection.restart();
@@ -275,7 +277,7 @@ export class HeaderModel {
     try {
       return await this.connection.call(method, args, { signal, onEvent }).answer;
     } catch (error) {
-      // The worker does not know the signal's reason.
+      // The worker's error lacks the signal's reason.
       const isAbort = signal?.aborted && /** @type {ModelError} */ (error).code === 'aborted';
       throw isAbort ? abortError(signal) : error;
     }
@@ -299,7 +301,7 @@ export class HeaderModel {
     );
     /** @type {number[]} */
     const list = [];
-    // No preallocation: an object can claim any length.
+    // The list grows item by item, because an array-like object can claim any length.
     for (let i = 0; i < length; i++) {
       const id = ids[i];
       if (!(Number.isInteger(id) && id >= 0 && id <= top)) {
@@ -359,7 +361,7 @@ export class Model extends HeaderModel {
   chat(options = {}) {
     checkGenerative(this.info);
     if (!this.info.chatTemplate) throw noTemplate();
-    // Names the chat whose state is restored.
+    // Identifies the chat that owns the restored state, which other chats must not save.
     const owner = options?.saved && crypto.getRandomValues(new Uint32Array(2)).join();
     return new Chat(
       {

@@ -1,3 +1,4 @@
-/* gemma-wasm/openai: OpenAI's API as a function from a Request to a Response, in browsers, service workers and Node. */
+/* gemma-wasm/openai: OpenAI's API as a function that takes a Request and returns a Response, in browsers, service
+ * workers and Node. */
 export { createHandler } from './openai/handler.js';
 export { ModelError } from './errors.js';

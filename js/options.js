@@ -103,7 +103,7 @@ import { MAX_THREADS } from './protocol.js';
  *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
 /** A limit of thinking.
  * @typedef {object} ThinkingOptions
- * @property {number} budget Maximum number of tokens of the thoughts. Then they are ended, and the answer follows.
+ * @property {number} budget Maximum number of tokens of the thoughts. The answer follows after them.
  */
 /** Options that type the result.
  * @template {Format} F @template {readonly object[]} P
@@ -133,9 +133,9 @@ import { MAX_THREADS } from './protocol.js';
  *   ([more](chat.md#thinking)). `true` needs a model with `info.thinking`. Default: as the model's chat template decides.
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
  *   each of them. Default: true.
- * @property {boolean} [draft] Guesses tokens that continue an earlier place of the context, and evaluates them together. Does
- *   not change the answer; faster where the processor has time left between reads of weights. With `format`, it needs
- *   `jumpForward: false`, and guesses text that the format leaves no choice about. Default: false.
+ * @property {boolean} [draft] Speculative decoding: drafts tokens from an earlier place in the context and evaluates
+ *   them together. Does not change the answer; faster where reading weights, not computing, limits the speed. With
+ *   `format`, it needs `jumpForward: false`, and drafts text that the format leaves no choice about. Default: false.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
  * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required` demands calls, `{ name }` one call of
  *   that tool, and `none` ignores the tools. Demands hold for the first answer; after the results of tools the model may
@@ -156,23 +156,23 @@ import { MAX_THREADS } from './protocol.js';
  *   isolation. At most twice as many as there are cores start, and four in any case. Default: all cores.
  * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default: the
  *   model's own, at most 4096.
- * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` takes relaxed SIMD where the platform has
- *   it, else simd128. Default: auto.
+ * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` uses relaxed SIMD where the platform
+ *   has it, else simd128. Default: auto.
  * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them.
  *   `q8_0` quantizes those whose rows are whole blocks of 32, which is faster, smaller and less exact. `auto` is `keep`.
  *   Default: auto.
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` loses
  *   nothing. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
  *   contexts with outlier channels, `q8_0` changes one greedy token in ten to a hundred. Default: auto.
- * @property {'auto' | boolean} [rowsOnDisk] Where tables stay of which each token reads one row, such as the per-layer
- *   embeddings of Gemma 4. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows of it; a stream,
- *   or a URL that is not cached, is loaded into memory. `true` leaves all of them on disk, and `false` none. Answers are the
- *   same. Default: auto.
+ * @property {'auto' | boolean} [rowsOnDisk] Where to keep tables of which a token needs one row, such as Gemma 4's
+ *   per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows there; a
+ *   stream, or a URL that is not cached, is loaded into memory. `true` leaves all these tables on disk, `false` none.
+ *   Answers are the same. Default: auto.
  * @property {boolean} [rowsLater] Makes a model ready before its tables on disk are downloaded. Rows that are missing are
  *   requested one by one while the rest is downloaded, and `onProgress` reports the phase `rest`. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.
- * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal, or one for each file of a split
- *   model. A difference is `sha256-mismatch`.
+ * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal, or one for each file of a
+ *   split model. Another hash fails with `sha256-mismatch`.
  * @property {string} [token] Access token for the model's host, sent as a header and never stored.
  * @property {HeaderList} [headers] Headers of the requests for the model.
  * @property {boolean} [restart] Restarts the worker when it dies, and repeats the calls that had not returned anything yet
@@ -220,13 +220,13 @@ import { MAX_THREADS } from './protocol.js';
 /** A model: one file, or the files of a split model. @typedef {SinglePart | readonly SinglePart[]} ModelSource */
 /** A prompt: raw text, token ids, or messages for the chat template.
  * @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
-/** A check of values. expected: completes "`name` must be …"; fault: describes a wrong value in more detail than
- * show().
+/** A rule for values. expected: completes the error message "`name` must be …"; fault: describes a wrong value for the
+ * message, in place of show() (errors.js).
  * @typedef {{ expected: string, fits: (value: any) => boolean,
  *   fault?: (value: any) => string }} Rule */
 
 const MAX_TOKENS = 1 << 20;
-/** Maximum of stop sequences: the answer is searched for each of them at every token. */
+/** Maximum number of stop sequences. Each token costs one search per sequence. */
 const MAX_STOPS = 1024;
 const DEFAULT_MAX_TOKENS = 1024;
 
@@ -238,41 +238,45 @@ const range = (what, is) => (min, max) => ({
   min,
   max,
 });
-/** Returns a rule of integers in a range. */
+/** Returns a rule that accepts integers in a range. */
 export const integer = range('an integer', Number.isInteger);
 const number = range('a number', (value) => typeof value === 'number');
 /** Returns a rule. @param {string} expected completes "`name` must be …" @param {(value: any) => boolean} fits
  * @returns {Rule} */
 export const rule = (expected, fits) => ({ expected, fits });
 
-/** Returns a rule of a type. @param {string} expected an article and the type */
+/** Returns a rule that accepts values of a type. @param {string} expected the type with an article, such as "a
+ * string" */
 const typed = (expected) => rule(expected, (value) => typeof value === expected.split(' ')[1]);
 
 export const string = typed('a string');
 export const object = typed('an object');
 export const callback = typed('a function');
 export const boolean = typed('a boolean');
-/** Returns a rule of some words. @param {string[]} values */
+/** Returns a rule that accepts only the given words. @param {string[]} values */
 export const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
 /** @param {string} what */
 const address = (what) =>
   rule(`the URL ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
-/** Checks of the value of each kind of constraint. @type {Record<string, (value: any) => boolean>} */
+/** For each kind of constraint, a function that checks its value. @type {Record<string, (value: any) => boolean>} */
 const CONSTRAINTS = {
-  // The conversion checks the schema itself.
+  // The contents of a schema are checked when it is converted (schemas.js).
   schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
   regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
   grammar: (value) => typeof value === 'string',
   choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
 };
-/** Returns the flags of an expression that change its meaning, which a constraint cannot have. @param {RegExp} regex */
+/** Returns the flags of a regular expression that a constraint does not support: they change what it matches.
+ * @param {RegExp} regex */
 const flagsOf = ({ flags }) => flags.replace(/[^imsv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
 
-/** Returns a copy of a value as JSON has it. Throws an Error with the reason if JSON cannot hold all of it.
- * @param {unknown} value @param {boolean} [plain] refuse class instances too, unless they have a toJSON()
+/** Returns a copy of a value after a round trip through JSON. Throws an Error with the reason if JSON cannot hold all
+ * of the value.
+ * @param {unknown} value @param {boolean} [plain] also refuse class instances without toJSON(). Those without
+ * properties are always refused.
  * @param {(name: string, part: any, holder: any) => void} [check] called for each part */
 export function jsonOf(value, plain = false, check) {
   /** @this {any} @param {string} name @param {any} part */
@@ -285,7 +289,7 @@ export function jsonOf(value, plain = false, check) {
     if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
     if (part === undefined && Array.isArray(this)) throw new Error(`item ${name} of an array is undefined`);
     const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
-    // The prototype of plain objects has none; those of other frames are plain too.
+    // Only the prototype of plain objects has no prototype. This test also works for objects of other frames.
     const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
     if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
     return part;
@@ -300,18 +304,19 @@ export function jsonOf(value, plain = false, check) {
   }
 }
 
-/** Returns a value of a message as JSON has it, or throws `bad-option`. @param {string} name @param {unknown} value */
+/** Returns a JSON copy of a value, for example a tool's result. Throws `bad-option` if JSON cannot hold it.
+ * @param {string} name @param {unknown} value */
 export function jsonOption(name, value) {
   try {
     return jsonOf(value);
   } catch (cause) {
-    // For a circular structure, the following lines draw the circle.
+    // For a circular structure, further lines of the message show the cycle.
     const [reason] = /** @type {Error} */ (cause).message.split('\n');
     throw new ModelError('bad-option', `The ${name} must be JSON: ${reason}. Pass only what JSON can hold.`, { cause });
   }
 }
 
-/** Checks of each member of a tool. @type {Record<string, (value: any) => boolean>} */
+/** For each property of a tool, a function that checks its value. @type {Record<string, (value: any) => boolean>} */
 const TOOL = {
   name: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
   description: (value) => ['string', 'undefined'].includes(typeof value),
@@ -326,7 +331,7 @@ export function toolOf(tool) {
   return type === 'function' && object.fits(described) ? { ...described, ...rest } : tool;
 }
 
-/** Describes the fault of a tool, '' if there is none. @param {any} given @param {number} i */
+/** Describes what is wrong with a tool; returns '' if it is valid. @param {any} given @param {number} i */
 function toolFault(given, i) {
   if (!object.fits(given) || given === null) return `${show(given)} as tool ${i}`;
   const tool = /** @type {any} */ (toolOf(given));
@@ -451,8 +456,8 @@ export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
   return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
 });
 
-/** Checks options. Throws `bad-option`. undefined counts as not given; so does null in options of answers, since
- * adapters pass it on.
+/** Checks options. Throws `bad-option`. Treats undefined as not given, and in options of answers also null, because
+ * adapters pass on null.
  * @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
   checkValue('options', options, object);
@@ -463,7 +468,7 @@ export function checkOptions(options, table) {
   }
 }
 
-/** Throws `bad-option` if a value breaks a rule. @param {string} name of an option, or a subject of a sentence
+/** Throws `bad-option` if a value breaks a rule. @param {string} name of an option, or the subject of the message
  * @param {unknown} value @param {Rule} rule */
 export function checkValue(name, value, { expected, fits, fault = show }) {
   if (value !== null && fits(value)) return;
@@ -487,8 +492,8 @@ function unknownOption(name, known) {
   return new ModelError('bad-option', `There is no option \`${name}\`. ${remedy}`, { expected });
 }
 
-/** Returns the sampling options of answers that set none.
- * @param {Record<string, any>} [found] recommended by the file; values out of range are ignored
+/** Returns the default sampling options of a model.
+ * @param {Record<string, any>} [found] values that the file recommends; those out of range are ignored
  * @returns {SamplingOptions} */
 export function defaultsOf(found = {}) {
   const all = Object.entries(SAMPLING).map(([name, { standard }]) => {
@@ -506,7 +511,8 @@ export function given(options) {
 /** Returns the engine's name of a sampling option. @param {string} name */
 const samplerName = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** Returns the options as they are posted to the worker. Schemas are converted later (schemas.js).
+/** Returns the options of generate() in the form that is posted to the worker. Schemas are converted later
+ * (schemas.js).
  * @param {GenerateOptions} options */
 export function postable(options) {
   const { maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest } = given(options);
@@ -528,7 +534,8 @@ export function postable(options) {
   };
 }
 
-/** Returns the choice for an answer to the results of tools. @param {GenerateOptions['toolChoice']} choice */
+/** Returns the `toolChoice` for an answer that follows the results of tools.
+ * @param {GenerateOptions['toolChoice']} choice */
 export const nextChoice = (choice) =>
   choice === 'none' || (typeof choice === 'object' && choice.everyRound) ? choice : 'auto';
 
@@ -553,21 +560,21 @@ function postableTools({ tools = [], toolChoice = 'auto', format }) {
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }
 
-/** Returns a format as it is posted to the worker. @param {Format} format @returns {Format} */
+/** Returns a format in the form that is posted to the worker. @param {Format} format @returns {Format} */
 export function postableFormat(format) {
   if (format === 'json') return format;
   if ('regex' in format) return { regex: String(format.regex instanceof RegExp ? format.regex.source : format.regex) };
   return 'schema' in format ? { ...format } : format;
 }
 
-/** Returns ids and values of `logitBias`. @param {Map<number, number> | Record<number, number>} bias
+/** Returns the pairs of token id and value in `logitBias`. @param {Map<number, number> | Record<number, number>} bias
  * @returns {[number, number][]} */
 export function biasEntries(bias) {
   const entries = bias instanceof Map ? [...bias] : Object.entries(bias);
   return entries.map(([id, value]) => [Number(id), value]);
 }
 
-/** Returns names and values of headers, null if `headers` are not valid. @param {any} headers */
+/** Returns pairs of header name and value; null if `headers` are not valid. @param {any} headers */
 export function headerPairs(headers) {
   try {
     return /** @type {[string, string][]} */ ([...new Headers(headers)]);

@@ -1,24 +1,24 @@
-/* overflow: shortens a chat whose prompt leaves too little of the context for its answer. Loaded with the first prompt of
- * a chat that has such a policy. */
+/* overflow: shortens a chat whose prompt leaves too little of the context for the answer. Loaded with the first prompt
+ * of a chat with the option `overflow`. */
 /** @import { ChatMessage, GenerateArgs, PostedPrompt } from './protocol.js' */
 import { ModelError, show } from './errors.js';
 import { unlessAborted } from './rpc/signals.js';
 
 /** Returns the summary of messages that are removed from a chat.
  * @typedef {(messages: ChatMessage[], call: SummarizeContext) => Promise<string> | string} Summarize */
-/** The answer for which `summarize` runs.
+/** The second argument of `summarize`.
  * @typedef {object} SummarizeContext
- * @property {AbortSignal} signal Aborted when the answer is.
+ * @property {AbortSignal} signal Aborts when the answer is aborted.
  */
 
-/** Room for the answer: `maxTokens`, at most this share of the context. */
+/** Share of the context that is left free for the answer. If `maxTokens` is smaller, only that many tokens are. */
 const ROOM = 1 / 4;
-/** Share of the context that a shortened prompt fills at most. Less than what would fit, because the remaining messages
- * are evaluated again each time that older ones are removed. */
+/** Maximum share of the context that a shortened prompt fills. Smaller than what would fit, because each removal of old
+ * messages means that the remaining ones are evaluated again. */
 const FILLED = 1 / 2;
 
-/** Splits messages into kept and dropped ones, so that the kept ones fit. Never drops a message of the system or the last question,
- * and keeps calls together with their results.
+/** Splits messages into those to keep, which fit into the context, and those to drop. Never drops system messages or
+ * the last message of the user, and never separates tool calls from their results.
  * @param {Pick<GenerateArgs, 'prompt' | 'tools' | 'maxTokens'>} args a prompt of messages
  * @param {{ count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
  *   summarize?: Summarize, signal: AbortSignal }} chat
@@ -37,7 +37,7 @@ export async function shortened({ prompt, tools, maxTokens }, { count, contextLe
     return messages.filter((message) => !gone.has(message));
   };
   const least = await sizeOf(without(groups.length));
-  // The engine refuses a prompt that is still too long.
+  // If the prompt is still too long, the engine rejects it.
   if (!groups.length || least > contextLength) return { messages, dropped: [] };
   const wanted = contextLength * FILLED;
   const limit = least > wanted ? most : wanted;
@@ -57,8 +57,8 @@ export async function shortened({ prompt, tools, maxTokens }, { count, contextLe
   return { messages: [...kept.slice(0, at), ...said, ...kept.slice(at)], dropped };
 }
 
-/** Returns the groups of messages that can be dropped, oldest first: whole turns before the last question, then calls
- * with their results behind it, except the last ones. @param {ChatMessage[]} messages */
+/** Returns the groups of messages that can be dropped, oldest first: whole turns before the last message of the user,
+ * then, after it, all tool calls with their results but the last. @param {ChatMessage[]} messages */
 function groupsOf(messages) {
   const question = messages.findLastIndex(({ role }) => role === 'user');
   /** @type {ChatMessage[][]} */

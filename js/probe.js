@@ -6,14 +6,15 @@ import { MAX_THREADS } from './protocol.js';
 /**
  * What this platform supports.
  * @typedef {object} Capabilities
- * @property {'relaxed' | 'simd128' | null} variant Build that `auto` takes. null if none can run: no SIMD, or no workers
- *   (service workers, shared workers).
+ * @property {'relaxed' | 'simd128' | null} variant Build that `auto` takes. null if none can run, because there is no
+ *   SIMD or no Worker (as in service workers and shared workers).
  * @property {boolean} simd Whether the platform has WebAssembly SIMD, which every build needs.
  * @property {boolean} relaxed Whether it has relaxed SIMD too.
  * @property {boolean} isolated Whether threads can share memory.
- * @property {number} threads Number of threads that `loadModel` would use.
+ * @property {number} threads Number of threads that `loadModel` would use by default.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
- * @property {number | undefined} memory Memory of the device in bytes, if known. Browsers round it, and stop at 8 GB.
+ * @property {number | undefined} memory Memory of the device in bytes, if known. Browsers round it and report at most 8
+ *   GB.
  */
 
 /** Returns what this platform supports, without loading anything. @returns {Capabilities} */

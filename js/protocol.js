@@ -7,25 +7,27 @@ import { ModelError } from './errors.js';
 
 // Sources and stores
 
-/** Addresses of the package's files. page: base of relative addresses; baseUrl: the folder of all files (option
- * `baseUrl`); files: addresses by name, if the entry knows them.
+/** URLs of the package's files. page: base of relative URLs; baseUrl: the folder of all files (option `baseUrl`);
+ * files: URLs by file name, if the entry script registered them.
  * @typedef {{ page?: string, baseUrl?: string, files?: Record<string, string> }} Place */
-/** Sizes, limits and delays of downloads. segment: bytes of one range; parallel: connections at once; alone: bytes per
- * millisecond above which one connection reads long ranges, which are `share` of a cached file (at least `least`, at
- * most `most` bytes); spare: the factor by which a range may outlast its answer; journal: bytes between two journal
- * writes; stallMs: tolerated silence; glanceMs: the same if a whole copy is cached; toldMs: interval of progress
- * reports while a server is silent.
+/** Sizes, limits and delays of downloads. segment: bytes of one range; parallel: maximum number of connections; alone:
+ * speed in bytes per millisecond above which a single connection reads long ranges; share: length of a long range as a
+ * share of the file's cached copy, at least `least` bytes; most: its length without a cached copy, in bytes; spare: its
+ * minimum, as a multiple of the bytes that arrive during the latency of a request; journal: bytes between two journal
+ * writes; attempts: maximum number of attempts without progress; backoffMs: first pause between attempts, doubled each
+ * time; longestMs: longest pause that a server may request; stallMs: time without data after which a connection has
+ * stalled; glanceMs: the same if a complete copy is cached; toldMs: interval of progress reports while no data arrives.
  * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
  *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
  *   stallMs: number, glanceMs: number, toldMs: number }} Tuning */
-/** key: of the cached copy; `url` may be a part of the address only.
+/** key: identifies the cached copy, because `url` may lack the query, which can hold secrets.
  * @typedef {{ url: string, key?: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
-/** A model source that can be posted. pull: the client holds the bytes and sends them on demand.
+/** A model source that can be posted to the worker. pull: the client has the bytes and sends them on request.
  * @typedef {{ kind: 'url' } & UrlSource | { kind: 'blob', blob: Blob } | { kind: 'path', path: string }
  *   | { kind: 'pull', total?: number }} SourceDescriptor */
 /** Exclusive right to store a model.
  * @typedef {object} Lock
- * @property {boolean} lost Whether another tab took the lock because its owner seemed dead.
+ * @property {boolean} lost Whether another tab took the lock because this owner seemed dead.
  * @property {() => void} free Releases the lock.
  */
 /** A place for models, which `openCache` accepts: files of bytes by name. The package makes the names: hexadecimal digits,
@@ -33,10 +35,10 @@ import { ModelError } from './errors.js';
  * @typedef {object} Store
  * @property {() => Promise<string[]>} list Returns the names of all files.
  * @property {(name: string) => Promise<number>} size Returns the size of a file in bytes, 0 if it is missing.
- * @property {(name: string, at: number, into: Uint8Array, wanted?: () => boolean) => Promise<number>} read Reads bytes at an
- *   offset and returns their count. Leaves `into` alone once `wanted` returns false.
- * @property {(name: string, at: number, bytes: Uint8Array) => Promise<void>} write Writes bytes at an offset. A gap before
- *   them may have any content. Fails without room, or while another tab has the file.
+ * @property {(name: string, at: number, into: Uint8Array, wanted?: () => boolean) => Promise<number>} read Reads bytes
+ *   at an offset and returns their count. Must not write to `into` once `wanted` returns false.
+ * @property {(name: string, at: number, bytes: Uint8Array) => Promise<void>} write Writes bytes at an offset. A gap
+ *   before them may have any content. Fails if storage is full or another tab has locked the file.
  * @property {(name: string) => Promise<void>} remove Deletes a file.
  * @property {(name: string) => Promise<Lock | undefined>} [lock] Takes the right to store names with this prefix. Returns
  *   undefined while another tab or process has it.
@@ -55,12 +57,12 @@ import { ModelError } from './errors.js';
 
 // Loaded models
 
-/** headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the default place, or
- * the client's own store.
+/** headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the default location
+ * (no `folder`), or a store of the client (`remote`).
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
  *   quantizeFloats?: string, kvType?: string, rowsOnDisk?: boolean | 'auto', rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
-/** A message for people that does not stop a load.
+/** Information about a load that does not stop it.
  * @typedef {object} Notice
  * @property {string} code `not-cached`, `retry`, `offline`, `changed`, `mended` or `rows-later`.
  * @property {string} message The message, in English.
@@ -73,7 +75,7 @@ import { ModelError } from './errors.js';
  * @property {number | undefined} total Bytes in all, once known.
  * @property {number} bytesPerSecond Average of the last three seconds.
  * @property {number} fromCache Bytes of `loaded` that came from the cache.
- * @property {Notice} [notice] A message that does not stop the load, in the first report after it came up.
+ * @property {Notice} [notice] A message that does not stop the load, in the first report after its cause.
  */
 /** Properties of a model.
  * @typedef {object} ModelInfo
@@ -85,7 +87,8 @@ import { ModelError } from './errors.js';
  * @property {number} trainedContextLength Context length of the file, in tokens.
  * @property {number} vocabSize Size of the vocabulary, in tokens.
  * @property {MemoryPlan} memory Reserved memory.
- * @property {number} largestContext Longest context for which there are addresses, at most the file's, in tokens.
+ * @property {number} largestContext Longest context that fits into WebAssembly's 4 GB, at most `trainedContextLength`,
+ *   in tokens.
  * @property {number} layers Number of layers.
  * @property {number} heads Attention heads of each layer.
  * @property {number} width Width of the residual stream, and length of an embedding.
@@ -131,12 +134,12 @@ import { ModelError } from './errors.js';
  * @property {'mean' | 'last'} pooling How the vectors of the tokens are combined.
  * @property {boolean} dense Whether the file has the dense layers after the pooling.
  */
-/** The header of a model.
+/** The header of a model file.
  * @typedef {object} Inspection
- * @property {ModelInfo} info As `model.info`; `memory` is what loading with these options would take.
+ * @property {ModelInfo} info As `model.info`; `memory` is what loading with these options would need.
  * @property {number} version Version of the GGUF format.
  * @property {number} alignment Alignment of tensor data, in bytes.
- * @property {MetadataEntry[]} metadata Every key. Of arrays only type and count.
+ * @property {MetadataEntry[]} metadata All keys. Arrays have only a type and a count.
  * @property {TensorInfo[]} tensors Every tensor.
  */
 /** An entry of the metadata.
@@ -154,7 +157,7 @@ import { ModelError } from './errors.js';
  * @property {number[]} shape Dimensions, innermost first.
  * @property {number} offset Offset in the file, in bytes.
  * @property {number} bytes Size in the file, in bytes.
- * @property {number} [part] Index of its file, if that is not the first one of a split model.
+ * @property {number} [part] Index of the file of a split model, if it is not the first.
  * @property {boolean} [onDisk] Whether it stays on disk (option `rowsOnDisk`).
  */
 
@@ -189,22 +192,23 @@ import { ModelError } from './errors.js';
 /** A message in its posted form. @typedef {{ role: string, content: any, thoughts?: string, name?: string, id?: string,
  *   toolCalls?: readonly ToolCall[] }} PostedMessage */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
-/** Beginning of a conversation in the KV cache: its text with sentinels, and its ids; of: fingerprint of engine and
- * model; cut: number of bytes of an incomplete character at the end of the ids, which the text lacks. Only continue()
- * reuses such ids.
+/** Beginning of a conversation in the KV cache. text: rendered by the chat template, with sentinels; ids: its tokens;
+ * of: fingerprint of engine and model; cut: number of bytes of an incomplete character at the end of `ids`, which
+ * `text` lacks. Only continue() reuses a prefix with `cut`.
  * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
-/** begin: the beginning of the answer; thought: that of its thoughts; thinking: undefined leaves it to the template.
+/** A prompt in its posted form. begin: text that the answer begins with; thought: text that its thoughts begin with;
+ * thinking: whether the model thinks, undefined for the template's default.
  * @typedef {{ text: string } | { ids: number[] } | { messages: PostedMessage[], prefix?: Prefix, begin?: string,
  *   thought?: string, thinking?: boolean, tools?: ToolSpec[] }} PostedPrompt */
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
-/** Bounds where a schema has none: characters of strings, items of arrays, members of objects.
+/** Limits for strings (characters), arrays (items) and objects (properties) that a schema leaves unbounded.
  * @typedef {{ maxLength?: number, maxItems?: number, maxProperties?: number }} Bounds */
-/** A constraint of answers.
+/** A constraint on answers, in its posted form.
  * @typedef {'json' | ({ json: true, whitespace?: Whitespace } & Bounds)
  *   | ({ schema: any, whitespace?: Whitespace } & Bounds)
  *   | { regex: string | RegExp, flags?: string } | { grammar: string }
  *   | { choices: readonly string[] }} PostedFormat */
-/** A call in an answer that may be unfinished.
+/** A tool call in an answer that is being generated.
  * @typedef {object} PartialCall
  * @property {string} name Name of the tool.
  * @property {any} arguments Arguments so far.
@@ -249,8 +253,8 @@ import { ModelError } from './errors.js';
  * @property {number} decodeMs Milliseconds of generating the answer.
  * @property {number} prefillTokensPerSecond Tokens of the prompt evaluated per second.
  * @property {number} decodeTokensPerSecond Tokens generated per second.
- * @property {number} [draftedTokens] Tokens that were guessed, with `draft`.
- * @property {number} [acceptedTokens] Guesses that were right.
+ * @property {number} [draftedTokens] Number of draft tokens, with the option `draft`.
+ * @property {number} [acceptedTokens] Number of draft tokens that were accepted.
  */
 /** Why a schema library refused a value.
  * @typedef {object} Issue
@@ -268,21 +272,21 @@ import { ModelError } from './errors.js';
  * @property {Usage} usage Token counts.
  * @property {Timings} timings Durations.
  * @property {number} seed Seed of the random numbers.
- * @property {TokenLogprob[]} [logprobs] One entry per token, if requested. Probabilities are those of the raw logits, with a
- *   `format` among the allowed tokens.
- * @property {V} [value] With a `format`, of a complete answer (`finishReason` is `stop`): the value of its JSON, or its text
- *   if the format is not JSON.
+ * @property {TokenLogprob[]} [logprobs] One entry per token, if requested. Probabilities come from the raw logits, with
+ *   a `format` those of the allowed tokens.
+ * @property {V} [value] With a `format`, if the answer is complete (`finishReason` is `stop`): its parsed JSON, or its
+ *   text if the format is not JSON.
  * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is missing then.
  * @property {ToolCall[]} [toolCalls] Calls of tools, with `result` or `error` where `execute` ran.
  * @property {ChatMessage[]} [dropped] In a chat, messages that the policy [`overflow`](chat.md#when-the-context-is-full)
  *   removed before this answer.
  */
-/** Further members of an answer that calls tools.
+/** Properties of an answer that calls tools.
  * @typedef {object} CallingFields
  * @property {'tool-calls'} finishReason The model calls tools.
  * @property {ToolCall[]} toolCalls Calls of tools, with `result` or `error` where `execute` ran.
  */
-/** Further members of any other answer.
+/** Properties of an answer that calls no tools.
  * @typedef {object} OtherFields
  * @property {Exclude<FinishReason, 'tool-calls'>} finishReason Why the answer ended.
  */
@@ -290,23 +294,26 @@ import { ModelError } from './errors.js';
  * @template [V=any]
  * @typedef {AnswerFields<V> & (CallingFields | OtherFields)} GenerateResult */
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
-/** tools: `choice` for the first answer, `next` for answers to results; sampler: names and values of the engine's
- * options; grammar: a compiled constraint (lower() of js/grammar); jumpForward: append tokens that the constraint
- * leaves no choice about; draft: guess tokens (engine/drafts.js); owner: the chat whose state was restored; thinking: null leaves it to the template, a number is
- * the budget in tokens.
+/** Arguments of `generate` in their posted form. tools: `choice` is the tool choice for the first answer, `next` for
+ * answers after results of tools; sampler: names and values of the engine's sampling options; grammar: a compiled
+ * constraint (lower() of js/grammar); jumpForward: append tokens that the constraint leaves no choice about; draft:
+ * speculative decoding (engine/drafts.js); owner: id of a chat that restored its state; thinking: null for the
+ * template's default, a number for a budget in tokens.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
  *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, draft?: boolean, progress: boolean,
  *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null, thinking: boolean | number | null,
  *   prompt: PostedPrompt, grammar?: Uint8Array, owner?: string }} GenerateArgs */
-/** prefix: beginning that the next turn can reuse; why: the reason if there is none.
+/** Result of `generate` for a chat. prefix: tokens that the next turn can reuse; why: the reason if there is no prefix.
  * @typedef {GenerateResult & { prefix?: Prefix, why?: string }} GenerateAnswer */
 
 // Other calls
 
-/** prefixes: one for each text, or one for all; dimensions: length of the vectors, cut from the end.
+/** Arguments of `embed`. prefixes: text to put before each input, one per input or one for all; dimensions: length of
+ * the truncated vectors.
  * @typedef {{ texts: string[], prefixes: string[], pooling?: 'mean' | 'last', dimensions?: number, normalize: boolean,
  *   truncate: boolean, progress: boolean }} EmbedArgs */
-/** positions: null for all, below 0 counts from the end; lens: tokens for each position.
+/** Arguments of `inside`. positions: null for all, negative ones count from the end; lens: number of tokens of the
+ * logit lens at each position.
  * @typedef {{ prompt: PostedPrompt, layers: readonly number[], heads: readonly number[],
  *   positions: readonly number[] | null, lens: number,
  *   norms: boolean }} InsideArgs */
@@ -336,9 +343,11 @@ import { ModelError } from './errors.js';
  * @property {number[]} positions Positions that were inspected.
  * @property {InsideLayer[]} layers Layers that were inspected.
  */
-/** refusedAt: offset in the text of the first refused token, or the text's length if it ends too early.
+/** Result of matching one text. refusedAt: offset of the first token that the format refuses, or the text's length if
+ * it ends too early.
  * @typedef {{ accepted: boolean, refusedAt?: number }} Verdict */
-/** times: milliseconds of every mask, the first of each text included; first: from the format to the first mask.
+/** Result of `match`. times: milliseconds of each token mask, including each text's first; first: milliseconds to
+ * compile the format and compute the first mask.
  * @typedef {{ compiled: boolean, reason?: string, verdicts: Verdict[], times: number[], first: number }} Matches */
 
 /** Arguments and results of the calls to an open model.
@@ -370,19 +379,19 @@ import { ModelError } from './errors.js';
 /** @typedef {{ [M in keyof Calls]: { kind: 'call', id: number, method: M, args: Calls[M]['args'] }
  *   }[keyof Calls]} Call */
 
-/** Questions of the worker to the client: the next bytes of a file that the client holds (null at its end), and calls
- * of the client's store. read: at most `most` bytes at `at`.
+/** Requests of the worker to the client. pull: the next bytes of a file that the client has (null at its end); the
+ * others call the client's store. read: returns at most `most` bytes from offset `at`.
  * @typedef {{ pull: { args: [part: number], value: Uint8Array | null },
  *   read: { args: [name: string, at: number, most: number], value: Uint8Array } }
  *   & { [M in 'list' | 'size' | 'write' | 'remove' | 'flush' | 'close' | 'estimate']: {
  *     args: Parameters<NonNullable<Store[M]>>, value: Awaited<ReturnType<NonNullable<Store[M]>>> } }} Questions */
 /** @typedef {{ [M in keyof Questions]: { kind: 'ask', question: number, method: M, args: Questions[M]['args'] }
  *   }[keyof Questions]} Question */
-/** error: with the name of the store's error.
+/** A failed request's error. name: the name of the store's error, such as QuotaExceededError.
  * @typedef {PackedError & { name: string, message: string }} AskedError */
 
-/** Client to worker. open: the first message, sent once; abort: ends a pending call early; ack: the number of steps
- * that the consumer has taken; beat: a heartbeat, which the worker returns.
+/** Client to worker. open: the first message, sent once; abort: aborts a pending call; ack: number of steps that the
+ * consumer has read since the last ack; beat: a heartbeat, which the worker returns.
  * @typedef {{ kind: 'open', id: number, source: SourceDescriptor[], options: OpenOptions }} Open
  * @typedef {{ kind: 'answer', question: number, value?: Questions[keyof Questions]['value'],
  *   error?: AskedError }} Answer
@@ -394,9 +403,10 @@ import { ModelError } from './errors.js';
  * @property {number} done Number so far.
  * @property {number} total Number in all.
  */
-/** Worker to client. progress: of a load or a prompt; rest: of tables that are downloaded after the load; beat: also unrequested, during synchronous work; fatal: the
- * engine is lost; thread: asks for a helper thread with this port (browsers); locked: a lock file to free when the
- * worker has ended (Node).
+/** Worker to client. progress: of a load or a prompt; rest: progress of tables that are downloaded after the load;
+ * beat: a heartbeat, also sent during long synchronous work; fatal: the engine cannot be used any more; thread:
+ * requests a helper thread that uses this port (browsers); locked: a lock file to remove when the worker has ended
+ * (Node).
  * @typedef {{ kind: 'progress', id: number, value: Progress | PrefillProgress }
  *   | { kind: 'steps', id: number, steps: Step[], calls?: PartialCall[] }} Event
  * @typedef {Event | Question | { kind: 'done', id: number, value: ModelInfo | Calls[keyof Calls]['value'] }
@@ -407,22 +417,22 @@ import { ModelError } from './errors.js';
  * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }
  *   | { kind: 'enter', pool: number, index: number, stack: number }} ToThread */
 
-/** Maximum of bytes in one reply: Chromium cannot post more. */
+/** Maximum number of bytes in one reply, because Chromium cannot post more. */
 export const MAX_RESULT_BYTES = 2 ** 31 - 2 ** 21;
-/** Maximum of threads (GW_MAX_THREADS of src/base/base.h). */
+/** Maximum number of threads (GW_MAX_THREADS in src/base/base.h). */
 export const MAX_THREADS = 64;
-/** Maximum of steps that the consumer has not taken. */
+/** Maximum number of steps that the engine generates ahead of the consumer. */
 export const CREDIT = 64;
 
 /** @typedef {ReturnType<typeof packError>} PackedError */
-/** Returns an error in a form that can be posted. @param {unknown} error */
+/** Returns an error as a plain object, which can be posted. @param {unknown} error */
 export function packError(error) {
   const ours = error instanceof ModelError ? error : new ModelError('worker-failed', String(error));
   const { code, message, expected, got, cause = '' } = ours;
   return { code, message, expected, got, cause: String(cause) };
 }
 
-/** Returns the error of a posted form. @param {PackedError} packed */
+/** Returns the ModelError that packError() packed. @param {PackedError} packed */
 export function unpackError({ code, message, expected, got, cause }) {
   return new ModelError(code, message, { expected, got, cause: cause ? new Error(cause) : undefined });
 }

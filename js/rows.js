@@ -1,4 +1,4 @@
-/* rows: the part of the worker for weights that stay on disk (platform/files.js). */
+/* rows: worker code for weights that stay on disk, imported on first use (platform/files.js). */
 import { postpone, refuse, rowsOf, skip } from './engine/rows.js';
 import { offer } from './platform/files.js';
 

@@ -10,13 +10,14 @@ import { biasEntries } from './options.js';
 
 const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
-/** Version 1 has no `cut` in prefixes. */
+/** Current version of the format. Version 1 lacks `cut` in prefixes. */
 const VERSION = 2;
 const MAX_JSON = 1 << 28;
 const MAX_IDS = 1 << 20;
 const MAX_WHY = 100;
 
-/** Prefixes in the KV cache. last: of the last answer; next: for the next one; why: the reason if there is none.
+/** Beginnings of the conversation that the KV cache holds. last: up to before the last answer; next: the last answer
+ * included; why: the reason if there is no `next`.
  * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
 /** The messages of a chat and its options.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} SavedChat */
@@ -28,7 +29,7 @@ function checksum(bytes) {
   return sum >>> 0;
 }
 
-/** Returns the header and the JSON of a saved chat; the engine's state follows them.
+/** Returns the header and the JSON of a saved chat. The caller appends the engine's state.
  * @param {SavedChat} said @returns {Uint8Array} */
 export function packChat({ messages, options, prefixes }) {
   const { logitBias, ...rest } = options;
@@ -44,15 +45,16 @@ export function packChat({ messages, options, prefixes }) {
   return bytes;
 }
 
-/** Returns whether an option is saved: those whose values are numbers or texts. @param {string} name */
+/** Returns whether an option of answers is saved. Constraints, tools and callbacks are not. @param {string} name */
 function keeps(name) {
   return Object.hasOwn({ ...SAMPLING, maxTokens: 0, seed: 0, stop: 0, logprobs: 0, thinking: 0 }, name);
 }
 
-/** Replaces -Infinity, which JSON lacks. @param {[number, number]} entry */
+/** Replaces -Infinity by null, because JSON cannot express it. @param {[number, number]} entry */
 const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 
-/** Reads saved bytes. Throws `bad-saved`. state: the engine's state, unchecked. @param {Uint8Array} bytes
+/** Reads the bytes of a saved chat. Throws `bad-saved`. `state` of the result is the engine's state, not checked yet.
+ * @param {Uint8Array} bytes
  * @returns {SavedChat & { state: Uint8Array }} */
 export function unpackChat(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -87,7 +89,7 @@ function parsed(json) {
     if (Array.isArray(messages) && version !== 1 && version !== VERSION) throw newer(version);
     if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
   } catch (error) {
-    // Other errors mean that the bytes are not JSON.
+    // Any other error means that the bytes are not JSON.
     if (error instanceof ModelError) throw error;
   }
   throw damaged('its messages are not JSON');
@@ -96,7 +98,7 @@ function parsed(json) {
 /** @param {any} value @returns {any[][]} */
 const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray);
 
-/** Returns a valid prefix, or undefined.
+/** Returns the prefix if it is valid, else undefined.
  * @param {any} prefix @returns {Prefix | undefined} */
 function prefixOf(prefix) {
   const { of = '', text, ids, cut = 0 } = prefix ?? {};

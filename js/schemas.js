@@ -1,18 +1,19 @@
-/* schemas: converts the schemas of callers to the JSON that the worker takes: a JSON Schema, or an object of a schema
- * library that implements Standard JSON Schema (standardschema.dev). Everything else is refused, because it would not
+/* schemas: converts the schemas of callers to JSON for the worker. Accepts a JSON Schema, or an object of a schema
+ * library that implements Standard JSON Schema (standardschema.dev). Rejects everything else, because it would not
  * constrain an answer. Loaded when an answer is first constrained. */
 import { ModelError } from './errors.js';
 import { jsonOf } from './options.js';
 
-/** Maximum of values in a schema, and of characters in its texts. Larger ones cannot be compiled, and copying them
- * would block the page for seconds. */
+/** Maximum number of values in a schema, and of characters in its strings. A larger schema cannot be compiled, and
+ * copying it would block the page for seconds. */
 const MAX_VALUES = 500_000;
 const MAX_TEXT = 4 << 20;
-/** Keywords whose value is a map of parts by name. */
+/** Keywords of JSON Schema whose value is an object of named subschemas. */
 const MAPS = /^(properties|patternProperties|\$defs|definitions|dependent(Schemas|Required)|dependencies)$/;
 
-/** Returns a function for jsonOf() that throws if the parts of a schema are more than can be compiled, or undefined.
- * @param {boolean} plain whether undefined parts are refused */
+/** Returns a callback for jsonOf() that throws if a schema is too large to be compiled, or if a named subschema is
+ * undefined.
+ * @param {boolean} plain whether to check for undefined subschemas */
 function schemaCheck(plain) {
   let count = 0;
   let length = 0;
@@ -30,7 +31,7 @@ function schemaCheck(plain) {
 /** @param {string} most */
 const tooLarge = (most) => new ModelError('format-too-complex', `The schema has more than ${most}. Use a smaller one.`);
 
-/** Returns a schema as JSON, converted by its library if it is a Standard Schema. Throws `bad-option`.
+/** Returns a schema as JSON. An object of a schema library converts itself. Throws `bad-option`.
  * @param {string} name of the option @param {any} schema */
 export function schemaOf(name, schema) {
   try {
@@ -49,7 +50,7 @@ export function schemaOf(name, schema) {
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
     if (cause instanceof ModelError) throw cause;
-    // For a circular structure, the following lines draw the circle.
+    // For a circular structure, further lines of the message show the cycle.
     const [reason] = String(/** @type {any} */ (cause)?.message ?? cause).split('\n');
     throw new ModelError(
       'bad-option',
@@ -60,7 +61,7 @@ export function schemaOf(name, schema) {
   }
 }
 
-/** Converts the schemas of a posted format and of posted tools in place. @param {any} [format]
+/** Converts the schemas of a format and of tools in place, before they are posted. @param {any} [format]
  * @param {{ name: string, parameters?: any }[]} [tools] */
 export function convert(format, tools = []) {
   if (format?.schema !== undefined) format.schema = schemaOf('schema', format.schema);
@@ -69,11 +70,12 @@ export function convert(format, tools = []) {
   }
 }
 
-/** Keywords whose schemas describe the same object as the schema that they are in. */
+/** Keywords whose subschemas describe the same object as the schema that contains them. */
 const JOINS = ['anyOf', 'oneOf', 'not', 'if', '$ref', 'dependentSchemas', 'dependencies'];
 
-/** Closes the objects of a schema: libraries and servers strip or refuse names that an object does not list, and a model
- * should not spend tokens on them. Leaves them open if several parts describe one object, since each lists only its own.
+/** Adds `additionalProperties: false` to the objects of a schema: libraries and servers strip or refuse properties that
+ * a schema does not list, so the model should not spend tokens on them. Leaves the schema as it is if several
+ * subschemas describe one object, because each lists only some properties.
  * @param {any} root @returns {any} */
 export function closed(root) {
   let joins = false;
@@ -97,7 +99,8 @@ export function closed(root) {
   return joins ? root : made;
 }
 
-/** Validates a value by its library, which may transform it: `value` is the result, `issues` says why there is none.
+/** Validates a value with its schema library, which may also transform the value. Returns the result as `value`, or the
+ * reasons for a refusal as `issues`.
  * @param {any} schema @param {unknown} value @returns {Promise<{ value?: any, issues?: { message: string }[] }>} */
 export async function validated(schema, value) {
   const { validate } = schema?.['~standard'] ?? {};

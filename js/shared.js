@@ -1,4 +1,5 @@
-/* gemma-wasm/shared: the entry for pages whose tabs share one engine. The index sets the environment up. */
+/* gemma-wasm/shared: the entry for pages whose tabs share one engine. Importing js/index.js selects the browser's
+ * workers and files. */
 import './index.js';
 
 export { SharedModel, loadModel } from './shared/load.js';

@@ -1,4 +1,4 @@
-/* thread: entry of a helper thread in browsers. Its first message is the port of the engine worker. */
+/* thread: entry of a helper thread in browsers. The first message that it receives is the port to the engine worker. */
 import { receive } from './engine/helper.js';
 
 globalThis.onmessage = (/** @type {MessageEvent<MessagePort>} */ { data: port }) => {

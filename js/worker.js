@@ -6,17 +6,17 @@ import { Files, missing } from './platform/files.js';
 import { channelPort } from './platform/port-browser.js';
 import { openStore } from './download/store-browser.js';
 
-// Not `self`: Vite up to 7 declares that name in the bundled worker.
+// The name `self` is avoided, because Vite up to 7 declares it in bundled workers.
 const scope = /** @type {any} */ (globalThis);
 const files = new Files(MODULES);
 const { port1, port2 } = new MessageChannel();
 
-/** Waiting callers of yieldToMessages(): a job and quick calls can yield at the same time. @type {((_: unknown) =>
- * void)[]} */
+/** Resolve functions of pending yieldToMessages() calls. A generation and short calls can yield at the same time.
+ * @type {((_: unknown) => void)[]} */
 const waiting = [];
 port1.onmessage = () => waiting.shift()?.(null);
 
-/** Yields to waiting messages. Browsers throttle timers, but not message channels. */
+/** Resolves after the worker has received queued messages. Uses a message channel, because browsers throttle timers. */
 const yieldToMessages = () =>
   new Promise((resolve) => {
     waiting.push(resolve);
@@ -34,7 +34,7 @@ async function compile(name) {
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (cause) {
     const why = /** @type {Error} */ (cause).message;
-    // Only the message tells that a policy is the cause.
+    // Only the error's message tells that a content security policy is the cause.
     const forbidden = /security policy|unsafe-eval|\bCSP\b/i.test(why);
     if (forbidden) throw new ModelError('unsupported-platform', FORBIDDEN, { cause });
     throw new Error(`${address}: ${missing(cause)}`, { cause });

@@ -10,11 +10,11 @@ import { nodePort } from './platform/port-node.js';
 import { openStore } from './download/store-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
-/** Deno's port of a worker has no close(), but its global scope does. @type {{ close: () => void }} */
+/** In Deno, only the worker's global scope has close(), not parentPort. @type {{ close: () => void }} */
 const closing = 'close' in port ? port : globalThis;
 const files = new Files(MODULES);
 
-/** Interval of reading an empty pipe, in milliseconds. */
+/** Polling interval of an empty pipe, in milliseconds. */
 const LOOK_MS = 5;
 
 /** Opens a file or a named pipe. Never blocks in a system call, because a worker cannot be terminated there.
@@ -23,7 +23,7 @@ function openFile(path) {
   const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   const stat = fstatSync(file);
   const cell = new Int32Array(new SharedArrayBuffer(4));
-  let begun = !lstatSync(path).isFIFO(); // a link to a pipe (/dev/stdin) has a writer or is at its end
+  let begun = !lstatSync(path).isFIFO(); // a symbolic link to a pipe, such as /dev/stdin, had its writer before
   return {
     size: stat.isFile() ? stat.size : undefined,
     unchanged() {

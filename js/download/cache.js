@@ -7,8 +7,8 @@ import { ModelError, failure, show } from '../errors.js';
 /** A cached file.
  * @typedef {object} CacheEntry
  * @property {string} key Key for `delete`.
- * @property {string} url Address of the file, without secrets in its query.
- * @property {string} file Last part of the address.
+ * @property {string} url URL of the file, without secrets in its query.
+ * @property {string} file File name in the URL.
  * @property {number} stored Bytes that are cached.
  * @property {number} total Bytes of the whole file.
  * @property {boolean} complete Whether the file can be loaded without the network.
@@ -33,7 +33,7 @@ export class ModelCache {
       const entries = (await store.list())
         .filter((name) => !isState(name))
         .map(async (key) => {
-          // One entry that cannot be read, for example while another tab writes it, must not fail the list.
+          // An entry that cannot be read, for example because another tab is writing it, is listed without details.
           const journal = await readJournal(store, key).catch(() => null);
           const size = () => store.size(key).catch(() => 0);
           const { url = '', have = [], total = await size(), used = 0 } = journal ?? {};
@@ -56,13 +56,13 @@ export class ModelCache {
     return (await this.list()).find((entry) => entry.key === key);
   }
 
-  /** Returns how much storage is used. Fields that the platform does not know are missing.
+  /** Returns how much storage is used, without the properties that the platform does not know.
    * @returns {Promise<StorageUse>} */
   estimate() {
     return this.#with(async (store) => store.estimate?.() ?? {});
   }
 
-  /** Asks the browser, which may ask the user, not to clear the storage automatically. Returns whether it agreed. */
+  /** Asks the browser not to clear the storage automatically; it may ask the user. Returns whether it agreed. */
   persist() {
     return this.#with(async (store) => (await store.persist?.()) ?? true);
   }
@@ -76,7 +76,7 @@ export class ModelCache {
     return this.#with((store) => store.remove(key));
   }
 
-  /** Deletes all cached models. Throws `cache-failed` if one is left. */
+  /** Deletes all cached models. Throws `cache-failed` if one cannot be deleted. */
   clear() {
     return this.#with(async (store) => {
       /** @type {unknown[]} */
@@ -88,12 +88,12 @@ export class ModelCache {
     });
   }
 
-  /** @internal For the worker: the folder, or a mark that the store belongs to the client. */
+  /** @internal The cache as the worker is told of it: the folder, or `remote` if the client has the store. */
   get descriptor() {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
 
-  /** @internal The caller's own store. */
+  /** @internal The store that the caller passed, if any. */
   get own() {
     return typeof this.#where === 'object' ? this.#where : undefined;
   }
@@ -103,7 +103,7 @@ export class ModelCache {
     try {
       this.#store ??= typeof this.#where === 'object' ? this.#where : environment.openStore(this.#where);
       const opening = Promise.resolve(this.#store);
-      opening.catch(() => (this.#store = undefined)); // the store's script may load at the next attempt
+      opening.catch(() => (this.#store = undefined)); // importing the store's module may succeed next time
       return await f(await opening);
     } catch (cause) {
       throw failure('cache-failed', 'The model cache failed', cause);

@@ -1,12 +1,13 @@
-/* cached-file: one file of the cache, as a load sees it. Nothing here throws: if the store fails, a notice says so and
- * the load continues without it. The rules of the store, which tests/js/store-faults.test.js checks:
- *   reading never deletes, nor does any answer of a server: a load that only reads has no store that removes
- *   a complete copy is removed when another one is complete, flushed and loaded as a model, or when the user asks
- *   a copy that proves wrong is marked (`doubt`) and no longer complete, but stays until then
- *   a copy that this load began is removed if it proves to be no model, or cannot be written
- *   short reads and writes are continued; one without progress is an error
- *   a store gets no more time than a stalled connection
- *   one tab or process stores a file at a time (Store.lock); others wait while it makes progress, and read its copy */
+/* cached-file: one file of the cache during a load. No method throws: if the store fails, a notice says so and the load
+ * continues without the cache. Rules, which tests/js/store-faults.test.js checks:
+ *   - Reading deletes nothing, and neither does any answer of a server: a load that only reads cannot delete copies.
+ *   - A complete copy is deleted when another copy is complete, flushed and loaded as a model, or when the user asks.
+ *   - A copy that proves wrong is marked (`doubt`) and no longer counts as complete, but stays until then.
+ *   - A copy that this load began is deleted if it proves to be no model or cannot be written.
+ *   - Short reads and writes are continued; one without progress is an error.
+ *   - A store gets no more time than a stalled connection.
+ *   - One tab or process at a time stores a file (Store.lock). Others wait while it makes progress, and read its
+ *     copy. */
 /** @import { Store } from '../protocol.js' */
 /** @import { ModelError } from '../errors.js' */
 /** @import { Journal } from './entries.js' */
@@ -15,7 +16,7 @@
 import { Entry } from './entry.js';
 import { sleep } from './http.js';
 
-/** Failures that cast no doubt on the cached bytes. */
+/** Errors of a load that do not mean that the cached bytes are wrong. */
 const INNOCENT = [
   'network-error',
   'http-error',
@@ -29,13 +30,13 @@ const INNOCENT = [
 ];
 /** Interval at which another tab's progress is checked. */
 const WAIT_MS = 200;
-/** Reasons for a missing copy, by the name of the store's error. @type {Record<string, string>} */
+/** Reasons why a file is not cached, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = {
   QuotaExceededError: 'The storage is full.',
   NoModificationAllowedError: 'Another tab is storing it.',
 };
 
-/** The error if another tab or process has locked the file. @returns {never} */
+/** Throws the error that means that another tab or process has locked the file. @returns {never} */
 function taken() {
   throw new DOMException('', 'NoModificationAllowedError');
 }
@@ -55,17 +56,19 @@ export async function within(ms, promise) {
   }
 }
 
-/** Returns whether a failure is this load's own: not another tab's lock, not a timeout. @param {unknown} error */
+/** Returns whether an error comes from this load's use of the store, not from another tab's lock or a timeout.
+ * @param {unknown} error */
 const ours = (error) => !['NoModificationAllowedError', 'TimeoutError'].includes(/** @type {any} */ (error)?.name);
 
-/** Returns the free bytes if they are too few, else ''. @param {Store} store @param {number} total */
+/** Returns the number of free bytes if they are fewer than `total`, else ''. @param {Store} store
+ * @param {number} total */
 async function missing(store, total) {
   const { usage = 0, quota = Infinity } = (await store.estimate?.()) ?? {};
   const free = Math.max(quota - usage, 0);
   return free < total ? String(free) : '';
 }
 
-/** The cached copy of one file, or nothing if the store failed. */
+/** The cached copy of one file. After a failure of the store, it behaves as if there were no copy. */
 export class CachedFile {
   /** @type {'cached' | 'stored' | 'none'} */
   kept = 'none';
@@ -78,11 +81,11 @@ export class CachedFile {
   #entry;
   /** @type {import('../protocol.js').Lock | undefined} */
   #lock;
-  /** Copies that find() returned. @type {Entry[]} */
+  /** The copies that find() returned last. @type {Entry[]} */
   #found = [];
 
   /** @param {EntryDeps & { store?: Store, notice: (code: string, message: string) => void }} deps
-   * @param {number} patience ms for each operation of the store */
+   * @param {number} patience maximum ms for each operation of the store */
   constructor(deps, patience) {
     this.#patience = patience;
     this.#deps = deps;
@@ -91,12 +94,13 @@ export class CachedFile {
     this.#notice = deps.notice;
   }
 
-  /** Whether the store is usable, so that a copy can be begun. */
+  /** Whether a new copy can be begun: the store works and there is no copy yet. */
   get open() {
     return Boolean(this.#store) && !this.#readOnly && !this.#entry;
   }
 
-  /** Takes the right to store a file. Waits while another tab has it and makes progress. Returns whether it waited.
+  /** Locks a file, so that only this load stores it. Waits while another tab has the lock and makes progress. Returns
+   * whether it waited.
    * @param {string} key @param {(have: number, total: number) => void} watch */
   async lock(key, watch) {
     const store = this.#store;
@@ -104,7 +108,7 @@ export class CachedFile {
     for (let seen = '', since = Date.now(), waited = false; ; waited = true) {
       this.#lock = await this.#try(async () => {
         const lock = await store.lock?.(key);
-        if (!this.#store) lock?.free(); // too late
+        if (!this.#store) lock?.free(); // the store failed while the lock was requested
         return lock;
       });
       if (this.#lock || !this.#store) return waited;
@@ -125,12 +129,13 @@ export class CachedFile {
     }
   }
 
-  /** Removes the lock of a process that was killed between its last byte and freeing it. @param {string} key */
+  /** Removes the lock file of a process that was killed after its last byte and before it released the lock.
+   * @param {string} key */
   tidy(key) {
     try {
       this.#store?.tidy?.(key);
     } catch {
-      /* it stays in a folder that cannot be written */
+      /* the lock file stays in a folder that cannot be written */
     }
   }
 
@@ -141,27 +146,28 @@ export class CachedFile {
     return this.#found;
   }
 
-  /** Reads from a copy before use(), up to its first corrupt piece. Returns the count.
+  /** Reads from a copy that is not in use yet, up to its first corrupt piece. Returns the number of bytes.
    * @param {Entry} entry @param {number} at @param {Uint8Array} into */
   look(entry, at, into) {
     return this.#try(() => entry.read(at, into));
   }
 
-  /** Marks a copy as wrong, and thus not complete, or as right.
+  /** Marks a copy as wrong, so that it no longer counts as complete, or removes the mark.
    * @param {Entry} entry @param {boolean} doubt */
   async mark(entry, doubt) {
     entry.journal.doubt = doubt || undefined;
     if (!this.#readOnly) await within(this.#patience, entry.close()).catch(() => {});
   }
 
-  /** Reads and continues this copy. @param {Entry} entry from find() */
+  /** Makes a copy the one that is read and continued. @param {Entry} entry from find() */
   async use(entry) {
     if (entry.wasWhole) this.kept = 'cached';
     else if (!this.#readOnly && !(await this.#try(() => entry.save().then(() => true)))) return;
     this.#entry = entry;
   }
 
-  /** Begins a new copy, if there is space. @param {string} stem of its name @param {Journal} journal */
+  /** Begins a new copy, if there is enough storage. @param {string} stem start of the file's name
+   * @param {Journal} journal */
   async create(stem, journal) {
     await this.#try(async () => {
       const store = /** @type {Store} */ (this.#store);
@@ -170,13 +176,13 @@ export class CachedFile {
       if (free) throw new Error(`It needs ${journal.total} bytes of storage, and ${free} are free.`);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
       const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#deps);
-      // A file without a journal is not a copy: its contents are unknown.
+      // A file of this name without a journal has unknown contents, so it is removed.
       if (!taken && (await store.size(entry.name))) await store.remove(entry.name);
       try {
         await entry.save();
         this.#entry = entry;
       } catch (error) {
-        // A file that another tab stores must stay, even if it finished a moment later.
+        // The file must stay if another tab stores it, even if that tab has finished since.
         if (ours(error)) await entry.remove().catch(() => {});
         throw error;
       }
@@ -188,12 +194,12 @@ export class CachedFile {
     return this.#entry?.journal.total;
   }
 
-  /** SHA-256 that the copy was found to have; empty if it was not checked. */
+  /** SHA-256 computed from the copy's bytes; empty if it was not computed. */
   get sha256() {
     return this.#entry?.journal.sha256 ?? '';
   }
 
-  /** Bytes of a piece that is checked as a whole, 1 without checks. */
+  /** Size in bytes of the pieces that have a checksum each; 1 for a copy without checksums. */
   get grain() {
     return this.#entry?.journal.piece ?? 1;
   }
@@ -213,12 +219,13 @@ export class CachedFile {
     if (this.#entry) this.#entry.journal.need = need;
   }
 
-  /** Returns the part of `into` that is best read at once. @param {number} at @param {Uint8Array} into */
+  /** Returns the start of `into` that is best filled by one read, which should cover whole pieces. @param {number} at
+   * @param {Uint8Array} into */
   pieces(at, into) {
     return into.subarray(0, this.#entry?.pieces(at, into.length) ?? 0);
   }
 
-  /** Reads up to the first corrupt piece. Returns the count.
+  /** Reads from the copy up to its first corrupt piece. Returns the number of bytes.
    * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
     let wanted = true; // false after a timeout: a late read must not touch `into`
@@ -228,39 +235,40 @@ export class CachedFile {
     return count ?? 0;
   }
 
-  /** Returns the name of the corrupt piece at `at`, '' if it is not corrupt. @param {number} at */
+  /** Returns a description of the piece at offset `at` if it is corrupt, else ''. @param {number} at */
   lost(at) {
     return this.#entry?.lost(at) ?? '';
   }
 
-  /** Writes bytes of a lane. Returns false if they are not those of the corrupt piece.
+  /** Writes bytes of a lane. Returns false if they should repair a corrupt piece and do not match it.
    * @param {Range} lane @param {number} at @param {number} end
-   * @param {{ journalEvery: number, same: boolean }} how journalEvery: bytes that may be lost; same: see Entry */
+   * @param {{ journalEvery: number, same: boolean }} how journalEvery: bytes that a crash may lose; same: see Entry */
   async put(lane, at, end, how) {
     return (
       (await this.#try(async () => {
         if (this.#lock?.lost) taken();
-        // A copy of the lane's fields: a lane that is left gets another buffer.
+        // Copies the lane's fields, because leave() gives the lane another buffer during the write.
         return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
       }, true)) ?? true
     );
   }
 
-  /** Waits for writes that complete the copy. @param {Promise<void>} rest */
+  /** Waits for writes that may complete the copy. rest: resolves after them. @param {Promise<void>} rest */
   async wait(rest) {
     if (this.#entry && !this.#entry.complete) await within(this.#patience, rest).catch(() => {});
   }
 
-  /** Closes the copy, or removes it if it is not a model.
-   * @param {string} digest that the bytes were found to have @param {ModelError} [error] why loading failed
-   * @param {boolean} [reads] whether the copy is read from now on */
+  /** Closes the copy after the load, or removes it if it is not a model.
+   * @param {string} digest SHA-256 of the loaded bytes, if it was checked @param {ModelError} [error] why loading
+   * failed
+   * @param {boolean} [reads] whether at() of the download reads the copy after the load */
   async finish(digest, error, reads = false) {
     const entry = this.#entry;
     if (!reads) this.#entry = undefined;
     try {
       if (entry) await within(this.#patience, this.#leave(entry, digest, error, reads));
     } catch (problem) {
-      // If the file was cached already, the failure does not matter: another tab may hold it.
+      // If the file was cached before, failing to update its journal does no harm: another tab may have it open.
       if (this.kept === 'none') this.tell(problem);
     } finally {
       this.#lock?.free();
@@ -268,7 +276,7 @@ export class CachedFile {
     }
   }
 
-  /** Saves the journal and closes the file of the store; the next read opens it again. */
+  /** Saves the journal and closes the copy's file. The next read opens the file again. */
   async rest() {
     if (this.#entry) await within(this.#patience, this.#entry.close()).catch(() => {});
   }
@@ -278,7 +286,8 @@ export class CachedFile {
     if (this.#readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
     if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
-      // Saves only the time of use, which may fail while another tab has the file. Reads must not meet its writing.
+      // Saves only the time of use, and ignores a failure, because another tab may have the file open. Waits for the
+      // write, so that later reads do not overlap with it.
       const saved = entry.close().catch(() => {});
       return reads ? saved : undefined;
     }
@@ -293,14 +302,14 @@ export class CachedFile {
     await this.#clear((old) => old !== entry);
   }
 
-  /** Removes copies that were found. @param {(old: Entry) => boolean} which */
+  /** Removes those of the copies from find() that `which` selects. @param {(old: Entry) => boolean} which */
   async #clear(which) {
     const old = this.#found.filter(which);
     this.#found = this.#found.filter((entry) => !which(entry));
     for (const entry of old) await entry.remove().catch(() => {});
   }
 
-  /** Reports that nothing is cached. @param {unknown} error */
+  /** Sends the notice that the file is not cached. @param {unknown} error */
   tell(error) {
     const { name = '', message = String(error) } = Object(error);
     const what = this.#found.some(({ whole }) => whole)
@@ -309,7 +318,8 @@ export class CachedFile {
     this.#notice('not-cached', `${what}. ${WORDS[name] ?? message}`);
   }
 
-  /** Runs an operation of the store; a failure gives the store up. writing: removes what this load wrote so far.
+  /** Runs an operation of the store. If it fails, stops using the store and, with `writing`, removes what this load
+   * wrote.
    * @template T @param {() => Promise<T>} f @param {boolean} [writing] @returns {Promise<T | undefined>} */
   async #try(f, writing = false) {
     try {

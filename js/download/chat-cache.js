@@ -1,9 +1,9 @@
-/* chat-cache: saved chats (chat.save()) in the store of models. Each is a file with checksums and a journal like a
- * model's copy (entry.js). The file's name:
+/* chat-cache: stores saved chats (chat.save()) beside the cached models. Each chat is a file with checksums and a
+ * journal, like a model's copy (entry.js). The file's name:
  *   c-NAME-ENGINE-TIME.state     NAME: hash of the chat's name; ENGINE: hash of the model, its KV cache's type and
  *                                layout; TIME: when it was begun, so that no two tabs write one file
- * A chat's previous file is removed when the new one is whole. All files together have a limit; the least recently used
- * are removed first. */
+ * A chat's previous file is removed when the new one is complete. The total size of all files is limited; the least
+ * recently used ones are removed first. */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
 import { ModelError, failure } from '../errors.js';
@@ -13,13 +13,13 @@ import { Entry } from './entry.js';
 import { within } from './cached-file.js';
 
 const AT_ONCE = 1 << 22;
-/** Time for each operation of the store. */
+/** Time limit of each operation of the store. */
 const PATIENCE_MS = 8000;
-/** Hexadecimal digits of a hash. */
+/** Number of hexadecimal digits of a hash in a file name. */
 const DIGITS = 16;
-/** An unfinished file of this age is left over from a process that was killed. */
+/** Age after which an unfinished file counts as abandoned: the process that wrote it was killed. */
 const ABANDONED_MS = 600_000;
-/** Bytes of a saved chat's head, and the offset of the length of its messages (js/saved.js). */
+/** Size of a saved chat's header, and the offset in it of the length of the messages (js/saved.js). */
 const HEAD = 16;
 const LENGTH_AT = 8;
 const DEPS = { sum: checksum, readOnly: false };
@@ -29,16 +29,17 @@ const DEPS = { sum: checksum, readOnly: false };
  * @property {string} name Name of the chat.
  * @property {number} bytes Size in bytes.
  * @property {Date} lastUsed Time of the last use.
- * @property {boolean} fits Whether it is of this model, type of KV cache and layout, so that nothing needs to be evaluated
- *   again.
+ * @property {boolean} fits Whether this model, with its KV cache type and layout, saved it, so that nothing is
+ *   evaluated again.
  */
-/** journal: null if none was written yet.
+/** A file of a chat. journal: null if none was written yet.
  * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
-/** engine: 16 hexadecimal digits; hash: of a text; limit: bytes.
+/** Dependencies. engine: fingerprint of model and KV cache, 16 hexadecimal digits; hash: hashes a text; limit: maximum
+ * size of all files in bytes.
  * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} ChatCacheDeps */
-/** Yields to other work; throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
+/** Lets the worker receive messages; throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
 
-/** Returns the length of the part that contains the messages. @param {Uint8Array} bytes */
+/** Returns the length of the header and the messages of a saved chat. @param {Uint8Array} bytes */
 function saidOf(bytes) {
   if (bytes.length < HEAD) return Infinity;
   return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
@@ -47,9 +48,9 @@ function saidOf(bytes) {
 export class ChatFiles {
   #store;
   #deps;
-  /** Operations run one after the other. @type {Promise<unknown>} */
+  /** Resolves when the previous operation ends: operations run one after the other. @type {Promise<unknown>} */
   #turn = Promise.resolve();
-  /** Whole files, which no longer change. @type {Map<string, Found>} */
+  /** Known complete files, which no longer change. @type {Map<string, Found>} */
   #seen = new Map();
 
   /** @param {Store} store @param {ChatCacheDeps} deps */
@@ -67,8 +68,9 @@ export class ChatFiles {
     );
   }
 
-  /** Returns the bytes saved under a name: of this engine, or else of another one, whose messages can be used. Corrupt
-   * bytes after the messages are cut off; corrupt messages are `bad-saved`. @param {string} name @param {Pause} pause
+  /** Returns the bytes saved under a name by this engine. If there are none, returns those of another engine, whose
+   * messages can be used. Cuts off corrupt bytes after the messages; throws `bad-saved` if the messages are corrupt.
+   * @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
     return this.#inTurn(async () => {
@@ -116,7 +118,8 @@ export class ChatFiles {
     });
   }
 
-  /** Removes the files of a name, or all files, of every engine. @param {string} [name] @returns {Promise<void>} */
+  /** Removes the files of one chat, or of all chats, whichever engine saved them. @param {string} [name]
+   * @returns {Promise<void>} */
   remove(name) {
     return this.#inTurn(async () => {
       const start = name === undefined ? '' : this.#prefix(name);
@@ -143,8 +146,8 @@ export class ChatFiles {
     return `${this.#prefix(name)}${this.#deps.engine}-`;
   }
 
-  /** Finds files, latest use first. @param {string} [start] of their names
-   * @param {Map<string, Found>} [seen] files that need not be read again @returns {Promise<Found[]>} */
+  /** Finds files of chats, latest use first. @param {string} [start] prefix of their names
+   * @param {Map<string, Found>} [seen] known files, which are not read again @returns {Promise<Found[]>} */
   async #all(start = '', seen = new Map()) {
     const store = this.#store;
     const names = (await store.list()).filter(isState);
@@ -164,13 +167,14 @@ export class ChatFiles {
     return found;
   }
 
-  /** @param {string} [start] of their names */
+  /** @param {string} [start] prefix of the names */
   async #whole(start) {
     const whole = (await this.#all(start)).filter(({ journal }) => journal && isWhole(journal));
     return /** @type {(Found & { journal: Journal })[]} */ (whole);
   }
 
-  /** Returns undefined if the messages are corrupt. @param {Found & { journal: Journal }} found @param {Pause} pause */
+  /** Returns the bytes of a file up to the first corrupt piece, undefined if the messages are corrupt.
+   * @param {Found & { journal: Journal }} found @param {Pause} pause */
   async #read({ file, journal }, pause) {
     const entry = new Entry(this.#store, file, journal, DEPS);
     const bytes = new Uint8Array(journal.total);
@@ -182,7 +186,7 @@ export class ChatFiles {
         await pause();
       }
       if (at < saidOf(bytes.subarray(0, at))) return undefined;
-      // Saves the time of use, which may fail.
+      // Saves the time of use. A failure does no harm.
       await entry.save().catch(() => {});
       return bytes.subarray(0, at);
     } finally {
@@ -216,7 +220,8 @@ export class ChatFiles {
     }
   }
 
-  /** Returns the bytes to free. @param {Found[]} others @param {number} length of the new file */
+  /** Returns how many bytes must be freed for a new file. @param {Found[]} others @param {number} length of the new
+   * file */
   async #missing(others, length) {
     const { usage = 0, quota = Infinity } = (await this.#store.estimate?.()) ?? {};
     const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#deps.limit;
@@ -231,7 +236,7 @@ export class ChatFiles {
     }
   }
 
-  /** Returns false if another tab removed it first, or reads it. @param {string} file */
+  /** Removes a file. Returns false if another tab has removed it already, or reads it. @param {string} file */
   async #remove(file) {
     return this.#store.remove(file).then(
       () => true,
@@ -240,7 +245,7 @@ export class ChatFiles {
   }
 }
 
-/** Gives every call a time limit. @param {Store} store @returns {Store} */
+/** Returns the store with a time limit for every operation. @param {Store} store @returns {Store} */
 function patient(store) {
   const calls = Object.entries(store).map(([name, call]) => [
     name,
@@ -251,7 +256,7 @@ function patient(store) {
   return Object.fromEntries(calls);
 }
 
-/** Returns the time in a file's name. @param {string} file */
+/** Returns the time of creation, which the file's name contains. @param {string} file */
 const begunAt = (file) => parseInt(file.split('-')[3], 16);
 
 /** @param {Found} found */

@@ -1,15 +1,17 @@
-/* checks: checksums of a stored copy, one for each piece, written with it and compared when it is read. They lie
- * between the model's bytes and the journal (entries.js). A piece counts as stored when all of it is. */
+/* checks: checksums of a cached copy, one per piece, written with the piece and compared when it is read. They are
+ * stored between the model's bytes and the journal (entries.js). A piece counts as stored only when all of it is. */
 
-/** Words of 32 bits per checksum. */
+/** Number of 32-bit words per checksum. */
 const ROW = 2;
 const MOST_ROWS = 4096;
 const LEAST_PIECE = 1 << 14;
-/** Pieces of files above 1 GiB. Their tables are read row by row (engine/rows.js), each row with its whole piece. */
+/** Size of a piece in files above 1 GiB. It is small, because tables on disk are read row by row (engine/rows.js), and
+ * each row needs its whole piece. */
 const LARGE_FILE = 1 << 30;
 const SMALL_PIECE = 1 << 16;
 
-/** Returns the size of a piece, which lies within one lane. @param {number} total @param {number} lane bytes */
+/** Returns the size of a piece in bytes. Each piece lies within one lane (lanes.js). @param {number} total
+ * @param {number} lane bytes */
 export function pieceOf(total, lane) {
   let piece = total > LARGE_FILE ? SMALL_PIECE : LEAST_PIECE;
   while (piece * MOST_ROWS < total && total <= LARGE_FILE) piece *= 2;
@@ -17,22 +19,23 @@ export function pieceOf(total, lane) {
   return piece;
 }
 
-/** Returns the bytes of all checksums, 0 for a copy without. @param {{ total: number, piece?: number }} copy */
+/** Returns the size of all checksums in bytes, 0 for a copy without checksums.
+ * @param {{ total: number, piece?: number }} copy */
 export const tableBytes = ({ total, piece }) => (piece ? Math.ceil(total / piece) * ROW * 4 : 0);
 
 /** The checksums of one copy, one row per piece. */
 export class Checks {
   #rows;
-  /** Range of rows that were set since take(). */
+  /** Range of rows that were set since the last take(). */
   #from = Infinity;
   #to = 0;
 
-  /** @param {Uint8Array} table as it is stored */
+  /** @param {Uint8Array} table the checksums as they are stored */
   constructor(table) {
     this.#rows = new Uint32Array(table.buffer);
   }
 
-  /** Returns whether a piece has this checksum. @param {number} i @param {number[]} sum */
+  /** Returns whether the stored checksum of a piece equals `sum`. @param {number} i @param {number[]} sum */
   fits(i, [a, b]) {
     return this.#rows[i * ROW] === a && this.#rows[i * ROW + 1] === b;
   }
@@ -44,7 +47,7 @@ export class Checks {
     this.#to = Math.max(this.#to, i + 1);
   }
 
-  /** Returns the part of the table to write and its offset; undefined if nothing was set. */
+  /** Returns the part of the table that changed and its offset; undefined if nothing did. */
   take() {
     const [from, to] = [this.#from, this.#to];
     if (to <= from) return undefined;

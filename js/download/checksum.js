@@ -1,5 +1,5 @@
-/* checksum: the checksum of src/base/checksum.h in JavaScript, for small data where no engine is loaded. Tests compare the
- * two. */
+/* checksum: the checksum of src/base/checksum.h in JavaScript, for small data and where no engine is loaded. A test
+ * compares the two. */
 
 const LANES = 32;
 const K = 0x9e3779b1;

@@ -4,13 +4,15 @@ import { hubAddress, onHub } from './hub.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/** bytes: sent by the client on the worker's request (feeder.js). @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
+/** One file of a model. bytes: iterator over its bytes, if the client has them and sends them on request (feeder.js).
+ * @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 
 const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
-/** The part of a cached copy's name that identifies the URL (keyOf() of identity.js). */
+/** Matches the part of a cached copy's name that identifies the URL (keyOf() in identity.js). */
 const FILE = /^[0-9a-f]{24}(?=-)/;
 
-/** Returns the parts of a model: one, unless it is split. Throws `unsupported-source`. @param {any} source see loadModel
+/** Returns the files of a model: one, unless it is split. Throws `unsupported-source`. @param {any} source see
+ * loadModel
  * @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub] @returns {Part[]} */
 export function describeSource(source, describeString, hub) {
   const given = Array.isArray(source) ? source : [source];
@@ -23,7 +25,8 @@ export function describeSource(source, describeString, hub) {
   throw new ModelError('unsupported-source', 'The list of model files is empty. Pass at least one file.');
 }
 
-/** Adds the other parts if the name is that of a split model's first part. @param {Part} part @returns {Part[]} */
+/** Returns the part. If its name is that of the first file of a split model, returns all files of the model.
+ * @param {Part} part @returns {Part[]} */
 function allParts(part) {
   const { descriptor } = part;
   const name = 'blob' in descriptor ? '' : nameOf(descriptor);
@@ -66,7 +69,7 @@ function describePart(source, describeString, hub) {
   );
 }
 
-/** Describes a string. Errors do not repeat it, because URLs may hold secrets.
+/** Describes a source that is a string. Errors do not quote the string, because URLs may hold secrets.
  * @param {string} text @param {(text: string) => SourceDescriptor} describe */
 function describeText(text, describe) {
   try {
@@ -74,7 +77,7 @@ function describeText(text, describe) {
     const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
     if (text && !username && !password) return descriptor;
   } catch {
-    /* Not a URL. */
+    /* The string is not a URL. */
   }
   throw new ModelError(
     'unsupported-source',
@@ -92,7 +95,7 @@ function cloneable(blob) {
   }
 }
 
-/** Returns a view of the bytes; null if the value is not a buffer. @param {any} value @returns {Uint8Array | null} */
+/** Returns the bytes of a buffer or view; null for other values. @param {any} value @returns {Uint8Array | null} */
 export function asBytes(value) {
   if (ArrayBuffer.isView(value)) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);

@@ -1,5 +1,5 @@
-/* download: one file from a server, in order, despite network failures. Each piece comes from the cached copy or else
- * from the network, and is cached on the way; failed requests are retried. */
+/* download: delivers the bytes of one file on a server in order. Reads each piece from the cached copy or else from the
+ * network, caches it on the way, and retries failed requests. */
 /** @import { Store, UrlSource } from '../protocol.js' */
 /** @import { Entry } from './entry.js' */
 /** @import { Answer } from './http.js' */
@@ -15,17 +15,17 @@ import { CachedFile } from './cached-file.js';
 
 /** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'done'
  *   | 'serving' | 'failed'} State */
-/** The states of a download.
- *   planned no request was made yet
- *   probing asks the cache and the server for their versions of the file
+/** The states of a download, each with the states that may follow.
+ *   planned     no request was made yet
+ *   probing     asks the cache and the server for their versions of the file
  *   starting    the server has answered and there is no usable copy: next() begins one
  *   streaming   bytes come from the network
- *   reading     a whole copy is cached: read() gets bytes from it without a detour
+ *   reading     a complete copy is cached: read() copies bytes directly from it
  *   resuming    a copy is cached: bytes come from it, or from the network where it has none
  *   mending     the same, and corrupt pieces of the copy are fetched again
  *   serving     the model is loaded: at() reads bytes of the copy, or of the network where it has none
  *   done, failed   closed
- * Tests hold every download to it (tests/js/given-up.test.js). @type {Record<State, string>} */
+ * Tests check that every download follows it (tests/js/given-up.test.js). @type {Record<State, string>} */
 export const TRANSITIONS = {
   planned: 'probing',
   probing: 'starting reading resuming failed',
@@ -40,31 +40,32 @@ export const TRANSITIONS = {
 };
 
 const FIRST_ATTEMPTS = 3;
-/** Bytes hashed at a time. */
+/** Number of bytes that are hashed at a time. */
 const HASHED = 1 << 20;
-/** The first bytes of a model. */
+/** The bytes that every GGUF file begins with. */
 const MAGIC = 'GGUF';
 
-/** Dependencies of a download. readOnly: leave the cache as it is; expected: the caller's SHA-256; hash: of a text; sum: a
- * checksum of bytes; room: bytes in memory where checksums are fast, if any are left; counted: receives the number of
- * bytes that arrived; watched: receives the progress of another tab or process with the same file.
+/** Dependencies of a download. readOnly: do not change the cache; expected: the caller's SHA-256; hash: hashes a text;
+ * sum: computes a checksum; room: allocates bytes in the engine's heap, where checksums are fast, if it has space;
+ * counted: is called with the number of bytes that arrived; watched: is called with the progress of another tab or
+ * process that downloads the same file.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
  *   hasher: () => { update: (bytes: Uint8Array) => void, hex: () => string },
  *   sum: (bytes: Uint8Array) => number[], room: (size: number) => Uint8Array | undefined,
  *   counted: (bytes: number, cached: boolean) => void,
  *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} DownloadDeps */
-/** The best whole copy. verified: it has the SHA-256 that the caller named; wrong: why another copy is not used.
+/** The best complete copy. verified: it has the SHA-256 that the caller gave; wrong: why another copy is not used.
  * @typedef {{ whole?: Entry, verified?: boolean, wrong?: ModelError }} Found */
 
 export class Download {
   /** @type {State} */
   state = 'planned';
-  /** Whether parts of the file are downloaded after the load. */
+  /** Whether postponed parts of the file are still being downloaded after the load. */
   late = false;
   #url;
-  /** Key of the copy that the caller named. @type {string | undefined} */
+  /** Key of the cached copy that the caller chose from the cache's list. @type {string | undefined} */
   #key;
-  /** Whether a token is sent. */
+  /** Whether requests have an access token. */
   #guarded;
   #deps;
   #tuning;
@@ -79,7 +80,7 @@ export class Download {
   #read = 0;
   /** Whether the load has ended, and at() may be called. */
   #served = false;
-  /** Repairs that are running. */
+  /** Number of repairs of corrupt pieces in progress. */
   #mends = 0;
   /** Timer of progress reports. @type {any} */
   #reporting;
@@ -107,17 +108,18 @@ export class Download {
     return this.state !== 'reading';
   }
 
-  /** Whether there is a copy, or would be one if this load were not limited to the header. */
+  /** Whether the bytes can be read at any offset after the load: there is a cached copy, or would be one if this load
+   * were not limited to the header. */
   get seekable() {
     return this.#file.total !== undefined || (this.#deps.readOnly && Boolean(this.#deps.store));
   }
 
-  /** Bytes that at() should begin at a multiple of, and end too: only whole pieces of the copy can be checked. */
+  /** Size in bytes to which at() should align its range, because only whole pieces of the copy can be checked. */
   get grain() {
     return this.#file.grain;
   }
 
-  /** Bytes of the file, once known. */
+  /** Size of the file in bytes, once known. */
   get total() {
     return this.#identity.total;
   }
@@ -126,13 +128,14 @@ export class Download {
     return this.#file.kept;
   }
 
-  /** SHA-256 that the caller must still check; empty if none is known or the copy was found to have it. */
+  /** SHA-256 that the caller must compare with the loaded bytes; empty if none is known or the copy was verified
+   * before. */
   get digest() {
     const wanted = (this.#deps.expected ?? this.#requests.digest).toLowerCase();
     return wanted === this.#file.sha256 ? '' : wanted;
   }
 
-  /** Asks the cache and the server which versions they have, and chooses. @returns {Promise<void>} */
+  /** Finds out which versions the cache and the server have, and chooses the one to load. @returns {Promise<void>} */
   async open() {
     this.state = 'probing';
     this.#reporting = setInterval(() => this.#report(), this.#tuning.toldMs);
@@ -177,14 +180,15 @@ export class Download {
     this.#deps.watched(have, total);
   }
 
-  /** Returns the first copy with the SHA-256 that the caller named, or without one the first that is not in doubt.
-   * @param {Entry[]} copies whole ones @returns {Promise<Found>} */
+  /** Returns the first copy with the SHA-256 that the caller gave; without a SHA-256, the first copy that is not in
+   * doubt.
+   * @param {Entry[]} copies complete ones @returns {Promise<Found>} */
   async #verify(copies) {
     const expected = this.#deps.expected?.toLowerCase();
     let wrong;
     for (const copy of copies) {
       const { total, sha256 } = copy.journal;
-      // If bytes after the last tensor are missing, they are fetched and all bytes are checked while loading.
+      // If bytes after the last tensor are missing, the load fetches them and computes the SHA-256 itself.
       if (!expected || this.#deps.readOnly || copy.heldTo(0) < total) {
         if (copy.complete) return { whole: copy, wrong };
         continue;
@@ -209,7 +213,8 @@ export class Download {
     return { wrong };
   }
 
-  /** Returns the SHA-256 of a copy, or its first corrupt piece, or neither if it cannot be read. @param {Entry} copy */
+  /** Returns the SHA-256 of a copy as `got`, or a description of its first corrupt piece as `lost`. Both are empty if
+   * the copy cannot be read. @param {Entry} copy */
   async #digestOf(copy) {
     const hasher = this.#deps.hasher();
     const bytes = new Uint8Array(HASHED);
@@ -224,7 +229,8 @@ export class Download {
     return { got: hasher.hex(), lost: '' };
   }
 
-  /** @param {string} lost the piece @param {unknown} [cause] why it could not be fetched again */
+  /** Returns the error for a corrupt copy. @param {string} lost describes the piece @param {unknown} [cause] why the
+   * piece could not be fetched again */
   #corrupt(lost, cause) {
     const why = cause
       ? `, and could not be fetched again: ${/** @type {Error} */ (cause).message}`
@@ -234,7 +240,8 @@ export class Download {
     });
   }
 
-  /** Uses the whole copy, unless the server has another model now. Returns whether it does. @param {Entry} whole
+  /** Uses a complete copy, unless the server has another model now. Returns whether the copy is used.
+   * @param {Entry} whole
    * @param {Found} found */
   async #keeps(whole, { verified }) {
     let answer;
@@ -242,10 +249,10 @@ export class Download {
     let why = 'The server sends no version of the file (ETag or Last-Modified).';
     try {
       answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
-      // With the SHA-256 that the caller named, no other version is wanted.
+      // A copy with the SHA-256 that the caller gave is used whatever version the server has.
       verdict = verified ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
-      // A client without access to the file must not use its copy either.
+      // A client that may not access the file must not use the cached copy either.
       if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
       why = /** @type {ModelError} */ (error).message;
     }
@@ -259,7 +266,8 @@ export class Download {
     return true;
   }
 
-  /** Uses a complete copy without asking the server, because its address was stored without secrets.
+  /** Uses a complete copy without asking the server: requests would fail, because the URL was stored without its
+   * secrets.
    * @param {Found} found */
   async #useUnasked({ whole, wrong }) {
     if (!whole) {
@@ -281,7 +289,8 @@ export class Download {
     this.#deps.notice('offline', `The cached copy is used, and may be outdated: ${why}`);
   }
 
-  /** Returns whether the server's file begins like a model. Captive portals and proxies answer with web pages. */
+  /** Returns whether the server's file begins like a GGUF file. Captive portals and proxies may answer with a web page
+   * instead. */
   async #isModel() {
     try {
       const answer = await this.#requests.ask(0, MAGIC.length);
@@ -299,7 +308,7 @@ export class Download {
     }
   }
 
-  /** @param {Entry} [part] to continue */
+  /** Requests the first missing range of a file. @param {Entry} [part] an incomplete copy to continue */
   async #askFirst(part) {
     const at = part?.heldTo(0) ?? 0;
     const { segment } = this.#tuning;
@@ -309,13 +318,14 @@ export class Download {
 
   /** Starts without a copy. @param {Answer} [answer] */
   async #start(answer) {
-    // Some servers refuse a range of a small file.
+    // If the request of a range failed, requests the whole file, because some servers refuse a range of a small file.
     this.#requests.begin(answer ?? (await this.#requests.ask()), 0);
     this.state = 'starting';
   }
 
-  /** Continues a copy. @param {Entry} stored @param {Answer} [answer] none if the server was not asked
-   * @param {Version} [version] as the server names it now */
+  /** Uses a complete copy, or continues an incomplete one. @param {Entry} stored @param {Answer} [answer] missing if
+   * the server was not asked
+   * @param {Version} [version] current version on the server */
   async #resume(stored, answer, version) {
     await this.#file.use(stored);
     if (stored.wasWhole) {
@@ -351,14 +361,16 @@ export class Download {
     });
   }
 
-  /** The header was read: fetches faster from now on, up to the end of the last tensor. @param {number} need bytes */
+  /** Called after the header was read. From now on, requests are larger or parallel, and end after the last tensor.
+   * @param {number} need bytes */
   planned(need) {
     this.#need = need;
     if (!this.digest) this.#requests.limit = need;
     this.#file.need(need);
   }
 
-  /** Reads from a whole copy straight into the caller's memory. Returns the count; after 0, next() returns the rest.
+  /** Reads from a complete copy directly into the caller's memory. Returns the number of bytes; after 0, next() returns
+   * the remaining bytes.
    * @param {Uint8Array} into */
   async read(into) {
     if (this.state !== 'reading') return 0;
@@ -369,8 +381,8 @@ export class Download {
     return count;
   }
 
-  /** Continues at a later offset if the bytes up to there are in the copy or were postponed. Returns where it continues:
-   * at `at` if it cannot. @param {number} at offset of the next byte @param {number} to */
+  /** Skips bytes, as far as they are in the cached copy or were postponed. Returns the offset where reading continues,
+   * which is `at` if nothing was skipped. @param {number} at offset of the next byte @param {number} to */
   skip(at, to) {
     if (this.state === 'reading') return (this.#read = to);
     const hole = this.#lanes.holes.find(([from, end]) => from <= at && at < end);
@@ -379,8 +391,9 @@ export class Download {
     return next;
   }
 
-  /** Leaves out ranges of a file that is being stored, if the server sends parts of files: at() and later lanes get
-   * them. Returns whether it does. @param {[number, number][]} ranges in order */
+  /** Postpones ranges of a file that is being cached: at() or a later download fetches them. Returns false if that is
+   * impossible, for example because the server does not support range requests. @param {[number, number][]} ranges in
+   * order */
   postpone(ranges) {
     if (!['streaming', 'resuming'].includes(this.state) || this.#file.total === undefined) return false;
     try {
@@ -425,7 +438,7 @@ export class Download {
     }
   }
 
-  /** Fetches, and reports if that repaired a corrupt piece of the copy. @param {Range} range
+  /** Calls `fetch`. If it repaired a corrupt piece of the copy, sends a notice. @param {Range} range
    * @param {() => Promise<void>} fetch */
   async #mend(range, fetch) {
     const lost = this.#file.lost(range.at);
@@ -440,12 +453,13 @@ export class Download {
     } finally {
       if (!--this.#mends && this.#served && this.state === 'mending') this.state = 'serving';
     }
-    // Lanes still write a late copy; keep() closes it.
+    // While `late`, lanes still write the copy; keep() closes it later.
     if (this.#served && !this.late) await this.#file.rest();
     this.#deps.notice('mended', `The cached copy was corrupt at ${lost}, which was fetched again.`);
   }
 
-  /** Caches bytes that arrived. If the cached file gives up its store, that may still be writing the range's buffer.
+  /** Caches bytes that arrived. If the store times out, it may still be reading the range's buffer, so the range gets a
+   * new one.
    * @param {Range} range @param {number} count @param {Parameters<CachedFile['put']>[3]} how */
   async #put(range, count, how) {
     const { total } = this.#file;
@@ -461,7 +475,7 @@ export class Download {
     this.#deps.counted(count, cached);
   }
 
-  /** Receives what one connection delivers up to `end`.
+  /** Receives bytes from one response, up to offset `end`.
    * @param {Range} range @param {number} end @param {Promise<void>} before */
   async #receive(range, end, before) {
     const requests = this.#requests;
@@ -490,13 +504,13 @@ export class Download {
   /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
   #withRetry(attempts, f, progress) {
     const onRetry = () => {
-      this.#requests.mustBeOpen(); // close() aborts pending reads, which is not a failure
+      this.#requests.mustBeOpen(); // close() aborts pending reads; they must not be retried
       this.#deps.notice('retry', 'The connection failed. Trying again.');
     };
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }
 
-  /** Ends the load, and keeps the copy and the right to make requests for at(). */
+  /** Ends the load. Keeps the copy open, and allows at() to make requests. */
   async serve() {
     clearInterval(this.#reporting);
     await this.#file.wait(this.#lanes.settled());
@@ -510,14 +524,14 @@ export class Download {
     }
   }
 
-  /** Completes the copy, and keeps it open for at(). Must not overlap with at(). */
+  /** Completes the copy and keeps it open for at(). Must not run during at(). */
   async keep() {
     this.late = false;
     await this.#file.finish(this.digest, undefined, true);
   }
 
-  /** Fills a view with the bytes at an offset, after serve(). Calls may overlap only while `late`: a repair closes the
-   * file of a complete copy. @param {number} at @param {Uint8Array} into */
+  /** Fills a view with the bytes at an offset, after serve(). Calls may overlap only while `late`, because a repair
+   * closes the file of a complete copy. @param {number} at @param {Uint8Array} into */
   async at(at, into) {
     const range = new Lane(at, into);
     await this.#fill(range, Promise.resolve());

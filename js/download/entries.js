@@ -1,44 +1,45 @@
 /* entries: the format of a stored copy: one file with the model's bytes at their offsets, then the checksums of its
  * pieces (checks.js) and a journal. The journal has two slots, written alternately, and a slot holds its text twice,
  * each with a checksum: torn or corrupt text does not count, and the other slot has the previous state. Copies of
- * earlier versions have no checksums: there, halves that differ were torn. */
+ * earlier versions have no checksums; there, text is torn if the two halves differ. */
 import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
 /** @import { Store } from '../protocol.js' */
 
 const HALF = 4096;
 const SLOTS = 4 * HALF;
-/** Hexadecimal digits of a half's checksum, its last bytes. */
+/** Number of hexadecimal digits of the checksum at the end of each half of a slot. */
 const DIGITS = 16;
 const MAX_PIECES = 64;
-/** Largest distance of a Date from 1970, in milliseconds. */
+/** Largest time value of a Date, in milliseconds since 1970. */
 const MOST_DATE = 8.64e15;
 
-/** Returns whether a name is of a model's copy. @param {string} name */
+/** Returns whether a file name is that of a cached model. @param {string} name */
 export const isModel = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
 
-/** Returns whether a name is of a saved chat (chat-cache.js). @param {string} name */
+/** Returns whether a file name is that of a saved chat (chat-cache.js). @param {string} name */
 export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
 
-/** Returns whether a name is one of either. Other files are never touched. @param {string} name */
+/** Returns whether a file name is that of a cached model or a saved chat. Other files are never touched.
+ * @param {string} name */
 export const isName = (name) => isModel(name) || isState(name);
 
-/** Start and end. @typedef {[number, number]} Piece */
-/** url: without secrets; have: ranges in order; need: end of the last tensor, once known; sha256: of all bytes, if it
- * was checked; used: ms since 1970; doubt: the bytes are not a model, or not the one that was named; guarded: fetched
- * with
- * a token; piece: bytes of a piece, if there are checksums.
+/** A range of bytes: start and end. @typedef {[number, number]} Piece */
+/** The journal of a cached copy. url: without secrets; have: stored ranges in order; need: end of the last tensor, once
+ * known; sha256: of all bytes, if it was computed; used: ms since 1970; turn: number of writes; doubt: the bytes are
+ * not a model, or lack the SHA-256 that the caller gave; guarded: downloaded with an access token; piece: size of a
+ * piece in bytes, if there are checksums.
  * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[], need: number, sha256: string,
  *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece?: number }} Journal */
 
 /** Returns the journal of a copy that has no bytes yet.
- * @param {number} total @param {number} lane bytes of a lane @returns {Journal} */
+ * @param {number} total size of the file @param {number} lane size of a lane @returns {Journal} */
 export function emptyJournal(total, lane) {
   const piece = pieceOf(total, lane);
   return { url: '', etag: '', modified: '', total, have: [], need: 0, sha256: '', used: 0, turn: 0, piece };
 }
 
-/** Fills a view. A store may return less than was requested.
+/** Fills a view from a file. Repeats reads, because a store may return fewer bytes than requested.
  * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into
  * @param {() => boolean} [wanted] */
 export async function readAll(store, name, at, into, wanted) {
@@ -49,7 +50,8 @@ export async function readAll(store, name, at, into, wanted) {
   }
 }
 
-/** Returns null if there is none. @param {Store} store @param {string} name @param {number} [size] of the file
+/** Returns the journal of a file, null if there is no valid one. @param {Store} store @param {string} name
+ * @param {number} [size] size of the file
  * @returns {Promise<Journal | null>} */
 export async function readJournal(store, name, size) {
   const start = (size ?? (await store.size(name))) - SLOTS;
@@ -60,7 +62,7 @@ export async function readJournal(store, name, size) {
   return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : (a ?? b)));
 }
 
-/** @param {Uint8Array} slot @param {number} end of the bytes before the journal */
+/** @param {Uint8Array} slot @param {number} end offset where the journal begins */
 function slotOf(slot, end) {
   const halves = [slot.subarray(0, HALF), slot.subarray(HALF)];
   const texts = halves.map((half) => new TextDecoder().decode(half));
@@ -76,7 +78,7 @@ const digitsOf = (bytes) =>
     .map((word) => word.toString(16).padStart(DIGITS / 2, '0'))
     .join('');
 
-/** Returns whether a value is a journal: another program, or another version, may have written it.
+/** Returns whether a value is a valid journal, because another program or version may have written the file.
  * @param {any} journal */
 function isJournal(journal) {
   const { url, total, have, need, used, turn, piece = 1, etag = '', modified = '', sha256 = '' } = Object(journal);
@@ -117,8 +119,8 @@ export async function writeJournal(store, name, journal) {
   await store.write(name, journal.total + tableBytes(journal) + (journal.turn % 2) * slot.length, slot);
 }
 
-/** Adds a range. @param {Piece[]} have @param {number} start @param {number} end
- * @returns {Piece[]} in order, not touching each other */
+/** Adds a range to a list of ranges. @param {Piece[]} have @param {number} start @param {number} end
+ * @returns {Piece[]} in order, adjacent ranges merged */
 export function joined(have, start, end) {
   const apart = have.filter(([a, b]) => b < start || a > end);
   const touched = have.filter(([a, b]) => b >= start && a <= end);
@@ -127,7 +129,7 @@ export function joined(have, start, end) {
   return [...apart, piece].sort(([a], [b]) => a - b);
 }
 
-/** Removes a range. @param {Piece[]} have @param {number} start @param {number} end */
+/** Removes a range from a list of ranges. @param {Piece[]} have @param {number} start @param {number} end */
 export function without(have, start, end) {
   const left = have.flatMap(
     ([a, b]) =>
@@ -142,5 +144,5 @@ export function without(have, start, end) {
 /** Returns whether all bytes that the engine needs are stored. @param {Journal} journal */
 export const isWhole = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
 
-/** Returns whether it is whole and not in doubt. @param {Journal} journal */
+/** Returns whether a copy is complete and not marked as wrong (`doubt`). @param {Journal} journal */
 export const isComplete = (journal) => isWhole(journal) && !journal.doubt;

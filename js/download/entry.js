@@ -1,22 +1,22 @@
-/* entry: the cached copy of a file: its bytes, each piece checked when it is read (checks.js), and its journal
- * (entries.js). A corrupt piece is lost until it is written again. The new bytes must be of the same version, or match
- * the stored checksum, or equal the stored bytes (then the checksum was corrupt). */
+/* entry: the cached copy of a file: its bytes, with a checksum per piece that is compared at each read (checks.js), and
+ * its journal (entries.js). A corrupt piece counts as lost until it is written again. The new bytes must be of the same
+ * version, or match the stored checksum, or equal the stored bytes (then the checksum was corrupt). */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
-/** The start of a lane and its bytes. @typedef {{ start: number, bytes: Uint8Array }} Part */
+/** Bytes of a lane. start: their offset in the file. @typedef {{ start: number, bytes: Uint8Array }} Part */
 import { Checks, tableBytes } from './checks.js';
 import { isComplete, isWhole, joined, readAll, readJournal, without, writeJournal } from './entries.js';
 
-/** Bytes read at once: few enough to be still in the processor's cache when they are checked. */
+/** Number of bytes per read: few enough to be still in the processor's cache when their checksum is computed. */
 const AT_ONCE = 1 << 20;
 
-/** Saves the journal at least this often, because other tabs may watch the progress. */
+/** Longest time between two writes of the journal. Other tabs read the journal to see the progress. */
 const SAVE_MS = 2000;
 
-/** sum: a checksum of two words; readOnly: leave the store as it is.
+/** Dependencies. sum: computes a checksum of two words; readOnly: do not change the store.
  * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} EntryDeps */
 
-/** Ignores a folder with the name of a copy; rethrows other errors. @param {any} error */
+/** Returns null for the error of a folder that has the name of a copy; rethrows other errors. @param {any} error */
 function noFile(error) {
   if (error?.name !== 'TypeMismatchError') throw error;
   return null;
@@ -33,14 +33,14 @@ export class Entry {
   #removed = false;
   /** @type {Checks | undefined} */
   #checks;
-  /** Corrupt pieces, with the checksums of their bytes. @type {Map<number, number[]>} */
+  /** Corrupt pieces by index, with the checksums that their bytes have. @type {Map<number, number[]>} */
   #lost = new Map();
   /** @type {Promise<void> | undefined} */
   #saving;
   /** @type {unknown} */
   #failure;
   journal;
-  /** Whether it was complete when it was found, so that this load must not remove it. */
+  /** Whether the copy was complete when it was found. This load must not remove it then. */
   wasWhole;
   /** Number of repaired pieces. */
   mended = 0;
@@ -89,7 +89,7 @@ export class Entry {
     return this.journal.have.find(([a]) => a > at)?.[0] ?? Infinity;
   }
 
-  /** Returns the name of the lost piece at `at` for messages, '' if it is not lost. @param {number} at */
+  /** Returns a description of the piece at offset `at` for messages, '' if it is not corrupt. @param {number} at */
   lost(at) {
     const { piece = 1, total } = this.journal;
     const i = Math.floor(at / piece);
@@ -114,7 +114,8 @@ export class Entry {
     return this.#checks;
   }
 
-  /** Returns how many bytes to read: whole pieces, which are checked in place, or up to the next piece.
+  /** Returns how many bytes to read at `at`: whole pieces, which can be checked in place, or the bytes up to the next
+   * piece.
    * @param {number} at @param {number} most */
   pieces(at, most) {
     const { piece = 1 } = this.journal;
@@ -122,9 +123,9 @@ export class Entry {
     return count < piece || at % piece ? Math.min(count, piece - (at % piece)) : count - (count % piece);
   }
 
-  /** Fills `into` up to the first corrupt piece. Returns the count.
-   * @param {number} at @param {Uint8Array} into @param {() => boolean} [wanted] false: `into` must not be written any
-   * more */
+  /** Fills `into` with the copy's bytes up to the first corrupt piece. Returns the number of bytes.
+   * @param {number} at @param {Uint8Array} into @param {() => boolean} [wanted] returns false once `into` must no
+   * longer be written */
   async read(at, into, wanted = () => true) {
     const checks = await this.#table();
     for (let done = 0; done < into.length; ) {
@@ -136,8 +137,9 @@ export class Entry {
     return into.length;
   }
 
-  /** Reads whole pieces in place, others into a new buffer, because checks need whole pieces. Returns the number of
-   * correct bytes. @param {Checks | undefined} checks @param {number} at @param {Uint8Array} into
+  /** Reads at least one piece: directly into `into` if the piece fits, else through a new buffer, because only whole
+   * pieces can be checked. Returns the number of correct bytes. @param {Checks | undefined} checks @param {number} at
+   * @param {Uint8Array} into
    * @param {() => boolean} wanted */
   async #some(checks, at, into, wanted) {
     const { piece = 1, total } = this.journal;
@@ -155,7 +157,7 @@ export class Entry {
     return part.length;
   }
 
-  /** Returns the number of correct bytes; the piece after them is lost.
+  /** Checks pieces. Returns the number of correct bytes, and marks the piece after them as corrupt.
    * @param {Checks} checks @param {number} i the first piece @param {Uint8Array} bytes */
   #check(checks, i, bytes) {
     const { piece = 1, have } = this.journal;
@@ -169,19 +171,19 @@ export class Entry {
     return bytes.length;
   }
 
-  /** Writes bytes of a lane. Returns false if they are not those of the lost piece. journalEvery: bytes between two
-   * writes of the journal; same: the server says that they are of the stored version.
+  /** Writes bytes of a lane. Returns false if they belong to a corrupt piece and do not match it. journalEvery: bytes
+   * between two writes of the journal; same: the server says that the bytes are of the stored version.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
     const checks = await this.#table();
     const { piece = 1 } = this.journal;
-    const written = !this.#lost.size; // decided once, because another lane may repair the piece meanwhile
+    const written = !this.#lost.size; // evaluated once, because another lane may repair the piece during this call
     if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
     for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
       const [start, stop] = this.#place(i);
       if (stop > end) {
-        // A lost piece is not written before all of it is verified.
+        // A corrupt piece is not written before all of its new bytes are verified.
         if (!written && !this.#lost.has(i)) await this.#write(lane, Math.max(at, start), end);
       } else if (!(await this.#complete(checks, i, lane, { at: Math.max(at, start), same, written }))) {
         return false;
@@ -196,8 +198,9 @@ export class Entry {
     if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
-  /** All bytes of a piece have arrived. @param {Checks} checks @param {number} i @param {Part} lane
-   * @param {{ at: number, same: boolean, written: boolean }} how at: start of its last bytes */
+  /** Called when all bytes of a piece have arrived. Stores its checksum. Returns false if the bytes do not match a
+   * corrupt piece. @param {Checks} checks @param {number} i @param {Part} lane
+   * @param {{ at: number, same: boolean, written: boolean }} how at: start of the bytes that arrived last */
   async #complete(checks, i, lane, { at, same, written }) {
     const [start, end] = this.#place(i);
     const lies = this.#lost.get(i);
@@ -211,8 +214,8 @@ export class Entry {
     return true;
   }
 
-  /** Returns a piece's bytes. If the piece begins before the lane, because it was made for another lane size,
-   * reads them from the store.
+  /** Returns the bytes of a piece. Reads them from the store if the piece begins before the lane, because the copy was
+   * begun with another lane size.
    * @param {Part} lane @param {number} start @param {number} end */
   async #bytesOf(lane, start, end) {
     if (start >= lane.start) return lane.bytes.subarray(start - lane.start, end - lane.start);
@@ -224,7 +227,7 @@ export class Entry {
   /** @param {number} came @param {number} journalEvery */
   async #journal(came, journalEvery) {
     this.#unsaved += came;
-    // Waits for the previous save, so that a slow disk risks no more than this.
+    // Waits for the previous save, so that on a slow disk a crash loses no more than `journalEvery` bytes.
     if (this.#writes && (this.#unsaved >= journalEvery || Date.now() - this.#saved > SAVE_MS)) {
       await this.#saving;
       this.#saving ??= this.save()
@@ -238,10 +241,10 @@ export class Entry {
     if (this.#failure) throw this.#failure;
   }
 
-  /** Writes the journal, which never claims more than was flushed before. Lost pieces stay in it: the next reader
+  /** Writes the journal after flushing the bytes that it lists. Corrupt pieces stay listed as stored: the next reader
    * detects them again. */
   async save() {
-    // A copy that was removed meanwhile must not come back.
+    // Writing the journal must not recreate a copy that another tab has removed.
     if (this.wasWhole && !(await this.#store.size(this.#name))) return;
     const { journal } = this;
     const rows = this.#checks?.take();
@@ -275,7 +278,7 @@ export class Entry {
     return (await readJournal(this.#store, this.#name))?.turn === this.journal.turn;
   }
 
-  /** Removes the copy after its last write. */
+  /** Removes the copy, after pending writes. */
   async remove() {
     this.#removed = true;
     await this.#saving;

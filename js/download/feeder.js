@@ -1,13 +1,14 @@
-/* feeder: splits sources of the client (streams, iterables, bytes) into pieces on the worker's request. */
+/* feeder: reads sources that the client has (streams, iterables, bytes) and returns pieces on the worker's request. */
 /** @import { ByteIterator, Part } from './describe.js' */
 import { ModelError, reading } from '../errors.js';
 import { asBytes } from './describe.js';
 import { cutter } from './pump.js';
 
-/** Maximum bytes of a piece. */
+/** Maximum size of a piece in bytes. */
 const CHUNK = 1 << 20;
 
-/** Copies pieces of an iterator's chunks: the caller keeps its buffers. */
+/** Splits the chunks of an iterator into pieces. Copies them, because posting a piece would detach the caller's
+ * buffer. */
 class ChunkFeeder {
   #iterator;
   #take;
@@ -36,12 +37,12 @@ class ChunkFeeder {
     try {
       await this.#iterator.return?.();
     } catch {
-      /* The load has ended, so a failure of the caller's clean-up does not matter. */
+      /* The load has ended, so an error when the caller's iterator is closed is ignored. */
     }
   }
 }
 
-/** Feeds the parts of a model whose bytes the client has. */
+/** The feeders of all files of a model whose bytes the client has. */
 export class Feeders {
   #feeders;
 

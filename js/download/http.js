@@ -26,7 +26,7 @@ export const TUNING = {
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
-/** A failure that a retry can fix. after: ms to wait, if the server says so; stalled: no data has arrived since
+/** An error that a retry may fix. after: ms to wait, if the server gave a time; stalled: no data has arrived since time
  * `since`. */
 export class TransientError extends ModelError {
   after = 0;
@@ -34,8 +34,9 @@ export class TransientError extends ModelError {
   since = 0;
 }
 
-/** Limits the total stall time of one file, for servers whose connections each deliver a little and stall: `attempts`
- * stalls, and one more for every four segments that arrived. Simultaneous stalls count once. */
+/** Limits the total time that the connections for one file stall, because a server could let each connection deliver a
+ * little and then stall. Allows `attempts` stalls, and one more for every four segments that arrived. Simultaneous
+ * stalls count once. */
 export class StallBudget {
   #stallMs;
   #left;
@@ -49,12 +50,12 @@ export class StallBudget {
     this.#perByte = stallMs / segment / 4;
   }
 
-  /** Extends the budget for bytes that arrived. @param {number} bytes */
+  /** Extends the budget because bytes arrived. @param {number} bytes */
   came(bytes) {
     this.#left += bytes * this.#perByte;
   }
 
-  /** Adds a stall. Returns whether the budget is exceeded. @param {number} since its start, in ms */
+  /** Counts a stall. Returns whether the budget is exceeded. @param {number} since start of the stall, in ms */
   over(since) {
     const until = since + this.#stallMs;
     this.#left -= Math.max(until - Math.max(since, this.#until), 0);
@@ -69,9 +70,8 @@ export const sleep = (ms) =>
     setTimeout(resolve, ms);
   });
 
-/** Runs f again after transient errors. Progress resets the attempts; after a stall, only progress of a quarter of a
- * segment does.
- * The stall budget keeps servers from making a file take forever.
+/** Calls f until it succeeds, at most `attempts` times in a row without progress. Only transient errors are retried.
+ * After a stall, less than a quarter of a segment does not count as progress. The stall budget limits the total time.
  * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
  * @param {{ onRetry: () => void, stallBudget: StallBudget }} file @param {() => number} [progress] */
 export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, progress = () => 0) {
@@ -96,16 +96,16 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
 /** One file on a server. */
 export class Remote {
   #url;
-  /** Target of the redirects, which later requests use first. */
+  /** URL that redirects led to. Later requests try it first. */
   #at;
   #headers;
-  /** Tolerated silence, in ms. */
+  /** Time without data after which a request fails, in ms. */
   patience;
   /** The page's origin, in a browser. @type {string | undefined} */
   #home = globalThis.location?.origin;
   /** SHA-256, if the server names it. */
   digest = '';
-  /** Shortest time to an answer, in ms; refusals are faster and do not count. */
+  /** Shortest time to a successful response, in ms. Errors come faster and are not counted. */
   latency = Infinity;
 
   /** @param {UrlSource} source @param {Tuning} tuning */
@@ -113,11 +113,11 @@ export class Remote {
     this.#url = this.#at = url;
     this.#headers = headers;
     this.patience = stallMs;
-    // The query may hold secrets.
+    // The URL for messages: without its query, which may hold secrets.
     this.shown = url.split(/[?#]/)[0].slice(0, 200);
   }
 
-  /** Requests the bytes from start to before end, or the whole file. A server may answer with something else.
+  /** Requests the bytes from `start` to before `end`, or the whole file. The response may have another range.
    * @param {number} [start] @param {number} [end] @param {Version} [version] expected
    * @returns {Promise<Answer>} */
   async ask(start, end, version) {
@@ -125,7 +125,8 @@ export class Remote {
     /** @type {[string, string][]} */
     const headers =
       start === undefined || !/^http/.test(this.#url) ? [] : [['range', `bytes=${start}-${Number(end) - 1}`]];
-    // In a browser other hosts must allow this header; versions are compared anyway.
+    // In a browser, the header If-Range needs a CORS preflight for other hosts, so only the page's own host gets it.
+    // The caller compares versions in any case.
     const condition = version?.etag.startsWith('"') ? version.etag : version?.modified;
     if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
       headers.push(['if-range', condition]);
@@ -148,7 +149,8 @@ export class Remote {
     throw this.#refusal(response);
   }
 
-  /** Follows redirects, with the caller's headers only for the URL's own origin. Browsers do that themselves.
+  /** Follows redirects. Sends the caller's headers only to the origin of the original URL, as browsers do by
+   * themselves.
    * @param {[string, string][]} headers @param {AbortSignal} signal */
   async #follow(headers, signal) {
     let url = this.#at;
@@ -194,7 +196,7 @@ export class Remote {
         signal.addEventListener('abort', ended);
       });
     } catch (error) {
-      // Node hides the reason one level deeper.
+      // In Node, the reason is in the error's cause.
       const cause = /** @type {any} */ (error).cause ?? signal.reason ?? error;
       const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
@@ -229,16 +231,16 @@ export class Remote {
     const code = status === 416 ? 'source-changed' : 'http-error';
     const message = `${this.shown} answered ${got}${statusText && ` (${statusText})`}. ${why}${wait}`;
     const error = new (passes ? TransientError : ModelError)(code, message, { got });
-    // The address of a redirect can expire.
+    // The URL that a redirect led to can expire, so the next attempt begins at the original URL.
     this.#at = this.#url;
     return Object.assign(error, { after, status });
   }
 }
 
-/** The file's bytes from `at` on, as they arrive. */
+/** A response: the file's bytes from offset `at`, as they arrive. */
 export class Answer {
   #take;
-  /** Time of arrival. */
+  /** Time at which the response arrived. */
   since = performance.now();
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
@@ -247,9 +249,9 @@ export class Answer {
   constructor({ status, headers }, body, end, timely, close) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
-    /** A range, or else the whole file. */
+    /** Whether the response is a range, not the whole file. */
     this.partial = status === 206;
-    /** NaN: an unknown part of the file. */
+    /** NaN if the server sends a range without saying which. */
     this.at = this.partial ? Number(encoded ? NaN : (range?.[1] ?? NaN)) : 0;
     this.end = (this.partial && end) || Infinity;
     const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));

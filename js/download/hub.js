@@ -14,7 +14,7 @@ export const HUB = 'https://huggingface.co';
 /** Returns whether a source names a repository. @param {any} source @returns {source is HubSource} */
 export const onHub = (source) => typeof source?.repo === 'string';
 
-/** Escapes each segment of a path. @param {string} path */
+/** Percent-encodes each segment of a path. @param {string} path */
 export const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
 
 /** Returns the URL of a file. Throws `unsupported-source` if the repository or the file is not valid.

@@ -1,15 +1,15 @@
 /* identity: decides whether two responses are of one version of a file, and which file a URL names. */
 
-/** Words in names of query parameters whose values may be secret. */
+/** Words in the names of query parameters whose values are redacted, because they may be secret. */
 const SECRET = new RegExp(
   '^(sig|signature|token|key|auth|authorization|credentials?|secret|pass|passwd|password|pwd' +
     '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$',
   'i',
 );
-/** Parts of a URL that are longer than this are redacted, too. */
+/** Values of other query parameters above this length are redacted, too. */
 const LONGEST_SHOWN = 20;
-/** Parameters of a signature, which do not name the file. They count only if all required ones of a group are
- * present. */
+/** Query parameters of signed URLs, which do not identify the file. They are ignored only if all required ones of a
+ * group are present. */
 const SIGNATURES = [
   ['Signature', 'Key-Pair-Id', 'Expires', 'Policy'],
   ['sig', 'se', 'sv', 'st', 'spr', 'sp'],
@@ -27,23 +27,23 @@ export function compare(a, b) {
   return x === y ? 'same' : 'changed';
 }
 
-/** Removes the transfer's part of an ETag: "v1", W/"v1" and "v1-gzip" name one file.
+/** Removes from an ETag what depends on the transfer: "v1", W/"v1" and "v1-gzip" identify the same file.
  * @template {Version} V @param {V} version */
 export const loosely = (version) => {
   return { ...version, etag: version.etag.replace(/^W\//, '').replace(/-(gzip|br|zstd)"$/, '"') };
 };
 
-/** Returns the name of a version, for messages and keys. @param {Version} version */
+/** Describes a version, for messages and keys. @param {Version} version */
 export const nameOf = ({ etag, modified, total }) => `${etag || modified || 'no version'}, ${total ?? 'some'} bytes`;
 
-/** One file; the version that was seen first counts. */
+/** The version of one file: the first response determines it. */
 export class Identity {
   /** @type {Version | undefined} */
   version;
   /** @type {number | undefined} */
   total;
 
-  /** Takes the first version, and compares later ones with it. @param {Version} version */
+  /** Stores the first version; compares each later one with it. @param {Version} version */
   pin(version) {
     this.total ??= version.total;
     if (this.version) return compare(this.version, version);
@@ -65,7 +65,7 @@ export class Identity {
 /** Returns a URL without query and fragment. @param {string} url */
 const plainUrl = (url) => url.split(/[?#]/)[0];
 
-/** Returns a URL without possible secrets, to show and to store. @param {string} url */
+/** Returns a URL in which possible secrets are redacted, for messages and for the journal. @param {string} url */
 export function shownUrl(url) {
   const query = [...new URL(url).searchParams].filter(
     ([name, value]) =>

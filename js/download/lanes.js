@@ -1,15 +1,15 @@
-/* lanes: a window over a file: ranges of one size that are filled in parallel and returned in order as their bytes
- * arrive. Their number can change meanwhile. */
+/* lanes: a moving window over a file. Its lanes are ranges of equal size that are filled in parallel, and whose bytes
+ * are returned in order as they arrive. The number of lanes can change during a download. */
 
-/** Bytes of the file from `start` to before `end`: the first `filled` have arrived. */
+/** A range of the file from `start` to before `end`, of which the first `filled` bytes have arrived. */
 export class Lane {
   filled = 0;
   full = false;
-  /** Whether its buffer can be used by any other. */
+  /** Whether the buffer has the full size, so that another lane can reuse it. */
   whole = true;
   /** @type {unknown} */
   error;
-  /** Resolves when it is full or failed. */
+  /** Resolves when the lane is full or has failed. */
   settled = Promise.resolve();
   wake = () => {};
 
@@ -20,22 +20,22 @@ export class Lane {
     this.bytes = bytes;
   }
 
-  /** Offset of its next byte in the file. */
+  /** Offset in the file of the next byte that will arrive. */
   get at() {
     return this.start + this.filled;
   }
 
-  /** Leaves the buffer to a store that timed out and may still be writing it. */
+  /** Replaces the buffer by a copy, because a store that timed out may still be reading the old one. */
   leave() {
     this.bytes = this.bytes.slice();
   }
 
-  /** Returns the buffer space for its next bytes. @param {number} count */
+  /** Returns the part of the buffer for the next bytes. @param {number} count */
   room(count) {
     return this.bytes.subarray(this.filled, this.filled + count);
   }
 
-  /** @param {number} count bytes that were written */
+  /** @param {number} count number of bytes that arrived */
   came(count) {
     this.filled += count;
     this.wake();
@@ -43,15 +43,15 @@ export class Lane {
 }
 
 /** @typedef {Lane} Range */
-/** Fills a range. before: resolves when all ranges before it are full, since they may have to share one answer.
+/** Fills a range. before: resolves when all ranges before it are full, because one response may have to serve them all.
  * @typedef {(range: Range, before: Promise<void>) => Promise<void>} Fill */
 
 export class Lanes {
   #room;
   #fill;
-  /** Ranges in which no lane begins before its bytes are asked for. @type {[number, number][]} */
+  /** Postponed ranges: lanes begin there only when next() reaches them. @type {[number, number][]} */
   holes = [];
-  /** Unread ones, in order. @type {Lane[]} */
+  /** Lanes that next() has not read completely, in order. @type {Lane[]} */
   #lanes = [];
   /** Offset of the next byte to return. */
   #at = 0;
@@ -66,9 +66,10 @@ export class Lanes {
     this.#fill = fill;
   }
 
-  /** Returns bytes that are valid until the next call; null at the end. from: offset of the first byte; settings: the
-   * number of lanes now, the end of the file, and a number that the first offset of a lane is a multiple of; most: bytes
-   * at most. @param {number} from @param {() => { lanes: number, end: number, grain?: number }} settings
+  /** Returns the next bytes, which are valid until the next call; null at the end. from: offset of the first byte;
+   * settings: returns the current number of lanes, the end of the file, and the alignment of a lane that begins out of
+   * order; most: maximum number of bytes. @param {number} from
+   * @param {() => { lanes: number, end: number, grain?: number }} settings
    * @param {number} [most] */
   async next(from, settings, most = Infinity) {
     this.skip(from);
@@ -94,7 +95,7 @@ export class Lanes {
     }
   }
 
-  /** Continues at a later offset. @param {number} to */
+  /** Moves the read position forward to offset `to`. @param {number} to */
   skip(to) {
     if (to <= this.#at) return;
     this.#at = to;
@@ -113,7 +114,7 @@ export class Lanes {
     }
   }
 
-  /** Begins a lane, in front of another one or as the last one. @param {number} start @param {Lane} [before] */
+  /** Begins a lane before another lane, or after all of them. @param {number} start @param {Lane} [before] */
   #open(start, before) {
     const room = this.#spare.pop() ?? this.#room();
     const lane = new Lane(start, before ? room.subarray(0, before.start - start) : room);
@@ -124,7 +125,7 @@ export class Lanes {
     else this.#lanes.push(lane);
   }
 
-  /** Resolves when all lanes are full or failed. */
+  /** Resolves when all lanes are full or have failed. */
   async settled() {
     for (const lane of [...this.#running]) await lane;
   }

@@ -1,17 +1,18 @@
-/* pump: reads streams of bytes in pieces. */
+/* pump: reads byte streams in pieces of a limited size. */
 /** Bytes per read: small reads create garbage faster than it is collected. */
 const CHUNK = 1 << 20;
-/** Buffers of streams that ended. @type {ArrayBuffer[]} */
+/** Buffers of streams that have ended, for reuse. @type {ArrayBuffer[]} */
 const spare = [];
 
-/** Returns a function that splits chunks (null: the end) into pieces of at most `most` bytes; no bytes at the end.
+/** Returns a function that returns the next piece, of at most `most` bytes and empty at the end. next: returns the next
+ * chunk, null at the end.
  * @param {() => Promise<Uint8Array | null>} next */
 export function cutter(next) {
   /** @type {Uint8Array | null} */
   let rest = null;
   return async (/** @type {number} */ most) => {
     while (!rest?.length) {
-      // The previous chunk's buffer may be detached: it is not used again.
+      // Forgets the used chunk: next() may detach its buffer.
       rest = await next();
       if (!rest) return new Uint8Array(0);
     }
@@ -21,7 +22,8 @@ export function cutter(next) {
   };
 }
 
-/** Returns a function that fills a view completely, except at the end, and returns the count.
+/** Returns a function that fills a view completely, except at the end, and returns the number of bytes. next: returns
+ * the next chunk, null at the end.
  * @param {() => Promise<Uint8Array | null>} next */
 export function filler(next) {
   const take = cutter(next);
@@ -36,7 +38,8 @@ export function filler(next) {
   };
 }
 
-/** Returns null for a stream that is not one of bytes, like WebKit's response bodies.
+/** Returns a reader that can fill a given buffer (BYOB), or null if the stream is not a byte stream, like WebKit's
+ * response bodies.
  * @param {ReadableStream<Uint8Array>} body */
 function byteReader(body) {
   try {
@@ -49,7 +52,8 @@ function byteReader(body) {
 /** Returns whether response bodies apply back-pressure. WebKit's do not. */
 export const bodiesWait = () => !!byteReader(/** @type {ReadableStream<Uint8Array>} */ (new Response('.').body));
 
-/** Reads into the same buffer if possible: otherwise uncollected chunks would be most of the peak memory.
+/** Returns a function that reads the next chunk of a stream. It reuses one buffer if possible, because uncollected
+ * chunks would make up most of the peak memory.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 export function pumpOf(body) {
   const bytes = byteReader(body);
@@ -59,12 +63,14 @@ export function pumpOf(body) {
     /** @type {any} */
     const { done, value } = await bytes.read(new Uint8Array(buffer));
     if (done && value?.buffer.byteLength === CHUNK) spare.push(value.buffer);
-    buffer = done ? new ArrayBuffer(1) : value.buffer; // 1: for a read after the end
+    // A read after the end needs a buffer that is not empty.
+    buffer = done ? new ArrayBuffer(1) : value.buffer;
     return done ? null : value;
   };
 }
 
-/** Detaches consumed chunks, which frees hundreds of megabytes before the garbage collector does.
+/** Returns a function that reads the next chunk of a stream. It detaches each consumed chunk, which frees hundreds of
+ * megabytes before the garbage collector does.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 function chunksOf(body) {
   const reader = body.getReader();

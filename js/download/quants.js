@@ -1,15 +1,15 @@
-/* quants: finds the file of a repository that has a quantisation. The hub lists a repository's files as `siblings` of
- * GET api/models/REPO/revision/REVISION. Loaded on first use. */
+/* quants: finds the file of a Hugging Face repository that has a given quantisation. The hub lists a repository's files
+ * as `siblings` of GET api/models/REPO/revision/REVISION. Loaded on first use. */
 /** @import { HubSource } from './hub.js' */
 import { ModelError, abortError, failure } from '../errors.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
 
-/** hub: URL of a mirror; kept: returns the URLs of completely cached files, which are used without a network.
+/** hub: URL of a mirror; kept: returns the URLs of completely cached files, which can be used without a network.
  * @typedef {{ hub?: string | URL, headers: [string, string][], signal?: AbortSignal,
  *   kept: () => Promise<string[]> }} Access */
 
-/** Returns the source with the name of the file that has its quantisation; of several, the shortest. Throws
- * `unsupported-source` if there is none, `http-error` or `network-error` if the hub cannot be read.
+/** Returns the source with `file` set to the file that has its quantisation; if several have, to the shortest name.
+ * Throws `unsupported-source` if there is none, `http-error` or `network-error` if the hub cannot be read.
  * @param {HubSource} source @param {Access} access @returns {Promise<HubSource>} */
 export async function withFile(source, access) {
   const { quant } = source;
@@ -25,7 +25,7 @@ export async function withFile(source, access) {
   throw new ModelError('unsupported-source', `${source.repo} has no file with ${quant}. It has: ${got}.`, { got });
 }
 
-/** Returns the names of models; of a split model, that of the first part.
+/** Returns the names of the GGUF files in a repository; of a split model, only the first file.
  * @param {HubSource} source @param {Access} access @returns {Promise<string[]>} */
 async function filesOf({ repo, revision = 'main' }, access) {
   const { hub = HUB, headers, signal } = access;
@@ -59,7 +59,8 @@ async function filesOf({ repo, revision = 'main' }, access) {
 const isModel = (name) =>
   /\.gguf$/i.test(name) && !/mmproj/i.test(name) && (!/-\d{5}-of-\d{5}\.gguf$/i.test(name) || /-00001-of-/.test(name));
 
-/** Returns whether a name has a quantisation as a whole word: Q4_K is not Q4_K_M. @param {string} name @param {string} quant */
+/** Returns whether a file name contains a quantisation as a whole word, so that Q4_K does not match Q4_K_M.
+ * @param {string} name @param {string} quant */
 function has(name, quant) {
   const plain = quant.toLowerCase().replace(/[^a-z0-9_]/g, '.');
   return new RegExp(`(^|[^a-z0-9_])${plain}([^a-z0-9_]|$)`).test(name.toLowerCase());

@@ -1,10 +1,10 @@
-/* requests: chooses the request that gives the bytes at an offset. There are four ways:
+/* requests: decides which request delivers the bytes at an offset. There are four modes:
  *   first   one range after the other, each for one lane, until the speed is known
  *   pieces  the same, several in parallel
  *   long    one after the other, longer than a lane, the next one requested before this one ends: the network is faster
  *           than requests are, and bodies apply back-pressure
  *   whole   one answer for the whole file, because the server does not support ranges; final
- * An answer that continues beyond its lane is kept for the next lane: `stream`. */
+ * A response that continues beyond its lane is kept in `stream` for the next lane. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { Answer } from './http.js' */
 /** @import { Identity, Version } from './identity.js' */
@@ -14,25 +14,26 @@ import { TransientError, Remote } from './http.js';
 import { nameOf } from './identity.js';
 import { bodiesWait } from './pump.js';
 
-/** Measures speed, in bytes per ms. */
+/** Measures the download speed in bytes per ms. */
 class Pace {
   /** 0 if unknown. */
   rate = 0;
   #since = 0;
   #window;
 
-  /** @param {number} window bytes of a measurement */
+  /** @param {number} window number of bytes that a measurement covers */
   constructor(window) {
     this.#window = window;
   }
 
-  /** Measures one answer so far. @param {number} came @param {number} since */
+  /** Computes the speed of one response. @param {number} came bytes so far @param {number} since its start */
   one(came, since) {
     this.#since = since;
     if (came >= this.#window / 4) this.rate = came / passed(performance.now(), since);
   }
 
-  /** Averages over long ranges, because buffers fill and empty. @param {number} came since the last call */
+  /** Updates a moving average, because the speed of long ranges varies as buffers fill and empty. @param {number} came
+   * bytes since the last call */
   mean(came) {
     const now = performance.now();
     this.rate += ((came / passed(now, this.#since) - this.rate) * came) / this.#window / 4;
@@ -40,7 +41,7 @@ class Pace {
   }
 }
 
-/** Clocks can be coarse. @param {number} now @param {number} since */
+/** Returns the elapsed ms, at least 1, because clocks can be coarse. @param {number} now @param {number} since */
 const passed = (now, since) => Math.max(now - since, 1);
 
 /** All requests for one file. */
@@ -54,17 +55,18 @@ export class Requests {
   #pace;
   /** @type {Answer | undefined} */
   #stream;
-  /** A request made before its answer is needed. @type {{ at: number, answer: Promise<Answer> } | undefined} */
+  /** The early request: made before the current range ends, for the bytes at offset `at`.
+   * @type {{ at: number, answer: Promise<Answer> } | undefined} */
   #early;
-  /** Whether to make more early requests: some servers refuse a second connection. */
+  /** Whether to make early requests. Turned off after one failed, because some servers refuse a second connection. */
   #eager = true;
   /** @type {Set<Answer>} */
   #open = new Set();
   #closed = false;
   #exactly = false;
-  /** End of the bytes that are needed. */
+  /** Offset where the needed bytes end. */
   limit = Infinity;
-  /** Whether a digest would detect bytes of two versions. */
+  /** Returns whether a SHA-256 will be compared, which detects bytes of different versions. */
   checked = () => false;
 
   /** @param {UrlSource} source @param {Tuning} tuning @param {Identity} identity @param {CachedFile} file */
@@ -76,17 +78,18 @@ export class Requests {
     this.#pace = new Pace(tuning.segment);
   }
 
-  /** The URL for messages. */
+  /** The URL without its query, for messages. */
   get shown() {
     return this.#remote.shown;
   }
 
-  /** SHA-256, if the server names it. */
+  /** SHA-256 of the file, if the server sends it. */
   get digest() {
     return this.#remote.digest;
   }
 
-  /** Runs f with a shorter tolerated silence. @template T @param {number} ms @param {() => Promise<T>} f */
+  /** Calls f with a shorter time limit: requests fail after `ms` without data. @template T @param {number} ms
+   * @param {() => Promise<T>} f */
   async within(ms, f) {
     const { patience } = this.#remote;
     this.#remote.patience = Math.min(ms, patience);
@@ -102,13 +105,13 @@ export class Requests {
     return this.#way === 'pieces' ? this.#tuning.parallel : 1;
   }
 
-  /** Chooses the kind of requests for the rest of the file, once the speed is known. */
+  /** Chooses the mode for the rest of the file, once the speed is known. */
   settle() {
     if (this.#way !== 'first' || !this.#pace.rate) return;
     this.#way = this.#pace.rate > this.#tuning.alone && bodiesWait() ? 'long' : 'pieces';
   }
 
-  /** From now on requests only the bytes that are asked for. */
+  /** From now on, requests exactly the bytes that a caller needs. */
   exact() {
     this.#exactly = true;
     this.#stream = this.drop(this.#stream);
@@ -145,7 +148,7 @@ export class Requests {
       this.#stream = answer;
       this.#way = 'whole';
     } else if (answer.at === at && (this.#identity.named || this.checked())) {
-      // Bytes of this response arrive while the cache is read, so their speed cannot be measured.
+      // This response is read only after the cached bytes, so its speed cannot be measured.
       if (at) answer.since = -Infinity;
       this.#early = { at, answer: Promise.resolve(answer) };
     } else {
@@ -155,7 +158,7 @@ export class Requests {
     }
   }
 
-  /** Throws unless an answer is of the same version as the first one. @param {Answer} answer */
+  /** Throws unless a response is of the same version as the first one. @param {Answer} answer */
   #check({ version }) {
     const verdict = this.#identity.pin(version);
     const { total, version: first } = this.#identity;
@@ -174,17 +177,18 @@ export class Requests {
     });
   }
 
-  /** Returns whether an answer names the version of the first one. @param {Answer} answer */
+  /** Returns whether a response has the same ETag or date as the first one. @param {Answer} answer */
   isSame({ version }) {
     return this.#identity.pin(version) === 'same' && this.#identity.named;
   }
 
-  /** The error for bytes that differ from the cached version's. */
+  /** Returns the error for bytes that differ from the cached ones. */
   other() {
     return new ModelError('source-changed', `${this.shown} no longer has the bytes that were cached. Load it again.`);
   }
 
-  /** Returns an answer that continues at `at`. @param {number} at @param {number} end of the bytes for this lane
+  /** Returns a response whose next byte is at offset `at`. @param {number} at @param {number} end offset where this
+   * lane's missing bytes end
    * @param {Promise<void>} before resolves when all lanes before it are full */
   async connect(at, end, before) {
     if (this.#way !== 'whole') {
@@ -203,7 +207,7 @@ export class Requests {
     return this.#whole(at);
   }
 
-  /** The server ignored the range. @param {Answer} answer */
+  /** Switches to the mode `whole` after the server ignored the requested range. @param {Answer} answer */
   #giveUpRanges(answer) {
     this.#way = 'whole';
     this.#forget();
@@ -211,7 +215,7 @@ export class Requests {
     else this.#stream = answer;
   }
 
-  /** Returns the answer for the whole file, read up to `at`. @param {number} at */
+  /** Returns the response for the whole file, after reading it up to offset `at`. @param {number} at */
   async #whole(at) {
     if (this.#stream && this.#stream.at > at) this.#stream = this.drop(this.#stream);
     if (!this.#stream) {
@@ -230,7 +234,7 @@ export class Requests {
     return stream;
   }
 
-  /** Throws if an answer ended too early. @param {number} at */
+  /** Throws if a response ended before the end of the file. @param {number} at */
   ended(at) {
     const total = (this.#identity.total ??= at);
     if (total === at) return;
@@ -238,61 +242,63 @@ export class Requests {
     throw new TransientError('truncated', message, { expected: `${total} bytes`, got: `${at} bytes` });
   }
 
-  /** Measures the speed, and requests the next range in time.
-   * @param {Answer} answer @param {number} came bytes for this lane so far */
+  /** Measures the speed, or makes the early request if it is time.
+   * @param {Answer} answer @param {number} came bytes of this lane so far */
   progress(answer, came) {
     if (this.#way === 'long') this.#askEarly(answer);
     else this.#pace.one(came, answer.since);
   }
 
-  /** Records that the lane's bytes are complete. @param {Answer} answer @param {number} came */
+  /** Records that a lane is full. Closes the response unless it continues beyond the lane. @param {Answer} answer
+   * @param {number} came */
   received(answer, came) {
     if (this.#way === 'long') this.#pace.mean(came);
     if (answer === this.#stream && answer.at === answer.end) this.#stream = undefined;
     if (answer !== this.#stream) this.done(answer);
   }
 
-  /** Drops an answer that failed. @param {Answer} [answer] */
+  /** Closes a response that failed. @param {Answer} [answer] */
   failed(answer) {
     this.drop(answer);
-    // Other lanes share an answer for the whole file.
+    // In the mode `whole`, other lanes may use the current response, so it is closed only if it is the failed one.
     if (this.#way !== 'whole' || answer === this.#stream) this.#stream = this.drop(this.#stream);
   }
 
-  /** Bytes that arrive during the latency of a request. */
+  /** Number of bytes that arrive during the latency of a request. */
   get #ahead() {
     return this.#pace.rate * this.#remote.latency;
   }
 
-  /** Length of long ranges. After a crash, bytes that were requested but not read are fetched twice: browsers and
-   * systems receive them in any case. */
+  /** Length of long ranges in bytes. It is limited because after a crash the unread part of a range is downloaded
+   * again. */
   get #reach() {
     const { share, least, most, spare } = this.#tuning;
     const stored = this.#file.total;
     return Math.ceil(Math.max(stored ? stored * share : most, least, spare * this.#ahead));
   }
 
-  /** Bytes between two writes of the journal. */
+  /** Number of bytes between two writes of the journal. */
   get journalEvery() {
     return Math.min(this.#tuning.journal, this.#reach / 2);
   }
 
-  /** Returns the end of a long range at `at`. @param {number} at */
+  /** Returns the end of a long range that begins at `at`. @param {number} at */
   #far(at) {
     const next = Math.min(this.#early?.at ?? Infinity, this.#file.gap(at));
     return Math.min(at + this.#reach, Number(this.#identity.total), next);
   }
 
-  /** Requests the next range one latency before this one ends. @param {Answer} answer */
+  /** Makes the early request when the rest of the current response takes no longer than the latency.
+   * @param {Answer} answer */
   #askEarly({ at, end }) {
     if (this.#early || !this.#eager || end - at > this.#ahead) return;
     if (end >= Math.min(Number(this.#identity.total), this.limit) || this.#file.held(end) > end) return;
     const answer = this.ask(end, this.#far(end));
-    answer.catch(() => {}); // reported where it is used
+    answer.catch(() => {}); // the error is handled when the response is used
     this.#early = { at: end, answer };
   }
 
-  /** Returns the early answer, if it begins at `at` and did not fail. @param {number} at */
+  /** Returns the response to the early request, if it begins at `at` and did not fail. @param {number} at */
   async #taken(at) {
     const early = this.#early;
     if (Number(early?.at) < at) this.#forget();
@@ -303,7 +309,7 @@ export class Requests {
     });
   }
 
-  /** Drops the early answer. */
+  /** Cancels the early request. */
   #forget() {
     this.#early?.answer.then(
       (answer) => this.drop(answer),
@@ -312,20 +318,20 @@ export class Requests {
     this.#early = undefined;
   }
 
-  /** Closes an answer. @param {Answer | undefined} answer @returns {undefined} */
+  /** Closes a response. @param {Answer | undefined} answer @returns {undefined} */
   drop(answer) {
     answer?.close();
     if (answer) this.#open.delete(answer);
   }
 
-  /** Ends a response of which no more bytes are needed. @param {Answer} answer */
+  /** Closes a response whose needed bytes have all arrived. @param {Answer} answer */
   done(answer) {
-    // Reading a body to its end keeps the connection reusable.
+    // Reads the body to its end, so that the connection can be reused.
     const close = () => this.drop(answer);
     answer.read(1).then(close, close);
   }
 
-  /** Closes all answers. Later requests throw `aborted`. */
+  /** Closes all responses. Later requests throw `aborted`. */
   close() {
     this.#closed = true;
     for (const answer of this.#open) answer.close();

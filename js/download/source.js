@@ -1,19 +1,19 @@
-/* source: opens a source that the client described, in the worker, and fills views of the heap with its bytes in
- * order. */
+/* source: runs in the worker. Opens a source that the client described, and copies its bytes in order into the heap. */
 import { ModelError, reading } from '../errors.js';
 import { Download } from './download.js';
 import { cutter, filler, pumpOf } from './pump.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @import { DownloadDeps } from './download.js' */
-/** read: fills part of the view and returns the count, 0 at the end; at: count of its caller. skip: continues at an
- * offset, and returns at which one it does; seekable: whether any bytes can be read after the load. download, blob, file: what
- * it reads from: the network or the cache, a Blob, or a file of the system.
+/** An open source. read: fills part of a view and returns the number of bytes, 0 at the end; at: number of bytes read
+ * so far, updated by the caller; skip: skips bytes and returns the offset where reading continues; seekable: whether
+ * bytes at any offset can be read after the load; download, blob, file: the underlying download (network or cache),
+ * Blob, or file.
  * @typedef {{ download?: Download, blob?: Blob, file?: FileReader, name?: string, total: number | undefined, at: number,
  *   close: (error?: ModelError) => unknown, read: (into: Uint8Array) => Promise<number>,
  *   skip: (at: number, to: number) => number, seekable: () => boolean }} Source */
-/** read: at an offset, or where the previous read ended; size: of a file that has one; unchanged: whether that file is
- * as it was when it was opened.
+/** An open file. read: reads at an offset, or where the previous read ended; size: missing for a pipe; unchanged:
+ * returns whether the file has the size and the time of change that it had when it was opened.
  * @typedef {{ size?: number, read: (into: Uint8Array, at?: number | null) => number, close: () => void,
  *   unchanged?: () => boolean }} FileReader */
 /** @typedef {{ openFile?: (path: string) => FileReader }} Files */
@@ -22,7 +22,7 @@ const SLICE = 8 << 20;
 
 /** Opens a source. Throws `unsupported-source`, `read-error` or an error of the download.
  * @param {SourceDescriptor} descriptor @param {Files} platform
- * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
+ * @param {() => Promise<Uint8Array | null>} pull requests bytes from the client
  * @param {DownloadDeps} deps @returns {Promise<Source>} */
 export async function openSource(descriptor, platform, pull, deps) {
   switch (descriptor.kind) {
@@ -88,7 +88,8 @@ async function openPath(path, { openFile }) {
   return { file, name: path, total: file.size, at: 0, read, skip, seekable: () => seekable, close: file.close };
 }
 
-/** Reads slices where streams cannot fill a given buffer (WebKit): there a file's stream has no back-pressure.
+/** Returns a function that reads the next chunk of a Blob. Reads slices where streams cannot fill a given buffer
+ * (WebKit), because there a Blob's stream has no back-pressure.
  * @param {Blob} blob */
 function pumpOfBlob(blob) {
   if ('ReadableStreamBYOBReader' in globalThis) return pumpOf(blob.stream());

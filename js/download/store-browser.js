@@ -1,19 +1,19 @@
-/* store-browser: stores models in the origin private file system. A worker reads and writes through synchronous handles,
- * which lock the file: other tabs cannot write it meanwhile, and may have to read it as a Blob, which is slower.
- * Chromium never frees 64 bytes of each handle that it creates (docs/limits.md), so handles of the folder and of files
- * are reused. */
+/* store-browser: stores models in the origin private file system. The worker reads and writes through synchronous
+ * access handles, which lock the file: during that time, other tabs cannot write it, and may have to read it as a Blob,
+ * which is slower. Chromium never frees 64 bytes of each handle that it creates (docs/limits.md), so handles of the
+ * folder and of files are reused. */
 import { filler, pumpOf } from './pump.js';
 
 const LOCK_TRIES = 10;
 const LOCK_MS = 100;
-/** Bytes up to which a read does not lock the file: another tab may be writing the journal. */
+/** Maximum size of a read that does not lock the file. A lock would disturb another tab that is writing the journal. */
 const SMALL = 1 << 16;
 
-/** Errors that a retry can fix. NoModificationAllowedError: another tab, perhaps closed a moment ago, has the file.
- * NotReadableError: the file was written after getFile(). */
+/** Errors that a retry may fix. NoModificationAllowedError: another tab, perhaps closed a moment ago, has locked the
+ * file. NotReadableError: the file was written after getFile(). */
 const TRANSIENT = ['NoModificationAllowedError', 'NotReadableError'];
 
-/** Runs f again after transient errors. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+/** Calls f, and again after transient errors. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
 async function withRetry(f) {
   for (let tries = 1; ; tries++) {
     try {
@@ -27,7 +27,7 @@ async function withRetry(f) {
   }
 }
 
-/** Ignores the error of a missing file. @param {Error} error */
+/** Returns nothing for the error of a missing file; rethrows other errors. @param {Error} error */
 function absent(error) {
   if (error.name !== 'NotFoundError') throw error;
 }
@@ -51,8 +51,8 @@ export function openStore() {
     }));
   /** Handles of files, by name. @type {Map<string, any>} */
   const handles = new Map();
-  /** Runs f with the known handles, and with new ones if the file or folder is gone: another tab may have removed the
-   * file, or the user the site's data.
+  /** Calls f with cached handles. If the file or folder is missing, calls it again with new handles: another tab may
+   * have removed the file, or the user the site's data.
    * @template T @param {(folder: any) => Promise<T>} f @returns {Promise<T>} */
   const inFolder = async (f) => {
     const kept = folder;
@@ -65,10 +65,11 @@ export function openStore() {
       return f(await knownFolder());
     }
   };
-  /** Files that are open or being opened: a second call would wait for the lock of the first.
+  /** Files that are open or being opened. Calls share them, because a second handle would wait for the lock of the
+   * first.
    * @type {Map<string, { file: Promise<any>, writable: boolean }>} */
   const open = new Map();
-  /** Runs f with the handle of a file. @template T @param {string} name @param {boolean} create
+  /** Calls f with the handle of a file. @template T @param {string} name @param {boolean} create
    * @param {(file: any) => Promise<T>} f */
   const ofFile = (name, create, f) =>
     inFolder(async (from) => {
@@ -78,7 +79,8 @@ export function openStore() {
     });
   /** @param {string} name @returns {Promise<Blob>} */
   const blob = (name) => ofFile(name, false, (file) => file.getFile());
-  /** Opens a file for reading, which does not exclude other readers; undefined if the browser has no such mode.
+  /** Opens a file in the mode `read-only`, which other readers can share. Returns undefined if the browser lacks the
+   * mode.
    * @param {string} name */
   const reader = (name) =>
     ofFile(name, false, async (file) => {
@@ -86,7 +88,8 @@ export function openStore() {
     });
   /** @param {string} name */
   const writer = (name) => ofFile(name, true, (file) => withRetry(() => file.createSyncAccessHandle()));
-  /** Opens a file once. A writer replaces a reader. @param {string} name @param {boolean} writable */
+  /** Opens a file, unless it is open. Opening it for writing replaces a handle for reading. @param {string} name
+   * @param {boolean} writable */
   const opened = (name, writable) => {
     const known = open.get(name);
     if (known && (known.writable || !writable)) return known.file;
@@ -101,7 +104,7 @@ export function openStore() {
     file.then((there) => there ?? forget(), forget);
     return file;
   };
-  /** Resolves with the file if it is open. @param {string} name */
+  /** Resolves with the open file, undefined if it is not open. @param {string} name */
   const openNow = async (name) => open.get(name)?.file;
   return {
     list() {
@@ -118,9 +121,11 @@ export function openStore() {
       if (file) return file.read(into, { at });
       return withRetry(async () => {
         const part = (await blob(name)).slice(at, at + into.length);
-        // The memory of arrayBuffer() is collected late, in Firefox hundreds of megabytes of it.
+        // Reads through a stream, because buffers from arrayBuffer() are collected late: in Firefox, hundreds of
+        // megabytes pile up.
         if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
-        // A stream that is not read to its end stays open, and after hundreds of these Chromium stalls the next one.
+        // Cancels the stream: one that is not read to its end stays open, and after hundreds of open streams Chromium
+        // stalls the next one.
         const bytes = new Uint8Array(await part.arrayBuffer());
         if (!wanted()) return 0;
         into.set(bytes);

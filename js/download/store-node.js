@@ -7,17 +7,18 @@ import { promisify } from 'node:util';
 import { lockFile, takeAway } from '../platform/lock-node.js';
 import { isName } from './entries.js';
 
-/** Bytes up to which a read does not keep the file open. */
+/** Maximum size of a read after which the file is closed again. */
 const SMALL = 1 << 16;
 
-/** Returns a handler that replaces the error of a missing file by a value.
+/** Returns a function for catch() that returns `instead` if the error is that of a missing file, and rethrows other
+ * errors.
  * @template T @param {T} instead @returns {(error: any) => T} */
 const absent = (instead) => (error) => {
   if (['ENOENT', 'ENOTDIR'].includes(error.code)) return instead;
   throw error;
 };
 
-/** Opens the store of a folder, which is created on the first write.
+/** Opens the store in a folder. The folder is created on the first write.
  * @param {string} [where] a path @param {(lock: { path: string, owner: string }) => void} [told]
  * @returns {import('../protocol.js').Store} */
 export function openStore(where, told = () => {}) {
@@ -28,7 +29,8 @@ export function openStore(where, told = () => {}) {
     throw new Error(`${JSON.stringify(name)} is not the name of a cached file.`);
   };
   const lockOf = (/** @type {string} */ name) => path(`${name}.gguf`).replace(/gguf$/, 'lock');
-  /** Files that are open, for reading or both. @type {Map<string, { file: number, writable: boolean }>} */
+  /** Open files. `writable` ones are open for reading and writing.
+   * @type {Map<string, { file: number, writable: boolean }>} */
   const open = new Map();
   /** @param {string} name @param {string} flags @param {boolean} writable */
   const opened = (name, flags, writable) => {
@@ -58,7 +60,7 @@ export function openStore(where, told = () => {}) {
     async write(name, at, bytes) {
       if (!open.get(name)?.writable) await mkdir(folder, { recursive: true });
       const file = opened(name, (await size(name)) ? 'r+' : 'w+', true);
-      // A full disk accepts a part of the bytes first, and fails at the rest.
+      // Writes the rest after a short write: a full disk first accepts a part of the bytes, and then fails.
       for (let done = 0; done < bytes.length; ) {
         const count = writeSync(file, bytes, done, bytes.length - done, at + done);
         if (!count) throw new Error('The disk is full.');
