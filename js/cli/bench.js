@@ -1,4 +1,4 @@
-/* bench: `gemma-wasm bench`, which measures a model and prints medians of several runs. */
+/* bench: the command `gemma-wasm bench`, which measures speed and prints medians of several runs. */
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
@@ -48,7 +48,8 @@ function medians(runs, names) {
   );
 }
 
-/** Runs once. Ids differ from the first one on, so that the KV cache has nothing to reuse; end tokens are banned.
+/** Measures one run. The first id of each prompt is different, so that the KV cache cannot be reused. End tokens are
+ * banned, so that the answer has its full length.
  * @param {Model} model @param {number[]} counts */
 async function benchRun(model, ...[promptTokens, genTokens, run]) {
   const { vocabSize, endTokens } = model.info;

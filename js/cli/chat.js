@@ -5,12 +5,12 @@
 import { createInterface } from 'node:readline/promises';
 import { ModelError } from '../errors.js';
 
-/** Terminal codes that dim the following text, and end that. */
+/** Terminal escape codes that start and end dimmed text. */
 const DIM = '\x1b[2m';
 const PLAIN = '\x1b[22m';
 const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
 
-/** Writes an answer to standard output as it arrives. Thoughts are dimmed on a terminal, and left out elsewhere.
+/** Writes an answer to standard output as it arrives. Dims thoughts on a terminal, and leaves them out otherwise.
  * @param {Generation} answer @param {Pick<NodeJS.WriteStream, 'write' | 'isTTY'>} [out] */
 export async function show(answer, out = process.stdout) {
   let last = 'text';

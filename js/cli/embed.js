@@ -1,4 +1,4 @@
-/* embed: `gemma-wasm embed`, which makes vectors of texts. */
+/* embed: the command `gemma-wasm embed`, which computes embedding vectors of texts. */
 import { writeFile } from 'node:fs/promises';
 import { loadModel } from '../index.node.js';
 import { UsageError, number, readText } from './flags.js';
@@ -17,14 +17,14 @@ export async function embed(values) {
   const vectors = await using(loadModel, values, (model) => model.embed(texts, options));
   const dimensions = vectors[0]?.length ?? 0;
   if (out) {
-    // Every machine that Node runs on is little-endian.
+    // The file format is little-endian, as are all machines that Node supports.
     await writeFile(out, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))));
     process.stderr.write(`${vectors.length} vectors of ${dimensions} numbers in ${out}\n`);
   }
   if (json) print(values, { dimensions, vectors: vectors.map((vector) => Array.from(vector)) });
 }
 
-/** Returns the text, or the lines of the file. @param {Values} values */
+/** Returns the text of --text, or the lines of the file of --file. @param {Values} values */
 async function textsOf({ text, file }) {
   if ((text === undefined) === (file === undefined)) throw new UsageError('embed needs either --text or --file.');
   if (text !== undefined) return [text];

@@ -1,8 +1,8 @@
-/* exact-json: parses and writes JSON with exact integers: BigInts where a number would round. */
+/* exact-json: parses and writes JSON without rounding integers: large ones become BigInts. */
 import { failure } from '../errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-/** Marks a string that holds the digits of an integer. A file cannot contain it unescaped. */
+/** Prefix of strings that stand for large integers. JSON text cannot contain this character unescaped. */
 const MARK = '\u0000integer ';
 
 /** @param {string} token */

@@ -1,4 +1,4 @@
-/* flags: parses the command line, and turns flags into options of the package. */
+/* flags: parses command-line arguments, and converts flags into options of the package. */
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { reading } from '../errors.js';
@@ -8,13 +8,13 @@ import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../options.js';
 
 /** An error of the command line, which exits with status 2. */
 export class UsageError extends Error {}
-/** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
+/** The values of the flags, and the positional arguments `source` and `text`. @typedef {Record<string, any>} Values */
 
-/** Flags of answers. */
+/** Names of flags for options of generate(). */
 export const ANSWER = `${Object.keys(FLAGS.answer).join(' ')} system thinking no-thinking thinking-budget`;
-/** Flags of loading. */
+/** Names of flags for options of loadModel(). */
 export const LOAD = `${Object.keys(FLAGS.load).join(' ')} no-cache`;
-/** Flags of serving. */
+/** Names of flags for options of the server. */
 export const SERVE = Object.keys(FLAGS.serve).join(' ');
 const SWITCHES = [
   'json',
@@ -31,7 +31,7 @@ const SWITCHES = [
 ];
 const REPEATED = ['stop', 'name', 'cors', 'allow-host'];
 
-/** Parses arguments. Throws UsageError. @param {string[]} args @param {string} flags names of all flags */
+/** Parses arguments. Throws UsageError. @param {string[]} args @param {string} flags names of the accepted flags */
 export function parse(args, flags) {
   const options = Object.fromEntries(
     flags
@@ -42,7 +42,7 @@ export function parse(args, flags) {
         return [flag, { type, multiple: REPEATED.includes(flag), ...(flag === 'help' && { short: 'h' }) }];
       }),
   );
-  // A flag's value may begin with a dash.
+  // Joins flags and values as --flag=value, because the value of a flag may begin with a dash.
   /** @type {string[]} */
   const joined = [];
   for (let i = 0; i < args.length; i++) {
@@ -58,7 +58,7 @@ export function parse(args, flags) {
   }
 }
 
-/** Returns the number of a flag. Throws UsageError. @param {Values} values @param {string} name
+/** Returns the value of a flag as a number. Throws UsageError. @param {Values} values @param {string} name
  * @returns {number | undefined} */
 export function number(values, name) {
   const text = values[name];
@@ -68,17 +68,18 @@ export function number(values, name) {
   throw new UsageError(`--${name} must be a number (got "${text}").`);
 }
 
-/** Reads a file that a flag names. @param {string} path */
+/** Reads a text file whose path is the value of a flag. @param {string} path */
 export const readText = (path) => reading(path, () => readFile(path, 'utf8'));
 
-/** Parses ids. Throws UsageError. @param {string} text */
+/** Parses token ids separated by commas. Throws UsageError. @param {string} text */
 export function idList(text) {
   const ids = text.split(',').map((id) => id.trim());
   if (ids.every((id) => /^\d+$/.test(id))) return ids.map(Number);
   throw new UsageError(`--ids must be numbers separated by commas (got "${text}").`);
 }
 
-/** Returns the options of flags. @param {Values} values @param {Record<string, string>} flags
+/** Converts flags into options and checks them. @param {Values} values @param {Record<string, string>} flags option of
+ * each flag
  * @param {Record<string, Rule>} rules */
 function optionsOf(values, flags, rules) {
   const given = Object.entries(flags).map(([flag, name]) => {
@@ -87,7 +88,7 @@ function optionsOf(values, flags, rules) {
   return Object.fromEntries(given);
 }
 
-/** Returns the options of loadModel(). @param {Values} values */
+/** Returns the options of loadModel() that the flags set. @param {Values} values */
 export function loadOptions(values) {
   return {
     ...optionsOf(values, FLAGS.load, LOAD_OPTIONS),
@@ -96,7 +97,7 @@ export function loadOptions(values) {
   };
 }
 
-/** Returns the options of generate(). @param {Values} values */
+/** Returns the options of generate() that the flags set. @param {Values} values */
 export const answerOptions = (values) => ({
   ...optionsOf(values, FLAGS.answer, GENERATE_OPTIONS),
   thinking: thinkingOf(values),

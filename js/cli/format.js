@@ -1,21 +1,23 @@
-/* format: turns the flags that constrain answers into the option `format`. */
+/* format: converts the flags that constrain answers into the option `format`. */
 /** @import { Values } from './flags.js' */
 /** @import { Format } from '../options.js' */
 import { UsageError, readText } from './flags.js';
 
 /** @typedef {(text: string, path: string) => any} Parse */
 
-/** The format of each flag. @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
+/** For each flag, a function that returns the format for the flag's value.
+ * @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
 const CONSTRAINTS = {
   schema: async (path, parse) => ({ schema: parse(await readText(path), path) }),
   regex: (text) => ({ regex: text }),
   grammar: async (path) => ({ grammar: await readText(path) }),
   choices: (text) => ({ choices: text.split(',') }),
 };
-/** Flags of constraints. */
+/** Names of the flags that constrain answers. */
 export const FORMAT = Object.keys(CONSTRAINTS).join(' ');
 
-/** Returns the format of the flags. Throws UsageError. @param {Values} values @param {Parse} [parse] of a schema
+/** Returns the format that the flags set. Throws UsageError. @param {Values} values @param {Parse} [parse] parses a
+ * schema
  * @returns {Promise<Format | undefined>} */
 export async function formatOf(values, parse = jsonOf) {
   const [name, ...more] = Object.keys(CONSTRAINTS).filter((flag) => values[flag] !== undefined);

@@ -1,4 +1,4 @@
-/* inside: `gemma-wasm inside`, which shows attention weights, logit lens and norms of a prompt. */
+/* inside: the command `gemma-wasm inside`, which prints attention weights, logit lens and norms of a prompt. */
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
@@ -8,7 +8,8 @@ import { print, using } from './output.js';
 /** Flags of the command. */
 export const INSIDE = 'layer head position lens norms json';
 
-/** Returns numbers separated by commas. @param {Values} values @param {string} name */
+/** Returns the value of a flag as a list of numbers, which are separated by commas. @param {Values} values
+ * @param {string} name */
 function numbers(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
@@ -32,7 +33,7 @@ export async function inside(values) {
   print(values, { ...seen, layers }, [...pieces, ...layers.map((layer) => JSON.stringify(layer))].join('\n'));
 }
 
-/** Turns typed arrays into rows of numbers. @param {InsideLayer} layer @param {number} rows */
+/** Converts the typed arrays of a layer into rows of numbers. @param {InsideLayer} layer @param {number} rows */
 function plain({ norms, attention = {}, ...layer }, rows) {
   const table = (/** @type {Float32Array} */ all) => {
     const width = all.length / rows;

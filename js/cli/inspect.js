@@ -1,4 +1,4 @@
-/* inspect: `gemma-wasm inspect`, which shows the header of a file. */
+/* inspect: the command `gemma-wasm inspect`, which prints the header of a model file. */
 import { inspectModel } from '../index.node.js';
 import { loadOptions } from './flags.js';
 import { linesOf, print } from './output.js';

@@ -55,7 +55,8 @@ ${HELP.load}
 Sends the environment variable HF_TOKEN to huggingface.co as a header.
 `;
 
-/** Path of the storyteller, relative to js/cli/ in a checkout or to dist/. '' if it is missing. */
+/** Path of the storyteller, the tiny model that comes with the package: relative to js/cli/ in a checkout, to dist/ in
+ * the package. '' if it is missing. */
 const STORYTELLER =
   ['../../', '../']
     .map((up) => {
@@ -63,7 +64,8 @@ const STORYTELLER =
     })
     .find(existsSync) ?? '';
 
-/** words: arguments after MODEL; several: takes several MODELs; needs: required flags; flags: optional ones.
+/** The commands. words: names of the arguments after MODEL; several: whether several MODELs are accepted; needs:
+ * required flags; flags: optional flags.
  * @type {Record<string, { words?: string[], several?: boolean, needs?: string, flags: string,
  *   run: (values: Values) => Promise<void> }>} */
 const COMMANDS = {
@@ -120,7 +122,7 @@ const COMMANDS = {
       const { all, out } = values;
       const ids = idList(values.ids);
       const rows = await using(loadModel, values, (model) => model.debug.logits(ids, { all }));
-      // Every machine that Node runs on is little-endian.
+      // The file format is little-endian, as are all machines that Node supports.
       await writeFile(out, new Uint8Array(rows.buffer));
       process.stderr.write(`${rows.length} values in ${out}\n`);
     },
@@ -143,7 +145,7 @@ const COMMANDS = {
 
   bench: { flags: 'prompt-tokens gen-tokens runs json', run: bench },
 
-  // The server is loaded only by this command.
+  // The server's code is imported only by this command.
   serve: { several: true, flags: SERVE, run: async (values) => (await import('./serve.js')).serve(values) },
 };
 
@@ -154,7 +156,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
-  // In `tokenize MODEL` the TEXT is missing, not the MODEL.
+  // A first argument that looks like a model is the MODEL. In `tokenize x.gguf`, for example, the TEXT is missing.
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');
   if (positionals.length === words.length && !named && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: No MODEL is given, so the tiny storyteller is used.\n');
@@ -178,7 +180,7 @@ function report(error) {
   return usage || ['bad-option', 'bad-token'].includes(code) ? 2 : 1;
 }
 
-// EPIPE: the reader closed the pipe.
+// EPIPE means that the reading process closed the pipe, which is no failure.
 process.stdout.on('error', (error) => process.exit(/EPIPE/.test(error.message) ? 0 : report(error)));
 try {
   await main(process.argv.slice(2));

@@ -1,5 +1,5 @@
-/* match: `gemma-wasm match`, which matches texts with a constraint, token by token, as answers are. With --cases,
- * writes a line of JSON for each case. */
+/* match: the command `gemma-wasm match`, which checks texts against a constraint token by token, as it happens for
+ * answers. With --cases, writes a line of JSON for each case. */
 import { maskTimes } from '../matches.js';
 import { openHeader } from '../model.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';
@@ -15,7 +15,7 @@ import { print, using } from './output.js';
 export const MATCH = `${FORMAT} text cases draft json`;
 const DRAFTS = ['4', '6', '7', '2019', '2020'];
 
-/** Matches the tests of one case, as compact and as indented JSON. @param {HeaderModel} model @param {Case} one
+/** Checks the texts of one case, each as compact and as indented JSON. @param {HeaderModel} model @param {Case} one
  * @param {number} [draft] */
 async function judge(model, { schema, tests = [] }, draft) {
   const texts = tests.flatMap(({ data }) => [stringifyExactly(data), stringifyExactly(data, 2)]);
@@ -31,7 +31,7 @@ async function judge(model, { schema, tests = [] }, draft) {
   return { compiled, accepted, refused: tests.length - accepted, wrong, times, first };
 }
 
-/** Matches all cases of a file. @param {HeaderModel} model @param {string} path @param {number} [draft] */
+/** Checks all cases of a file. @param {HeaderModel} model @param {string} path @param {number} [draft] */
 async function judgeAll(model, path, draft) {
   const lines = (await readText(path)).split('\n').filter((line) => line.trim());
   const sum = { cases: 0, compiled: 0, accepted: 0, refused: 0, wrong: 0 };

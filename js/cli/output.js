@@ -3,7 +3,8 @@ import { loadOptions } from './flags.js';
 /** @import { Progress } from '../protocol.js' */
 /** @import { Values } from './flags.js' */
 
-/** Opens a model, calls f with it, and disposes of it. @template {{ dispose: () => Promise<void> }} M @template T
+/** Opens a model, calls f with it, and disposes of the model. @template {{ dispose: () => Promise<void> }} M
+ * @template T
  * @param {(source: string, options: any) => Promise<M>} open @param {Values} values
  * @param {(model: M) => Promise<T>} f */
 export async function using(open, values, f) {
@@ -37,7 +38,7 @@ export function print({ json }, result, text = linesOf(result)) {
   process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
 }
 
-/** Returns the members of an object, one per line. @param {object} facts */
+/** Returns the properties of an object as text, one per line. @param {object} facts */
 export function linesOf(facts) {
   return Object.entries(facts)
     .map(([key, value]) => `${key}: ${JSON.stringify(value)}`)

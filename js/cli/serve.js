@@ -1,4 +1,4 @@
-/* serve: `gemma-wasm serve`: loads models, and runs the HTTP server until a signal ends it. */
+/* serve: the command `gemma-wasm serve`, which loads models and runs the HTTP server until a signal ends it. */
 /** @import { Model } from '../model.js' */
 /** @import { LogLine } from '../serve/app.js' */
 /** @import { RunningServer } from '../serve/server.js' */
@@ -12,7 +12,7 @@ import { startServer } from '../serve/server.js';
 import { UsageError, number } from './flags.js';
 import { opened } from './output.js';
 
-/** Time that running answers have after the first signal. */
+/** Time that running answers have to finish after the first SIGINT or SIGTERM. */
 const GRACE_MS = 10_000;
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 };
 
@@ -37,7 +37,7 @@ export async function serve(values) {
   }
 }
 
-/** Returns the options of flags. @param {Values} values @returns {ServeOptions} */
+/** Returns the server's options that the flags set. @param {Values} values @returns {ServeOptions} */
 function serveOptions(values) {
   const numbers = ['port', 'queue'];
   const given = Object.entries(FLAGS.serve).map(([flag, name]) => {
@@ -47,7 +47,8 @@ function serveOptions(values) {
   return { ...options, apiKey: options.apiKey ?? (process.env.GEMMA_WASM_API_KEY || undefined) };
 }
 
-/** Returns the ids of models. Throws UsageError. @param {string[]} sources @param {string[]} [names] */
+/** Returns an id for each model: its --name, or the name of its file. Throws UsageError. @param {string[]} sources
+ * @param {string[]} [names] */
 function idsOf(sources, names) {
   if (names && names.length !== sources.length) {
     throw new UsageError(`--name must be given once for each model (${sources.length} models, ${names.length} names).`);
@@ -60,7 +61,7 @@ function idsOf(sources, names) {
   return ids;
 }
 
-/** Returns the name of a file without its extension, and without the number of a split file.
+/** Returns the file name of a model without its extension, and without the part number of a split model.
  * @param {string} source path or URL */
 function nameOf(source) {
   const isUrl = /^https?:/i.test(source);
@@ -87,14 +88,14 @@ async function listening(models, options) {
   }
 }
 
-/** Writes a line about a request, which contains nothing that the client sent but the method. @param {LogLine} line */
+/** Writes a log line about a request. Of what the client sent, the line has only the method. @param {LogLine} line */
 function writeLine({ method, route, status, ms, usage }) {
   const { promptTokens, completionTokens } = usage;
   const tokens = promptTokens ? `, ${promptTokens} + ${completionTokens} tokens` : '';
   process.stderr.write(`${new Date().toISOString()} ${method} ${route} ${status} ${Math.round(ms)} ms${tokens}\n`);
 }
 
-/** Warns of options that let others use the models. @param {ServeOptions} options */
+/** Warns of options that let other machines or web pages use the models. @param {ServeOptions} options */
 function warn({ host = DEFAULTS.host, apiKey, cors = [] }) {
   if (apiKey !== undefined) return;
   if (!isLoopback(host)) {
@@ -105,7 +106,8 @@ function warn({ host = DEFAULTS.host, apiKey, cors = [] }) {
   }
 }
 
-/** Resolves with the first SIGINT or SIGTERM. A second one ends the process at once. @param {() => number} running */
+/** Resolves with the first SIGINT or SIGTERM. A second signal ends the process immediately.
+ * @param {() => number} running */
 function signalled(running) {
   return new Promise((resolve) => {
     let isStopping = false;

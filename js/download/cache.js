@@ -88,7 +88,7 @@ export class ModelCache {
     });
   }
 
-  /** @internal The cache as the worker is told of it: the folder, or `remote` if the client has the store. */
+  /** @internal The cache in posted form: its folder, or `remote` if the client has the store. */
   get descriptor() {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }

@@ -1,11 +1,12 @@
 /*
- * automaton: one rule as an NFA without empty moves (V. M. Glushkov, 1961). Edges carry a spelling (a graph of bytes),
- * a token, or a call of another rule. A rule never matches the empty text: callers of a nullable rule also bypass it.
- * So every rule reads something before it returns, and left recursion is the only endless loop.
+ * automaton: builds one rule as an NFA without epsilon transitions (V. M. Glushkov, 1961). The label of an edge is a
+ * spelling (a graph of bytes), a token, or a call of another rule. A rule never matches the empty text: callers of a
+ * nullable rule get a second edge that skips it. So every rule reads something before it returns, and left recursion is
+ * the only endless loop.
  *
- * Large repetitions count instead of being unrolled, in the register that each frame of the engine's stack has. A
- * counted repetition inside another becomes a separate rule. The members of an object use the register for the set of
- * members so far.
+ * Large repetitions are counted instead of unrolled. The count is in a register, which each frame of the engine's stack
+ * has. A counted repetition inside another becomes a separate rule. Objects use the register for the set of properties
+ * so far.
  */
 import { hasHalfPair } from './nodes.js';
 import { regular } from './regular.js';
@@ -13,29 +14,32 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./spell.js').Spelling} Spelling */
-/** A label to read, and the next state. @typedef {{ kind: number, label: number, to: number, member: number }} Step */
-/** first: its possible first steps; last: states where it may end.
+/** The start of an edge: the label to read and the next state.
+ * @typedef {{ kind: number, label: number, to: number, member: number }} Step */
+/** The part of an automaton for one node. first: possible first steps; last: states where the part may end.
  * @typedef {{ nullable: boolean, first: Step[], last: number[] }} Fragment */
 /** @typedef {Step & { act: number }} Edge */
-/** The contents of a register: a count, or a set of members (once: by member; required: their indices).
+/** Bounds for a register: `min` and `max` of a count, or of a set of properties. once: for each property, whether it
+ * may occur only once; required: indices of required properties.
  * @typedef {{ min: number, max: number, once?: boolean[], required?: number[] }} Loop */
 
 export const KIND = { BYTES: 0, CALL: 1, TOKEN: 2 };
-/** The effect of an edge on the register: nothing; start the next round; leave the loop; add a member; check that another
- * member fits. */
+/** The effect of an edge on the register: none; count one repetition; leave the loop; add a property; check that
+ * another property may follow. */
 export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 
-/** States that an unrolled repetition may take. */
+/** Maximum number of states of a repetition that is unrolled. */
 const WRITTEN_OUT = 24;
 const DEEPEST = 1500;
-/** Cost of an edge, which includes simplifying and writing it. A grammar has at most 700,000 edges. */
+/** Steps of the budget that an edge costs, for building, simplifying and writing it. They limit a grammar to 700,000
+ * edges. */
 const EDGE = 2;
-/** Depth of inlined rules. */
+/** Maximum depth of rules that are inlined within each other. */
 const DEEPEST_INLINED = 4;
-/** Characters of a literal. */
+/** Maximum number of characters of a literal. */
 const LONGEST = 150_000;
 
-/** The parts of the lowering that a rule uses.
+/** The functions of lower.js that a rule uses.
  * @typedef {{ spell: import('./spell.js').Spells, spelling: Spelling, rule: (name: string) => Node,
  *   regularRule: (name: string) => Node, productive: (name: string) => boolean, nullable: (node: Node) => boolean,
  *   inlined: (name: string) => boolean, call: (node: Node, how: Spelling) => number, loop: (loop: Loop) => number,
@@ -63,7 +67,7 @@ export class Rule {
     this.start = this.#state();
   }
 
-  /** Fills the rule with a node. Returns false if nothing matches. @param {Node} node */
+  /** Builds the automaton of a node in this rule. Returns false if the node matches nothing. @param {Node} node */
   fill(node) {
     const whole = 'members' in node ? this.#members(node) : this.#build(node, false);
     if (!whole?.first.length) return false;
@@ -96,7 +100,8 @@ export class Rule {
     return { nullable: false, first: [{ kind, label, to, member: -1 }], last: [to] };
   }
 
-  /** Returns null if nothing matches. @param {Node} node @param {boolean} counted @returns {Fragment | null} */
+  /** Builds the states and edges of a node. Returns null if the node matches nothing. @param {Node} node
+   * @param {boolean} counted @returns {Fragment | null} */
   #build(node, counted) {
     if (++this.#depth > DEEPEST) throw new TooComplex('its parts are nested too deeply');
     const fragment = this.#built(node, counted);
@@ -146,7 +151,8 @@ export class Rule {
     return whole;
   }
 
-  /** Literals and characters lead to one shared state, and common prefixes of literals are read once.
+  /** Builds a choice. Literals and character sets lead to one shared state, and literals share the spelling of common
+   * prefixes.
    * @param {Node[]} nodes @param {boolean} counted @returns {Fragment | null} */
   #choice(nodes, counted) {
     /** @type {Fragment} */
@@ -177,7 +183,8 @@ export class Rule {
     return any || to >= 0 ? whole : null;
   }
 
-  /** Returns as few labels as possible for these texts; within a label, no text may be a prefix of another.
+  /** Returns as few labels as possible that together spell these texts. No text of a label is a prefix of another text
+   * of that label.
    * @param {string[]} texts */
   #tries(texts) {
     const labels = [];
@@ -202,8 +209,9 @@ export class Rule {
     return labels;
   }
 
-  /** @param {string[][]} texts sorted @param {number} at @param {boolean} quoted a quote follows each text; otherwise
-   * no text is a prefix of another @returns {number} */
+  /** Returns the label that spells texts from index `at` on. @param {string[][]} texts sorted @param {number} at
+   * @param {boolean} quoted whether a quote follows each text; if not, no text is a prefix of another
+   * @returns {number} */
   #trie(texts, at, quoted) {
     this.whole.spend(8 + (texts.length * 3) / 4);
     const { spell } = this.whole;
@@ -251,7 +259,7 @@ export class Rule {
     return { ...body, nullable: min === 0 };
   }
 
-  /** Builds an optional or unbounded repetition, which needs no counter.
+  /** Builds a repetition that needs no counter, because it is optional or unbounded.
    * @param {Node} node @param {number} min @param {number} max @param {boolean} counted @returns {Fragment | null} */
   #loose(node, min, max, counted) {
     const body = this.#build(node, counted);
@@ -275,7 +283,7 @@ export class Rule {
   /** @param {string} name @param {boolean} counted @returns {Fragment | null} */
   #rule(name, counted) {
     if (!this.whole.productive(name)) return null;
-    // Unlimited inlining would take exponential space.
+    // Without a limit, inlining could make the automaton exponentially large.
     const calls = this.#inside.size >= DEEPEST_INLINED || this.#inside.has(name) || !this.whole.inlined(name);
     if (calls) return this.#called({ rule: name }, this.how);
     this.#inside.add(name);
@@ -301,7 +309,7 @@ export class Rule {
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
   }
 
-  /** Returns a label that spells JSON strings. @param {string[]} texts */
+  /** Returns a label that spells texts as JSON strings. @param {string[]} texts */
   #quoted(texts) {
     this.how = this.whole.spelling;
     const sorted = [...new Set(texts)].sort().map((text) => [...text]);
@@ -310,7 +318,7 @@ export class Rule {
     return label;
   }
 
-  /** Fills the rule with a JSON string. @param {Node} content */
+  /** Builds the automaton of a JSON string in this rule. @param {Node} content */
   fillString(content) {
     const quote = () => this.#single(KIND.BYTES, this.whole.spell.bytes(Uint8Array.of(QUOTE)));
     const open = quote();
@@ -415,7 +423,8 @@ function textsOf({ jsonString: inner }) {
   return texts.length === inner.choice.length ? texts : null;
 }
 
-/** Returns how many states a node takes, up to a limit. @param {Node} node @param {number} most @returns {number} */
+/** Returns about how many states a node needs. Stops counting above `most`. @param {Node} node @param {number} most
+ * @returns {number} */
 export function weight(node, most) {
   if ('sequence' in node || 'choice' in node) {
     let sum = 0;

@@ -11,7 +11,7 @@ import { Unsupported } from './refusal.js';
 const NAME = /[a-zA-Z0-9_-]+/y;
 const SPACES = /(?:[ \t]|#[^\r\n]*)*/y;
 const SPACES_AND_LINES = /(?:[ \t\r\n]|#[^\r\n]*)*/y;
-/** Alternatives may start a new line. llama.cpp allows that only in groups. */
+/** Matches `|` at the start of a new line. llama.cpp allows that only inside groups. */
 const CONTINUATION = /(?:[ \t\r\n]|#[^\r\n]*)*\|/y;
 const ESCAPES = /** @type {Record<string, string>} */ ({
   t: '\t',
@@ -28,7 +28,7 @@ const LAST = 0x10ffff;
 
 class Parser {
   /** @param {string} text @param {import('./refusal.js').Budget} budget
-   * @param {((text: string) => number | null | undefined) | undefined} tokenOf id of a token by its text */
+   * @param {((text: string) => number | null | undefined) | undefined} tokenOf returns the id of a token by its text */
   constructor(text, budget, tokenOf) {
     this.text = text;
     this.budget = budget;
@@ -36,7 +36,7 @@ class Parser {
     this.at = 0;
     /** @type {Map<string, Node>} */
     this.rules = new Map();
-    /** Referenced rules with the offset of the first reference. @type {Map<string, number>} */
+    /** Names of referenced rules, with the offset of the first reference. @type {Map<string, number>} */
     this.wanted = new Map([['root', 0]]);
   }
 
@@ -52,7 +52,7 @@ class Parser {
     return true;
   }
 
-  /** @param {RegExp} shape a sticky one */
+  /** @param {RegExp} shape with the flag y */
   match(shape) {
     shape.lastIndex = this.at;
     const found = shape.exec(this.text);
@@ -60,7 +60,7 @@ class Parser {
     return found;
   }
 
-  /** @param {boolean} lines whether the next line belongs to it */
+  /** @param {boolean} lines whether to skip line breaks, too */
   space(lines) {
     this.match(lines ? SPACES_AND_LINES : SPACES);
   }
@@ -88,7 +88,7 @@ class Parser {
     this.space(true);
   }
 
-  /** @param {boolean} nested in a group, which can span lines @returns {Node} */
+  /** @param {boolean} nested whether the choice is in a group, which can span several lines @returns {Node} */
   choice(nested) {
     const parts = [this.sequence(nested)];
     while (this.take('|') || this.match(CONTINUATION)) {
@@ -163,7 +163,8 @@ class Parser {
     return literal(text);
   }
 
-  /** Reads one character, escaped or not. @param {number} place of the literal or set @returns {string} */
+  /** Reads one character, escaped or not. @param {number} place offset of the literal or set, for errors
+   * @returns {string} */
   letter(place) {
     if (this.at >= this.text.length) this.refuse('a text or set is not closed', place);
     if (!this.take('\\')) {

@@ -1,6 +1,6 @@
 /*
- * graph: an acyclic graph of byte spans, in which each span leads to an older node. Equal nodes are stored once, in a
- * hash table over plain numbers, because schemas have tens of thousands of them. Node 0 has no spans and ends every
+ * graph: an acyclic graph of byte ranges (spans). Each span leads to an older node. Equal nodes are stored once: a hash
+ * table in typed arrays finds them, because schemas have tens of thousands of nodes. Node 0 has no spans and ends every
  * spelling.
  */
 import { TooComplex } from './refusal.js';
@@ -25,7 +25,7 @@ export class Graph {
   /** Number of nodes. */
   count = 1;
   #spans = new Uint32Array(1 << 12);
-  /** End of each node's spans, in words. */
+  /** For each node, the end of its spans, in words. */
   #ends = new Uint32Array(1 << 10);
   #table = new Uint32Array(1 << 11);
   /** End of the spans of the node under construction. */
@@ -85,8 +85,8 @@ export class Graph {
     this.#table = table;
   }
 
-  /** Returns the nodes that some nodes reach, renumbered so that each comes after its targets: the end of each one's
-   * spans, counted in spans; the spans, two words each; and the new number of each node.
+  /** Returns the nodes that are reachable from some nodes, renumbered so that each comes after its targets. ends: for
+   * each node, the end of its spans, counted in spans; spans: two words each; place: the new number of each node.
    * @param {Iterable<number>} from */
   reachable(from) {
     const place = new Int32Array(this.count).fill(-1);
@@ -94,7 +94,7 @@ export class Graph {
     /** @type {number[]} */
     const spans = [];
     place[0] = 0;
-    /** @param {number} node @returns returns a target that has no number yet, 0 if all have one */
+    /** @param {number} node @returns a target that has no number yet, 0 if all have one */
     const next = (node) => {
       for (let i = this.#ends[node - 1]; i < this.#ends[node]; i += 2) {
         if (place[this.#spans[i + 1]] < 0) return this.#spans[i + 1];

@@ -16,23 +16,25 @@ export { Budget, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Grammar} Grammar */
 
-/** Characters of a format's text. */
+/** Maximum number of characters in the text of a format. */
 const MOST_TEXT = 4 << 20;
 
-/** `matching`: judge texts as the format's specification does, instead of by the narrower constraint for answers;
- * `draft` of schemas without `$schema`; `formats`: whether to enforce `format`, whatever the draft says; `tokenOf`:
- * returns the id of a token by its text, for grammars that name tokens; `budget`: shared with the passes before and
- * after.
+/** Options of a compilation. `matching`: accept all texts that the format's specification accepts, not only those that
+ * the narrower constraint for answers allows; `draft`: draft of schemas without `$schema`; `formats`: whether to
+ * enforce the keyword `format`, whatever the draft says; `tokenOf`: returns the id of a token by its text, for grammars
+ * that name tokens; `budget`: work budget, shared with the passes before and after.
  * @typedef {import('./refusal.js').Limits & { matching?: boolean, draft?: number, formats?: boolean, budget?: Budget,
  *   tokenOf?: (text: string) => number | null | undefined }} Options */
 
-/** Compiles a format to a grammar, or throws `Unsupported`. @param {Format} format @param {Options} [options]
+/** Compiles a format to a grammar. Throws `Unsupported` if the format cannot be enforced. @param {Format} format
+ * @param {Options} [options]
  * @returns {Grammar} */
 export function compile(format, options = {}) {
   return bounded(() => compiled(format, options, options.budget ?? new Budget(options)));
 }
 
-/** Compiles a format to the bytes that the engine reads, or throws `Unsupported`; in a bounded number of steps.
+/** Compiles a format to the bytes that the engine reads, in a bounded number of steps. Throws `Unsupported` if the
+ * format cannot be enforced.
  * @param {Format} format @param {Options & { spelling?: 'any' | 'shortest' }} [options] */
 export function toBytes(format, options = {}) {
   const { matching = false, spelling = matching ? 'any' : 'shortest', budget = new Budget(options) } = options;
@@ -62,7 +64,8 @@ function text(value, what) {
   return value;
 }
 
-/** The expression must match the whole text. @param {string | RegExp} regex @param {string | undefined} flags
+/** Compiles a regular expression, which must match the whole text. @param {string | RegExp} regex
+ * @param {string | undefined} flags
  * @param {Budget} budget @returns {Grammar} */
 function regexGrammar(regex, flags, budget) {
   const source = regex instanceof RegExp ? regex.source : text(regex, 'regex');

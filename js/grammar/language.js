@@ -1,7 +1,7 @@
 /*
- * language: answers questions about regular nodes with derivatives (J. A. Brzozowski, "Derivatives of regular
- * expressions", 1964): what remains of a language after one code point. Terms are interned by a key, so equal terms are
- * one object and searches visit few states. Terms are built lazily.
+ * language: decides questions about the language of a regular node, for example whether it is empty. Uses derivatives
+ * (J. A. Brzozowski, "Derivatives of regular expressions", 1964): the texts that may follow after one code point. Terms
+ * are interned by a key, so equal terms are one object and searches visit few states. Terms are built lazily.
  */
 import { lengths } from './nodes.js';
 import { ANY, has } from './ranges.js';
@@ -11,10 +11,10 @@ import { ANY, has } from './ranges.js';
 /** @typedef {{ id: number, nullable: boolean, kind: string, of: Term[], ranges: Ranges, min: number, max: number,
  *   automaton?: import('./nodes.js').Automaton, steps: Map<number, Term> | undefined }} Term */
 
-/** States that a search visits before it answers "perhaps". */
+/** Maximum number of states that a search visits. After that the result is "undecided". */
 const VISITS = 3000;
 
-/** The terms of one compilation. */
+/** The terms of one compilation, interned. */
 export class Languages {
   /** @param {import('./refusal.js').Budget} budget */
   constructor(budget) {
@@ -123,7 +123,7 @@ export class Languages {
     throw new Error(`no regular node: ${Object.keys(node)}`);
   }
 
-  /** Returns the derivative by one code point. @param {Term} term @param {number} point @returns {Term} */
+  /** Returns the derivative of a term by one code point. @param {Term} term @param {number} point @returns {Term} */
   after(term, point) {
     const known = term.steps?.get(point);
     if (known) return known;
@@ -161,7 +161,7 @@ export class Languages {
     return term.nullable;
   }
 
-  /** Returns one code point of each class that the term does not distinguish. @param {Term} term */
+  /** Returns one code point of each class of code points that the term treats alike. @param {Term} term */
   heads(term) {
     const cuts = new Set([0, 0xe000]);
     this.collect(term, cuts);
@@ -180,7 +180,8 @@ export class Languages {
     } else for (const part of term.of) this.collect(part, cuts);
   }
 
-  /** Returns whether the node matches nothing: true is certain; false may mean that it is too large to decide.
+  /** Returns true if it is certain that the node matches nothing; false if it matches something or is too large to
+   * decide.
    * @param {Node} node */
   isEmpty(node) {
     if (surelySome(node)) return false;
@@ -202,7 +203,8 @@ export class Languages {
 /** @type {WeakMap<Node, boolean>} */
 const plainlySome = new WeakMap();
 
-/** Returns whether a node obviously matches some text. @param {Node} node @returns {boolean} */
+/** Returns whether a quick look shows that a node matches some text. False means undecided. @param {Node} node
+ * @returns {boolean} */
 function surelySome(node) {
   if ('literal' in node) return true;
   let known = plainlySome.get(node);
@@ -219,7 +221,8 @@ function looksFruitful(node) {
   return 'repeat' in node && (node.min === 0 || surelySome(node.repeat));
 }
 
-/** Returns whether a node obviously matches texts of every length from some length on. @param {Node} node
+/** Returns whether a quick look shows that a node matches texts of every length above some length. False means
+ * undecided. @param {Node} node
  * @returns {boolean} */
 function surelyMany(node) {
   if ('except' in node) return surelyMany(node.except[0]) && lengths(node.except[1])[1] < Infinity;

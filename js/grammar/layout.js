@@ -1,12 +1,13 @@
-/* layout: the whitespace of JSON: none, that of JSON.stringify with two spaces, or any. */
+/* layout: the whitespace between JSON tokens: none (`compact`), as JSON.stringify writes it with two spaces (`pretty`),
+ * or any. */
 import { chars, literal, repeat, sequence } from './nodes.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
-/** Whitespace in an array or object at some depth: after its opening bracket, before the closing one, around commas and
- * colons, and inside an empty one.
+/** Whitespace in an array or object at some depth. open, close: after the opening and before the closing bracket;
+ * comma, colon: the separators with whitespace around them; empty: inside an empty array or object.
  * @typedef {{ open: Node, close: Node, comma: Node, colon: Node, empty: Node }} Layout */
 
-/** Depth up to which `pretty` is exact. Deeper lines may have any further indentation. */
+/** Depth up to which `pretty` indents exactly. Deeper lines may be indented by more. */
 const COUNTED = 12;
 
 const SPACE = repeat(
@@ -38,7 +39,7 @@ function line(depth) {
 
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
 
-/** The whitespace of one document. */
+/** The layouts of one document, by depth. */
 export class Layouts {
   /** @param {Whitespace} kind */
   constructor(kind) {
@@ -47,12 +48,12 @@ export class Layouts {
     this.made = [];
   }
 
-  /** Returns a depth that is equal for equal layouts. @param {number} depth */
+  /** Maps a depth to one number per distinct layout. @param {number} depth */
   depth(depth) {
     return this.kind === 'pretty' ? Math.min(depth, COUNTED + 1) : 0;
   }
 
-  /** @param {number} depth of the brackets @returns {Layout} */
+  /** Returns the layout at a depth. @param {number} depth number of enclosing brackets @returns {Layout} */
   at(depth) {
     if (this.kind !== 'pretty') return this.kind === 'compact' ? COMPACT : FREE;
     this.made[depth] ??= {
@@ -65,7 +66,7 @@ export class Layouts {
     return this.made[depth];
   }
 
-  /** Whitespace around the document. @returns {Node} */
+  /** Returns the whitespace around the document. @returns {Node} */
   get around() {
     return this.kind === 'any' ? SPACE : NONE;
   }

@@ -1,7 +1,8 @@
 /*
- * lower: compiles a grammar to the bytes that the engine reads (src/text/grammar.h has their layout). It does
- * everything that needs no vocabulary: spellings, intersections, repetitions. The engine determinises the automaton
- * lazily. Refuses, in bounded time and memory, grammars that are too large, left-recursive, or match nothing.
+ * lower: compiles a grammar to the bytes that the engine reads (src/text/grammar.h has their layout). Does everything
+ * that does not depend on the model's vocabulary: spellings, intersections, repetitions. The engine later determinises
+ * the automaton lazily. Rejects grammars that are too large, left-recursive, or match nothing, in bounded time and
+ * memory.
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
 import { partsOf } from './nodes.js';
@@ -11,20 +12,20 @@ import { Spells } from './spell.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./nodes.js').Grammar} Grammar */
-/** spelling: whether JSON strings may spell a character in every legal way or only in one.
+/** spelling: `any` allows every legal escape of a character in a JSON string, `shortest` only the shortest spelling.
  * @typedef {import('./refusal.js').Limits & { spelling?: 'any' | 'shortest', budget?: Budget }} LowerOptions */
 
 const MAGIC = 0x31475747;
 const VERSION = 1;
 const NO_MOST = 0xffffffff;
 const HEAD = 12;
-/** Cost of a state or an edge, in units of the budget. */
+/** Units of the budget that a state or an edge costs. */
 const STEP = 1 / 5;
-/** Rules that are filled within each other; JavaScript's stack takes more. */
+/** Maximum depth of rules that are built within each other, well within JavaScript's stack. */
 const DEEPEST = 1100;
-/** Rules with at most this many states are inlined. */
+/** Maximum number of states of a rule that is inlined. */
 const INLINED = 4;
-/** Length up to which keys of nodes are compared as text. */
+/** Maximum length of a key that is a text. */
 const MOST_KEY = 2000;
 
 /** Compiles a grammar for the engine. @param {Grammar} grammar @param {LowerOptions} [options] */
@@ -32,7 +33,7 @@ export function lower(grammar, { spelling = 'any', budget, ...limits } = {}) {
   return bounded(() => new Lowering(grammar, spelling, budget ?? new Budget(limits)).run());
 }
 
-/** Spellings do not depend on the grammar, so they are cached up to this many nodes. */
+/** Maximum number of cached spelling nodes. They do not depend on the grammar, so all compilations share them. */
 const KEPT_NODES = 1 << 16;
 let spells = new Spells();
 
@@ -123,7 +124,7 @@ class Lowering {
     return at;
   }
 
-  /** Refuses left recursion. */
+  /** Throws `Unsupported` if a rule is left-recursive. */
   #noLeftRecursion() {
     const seen = new Uint8Array(this.#rules.length);
     /** @param {number} at */
@@ -204,7 +205,7 @@ class Lowering {
   }
 }
 
-/** Returns the spellings that label edges. @param {(import('./simplify.js').Simple | null)[]} rules */
+/** Returns the spellings that are labels of edges. @param {(import('./simplify.js').Simple | null)[]} rules */
 const spellings = (rules) =>
   rules.flatMap((rule) => {
     return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
@@ -216,7 +217,7 @@ class Facts {
   nullable = new Set();
   /** @type {Set<string>} */
   productive = new Set();
-  /** Results for composite nodes, valid until a rule is added. @type {Map<Node, boolean>} */
+  /** Cached results for composite nodes, valid until another rule passes the test. @type {Map<Node, boolean>} */
   #found = new Map();
   /** @type {Map<string, boolean>} */
   #recursive = new Map();
@@ -260,7 +261,8 @@ class Facts {
     }
   }
 
-  /** Computes the least set of rules that pass `test`, which may use `found`.
+  /** Adds to `found` the rules that pass `test` until none is added any more (a fixed point). `test` may depend on
+   * `found`.
    * @param {(node: Node) => boolean} test @param {Set<string>} found */
   #least(test, found) {
     /** @type {Map<string, string[]>} */
@@ -282,7 +284,7 @@ class Facts {
     this.#found.clear();
   }
 
-  /** Tests a composite node once. @param {Node} node @param {(node: Node) => boolean} test */
+  /** Tests a composite node and caches the result. @param {Node} node @param {(node: Node) => boolean} test */
   #once(node, test) {
     let known = this.#found.get(node);
     if (known !== undefined) return known;
@@ -311,7 +313,8 @@ class Facts {
     return false;
   };
 
-  /** Returns whether a node matches anything, as far as its rules decide that. @param {Node} node @returns {boolean} */
+  /** Returns whether a node can match something, if only the rules found so far can. @param {Node} node
+   * @returns {boolean} */
   #isProductive(node) {
     if ('chars' in node) return node.chars.length > 0;
     return this.#once(node, this.#productive);
@@ -348,8 +351,8 @@ class Facts {
   }
 }
 
-/** Returns a key that is equal for equivalent nodes. The key is a short text, or the node itself if that would be long:
- * nodes share parts, so a full text can be exponentially long. @param {Node} node @param {string} how */
+/** Returns a key that equal nodes share. The key is a short text. If the text would be long, the key is the node
+ * itself: nodes share parts, so the text can be exponentially long. @param {Node} node @param {string} how */
 function keyOf(node, how) {
   if ('rule' in node) return `${how} rule ${node.rule}`;
   if (!('jsonString' in node || 'repeat' in node)) return node;

@@ -1,28 +1,29 @@
 /*
- * nodes: the grammar that all front ends produce and lower.js compiles: named rules over these nodes. Regular nodes can
- * be intersected and subtracted; all others are context-free.
+ * nodes: the intermediate representation of a grammar, which all format compilers produce and lower.js compiles. A
+ * grammar has named rules, and a rule is a tree of nodes. Only regular nodes can be intersected and subtracted.
  */
 import { ANY } from './ranges.js';
 
 /** @typedef {import('./ranges.js').Ranges} Ranges */
 /** A DFA over code points. `edges[state]` are sorted, disjoint ranges and their targets.
  * @typedef {{ start: number, accept: number[], edges: [number, number, number][][] }} Automaton */
-/** A member of an object. `key` is the regular language of its decoded name; with `once`, it occurs at most once.
+/** A property of a JSON object, or several with the same kind of name. key: regular node that the decoded name must
+ * match; once: whether it may occur only once.
  * @typedef {{ key: Node, value: Node, required: boolean, once: boolean }} Member */
-/** Members of an object in any order, without its braces.
+/** The properties of a JSON object in any order, without the braces.
  * @typedef {{ members: Member[], colon: Node, comma: Node, min: number, max: number }} Members */
 /** @typedef {{ literal: string } | { chars: Ranges } | { sequence: Node[] } | { choice: Node[] }
  *   | { repeat: Node, min: number, max: number } | { rule: string } | { both: Node[] } | { except: [Node, Node] }
  *   | { jsonString: Node } | { token: number } | { automaton: Automaton } | Members} Node */
 /** @typedef {{ rules: Record<string, Node>, start: string }} Grammar */
 
-/** Matches nothing. @type {Node} */
+/** A node that matches nothing. @type {Node} */
 export const NOTHING = Object.freeze({ choice: [] });
-/** Matches only the empty text. @type {Node} */
+/** A node that matches only the empty text. @type {Node} */
 export const EMPTY = Object.freeze({ sequence: [] });
-/** One code point. @type {Node} */
+/** A node that matches any single code point. @type {Node} */
 export const ANY_CHAR = Object.freeze({ chars: ANY });
-/** Any text. @type {Node} */
+/** A node that matches any text. @type {Node} */
 export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity });
 
 /** @param {Node} node */
@@ -68,7 +69,7 @@ export function repeat(node, min, max) {
 /** @param {Node} node */
 export const optional = (node) => repeat(node, 0, 1);
 
-/** @param {Node[]} nodes intersection of regular nodes @returns {Node} */
+/** @param {Node[]} nodes regular nodes, all of which a text must match @returns {Node} */
 export function both(nodes) {
   if (nodes.some(isNothing)) return NOTHING;
   const parts = [...new Set(nodes.filter((node) => node !== ANY_TEXT))];
@@ -98,8 +99,8 @@ export function partsOf(node) {
 /** @type {WeakMap<object, [number, number]>} */
 const measured = new WeakMap();
 
-/** Returns the minimum and maximum length of a regular node's texts in code points; bounds, for intersections and
- * differences. @param {Node} node @returns {[number, number]} */
+/** Returns the minimum and maximum length, in code points, of the texts that a regular node matches. For intersections
+ * and differences, the real limits may be narrower. @param {Node} node @returns {[number, number]} */
 export function lengths(node) {
   const known = measured.get(node);
   if (known) return known;
@@ -129,8 +130,9 @@ function measure(node) {
   return [0, Infinity];
 }
 
-/** Restricts a regular node to texts of a length in code points. Adjusts a count if only one part of the node varies,
- * else intersects. @param {Node} node @param {number} min @param {number} max @returns {Node} */
+/** Restricts a regular node to texts of `min` to `max` code points. If the length of only one part varies, changes that
+ * part's repetition count; otherwise intersects. @param {Node} node @param {number} min @param {number} max
+ * @returns {Node} */
 export function ofLength(node, min, max) {
   const [least, most] = lengths(node);
   if (min <= least && max >= most) return node;

@@ -1,6 +1,7 @@
 /*
- * numbers: the spellings of JSON numbers that lie in a range and are multiples of a value, exactly. Automata over
- * decimal digits compare the number with a bound digit by digit, and carry its remainder along.
+ * numbers: builds nodes for the spellings of JSON numbers in a range or with given multiples, without rounding.
+ * Automata over decimal digits compare the number with a bound digit by digit, and their states carry the remainder of
+ * a division.
  */
 import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
 import { TooComplex } from './refusal.js';
@@ -9,13 +10,13 @@ import { TooComplex } from './refusal.js';
 /** @typedef {import('./refusal.js').Budget} Budget */
 /** Integers that exceed a double's precision may be BigInts. @typedef {number | bigint} Value */
 /** @typedef {{ lo: Value, loOpen: boolean, hi: Value, hiOpen: boolean }} Interval */
-/** Numbers in any of the intervals, multiples of all `multiples` and of none of `notMultiples`.
+/** A set of numbers: those in any of the intervals that are multiples of all `multiples` and of none of `notMultiples`.
  * @typedef {{ intervals: Interval[], multiples: number[], notMultiples: number[] }} Numbers */
 /** A DFA over the digits of an unsigned number: `step` reads '0'..'9' and '.', `accepts` decides at the end.
  * @typedef {{ start: string, step: (state: string, letter: string) => string | undefined,
  *   accepts: (state: string) => boolean }} Reader */
 
-/** States of one automaton, and of one that also counts digits. */
+/** Maximum number of states of an automaton, and of one that also counts digits. */
 const MOST_STATES = 4000;
 const LIMITED_STATES = 8000;
 const LETTERS = [...'.0123456789'];
@@ -72,7 +73,7 @@ export function gaps(points) {
   return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
 }
 
-/** Returns whether the set is certainly empty. @param {Numbers} numbers */
+/** Returns true if it is certain that the set is empty. @param {Numbers} numbers */
 export function noNumber({ intervals, multiples, notMultiples }) {
   if (!intervals.length || multiples.some((step) => notMultiples.includes(step))) return true;
   const [step] = multiples;
@@ -105,7 +106,7 @@ function digitsOf(value) {
   return { integer: integer.replace(/^0+(?=\d)/, ''), fraction: fraction.replace(/0+$/, '') };
 }
 
-/** Compares the number with a bound. A state is the order so far (<, = or >) and the position.
+/** Returns a reader that compares the number with a bound. A state is the result so far (<, = or >) and the position.
  * @param {Value | string} bound @param {(order: '<' | '=' | '>') => boolean} fits @returns {Reader} */
 function comparer(bound, fits) {
   const { integer, fraction } = digitsOf(bound);
@@ -134,9 +135,10 @@ function comparer(bound, fits) {
   };
 }
 
-/** Divides the number. A state is the remainder, and the number of digits after the point. @param {number} divisor
- * @param {boolean} wanted true: accepts multiples; false: accepts all other numbers @returns {Reader & { remainders:
- * number }} */
+/** Returns a reader that divides the number. A state is the remainder and the number of digits after the point.
+ * @param {number} divisor
+ * @param {boolean} wanted true to accept multiples, false to accept all other numbers
+ * @returns {Reader & { remainders: number }} */
 function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
   const places = fraction.length;
@@ -163,7 +165,8 @@ function divider(divisor, wanted) {
   };
 }
 
-/** The syntax of an unsigned number without exponent: digits and an optional fraction, without leading zeros.
+/** Returns a reader for the syntax of an unsigned number without exponent: digits without leading zeros, and an
+ * optional fraction.
  * @param {boolean} fractions @returns {Reader} */
 const form = (fractions) => ({
   start: 'empty',
@@ -175,15 +178,17 @@ const form = (fractions) => ({
   },
 });
 
-/** Digits of unbounded numbers in answers: every decimal of 15 digits survives a double (IEEE 754). Integers may have
- * 16, as in llama.cpp, unless they must be multiples: a double may round those. */
+/** Maximum number of digits of a number in an answer if the schema has no bounds. A double (IEEE 754) represents every
+ * decimal of 15 digits exactly enough to print it again. Integers may have 16, as in llama.cpp, but not with
+ * multipleOf, because a double may round them. */
 const NUMBER_DIGITS = 15;
 const INTEGER_DIGITS = 16;
-/** Digits of the largest double. */
+/** Number of integer digits of the largest double. */
 const MOST_DIGITS = 309;
 
-/** Limits the digits: at most `whole` before the point, and after it up to `all` in total, or `places` if that is more.
- * The state counts the remaining digits. @param {number} whole @param {number} all @param {number} places
+/** Returns a reader that limits the number of digits: at most `whole` before the point; after it, at most `places`, or
+ * as many as make `all` in total if that is more. The state counts the remaining digits. @param {number} whole
+ * @param {number} all @param {number} places
  * @returns {Reader} */
 const limiter = (whole, all, places) => ({
   start: `${whole} i`,
@@ -198,29 +203,31 @@ const limiter = (whole, all, places) => ({
 
 const BITS = new DataView(new ArrayBuffer(8));
 
-/** Returns the double next to a positive one. @param {Value} value @param {1n | -1n} step up or down */
+/** Returns the next larger or smaller double. @param {Value} value @param {1n | -1n} step up or down */
 function neighbour(value, step) {
   BITS.setFloat64(0, Number(value));
   BITS.setBigUint64(0, BITS.getBigUint64(0) + step);
   return BITS.getFloat64(0);
 }
 
-/** Returns whether the text next to an open bound parses to the bound itself. @param {Value} bound
+/** Returns whether the longest decimal next to an exclusive bound would be rounded to the bound itself when parsed as a
+ * double. @param {Value} bound
  * @param {1n | -1n} step up or down
  * @param {number} places decimal places of the longer bound; -1 for integers */
 function roundsOnto(bound, step, places) {
   const { integer, fraction } = digitsOf(bound);
-  // A text has one place more than the bounds, which may have two more once they are moved.
+  // A text may have one decimal place more than the bounds, and bounds may get two more places when they are moved.
   const behind = places < 0 ? 0 : Math.max(NUMBER_DIGITS - integer.length, places + 3);
   const next = BigInt(integer + fraction.slice(0, behind).padEnd(behind, '0')) + step;
   return Number(`${next}e-${behind}`) === Number(bound);
 }
 
-/** Returns an interval of numbers without a sign whose texts parse to numbers of it: none beyond the largest double, and
- * none that rounds onto an open bound. @param {Interval} interval @param {boolean} integers @returns {Interval} */
+/** Narrows an interval of unsigned numbers so that parsing a text as a double stays in the interval: no number exceeds
+ * the largest double, and none is rounded to an exclusive bound. @param {Interval} interval @param {boolean} integers
+ * @returns {Interval} */
 function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
-  // With small bounds, the limiter ends a number long before that.
+  // If the bounds are small, limiter() ends a number long before it reaches the largest double.
   const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
   if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
   if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];
@@ -228,9 +235,10 @@ function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   return { lo, loOpen, hi, hiOpen };
 }
 
-/** Returns the limiter of an interval of numbers without a sign: only its bounds can require more digits.
- * @param {Interval} interval @param {boolean} integers @param {number} all digits @param {number} most states that it
- * may have */
+/** Returns the limiter for an interval of unsigned numbers. It allows more digits than `all` only if the bounds need
+ * them.
+ * @param {Interval} interval @param {boolean} integers @param {number} all maximum number of digits
+ * @param {number} most maximum number of digits for which there are enough states */
 function limited({ lo, hi }, integers, all, most) {
   const low = digitsOf(lo);
   const high = Number(hi) < Infinity ? digitsOf(hi) : { integer: '', fraction: '' };
@@ -239,8 +247,8 @@ function limited({ lo, hi }, integers, all, most) {
   return limiter(Math.max(needed, Math.min(all, most)), integers ? 0 : all, places && places + 1);
 }
 
-/** Builds the product of readers that must all accept. @param {Reader[]} readers @param {Budget} [budget]
- * @param {number} [most] states @returns {Node} */
+/** Builds the automaton that accepts what all readers accept. @param {Reader[]} readers @param {Budget} [budget]
+ * @param {number} [most] maximum number of states @returns {Node} */
 function product(readers, budget, most = MOST_STATES) {
   const starts = readers.map(({ start }) => start);
   const numbers = new Map([[starts.join('|'), 0]]);
@@ -268,7 +276,7 @@ function product(readers, budget, most = MOST_STATES) {
   return accept.length ? { automaton: { start: 0, accept, edges: withoutDeadEnds(edges, accept) } } : NOTHING;
 }
 
-/** Keeps the edges from which an accepting state can be reached. @param {[number, number, number][][]} edges
+/** Keeps only edges that can still lead to an accepting state. @param {[number, number, number][][]} edges
  * @param {number[]} accept */
 function withoutDeadEnds(edges, accept) {
   /** @type {number[][]} */
@@ -282,8 +290,8 @@ function withoutDeadEnds(edges, accept) {
   return edges.map((list) => list.filter(([, , to]) => alive.has(to)));
 }
 
-/** @param {{ lo: Value | string, loOpen: boolean, hi: Value | string, hiOpen: boolean }} interval of numbers without a
- * sign @returns {Reader[]} */
+/** @param {{ lo: Value | string, loOpen: boolean, hi: Value | string, hiOpen: boolean }} interval of unsigned numbers
+ * @returns {Reader[]} */
 function bounds({ lo, loOpen, hi, hiOpen }) {
   const readers = [];
   if (Number(lo) > 0 || loOpen) readers.push(comparer(lo, (order) => order === '>' || (order === '=' && !loOpen)));
@@ -313,8 +321,8 @@ export const NUMBER = sequence(
   optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))),
 );
 
-/** A number in an answer: at most 15 significant digits and exponents from -307 to 307, so JSON.parse reads a normal
- * double. */
+/** A number in an answer: at most 15 significant digits and exponents from -307 to 307, so that JSON.parse returns a
+ * normal double. */
 const FINITE = sequence(
   optional(MINUS),
   choice([
@@ -334,7 +342,8 @@ const FINITE = sequence(
   ]),
 );
 
-/** Returns the exponents of a range, with redundant zeros and signs. @param {number} lo @param {number} hi whole
+/** Returns the spellings of exponents in a range, with optional redundant zeros and signs. @param {number} lo
+ * @param {number} hi integers
  * @param {Budget} [budget] @returns {Node} */
 function exponents(lo, hi, budget) {
   const side = (/** @type {number} */ from, /** @type {number} */ to) =>
@@ -350,7 +359,7 @@ function exponents(lo, hi, budget) {
   ]);
 }
 
-/** Splits a number into mantissa and power of ten: '4.5' and -3 for 0.0045. @param {Value} value
+/** Splits a number into mantissa and exponent: '4.5' and -3 for 0.0045. @param {Value} value
  * @returns {[string, number]} */
 function scientific(value) {
   const { integer, fraction } = digitsOf(value);
@@ -359,7 +368,7 @@ function scientific(value) {
   return [`${all[0]}.${all.slice(1) || '0'}`, power];
 }
 
-/** Returns the spellings of positive numbers of a range with one digit before the point and an exponent.
+/** Returns the spellings of the positive numbers in a range that have an exponent and one digit before the point.
  * @param {Interval} interval
  * @param {Budget} budget @returns {Node} */
 function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
@@ -376,7 +385,7 @@ function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   return choice(parts);
 }
 
-/** Integers of at least 1e21, as JSON.stringify writes them. */
+/** Integers of at least 1e21 in the form in which JSON.stringify writes them. */
 const HUGE = sequence(
   chars([[49, 57]]),
   optional(sequence(literal('.'), repeat(DIGIT, 1, 20))),
@@ -384,8 +393,8 @@ const HUGE = sequence(
   exponents(21, Infinity),
 );
 
-/** Returns the spellings of the unsigned numbers of a range. @param {Interval} interval @param {Numbers} numbers
- * @param {boolean} free any spelling @param {Budget} budget */
+/** Returns the spellings of the unsigned numbers in an interval. @param {Interval} interval @param {Numbers} numbers
+ * @param {boolean} free whether any spelling is allowed @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length;
   const integers = multiples.some(Number.isInteger);
@@ -397,7 +406,8 @@ function unsigned(interval, { multiples, notMultiples }, free, budget) {
   ];
   const readers = [form(free || !integers), ...bounds(interval), ...dividers];
   if (!free) {
-    // Each digit needs a state for every remainder.
+    // The automaton has a state for every pair of remainder and digit count, so large remainders leave room for few
+    // digits.
     const remainders = dividers.reduce((all, { remainders: some }) => all * some, 1);
     const digits = Math.max(Math.ceil(LIMITED_STATES / 4 / remainders), String(remainders).length + 2);
     const all = integers && steps === 1 && multiples[0] === 1 ? INTEGER_DIGITS : NUMBER_DIGITS;
@@ -436,7 +446,8 @@ function fits(value, { multiples, notMultiples }) {
 }
 
 /** Returns the spellings of a set of numbers. @param {Numbers} numbers
- * @param {boolean} free true: any spelling of an equal value is allowed (1.0 for an integer); false: only the plain one
+ * @param {boolean} free true to allow any spelling of an equal value (1.0 for an integer), false to allow only the
+ * plain one
  * @param {Budget} budget @returns {Node} */
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;

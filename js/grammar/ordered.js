@@ -1,17 +1,19 @@
 /*
- * ordered: requires the members of objects in the schema's order. Answers use it, so that names are predictable. Texts
- * to validate may have any order (nodes.js).
+ * ordered: makes the properties of objects follow the order of the schema. Used for answers, so that the next name is
+ * predictable. Texts that are only validated may have any order (nodes.js).
  */
 import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
 import { bounded } from './refusal.js';
 
 /** @import { Grammar, Member, Members, Node } from './nodes.js' */
-/** The rule's name, the members with an order, and whether members without one may follow.
+/** How to write an object. key: returns the node of a name; sort: orders the named properties; others: whether
+ * properties without a fixed name may follow.
  * @typedef {{ key: (name: Node) => Node, sort?: (names: Member[]) => Member[], others?: boolean }} Writing */
 /** @typedef {{ parts: { required: boolean, node: Node }[], rest: Node, comma: Node, min: number, max: number,
  *   prefix: string }} List */
 
-/** Returns the grammar with ordered members. @param {Grammar} grammar @param {import('./refusal.js').Budget} [budget]
+/** Returns the grammar with the properties of objects in order. @param {Grammar} grammar
+ * @param {import('./refusal.js').Budget} [budget]
  * @returns {Grammar} */
 export function ordered({ rules, start }, budget) {
   /** @type {Grammar['rules']} */
@@ -23,13 +25,14 @@ export function ordered({ rules, start }, budget) {
   });
 }
 
-/** Orders members and adds the rules that this needs. */
+/** Orders the properties of objects, and adds the rules that this needs. */
 export class Ordering {
   #rules;
   #writing;
   #budget;
   #objects = 0;
-  /** Rules that are referenced and made later, without recursion: an object may have tens of thousands of members.
+  /** Rules that are referenced but not built yet. A queue avoids recursion, because an object may have tens of
+   * thousands of properties.
    * @type {(() => void)[]} */
   #open = [];
 
@@ -45,13 +48,13 @@ export class Ordering {
     return 'members' in node ? this.members(node, visit) : mapped(node, visit);
   });
 
-  /** @param {Members} node @param {(value: Node) => Node} value maps the values @returns {Node} */
+  /** @param {Members} node @param {(value: Node) => Node} value maps the node of a property's value @returns {Node} */
   members({ members, colon, comma, min, max }, value) {
     const { key, sort = (list) => list, others = true } = this.#writing;
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
     const named = sort(members.filter(({ once }) => once));
     const free = members.filter(({ once }) => !once);
-    // Required members without a fixed name follow the named ones.
+    // Required properties without a fixed name follow the named ones.
     const needed = free.filter(({ required }) => required);
     const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
     const rest = others ? choice(free.map(written)) : NOTHING;
@@ -60,7 +63,8 @@ export class Ordering {
     return first;
   }
 
-  /** Returns what may follow after `count` members, from member i on. @param {List} list @param {number} at
+  /** Returns the node for the rest of an object: properties from index `at` on, after `count` properties were written.
+   * @param {List} list @param {number} at
    * @param {number} count @returns {Node} */
   #tail(list, at, count) {
     const { parts, rest, comma, min, max, prefix } = list;
@@ -72,7 +76,7 @@ export class Ordering {
     this.#rules[rule] = NOTHING;
     this.#open.push(() => {
       const { required, node } = parts[at];
-      // Without a limit on their number, only the first member differs.
+      // If the number of properties is not limited, it only matters whether one was written before, for the comma.
       const most = rest === NOTHING ? parts.length : Infinity;
       const next = min > 1 || max < most ? count + 1 : 1;
       const taken = sequence(count ? comma : EMPTY, node, this.#tail(list, at + 1, next));
@@ -81,9 +85,9 @@ export class Ordering {
     return { rule };
   }
 
-  /** Returns the members without a fixed name. @param {Node} node @param {Node} comma @param {number} min
+  /** Returns the node for properties without a fixed name. @param {Node} node @param {Node} comma @param {number} min
    * @param {number} max
-   * @param {boolean} behind others @returns {Node} */
+   * @param {boolean} behind whether other properties precede them @returns {Node} */
   #rest(node, comma, min, max, behind) {
     if (behind) return repeat(sequence(comma, node), Math.max(min, 0), max);
     const some = max < 1 ? NOTHING : sequence(node, repeat(sequence(comma, node), Math.max(min - 1, 0), max - 1));
@@ -91,7 +95,8 @@ export class Ordering {
   }
 }
 
-/** Returns a memoised map over nodes. Grammars share parts, so visiting each use could take exponential time.
+/** Returns a function that maps nodes by `change` and caches the results. Nodes share parts, so visiting a part at each
+ * use could take exponential time.
  * @param {(node: Node, visit: (node: Node) => Node) => Node} change @returns {(node: Node) => Node} */
 export function eachOnce(change) {
   /** @type {Map<Node, Node>} */
@@ -106,7 +111,8 @@ export function eachOnce(change) {
   return visit;
 }
 
-/** Maps the children of a node. @param {any} node @param {(node: Node) => Node} change @returns {Node} */
+/** Returns a copy of a node with its children mapped by `change`. @param {any} node
+ * @param {(node: Node) => Node} change @returns {Node} */
 export function mapped(node, change) {
   if ('sequence' in node) return { sequence: node.sequence.map(change) };
   if ('choice' in node) return { choice: node.choice.map(change) };

@@ -35,7 +35,7 @@ export function intersect(a, b) {
   return out;
 }
 
-/** Returns the scalar values outside a. @param {Ranges} a @returns {Ranges} */
+/** Returns the scalar values that are not in `a`. @param {Ranges} a @returns {Ranges} */
 export function complement(a) {
   /** @type {Ranges} */
   const out = [];

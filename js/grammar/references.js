@@ -1,6 +1,6 @@
 /*
  * references: resolves identifiers, anchors, JSON pointers and drafts in a JSON schema (JSON Schema 2020-12, core 8 and
- * 9; draft 7, core 8; drafts 4 and 6 where they differ). Never fetches: references out of the document are refused.
+ * 9; draft 7, core 8; drafts 4 and 6 where they differ). Fetches nothing: references to other documents are rejected.
  */
 import { TooComplex, Unsupported } from './refusal.js';
 
@@ -11,7 +11,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** Base URI of a document without an identifier. */
 const NAMELESS = 'schema:///';
-/** Depth of nested schemas. */
+/** Maximum depth of nested schemas. */
 const DEEPEST = 400;
 const DRAFTS = /** @type {[RegExp, number][]} */ ([
   [/^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/, 2020],
@@ -22,7 +22,7 @@ const DRAFTS = /** @type {[RegExp, number][]} */ ([
   [/^https?:\/\/json-schema\.org\/schema#?$/, 2020],
   [/^https?:\/\/iglucentral\.com\/schemas\/com\.snowplowanalytics\.self-desc\/schema\/jsonschema\//, 4],
 ]);
-/** Keywords whose value is a schema, a list, or a map of schemas. */
+/** Keywords whose value is a schema, a list of schemas, or a map of schemas. */
 const ONE = new Set([
   'additionalProperties',
   'additionalItems',
@@ -44,12 +44,14 @@ const MAP = new Set(['properties', 'patternProperties', '$defs', 'definitions', 
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 /** @param {any} value @returns {value is Schema} */
 export const isSchema = (value) => typeof value === 'boolean' || isObject(value);
-/** Own keys only: __proto__ and toString are ordinary names. @param {object} object @param {string} key */
+/** Returns an own property only, because __proto__ and toString are ordinary names in a schema. @param {object} object
+ * @param {string} key */
 export const own = (object, key) => Object.hasOwn(object, key);
 /** @param {string} text */
 export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Returns a keyword's count. @param {Located} place @param {Record<string, any>} schema @param {string} key
+/** Returns the value of a keyword that must be an integer from 0, undefined if it is missing. @param {Located} place
+ * @param {Record<string, any>} schema @param {string} key
  * @returns {number | undefined} */
 export function count({ pointer }, schema, key) {
   const value = schema[key];
@@ -80,7 +82,7 @@ function children(schema, pointer) {
   return found;
 }
 
-/** Returns the draft of a schema without `$schema`. @param {Record<string, any>} schema */
+/** Guesses the draft of a schema without `$schema`. @param {Record<string, any>} schema */
 function guessDraft(schema) {
   if ('$defs' in schema) return 2020;
   return 'definitions' in schema ? 7 : 2020;
@@ -88,14 +90,14 @@ function guessDraft(schema) {
 
 /** A schema document. */
 export class Document {
-  /** @param {Schema} root @param {Budget} budget @param {number} [draft] of schemas without `$schema` */
+  /** @param {Schema} root @param {Budget} budget @param {number} [draft] draft of schemas without `$schema` */
   constructor(root, budget, draft) {
     this.budget = budget;
     /** @type {Map<object, Located>} */
     this.located = new Map();
     /** @type {Located[]} */
     this.all = [];
-    /** Resources by URI, and anchors by URI with fragment. @type {Map<string, Located>} */
+    /** Schema resources by URI; `anchors` has the anchors by URI with fragment. @type {Map<string, Located>} */
     this.resources = new Map();
     /** @type {Map<string, Located>} */
     this.anchors = new Map();
@@ -138,7 +140,8 @@ export class Document {
     return this.locate(root, rootBase, rootPointer, rootDraft);
   }
 
-  /** Returns the base URI inside a schema. @param {Record<string, any>} schema @param {string} outer
+  /** Returns the base URI for references inside a schema: that of the schema's identifier, or else the outer base URI.
+   * @param {Record<string, any>} schema @param {string} outer
    * @param {string} pointer @param {number} draft */
   identify(schema, outer, pointer, draft) {
     const id = schema[draft <= 4 ? 'id' : '$id'];
@@ -147,7 +150,7 @@ export class Document {
     return resolved(id, outer)?.replace(/#.*$/, '') ?? outer;
   }
 
-  /** @param {Located} place @param {string} outer base around the schema */
+  /** @param {Located} place @param {string} outer base URI outside the schema */
   anchor(place, outer) {
     const { base, draft } = place;
     const schema = /** @type {Record<string, any>} */ (place.schema);
@@ -174,7 +177,8 @@ export class Document {
     return known ?? this.index(schema, from.base, from.pointer + path, from.draft);
   }
 
-  /** @param {Located} from @param {string} key of the reference @returns {Located} */
+  /** Returns the schema that a reference points to. @param {Located} from the schema with the reference
+   * @param {string} key the keyword, such as $ref @returns {Located} */
   target(from, key) {
     const text = /** @type {Record<string, any>} */ (from.schema)[key];
     const at = `${from.pointer}/${key}`;
@@ -193,7 +197,8 @@ export class Document {
     return this.follow(resource, decoded(fragment, at), at, text);
   }
 
-  /** A dynamic reference is an ordinary one if only one anchor has its name. @param {string} name @param {string} at
+  /** Throws if several dynamic anchors share a name. With one anchor, a dynamic reference equals an ordinary reference.
+   * @param {string} name @param {string} at
    * @param {string} what */
   checkDynamic(name, at, what) {
     const places = this.dynamic.get(name)?.size ?? 0;

@@ -4,7 +4,7 @@
  * with a code.
  */
 
-/** Elides the middle of a long text. @param {string} text */
+/** Replaces the middle of a long text by dots. @param {string} text */
 const clipped = (text) => (text.length > 240 ? `${text.slice(0, 160)} ... ${text.slice(-60)}` : text);
 
 /** The format is malformed or cannot be enforced. */
@@ -12,7 +12,7 @@ export class Unsupported extends Error {
   /** @type {'bad-format' | 'format-too-complex'} */
   code = 'bad-format';
 
-  /** @param {string} what cannot be enforced, and why @param {string | number} place pointer or offset */
+  /** @param {string} what says what cannot be enforced, and why @param {string | number} place pointer or offset */
   constructor(what, place) {
     const where = typeof place === 'number' ? `offset ${place}` : `#${clipped(place)}`;
     super(`${clipped(what)} (at ${where})`);
@@ -32,21 +32,23 @@ export class TooComplex extends Unsupported {
   }
 }
 
-/** Work of one compilation in all passes. A unit takes at most about a microsecond. */
+/** Maximum work of one compilation, all passes included. A unit takes at most about a microsecond. */
 const MOST_STEPS = 250_000;
-/** A backstop for work that is counted too low. Steps decide first, so that the same formats compile everywhere: all of
- * them take about half a second, which a slow phone or a busy machine stretches. */
+/** Time limit of a compilation, in case steps are counted too low. The limit on steps normally applies first, so that
+ * the same formats compile on every machine: the maximum number of steps takes about half a second, longer on a slow
+ * phone or a busy machine. */
 const MOST_MILLISECONDS = 10_000;
-/** Steps between two checks of the clock. */
+/** Number of steps between two checks of the time limit. */
 const LOOK = 256;
 
-/** alive: called every few milliseconds, because nothing else can run during a compilation.
+/** Limits of a compilation. alive: called every few milliseconds, because nothing else can run during a compilation.
  * @typedef {{ steps?: number, milliseconds?: number, alive?: () => void }} Limits */
 
 /** The work budget of a compilation. All passes (parsing, schema logic, ordering, lowering) spend from one budget, once
  * per node that they visit, so time and memory are bounded for every format. */
 export class Budget {
-  /** Properties of Unicode that were paid for: each costs the same work, whether its code points are known or not.
+  /** Unicode properties that have been charged. The cost is the same whether a property is cached or not, so that
+   * limits are reproducible.
    * @type {Set<string>} */
   properties = new Set();
   #steps = 0;
@@ -60,7 +62,7 @@ export class Budget {
     this.#alive = alive;
   }
 
-  /** Spends work. Throws at a place when none is left. @param {string | number} place pointer or offset
+  /** Spends steps. Throws TooComplex if none are left. @param {string | number} place pointer or offset, for the error
    * @param {number} [steps] */
   spend(place, steps = 1) {
     this.left -= steps;

@@ -1,6 +1,6 @@
 /*
  * regex-parse: parses regular expressions in ECMAScript's syntax (ECMA-262, 22.2.1, flag u; also identity escapes of
- * punctuation, which many schemas use). Non-regular constructs are refused by name.
+ * punctuation, which many schemas use). Rejects constructs that are not regular, with an error that names them.
  */
 import { ANY, complement, intersect, normal, scalars } from './ranges.js';
 import { TooComplex, Unsupported } from './refusal.js';
@@ -43,20 +43,21 @@ const CLASSES = /** @type {Record<string, Ranges>} */ ({
   S: complement(SPACE),
 });
 const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f: 12, r: 13 });
-/** Depth of nested groups, within JavaScript's stack. */
+/** Maximum depth of nested groups, within JavaScript's stack. */
 const DEEPEST = 500;
 
-/** Characters of one range that are expanded to their other case. */
+/** Maximum size of a range to which the flag i adds the characters of the other case. */
 const MOST_CASED = 0x3000;
 
-/** Steps that a Unicode property costs, because all of Unicode is scanned for it, and steps per range of the result. */
+/** Steps that a Unicode property costs, because all code points are tested, and additional steps per range of the
+ * result. */
 const PROPERTY = 10_000;
 const PROPERTY_RANGE = 18;
 
 /** @type {Map<string, Ranges>} */
 const properties = new Map();
 
-/** Returns the code points of a Unicode property, according to the platform's own regular expressions.
+/** Returns the code points that have a Unicode property, as the platform's regular expressions define it.
  * @param {string} name @param {number} place */
 function propertyRanges(name, place) {
   const known = properties.get(name);
@@ -74,7 +75,7 @@ function propertyRanges(name, place) {
     const units = [];
     for (let point = from; point < from + 0x800; point++) {
       if (size === 1) units.push(point);
-      else units.push(0xd7c0 + (point >> 10), 0xdc00 | (point & 1023)); // faster than fromCodePoint()
+      else units.push(0xd7c0 + (point >> 10), 0xdc00 | (point & 1023)); // faster than String.fromCodePoint()
     }
     const letters = String.fromCharCode(...units);
     for (const found of letters.matchAll(all)) {
@@ -86,7 +87,7 @@ function propertyRanges(name, place) {
   return normal(ranges);
 }
 
-/** Adds the characters that match without regard to case. @param {Ranges} ranges @returns {Ranges} */
+/** Adds the characters that match if case is ignored. @param {Ranges} ranges @returns {Ranges} */
 function anyCase(ranges) {
   const more = [...ranges];
   for (const [lo, hi] of ranges) {

@@ -1,8 +1,8 @@
 /*
  * regex: compiles regular expressions to regular nodes. Parts without assertions map directly. A part with an assertion
- * is compiled together with its continuation: `rest` is the language of everything up to the end of the text, so a
- * lookahead intersects with it and `$` asks whether it can be empty. For `^` and `\b`, texts are split by what precedes
- * a position: nothing, a word character, or another one.
+ * is compiled together with its continuation, `rest`: a node for everything up to the end of the text. A lookahead is
+ * intersected with the continuation, and `$` requires that it is empty. For `^` and `\b`, the compiler distinguishes
+ * what precedes a position: nothing, a word character, or another character.
  */
 import {
   ANY_TEXT,
@@ -23,19 +23,20 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./regex-parse.js').Tree} Tree */
-/** The precedent of a position: nothing, a word character, or another character.
+/** What precedes a position: nothing, a word character, or another character.
  * @typedef {'none' | 'word' | 'other'} Before */
 
 const WORD_CHAR = chars(WORD);
 const OTHER_CHAR = chars(complement(WORD));
-/** Copies of a repetition with assertions. */
+/** Maximum number of copies of a repeated part that has assertions. */
 const COPIES = 16;
-/** Depth of nested compilation, within JavaScript's stack. */
+/** Maximum depth of nested parts, within JavaScript's stack. */
 const DEEPEST = 1200;
-/** Parts of a sequence that are copied in one step of work. */
+/** Number of parts of a sequence whose copying costs one step of the budget. */
 const COPIED = 64;
 
-/** Returns a function that computes something of a tree once: a repeated part is compiled once for each copy.
+/** Returns a function that caches the result of `make` for each tree, because a repeated part is compiled once for each
+ * copy.
  * @template T @param {(tree: Tree) => T} make @returns {(tree: Tree) => T} */
 function once(make) {
   /** @type {WeakMap<Tree, { made: T }>} */
@@ -49,14 +50,15 @@ function once(make) {
 
 /** @param {Tree} tree @returns {Tree[]} */
 const partsOf = (tree) => ('parts' in tree ? tree.parts : 'part' in tree ? [tree.part] : []);
-/** Returns whether a tree has an assertion that looks back. @type {(tree: Tree) => boolean} */
+/** Returns whether a tree has an assertion that depends on the text before it: `^`, `\b` or `\B`.
+ * @type {(tree: Tree) => boolean} */
 const looksBack = once((tree) => tree.kind === 'start' || tree.kind === 'boundary' || partsOf(tree).some(looksBack));
 /** Returns whether a tree has an assertion. @type {(tree: Tree) => boolean} */
 const asserts = once(
   (tree) => tree.kind === 'ahead' || tree.kind === 'end' || looksBack(tree) || partsOf(tree).some(asserts),
 );
 
-/** A tree without assertions. @type {(tree: Tree) => Node} */
+/** Compiles a tree without assertions. @type {(tree: Tree) => Node} */
 const plain = once((tree) => {
   if (tree.kind === 'chars') return chars(tree.ranges);
   if (tree.kind === 'sequence') return sequence(...tree.parts.map(plain));
@@ -65,9 +67,9 @@ const plain = once((tree) => {
   throw new Error('an assertion');
 });
 
-/** The continuation of a part, as a memoised node for each precedent. */
+/** The continuation of a part: a cached node for each kind of character that can precede it. */
 class Rest {
-  /** @param {(before: Before) => Node} make @param {boolean} looks whether the precedent matters */
+  /** @param {(before: Before) => Node} make @param {boolean} looks whether the node depends on what precedes it */
   constructor(make, looks) {
     this.make = make;
     this.looks = looks;
@@ -92,7 +94,7 @@ class Compiler {
     this.depth = 0;
   }
 
-  /** Compiles a tree and its continuation.
+  /** Compiles a tree followed by its continuation.
    * @param {Tree} tree
    * @param {Before} before
    * @param {Rest} rest
@@ -141,7 +143,8 @@ class Compiler {
     return later.at(before);
   }
 
-  /** Returns the node followed by the rest. If the rest looks behind, there is a case for each kind of last character. @param {Node} node
+  /** Returns a node followed by its continuation. If the continuation depends on what precedes it, distinguishes the
+   * kinds of the node's last character. @param {Node} node
    * @param {Before} before @param {Rest} rest @returns {Node} */
   consume(node, before, rest) {
     if (!rest.looks) {
@@ -172,8 +175,8 @@ class Compiler {
   }
 }
 
-/** Returns the texts that contain a match of a node. Optional ends of the node are dropped, because they do not matter
- * there.
+/** Returns a node for the texts that contain a match of a node anywhere. Drops optional parts at the ends, which do not
+ * matter for that.
  * @param {Node} node @returns {Node} */
 function within(node) {
   const parts = 'sequence' in node ? [...node.sequence] : [node];
@@ -209,10 +212,11 @@ function build(text, flags, budget, search) {
   return choice(ways);
 }
 
-/** Returns the texts that contain a match, like `pattern` of a JSON schema. @param {string} text
+/** Returns a node for the texts that contain a match anywhere, as `pattern` of a JSON schema requires.
+ * @param {string} text
  * @param {import('./refusal.js').Budget} budget */
 export const searchNode = (text, budget) => build(text, '', budget, true);
 
-/** Returns the texts that match from start to end. @param {string} text @param {string} flags
+/** Returns a node for the texts that match as a whole. @param {string} text @param {string} flags
  * @param {import('./refusal.js').Budget} budget */
 export const wholeNode = (text, flags, budget) => build(text, flags, budget, false);

@@ -1,33 +1,34 @@
 /*
  * regular: compiles intersections and differences of regular nodes to DFAs over code points: subset construction (M. O.
- * Rabin and D. Scott, 1959), product, removal of dead states, merging of equivalent states. The alphabet is ranges of
- * code points, split only where a state needs it.
+ * Rabin and D. Scott, 1959), product, removal of dead states, merging of equivalent states. Edges are labelled with
+ * ranges of code points, which are split only where a state needs it.
  */
 import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {[lo: number, hi: number, to: number]} Edge */
-/** edges: sorted and disjoint; accept: by state. No state is dead.
+/** A DFA. edges: by state, sorted and disjoint; accept: by state. Every state can reach an accepting one.
  * @typedef {{ start: number, accept: boolean[], edges: Edge[][] }} Dfa */
 /** A DFA that is explored lazily. `next` returns sorted, disjoint edges.
  * @typedef {{ start: number, accepts: (state: number) => boolean, next: (state: number) => Edge[] }} Lazy */
-/** regularRule: returns the node of a rule that is not recursive; spend: spends steps of the budget.
+/** Functions of lower.js. regularRule: returns the node of a rule, which must not be recursive; spend: spends steps of
+ * the budget.
  * @typedef {{ regularRule: (name: string) => Node, spend: (steps: number) => void }} Context */
 
 const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
 const MOST_EDGES = 200_000;
 const MAX_PASSES = 8;
-/** Status of a state in merge(): OPEN: its targets are being visited; otherwise its name is final unless it is in a
- * cycle. */
+/** Status of a state in merge(). OPEN: its targets are being visited; otherwise the state that it merges into is final
+ * unless it is in a cycle. */
 const OPEN = 1;
 const DONE = 2;
-/** Upper bound of the states of any automaton. */
+/** Maximum number of states of an automaton. */
 export const STATES = 2 ** 22;
 
 const tooLarge = () => new TooComplex('an intersection or difference has too many states');
 
-/** An NFA with empty moves. */
+/** An NFA with epsilon transitions. */
 class Parts {
   /** @type {number[][]} */
   moves = [];
@@ -62,7 +63,8 @@ class Parts {
     else throw new Unsupported(`${Object.keys(node)[0]} is not supported inside an intersection or difference`, '');
   }
 
-  /** Adds a node between new states, so that its loops stay inside. @param {Node} node @param {number} from
+  /** Adds a node between two new states, so that loops of the node cannot mix with those of its neighbours.
+   * @param {Node} node @param {number} from
    * @param {number} to */
   #moved(node, from, to) {
     const a = this.state();
@@ -130,7 +132,8 @@ class Parts {
   }
 }
 
-/** Determinises a node lazily. @param {Node} node @param {Context} context @returns {Lazy} */
+/** Returns the DFA of a node, whose states are computed on demand. @param {Node} node @param {Context} context
+ * @returns {Lazy} */
 function lazy(node, context) {
   const parts = new Parts(context);
   const first = parts.state();
@@ -178,7 +181,7 @@ function lazy(node, context) {
   };
 }
 
-/** Splits overlapping edges into disjoint ones. `intern` returns the state for a set of targets. @param {Edge[]} edges
+/** Splits overlapping edges into disjoint edges. intern: returns the state for a set of targets. @param {Edge[]} edges
  * @param {(targets: number[]) => number} intern @returns {Edge[]} */
 function cut(edges, intern) {
   if (edges.length === 1) return [[edges[0][0], edges[0][1], intern([edges[0][2]])]];
@@ -197,7 +200,8 @@ function cut(edges, intern) {
   return out;
 }
 
-/** The product of two DFAs. With `difference`, -1 stands for the dead state of the second. @param {Lazy} a
+/** Returns the product of two DFAs: their intersection or difference. For a difference, -1 is the state of the second
+ * DFA after it failed. @param {Lazy} a
  * @param {Lazy} b @param {boolean} difference @returns {Lazy} */
 function product(a, b, difference) {
   /** @type {Map<number, number>} */
@@ -254,7 +258,8 @@ function meet(left, right, intern, difference) {
   return out;
 }
 
-/** Explores every reachable state and drops dead ones. A DFA without states matches nothing. @param {Lazy} source
+/** Computes all reachable states and drops those that cannot reach an accepting state. The result without states
+ * matches nothing. @param {Lazy} source
  * @param {Context} context @returns {Dfa} */
 function explore(source, context) {
   /** @type {Edge[][]} */
@@ -310,12 +315,12 @@ function trim({ start, accept, edges }) {
 
 /** @typedef {{ key: ArrayLike<number>, state: number, next: Entry | undefined }} Entry */
 
-/** Map from lists of numbers to DFA states. */
+/** A map from lists of numbers to DFA states. */
 class Keys {
   /** @type {Map<number, Entry>} */
   #byHash = new Map();
 
-  /** @param {ArrayLike<number>} key @param {number} state @returns the first state with this key */
+  /** @param {ArrayLike<number>} key @param {number} state @returns the first state that was set for this key */
   first(key, state) {
     let hash = key.length;
     for (let i = 0; i < key.length; i++) {
@@ -371,7 +376,7 @@ export function merge(start, targets, keyOf) {
         keyOf(state, (to) => 1 + same[to]),
         state,
       );
-      // A state that leads to itself also equals others that lead to themselves: 0 names either.
+      // Two states that each lead to themselves can be equal, so a state's own number is replaced by 0.
       if (same[state] === state && list.some((to) => same[to] === state))
         same[state] = keys.first(
           keyOf(state, (to) => (same[to] === state ? 0 : 1 + same[to])),
@@ -409,7 +414,7 @@ function merged({ start, accept, edges }) {
   };
 }
 
-/** Joins adjacent edges with the same target. @param {Edge[]} edges */
+/** Merges adjacent edges with the same target. @param {Edge[]} edges */
 function joined(edges) {
   /** @type {Edge[]} */
   const out = [];
@@ -430,7 +435,8 @@ function fromAutomaton({ start, accept, edges }) {
 /** @type {WeakMap<Node, Dfa>} */
 const known = new WeakMap();
 
-/** Returns the DFA of a regular node, without states if nothing matches. @param {Node} node @param {Context} context
+/** Returns the DFA of a regular node. It has no states if the node matches nothing. @param {Node} node
+ * @param {Context} context
  * @returns {Dfa} */
 export function regular(node, context) {
   const found = known.get(node);
@@ -452,7 +458,7 @@ function combined(node, context) {
   return lazy(node, context);
 }
 
-/** Memoises `next`. @param {Lazy} source @returns {Lazy} */
+/** Returns the DFA with the results of `next` cached. @param {Lazy} source @returns {Lazy} */
 function memo(source) {
   /** @type {Edge[][]} */
   const edges = [];

@@ -1,7 +1,8 @@
 /*
- * schema-arms: the disjunctive normal form of schemas. The values of one type that a schema allows are a union of arms.
- * An arm is a list of demands (a range, a pattern, members and items with the schemas of their values). Merging two
- * arms demands both. Schemas of parts stay goals: sets of schemas that a value must fit or must not fit.
+ * schema-arms: the disjunctive normal form of schemas. For each type, the values that a schema allows are a union of
+ * alternatives ("arms"). An alternative is a list of requirements (a range, a pattern, properties and items with the
+ * schemas of their values). Merging two alternatives requires both. The schemas of properties and items are not
+ * expanded: they stay goals, sets of schemas that a value must match or must not match.
  */
 import { both, choice, except, ofLength } from './nodes.js';
 import { bothNumbers, everyNumber, noNumber } from './numbers.js';
@@ -9,31 +10,33 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./references.js').Located} Located */
-/** Sorted numbers: 2 * id of a schema, + 1 if the value must not fit it. NEVER if nothing fits.
+/** A set of schemas that a value must or must not match, as sorted numbers: 2 * id of a schema, + 1 if the value must
+ * not match it. NEVER if no value can.
  * @typedef {number[]} Goal */
 /** @typedef {'null' | 'true' | 'false' | 'number' | 'string' | 'array' | 'object'} Type */
 /** @typedef {{ all: Node[], none: Node[], min: number, max: number }} Strings */
-/** At least `min` and at most `max` items from index `from` on fit the goal.
+/** A requirement of an array: at least `min` and at most `max` items from index `from` on match the goal.
  * @typedef {{ goal: Goal, from: number, min: number, max: number }} Contains */
-/** `seen`: how many items, or all (Infinity), are evaluated, as unevaluatedItems means it; `alsoSeen`: so are items
- * that fit these schemas.
+/** Requirements of an array. `seen`: number of items that count as evaluated for unevaluatedItems (Infinity: all);
+ * `alsoSeen`: items that match these schemas count as evaluated, too.
  * @typedef {{ prefix: Goal[], rest: Goal, min: number, max: number, contains: Contains[], unique: string[],
  *   seen: number, alsoSeen: Goal[] }} Items */
-/** Values of names outside `names` and `patterns` fit the goal.
+/** A requirement of an object: values of properties that are neither in `names` nor match `patterns` match the goal.
  * @typedef {{ names: Set<string>, patterns: Node[], goal: Goal }} Additional */
-/** Some member has a name that is in `key` and fits `name`, and a value that fits `goal`.
+/** A requirement of an object: some property has a name that `key` and `name` match, and a value that matches `goal`.
  * @typedef {{ key: Node, name: Goal, goal: Goal }} Exists */
-/** `seen*`: names of evaluated members, as unevaluatedProperties means it.
+/** Requirements of an object. `seen*`: names of properties that count as evaluated for unevaluatedProperties.
  * @typedef {{ names: Map<string, Goal>, patterns: { key: Node, goal: Goal }[], additional: Additional[],
  *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
-/** The demands of a keyword on values of one type, and those of its negation.
+/** The meaning of a keyword for values of one type. demand: the alternatives that fulfil it; deny: the alternatives
+ * that violate it.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
-/** Questions about languages and schemas; spend: steps of work.
+/** Functions that decide questions about names and schemas; spend: spends steps of the budget.
  * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,
  *   noText: (strings: Strings) => boolean, spend: (steps: number) => void }} Ask */
-/** The parts of schema-logic.js that the clauses of arrays and objects use.
+/** The functions of schema-logic.js that the keywords of arrays and objects use.
  * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
  *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
  *   list: (place: Located, schema: Record<string, any>, key: string) => Located[],
@@ -42,18 +45,18 @@ import { TooComplex } from './refusal.js';
 
 export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 'string', 'array', 'object']);
 
-/** Maximum number of schemas of one goal. */
+/** Maximum number of schemas in one goal. */
 const MOST_GOALS = 1000;
 
-/** Nothing fits. @type {Goal} */
+/** The goal that no value matches. @type {Goal} */
 export const NEVER = [-1];
-/** Everything fits. @type {Goal} */
+/** The goal that every value matches. @type {Goal} */
 export const ALWAYS = [];
 
 /** @param {Goal} goal */
 export const isNever = (goal) => goal[0] === -1;
 
-/** Returns the goal of values that fit all goals. @param {Goal[]} goals @returns {Goal} */
+/** Returns the goal of the values that match all of the given goals. @param {Goal[]} goals @returns {Goal} */
 export function joinGoals(...goals) {
   if (goals.some(isNever)) return NEVER;
   const some = goals.filter((goal) => goal.length);
@@ -63,7 +66,7 @@ export function joinGoals(...goals) {
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
 
-/** An arm without demands. @returns {Arm} */
+/** Returns an alternative without requirements. @returns {Arm} */
 export const FREE = Object.freeze({});
 
 /** @returns {Strings} */
@@ -152,7 +155,7 @@ const bothMembers = (a, b) => ({
   seenAll: a.seenAll || b.seenAll,
 });
 
-/** Returns an arm that demands both. @param {Arm} a @param {Arm} b @returns {Arm} */
+/** Merges two alternatives: the result requires what both require. @param {Arm} a @param {Arm} b @returns {Arm} */
 export function mergeArms(a, b) {
   if (a === FREE || b === FREE) return a === FREE ? b : a;
   if (a.number && b.number) return { number: bothNumbers(a.number, b.number) };
@@ -162,10 +165,10 @@ export function mergeArms(a, b) {
   return { ...a, ...b };
 }
 
-/** Work of merging two arms, in steps. @param {Arm} a @param {Arm} b */
+/** Returns the cost of merging two alternatives, in steps of the budget. @param {Arm} a @param {Arm} b */
 export const mergeCost = (a, b) => (sizeOf(a) + sizeOf(b)) / 4;
 
-/** Returns the number of an arm's demands, which is the cost of merging it. @param {Arm} arm */
+/** Returns the number of requirements of an alternative, which is the cost of merging it. @param {Arm} arm */
 function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
@@ -188,14 +191,15 @@ function sizeOf({ number, string, array, object }) {
   );
 }
 
-/** Removes the record of evaluated members and items: under `not`, there are none. @param {Arm} arm */
+/** Returns the alternative without its record of evaluated properties and items, because schemas under `not` evaluate
+ * none. @param {Arm} arm */
 export function unseen(arm) {
   if (arm.array) return arrayArm({ ...arm.array, seen: 0, alsoSeen: [] });
   if (!arm.object) return arm;
   return objectArm({ ...arm.object, seenNames: new Set(), seenPatterns: [], seenAll: false });
 }
 
-/** Returns the goal of a name's value. @param {Members} members @param {string} name
+/** Returns the goal for the value of the property with a name. @param {Members} members @param {string} name
  * @param {Pick<Ask, 'fits' | 'spend'>} ask @returns {Goal} */
 export function goalOfName({ names, patterns, additional }, name, { fits, spend }) {
   spend((patterns.length + additional.length) / 8);
@@ -207,7 +211,7 @@ export function goalOfName({ names, patterns, additional }, name, { fits, spend 
   return joinGoals(...goals);
 }
 
-/** Returns whether no value fits an arm, as far as can be decided. @param {Arm} arm @param {Ask} ask */
+/** Returns true if it is certain that no value matches an alternative. @param {Arm} arm @param {Ask} ask */
 export function isBarren(arm, ask) {
   if (arm.number) return noNumber(arm.number);
   if (arm.string) return arm.string.min > arm.string.max || ask.noText(arm.string);
@@ -226,5 +230,5 @@ export function isBarren(arm, ask) {
   });
 }
 
-/** Returns the texts with these demands. @param {Strings} strings @returns {Node} */
+/** Returns a node for the texts that meet these requirements. @param {Strings} strings @returns {Node} */
 export const textsOf = ({ all, none, min, max }) => except(ofLength(both(all), min, max), choice(none));

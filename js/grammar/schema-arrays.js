@@ -1,4 +1,4 @@
-/* schema-arrays: the clauses of array keywords. */
+/* schema-arrays: the meaning of array keywords, as clauses (schema-arms.js). */
 import { count, isSchema } from './references.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, arrayArm, isNever } from './schema-arms.js';

@@ -1,7 +1,7 @@
 /*
- * schema-emit: turns arms (schema-arms.js) into rules of a grammar. Each goal becomes a node once; goals of arrays and
- * objects become rules, so that recursive schemas terminate. Names of members are partitioned into classes whose values
- * share a goal.
+ * schema-emit: turns the alternatives of schemas (arms, see schema-arms.js) into rules of a grammar. Each goal becomes
+ * a node once; goals with arrays or objects become rules, so that recursive schemas terminate. The names of properties
+ * are partitioned into classes whose values have the same goal.
  */
 import {
   ANY_TEXT,
@@ -30,23 +30,23 @@ import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from 
 /** @typedef {import('./schema-arms.js').Members} Members */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
 /** @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
-/** A required member: a named one, or one of a class.
+/** A property that must be present: one with a name, or any of a class of names.
  * @typedef {{ name?: string, of?: NameClass, key: Node, goal: Goal }} Extra */
 
-/** Name classes of one object, and ways to place `exists` demands on members. */
+/** Maximum number of name classes of one object, and of ways to assign its `exists` requirements to properties. */
 const MOST_CLASSES = 64;
 const MOST_WAYS = 256;
 /** Maximum number of states that count the items of `contains`. */
 const MOST_COUNTS = 3000;
-/** Depth of positional items without rules. */
+/** Number of items of `prefixItems` that are nested before a rule is made. */
 const NESTED = 4;
 
 const STRING = /** @type {Node} */ ({ jsonString: ANY_TEXT });
 
 export class Emitter {
   /** @param {import('./schema-logic.js').Logic} logic @param {import('./layout.js').Layouts} layouts
-   * @param {{ free: boolean, bounds?: import('../protocol.js').Bounds }} options free: any spelling of numbers;
-   * bounds: of strings, arrays and objects that the schema leaves unbounded */
+   * @param {{ free: boolean, bounds?: import('../protocol.js').Bounds }} options free: allow any spelling of numbers;
+   * bounds: limits for strings, arrays and objects that the schema leaves unbounded */
   constructor(logic, layouts, { free, bounds: { maxLength, maxItems, maxProperties } = {} }) {
     this.logic = logic;
     this.layouts = layouts;
@@ -61,7 +61,7 @@ export class Emitter {
     this.count = 0;
   }
 
-  /** Returns a reference to a rule that is made later. @param {() => Node} make @returns {Node} */
+  /** Returns a reference to a rule, which `make` builds later. @param {() => Node} make @returns {Node} */
   rule(make) {
     const name = `r${this.count++}`;
     this.open.push({ name, make });
@@ -77,7 +77,8 @@ export class Emitter {
     return { rules: this.rules, start: 'start' };
   }
 
-  /** Returns the values that fit a goal. @param {Goal} goal @param {number} depth of brackets around @returns {Node} */
+  /** Returns a node for the values that match a goal. @param {Goal} goal @param {number} depth number of enclosing
+   * brackets @returns {Node} */
   value(goal, depth) {
     if (isNever(goal)) return NOTHING;
     const key = `${goal} ${this.layouts.depth(depth)}`;
@@ -127,7 +128,7 @@ export class Emitter {
     return texts === ANY_TEXT ? STRING : { jsonString: texts };
   }
 
-  /** Limits the length of unbounded texts. @param {Node} texts */
+  /** Limits the length of texts that the schema leaves unbounded. @param {Node} texts */
   bounded(texts) {
     const [least, most] = lengths(texts);
     const { length } = this.most;
@@ -153,7 +154,7 @@ export class Emitter {
     return sequence(literal('['), choice([inner, some]), literal(']'));
   }
 
-  /** Returns how many items are possible: the list ends before an item that no value fits.
+  /** Returns the maximum number of items. The array must end before an item that no value can match.
    * @param {Pick<Items, 'prefix' | 'rest' | 'max'>} items @param {number} depth */
   reach({ prefix, rest, max }, depth) {
     const listed = prefix.slice(0, Math.min(prefix.length, max));
@@ -162,7 +163,8 @@ export class Emitter {
     return max > prefix.length && isNothing(this.value(rest, depth + 1)) ? Math.min(max, prefix.length) : max;
   }
 
-  /** Returns items from index i on, at least one. @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
+  /** Returns a node for the items from index i on, at least one.
+   * @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
    * @param {number} i @param {Node} before @param {Node} comma @param {number} depth @returns {Node} */
   tail(items, i, before, comma, depth) {
     const { prefix, rest, min, max } = items;
@@ -180,7 +182,8 @@ export class Emitter {
     return sequence(before, value, min > i + 1 ? later : optional(later));
   }
 
-  /** Items with `contains`: a rule for each index and counts. @param {Items} items @param {number} reach
+  /** Returns a node for the items of an array with `contains`, with a rule for each combination of index and counts.
+   * @param {Items} items @param {number} reach
    * @param {number} depth @returns {Node} */
   counted(items, reach, depth) {
     const { prefix, contains, min } = items;
@@ -210,7 +213,8 @@ export class Emitter {
     );
   }
 
-  /** One item, counted for each subset of `contains` that it fits, and its continuation. @param {Items} items
+  /** Returns a node for one item and those after it, with an alternative for each subset of `contains` that the item
+   * matches. @param {Items} items
    * @param {number} at @param {number[]} counts @param {number} depth @param {(counts: number[]) => Node} after
    * @returns {Node} */
   countedItem({ prefix, rest, contains }, at, counts, depth, after) {
@@ -234,7 +238,7 @@ export class Emitter {
     );
   }
 
-  /** @param {Goal} goal of one schema @returns {Goal} */
+  /** Returns the negation of a goal of one schema. @param {Goal} goal @returns {Goal} */
   denied(goal) {
     if (isNever(goal)) return ALWAYS;
     return goal.length ? [goal[0] ^ 1] : [-1];
@@ -262,7 +266,7 @@ export class Emitter {
     return [{ key: this.bounded(ANY_TEXT), value: this.value(ALWAYS, depth + 1), required: false, once: false }];
   }
 
-  /** Returns lists of members, one for each way to satisfy the `exists` demands. @param {Members} object
+  /** Returns lists of properties, one list for each way to meet the `exists` requirements. @param {Members} object
    * @param {number} depth @returns {Member[][]} */
   members(object, depth) {
     const named = this.named(object);
@@ -295,14 +299,15 @@ export class Emitter {
     return !goal.length || this.logic.languages.matches(this.textsOfGoal(goal), name);
   }
 
-  /** Returns the texts of the strings that fit a goal. @param {Goal} goal @returns {Node} */
+  /** Returns a node for the texts of the strings that match a goal. @param {Goal} goal @returns {Node} */
   textsOfGoal(goal) {
     if (!goal.length) return ANY_TEXT;
     const arms = this.logic.arms(goal, 'string');
     return choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
   }
 
-  /** Returns the named members and their goals, in order. @param {Members} object @returns {Map<string, Goal>} */
+  /** Returns the goals of properties with a fixed name, in order. @param {Members} object
+   * @returns {Map<string, Goal>} */
   named(object) {
     const names = new Set([...object.names.keys(), ...object.required]);
     for (const { names: more } of object.additional) more.forEach((name) => names.add(name));
@@ -315,7 +320,8 @@ export class Emitter {
     return all;
   }
 
-  /** Returns the other names, grouped by the goals of their values. @param {Members} object @param {Set<string>} names
+  /** Returns the classes of all other names. Values of a class have the same goal. @param {Members} object
+   * @param {Set<string>} names
    * @returns {NameClass[]} */
   classes(object, names) {
     const { languages } = this.logic;
@@ -397,7 +403,8 @@ export class Emitter {
   }
 }
 
-/** Returns the ways to add a required member: on its own, or merged with another of its class. @param {Extra[]} extra
+/** Returns the ways to add a property that must be present: as a separate property, or merged with one of the same
+ * class. @param {Extra[]} extra
  * @param {Extra} place @returns {{ extra: Extra[] }[]} */
 function placed(extra, place) {
   const same = extra.flatMap((one, i) => {

@@ -1,8 +1,8 @@
 /*
- * schema-logic: evaluates JSON schemas to arms (schema-arms.js). Every keyword is a clause that can be demanded or
- * denied: allOf is a product of arms, anyOf a union, and `not` and the other branches of oneOf and if/then/else are
- * denials. This is exact; a schema that would need too many arms, or cannot be expressed so, is refused by name and
- * place.
+ * schema-logic: expands JSON schemas to alternatives (arms, see schema-arms.js). Every keyword is a clause that can be
+ * required or negated: allOf is a product of alternatives, anyOf a union; `not`, and the other branches of oneOf and
+ * if/then/else, are negated. The result is exact. Schemas that need too many alternatives, or cannot be expressed like
+ * this, are rejected with an error that names the keyword and its place.
  */
 import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
@@ -35,10 +35,11 @@ import { formatNode } from './text-formats.js';
 /** @typedef {import('./schema-arms.js').Type} Type */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./nodes.js').Node} Node */
-/** A branch of `oneOf` and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
+/** A branch of `oneOf` and its alternatives. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
-/** Types of keywords that no clause checks. In draft 3 `required` is a boolean, and false demands nothing.
+/** Types of the values of keywords, checked here because the clauses do not check them. In draft 3, `required` is a
+ * boolean; false requires nothing.
  * @type {[key: string, type: string, fits: (value: any) => boolean][]} */
 const SHAPES = [
   ['pattern', 'a string', (value) => typeof value === 'string'],
@@ -49,11 +50,12 @@ const SHAPES = [
   ['prefixItems', 'a list', Array.isArray],
   ['additionalItems', 'a schema', isSchema],
 ];
-/** Maximum number of arms of one type of one schema. */
+/** Maximum number of alternatives for one type of one schema. */
 const MOST_ARMS = 1500;
-/** Depth of the search for contradictions. */
+/** Maximum depth of the search for contradictions. */
 const LOOK_DEPTH = 4;
-/** Branches whose subsets are enumerated where unevaluated* depends on which ones match. */
+/** Maximum number of branches whose subsets are enumerated, if unevaluatedItems or unevaluatedProperties depends on
+ * which branches match. */
 const MOST_BRANCHES = 6;
 
 export const ANY_VALUE = [FREE];
@@ -64,7 +66,7 @@ export const clause = (arms, /** @type {Arm[]} */ denied) => ({ demand: () => ar
 export class Logic {
   /** @param {import('./references.js').Document} document @param {import('./language.js').Languages} languages
    * @param {import('./refusal.js').Budget} budget @param {boolean | undefined} formats whether `format` is enforced;
-   * undefined: as the draft says @param {boolean} narrow the narrower formats of answers */
+   * undefined for the draft's default @param {boolean} narrow whether to use the narrower formats for answers */
   constructor(document, languages, budget, formats, narrow) {
     this.document = document;
     this.languages = languages;
@@ -95,7 +97,7 @@ export class Logic {
     return [place.id * 2 + (deny ? 1 : 0)];
   }
 
-  /** Locates a schema that is not part of the document. @param {Record<string, any>} schema @param {Located} like */
+  /** Registers a schema that is not part of the document. @param {Record<string, any>} schema @param {Located} like */
   synthetic(schema, like) {
     return this.document.locate(schema, like.base, like.pointer, like.draft);
   }
@@ -114,7 +116,7 @@ export class Logic {
     );
   }
 
-  /** @param {number} one of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
+  /** @param {number} one a number of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
   literal(one, type, track) {
     const place = this.document.all[one >> 1];
     const key = `${one} ${type} ${track}`;
@@ -169,7 +171,7 @@ export class Logic {
     );
   }
 
-  /** Returns the union of the lists. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
+  /** Returns the union of lists of alternatives. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
   union(lists, pointer) {
     const all = lists.flat();
     if (all.includes(FREE)) return ANY_VALUE;
@@ -183,7 +185,8 @@ export class Logic {
     if (arms.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
   }
 
-  /** Returns the product of the lists. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
+  /** Returns the product of two lists of alternatives: each of the first merged with each of the second.
+   * @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
    * @param {string} [pointer] @returns {Arm[]} */
   product(left, more, type, pointer = '') {
     if (!left.length) return left;
@@ -213,7 +216,7 @@ export class Logic {
     }
   }
 
-  /** Returns whether certainly no value fits. @param {Goal} goal @returns {boolean} */
+  /** Returns true if it is certain that no value matches a goal. @param {Goal} goal @returns {boolean} */
   isEmpty(goal) {
     if (isNever(goal) || !goal.length) return isNever(goal);
     const key = goal.join();
@@ -244,7 +247,8 @@ export class Logic {
     }
   }
 
-  /** Returns the clauses of a schema for a type. @param {Located} place @param {Type} type @param {boolean} track
+  /** Returns the clauses of a schema for values of one type. @param {Located} place @param {Type} type
+   * @param {boolean} track
    * @returns {Clause[]} */
   clauses(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
@@ -381,7 +385,8 @@ export class Logic {
     };
   }
 
-  /** Returns the arms of every subset of branches that match together, each with its evaluated members or items.
+  /** Returns the alternatives for every subset of branches that can match together, each with the properties or items
+   * that it evaluates.
    * @param {Arm[][]} lists @param {Type} type @param {string} pointer */
   subsets(lists, type, pointer) {
     const live = lists.filter((list) => list.length);
@@ -423,7 +428,8 @@ export class Logic {
     };
   }
 
-  /** Returns the arms of a branch that no other branch allows. @param {Branch} branch @param {Branch[]} branches
+  /** Returns the alternatives that match a branch of `oneOf` and no other branch. @param {Branch} branch
+   * @param {Branch[]} branches
    * @param {Type} type @param {string} pointer @returns {Arm[]} */
   only(branch, branches, type, pointer) {
     return branch.list.flatMap((arm) => {
@@ -476,7 +482,8 @@ export class Logic {
     };
   }
 
-  /** Adds the demands of unevaluatedItems and unevaluatedProperties to an arm. @param {Located} place @param {Arm} arm
+  /** Adds the requirements of unevaluatedItems and unevaluatedProperties to an alternative. @param {Located} place
+   * @param {Arm} arm
    * @param {string} key @returns {Arm} */
   unevaluated(place, arm, key) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
@@ -504,7 +511,7 @@ function typeOf(value) {
   return Array.isArray(value) ? 'array' : /** @type {Type} */ (typeof value);
 }
 
-/** Returns a schema of exactly one array or object. @param {any} value @returns {Record<string, any>} */
+/** Returns a schema that only the given array or object matches. @param {any} value @returns {Record<string, any>} */
 function exactly(value) {
   if (Array.isArray(value)) {
     return { type: 'array', prefixItems: value.map(constant), items: false, minItems: value.length };

@@ -1,4 +1,4 @@
-/* schema-objects: the clauses of object keywords. */
+/* schema-objects: the meaning of object keywords, as clauses (schema-arms.js). */
 import { ANY_TEXT, choice, except, literal } from './nodes.js';
 import { count, escapePointer, isObject } from './references.js';
 import { Unsupported } from './refusal.js';
@@ -18,7 +18,8 @@ const forbidden = (name) => objectArm({ names: new Map([[name, NEVER]]) });
 /** @param {string[]} names */
 const demanded = (names) => objectArm({ required: new Set(names) });
 
-/** Returns the entries of a keyword's map. @param {Located} place @param {Record<string, any>} schema
+/** Returns the entries of a keyword whose value is an object. @param {Located} place
+ * @param {Record<string, any>} schema
  * @param {string} key @returns {[string, any][]} */
 function entries({ pointer }, schema, key) {
   if (schema[key] === undefined) return [];
@@ -87,7 +88,8 @@ function valueClauses(logic, place, schema) {
   return all;
 }
 
-/** Returns a demand that applies if a name is present. @param {string} name @param {() => Arm[]} demand
+/** Returns a clause that applies if an object has a property with a name. @param {string} name
+ * @param {() => Arm[]} demand
  * @param {() => Arm[]} deny @returns {Clause} */
 const dependent = (name, demand, deny) => ({
   demand: () => [forbidden(name), ...demand().map((arm) => mergeArms(demanded([name]), arm))],

@@ -20,8 +20,9 @@ const ANNOTATIONS =
   /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
 
 /** @typedef {import('./layout.js').Whitespace} Whitespace */
-/** `matching`: judge texts as the specification does (any whitespace, any spelling of numbers, `format` as the draft
- * says), instead of the narrower constraint for answers, with `bounds` for what the schema leaves unbounded.
+/** `matching`: accept all texts that the specification accepts (any whitespace, any spelling of numbers, `format` as
+ * the draft says), not only those that the narrower constraint for answers allows; `bounds`: limits for what the schema
+ * leaves unbounded.
  * @typedef {{ bounds?: import('../protocol.js').Bounds, whitespace?: Whitespace,
  *   matching?: boolean, draft?: number, formats?: boolean }} SchemaOptions */
 

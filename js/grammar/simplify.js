@@ -2,19 +2,20 @@
 import { STATES, merge } from './regular.js';
 
 /** @typedef {import('./automaton.js').Edge} Edge */
-/** `ends`: end of each state's edges; `how`, `label`, `to`: by edge (src/text/grammar.h).
+/** A simplified rule. `ends`: for each state, the end of its edges; `how`, `label`, `to`: fields of each edge
+ * (src/text/grammar.h).
  * @typedef {{ accept: boolean[], loop: number[], ends: number[], how: number[], label: number[], to: number[] }} Simple
  */
 
 /** @param {Edge} edge */
 const howOf = ({ kind, act, member }) => kind | (act << 2) | (Math.max(member, 0) << 5);
 
-/** Returns a rule without duplicate edges and without equivalent states. Its start becomes state 0.
+/** Returns a rule without duplicate edges and equivalent states. Its start is state 0.
  * @param {{ start: number, edges: Edge[][], accept: boolean[], loop: number[] }} rule @returns {Simple} */
 export function simplified({ start, edges, accept, loop }) {
   /** @type {Map<number, number>} */
   const letters = new Map();
-  /** Returns a small number for the effect and label of an edge. @param {Edge} edge */
+  /** Returns a number that identifies the effect and label of an edge. @param {Edge} edge */
   const letterOf = (edge) => {
     const key = howOf(edge) * STATES + edge.label;
     const known = letters.get(key) ?? letters.size;

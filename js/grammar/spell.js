@@ -1,12 +1,14 @@
 /*
- * spell: how characters are encoded in bytes, as a hash-consed acyclic graph: UTF-8, or all spellings inside a JSON
- * string (itself, \n, \u0041 in both cases, surrogate pairs). Node 0 is the end. The automaton uses a graph as a label.
+ * spell: encodes characters as bytes, in an acyclic graph that stores equal nodes once (graph.js). The encoding is
+ * UTF-8, or all spellings inside a JSON string (the character itself, \n, \u0041 in upper and lower case, surrogate
+ * pairs). Node 0 is the end. Nodes are labels of the automaton.
  */
 import { Graph } from './graph.js';
 
 /** Code points lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Segment */
 /** Bytes lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Span */
-/** 'text': UTF-8; 'any': inside a JSON string; 'shortest': inside a JSON string, one spelling per character.
+/** 'text': UTF-8; 'any': every spelling inside a JSON string; 'shortest': only the shortest spelling inside a JSON
+ * string.
  * @typedef {'text' | 'any' | 'shortest'} Spelling */
 
 export const END = 0;
@@ -28,7 +30,7 @@ export class Spells {
   graph = new Graph();
   /** @type {Map<string, number>} */
   #classes = new Map();
-  /** Nodes of single characters, by character and target. @type {Record<Spelling, Map<number, number>>} */
+  /** Cached nodes of single characters, by character and target. @type {Record<Spelling, Map<number, number>>} */
   #letters = { text: new Map(), any: new Map(), shortest: new Map() };
 
   /** @param {Span[]} spans sorted, disjoint */
@@ -50,7 +52,8 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node of one code point in these ranges. @param {[number, number][]} ranges @param {Spelling} how */
+  /** Returns the node that spells one code point of these ranges. @param {[number, number][]} ranges
+   * @param {Spelling} how */
   chars(ranges, how) {
     const key = `${how} ${ranges.join()}`;
     let node = this.#classes.get(key);
@@ -64,7 +67,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node of a text inside a JSON string. @param {string} text @param {number} to the next node
+  /** Returns the node that spells a text inside a JSON string. @param {string} text @param {number} to the next node
    * @param {Spelling} how */
   text(text, to, how) {
     let node = to;
@@ -75,7 +78,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node of one code point. @param {number} point @param {number} to @param {Spelling} how */
+  /** Returns the node that spells one code point. @param {number} point @param {number} to @param {Spelling} how */
   #letter(point, to, how) {
     const key = to * 0x200000 + point;
     const known = this.#letters[how].get(key);
@@ -90,7 +93,8 @@ export class Spells {
     return node;
   }
 
-  /** An ASCII character without a short escape: itself, or its code. @param {number} point @param {number} to */
+  /** Returns the node for an ASCII character that has no short escape: the character itself, or \u and its code.
+   * @param {number} point @param {number} to */
   #plain(point, to) {
     const low = point & 15;
     const graph = this.graph;
@@ -108,8 +112,8 @@ export class Spells {
     return graph.made();
   }
 
-  /** Returns the node of code points that lead to the targets of their segments. @param {Segment[]} segments sorted,
-   * disjoint
+  /** Returns the node that spells the code points of segments, each leading to its segment's target.
+   * @param {Segment[]} segments sorted, disjoint
    * @param {Spelling} how @param {number} [closing] a byte that leads to the end */
   segments(segments, how, closing = -1) {
     if (how === 'text') return this.#node(this.#utf8(segments));
@@ -144,7 +148,7 @@ export class Spells {
     return spans;
   }
 
-  /** Groups segments of multi-digit numbers by their first digit. `digits` more digits of `bits` bits follow.
+  /** Groups segments of multi-digit numbers by their first digit. After it, `digits` digits of `bits` bits each follow.
    * @param {Segment[]} segments @param {number} digits @param {number} bits
    * @param {(a: number, b: number) => number[][]} write how digits a to b are written */
   #split(segments, digits, bits, write) {
@@ -190,7 +194,7 @@ export class Spells {
     return this.#node(this.#split(segments, digits - 1, bits, write).sort((a, b) => a[0] - b[0]));
   }
 
-  /** Any digits. @param {number} digits @param {number} bits @param {number} to */
+  /** Returns the node that spells any digits. @param {number} digits @param {number} bits @param {number} to */
   #full(digits, bits, to) {
     let node = to;
     for (let i = 0; i < digits; i++) {
@@ -199,7 +203,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the spans after a backslash. @param {Segment[]} segments @param {Spelling} how */
+  /** Returns the spans that may follow a backslash. @param {Segment[]} segments @param {Spelling} how */
   #escapes(segments, how) {
     /** @type {Span[]} */
     const spans = [];
@@ -220,7 +224,7 @@ export class Spells {
     return spans.sort((a, b) => a[0] - b[0]);
   }
 
-  /** Returns the node of four hexadecimal digits, or of a surrogate pair. @param {Segment[]} segments
+  /** Returns the node that spells four hexadecimal digits, or those of a surrogate pair. @param {Segment[]} segments
    * @param {Spelling} how */
   #code(segments, how) {
     const units = within(segments, 0, 0xffff);
@@ -228,7 +232,7 @@ export class Spells {
     const all = [...units, ...high].sort((a, b) => a[0] - b[0]);
     const write = how === 'any' ? hexDigits : lowerDigits;
     if (how === 'any') return this.#node(this.#split(all, 3, 4, hexDigits).sort((a, b) => a[0] - b[0]));
-    // Control characters only: 00 and two digits.
+    // For control characters only, the code is 00 and two digits.
     const last = (/** @type {Segment[]} */ part) =>
       part
         .flatMap(([lo, hi, to]) => write(lo & 15, hi & 15).map(([a, b]) => /** @type {Span} */ ([a, b, to])))
@@ -242,7 +246,8 @@ export class Spells {
     return this.bytes(Uint8Array.of(0x30, 0x30), this.#node(third));
   }
 
-  /** Returns high surrogates, each of which leads to `\u` and its low surrogates. @param {Segment[]} segments */
+  /** Returns segments of high surrogates, each of which leads to `\u` and the matching low surrogates.
+   * @param {Segment[]} segments */
   #surrogates(segments) {
     /** @type {Map<number, Segment[]>} */
     const parts = new Map();

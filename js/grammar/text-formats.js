@@ -1,8 +1,8 @@
 /*
- * text-formats: the supported values of `format`, as regular expressions after their RFCs: 3339 (dates and times), 5321
- * (email), 1123 (hostname), 2673 and 4291 (addresses), 3986 and 3987 (URI and IRI), 6570 (templates), 6901 (JSON
- * pointers), 4122 (UUID). Unknown formats are annotations. Formats of the specification that are not regular enough are
- * refused.
+ * text-formats: the supported values of the schema keyword `format`, as regular expressions that follow the RFCs: 3339
+ * (dates and times), 5321 (email), 1123 (hostname), 2673 and 4291 (addresses), 3986 and 3987 (URI and IRI), 6570
+ * (templates), 6901 (JSON pointers), 4122 (UUID). Unknown formats are annotations, which allow any text. Formats of the
+ * specification that no regular expression can describe are rejected.
  */
 import { wholeNode } from './regex.js';
 import { Unsupported } from './refusal.js';
@@ -13,7 +13,7 @@ const LONG = '(0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])';
 const SHORT = '(0[469]|11)-(0[1-9]|[12]\\d|30)';
 const LEAP = '(\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29';
 const DATE = `(\\d{4}-(${LONG}|${SHORT}|02-(0[1-9]|1\\d|2[0-8]))|${LEAP})`;
-/** @param {string} utc letters for no offset @param {string} fraction digits of a second */
+/** @param {string} utc letters that mean UTC @param {string} fraction pattern for the fraction of a second */
 const timeOf = (utc, fraction) =>
   `(([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.${fraction})?` +
   `([${utc}]|[+-]([01]\\d|2[0-3]):[0-5]\\d)|23:59:60(\\.${fraction})?([${utc}]|[+-]00:00))`;
@@ -24,10 +24,10 @@ const DURATION = `P(\\d+W|${CLOCK}|(\\d+D|\\d+M(\\d+D)?|\\d+Y(\\d+M(\\d+D)?)?)($
 
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
 const HOST = `${LABEL}(\\.${LABEL})*`;
-/** At most n characters. @param {number} n */
+/** Returns a pattern for a label of at most n characters. @param {number} n */
 const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
-/** Host names have at most 253 characters, which would take too many states to count. These alternatives stay below
- * that: few long labels, many short ones, or a long one among short ones. */
+/** Patterns for host names. A name may have 253 characters, but counting them needs too many states. These alternatives
+ * stay below the limit: a few long labels, many short ones, or one long label among short ones. */
 const HOSTNAME =
   `(${LABEL}(\\.${LABEL}){0,2}(\\.${label(61)})?|${label(24)}(\\.${label(24)}){1,9}` +
   `|(${label(18)}\\.){0,5}${LABEL}(\\.${label(18)}){0,5})`;
@@ -48,7 +48,8 @@ const QUOTED = '"([ !#-\\[\\]-~]|\\\\[ -~])*"';
 const ADDRESS = `\\[(${IPV4}|IPv6:(${IPV6}))\\]`;
 const EMAIL = `(${ATOM}(\\.${ATOM})*|${QUOTED})@(${HOST}|${ADDRESS})`;
 
-/** RFC 3986, appendix A; RFC 3987 adds letters. @param {string} more letters @param {string} own of queries */
+/** RFC 3986, appendix A; RFC 3987 adds letters. @param {string} more further letters @param {string} own further
+ * letters in queries */
 function identifiers(more, own) {
   const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`;
   const escape = `%${HEX}{2}`;
@@ -78,13 +79,13 @@ const UCS =
 const URI = identifiers('', '');
 const IRI = identifiers(UCS, '\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}');
 const POINTER = '(/([^~/]|~[01])*)*';
-/** @param {string} dot between the parts of a variable's name @param {string} letters of literal text */
+/** @param {string} dot separator of the parts of a variable's name @param {string} letters letters of literal text */
 function template(dot, letters) {
   const variable = `([A-Za-z0-9_]|%${HEX}{2})(${dot}([A-Za-z0-9_]|%${HEX}{2}))*(:[1-9]\\d{0,3}|\\*)?`;
   return `([${letters}]|%${HEX}{2}|\\{[+#./;?&=,!@|]?${variable}(,${variable})*\\})*`;
 }
 
-/** The supported formats. @type {Record<string, string>} */
+/** Patterns of the supported formats. @type {Record<string, string>} */
 export const FORMATS = Object.freeze({
   date: DATE,
   time: TIME,
@@ -103,9 +104,9 @@ export const FORMATS = Object.freeze({
   'json-pointer': POINTER,
   'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
 });
-/** Narrower formats for answers, where validators and parsers in use reject part of a format or read it differently:
- * lower-case letters in a time, a host without a dot and quoted local parts in an email, a URI with only a scheme,
- * dots in variable names of a template. @type {Record<string, string>} */
+/** Narrower patterns for answers, for formats of which common validators and parsers reject a part or read it
+ * differently: lower-case letters in a time, a host without a dot and quoted local parts in an email, a URI with only a
+ * scheme, dots in variable names of a template. @type {Record<string, string>} */
 const NARROW = Object.freeze({
   time: ANSWERED_TIME,
   'date-time': `${DATE}T${ANSWERED_TIME}`,
@@ -124,8 +125,9 @@ export const REFUSED = Object.freeze({
 /** @type {Map<string, Node>} */
 const made = new Map();
 
-/** Returns the node of a format's texts; undefined if the format is an annotation. @param {string} name
- * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow for answers
+/** Returns a node for the texts of a format; undefined if the format is only an annotation. @param {string} name
+ * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow whether to use the
+ * narrower patterns for answers
  * @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {
   if (Object.hasOwn(REFUSED, name))

@@ -1,6 +1,6 @@
 /*
  * trim: removes dead ends. A rule that matches no text (a contradictory schema, recursion without an exit) would lead
- * answers into a dead end, so alternatives and optional members that need it are removed.
+ * answers into a dead end, so alternatives and optional properties that need such a rule are removed.
  */
 import { EMPTY, NOTHING, choice, isNothing, partsOf, repeat, sequence } from './nodes.js';
 import { eachOnce } from './ordered.js';
@@ -10,7 +10,8 @@ import { Unsupported } from './refusal.js';
 /** @typedef {import('./nodes.js').Grammar} Grammar */
 /** @typedef {import('./language.js').Languages} Languages */
 
-/** Returns the productive rules. @param {Grammar} grammar @param {(node: Node) => boolean} hasText of regular nodes
+/** Returns the productive rules, which match some text. @param {Grammar} grammar
+ * @param {(node: Node) => boolean} hasText whether a regular node matches some text
  * @param {import('./refusal.js').Budget} budget */
 function fruitful({ rules }, hasText, budget) {
   /** @type {Set<string>} */
@@ -33,9 +34,10 @@ function fruitful({ rules }, hasText, budget) {
   return good;
 }
 
-/** Returns a function that decides whether a node is productive, given the facts about rules. It visits each node once:
- * nodes are shared, so there may be very many paths to one. @param {Set<string>} good
- * @param {Set<string>} missing collects rules that were not productive yet @param {(node: Node) => boolean} hasText
+/** Returns a function that decides whether a node matches some text, if only the rules in `good` do. The function
+ * visits each node once, because there may be very many paths to a shared node. @param {Set<string>} good
+ * @param {Set<string>} missing collects the rules that were needed and not in `good`
+ * @param {(node: Node) => boolean} hasText
  * @returns {(node: Node) => boolean} */
 function endsBy(good, missing, hasText) {
   /** @type {Map<Node, boolean>} */
@@ -67,7 +69,8 @@ function endsBy(good, missing, hasText) {
   return ends;
 }
 
-/** Returns a function that removes the dead parts of a node. @param {(node: Node) => boolean} ends
+/** Returns a function that removes the parts of a node that cannot lead to a complete text.
+ * @param {(node: Node) => boolean} ends
  * @param {import('./refusal.js').Budget} budget */
 const pruning = (ends, budget) =>
   eachOnce((node, inner) => {

@@ -21,8 +21,8 @@ export function browserEnvironment({ startWorker, startThread }) {
   };
 }
 
-/** Starts a worker and, on its request, helper threads: Firefox can hang in `new Worker` within a worker. The shared memory
- * travels through a separate channel, because a port that has received it keeps it from being freed.
+/** Starts a worker and, on the worker's request, its helper threads, because Firefox can hang in `new Worker` within a
+ * worker. The shared memory is posted through a separate channel, because a port that has received it keeps it alive.
  * @param {Place} place @param {() => Worker} startWorker @param {() => Worker} startThread
  * @returns {Port<ToWorker, FromWorker>} */
 function withThreads(place, startWorker, startThread) {

@@ -11,7 +11,8 @@ import { nodePort } from './port-node.js';
 
 const SCRIPT = 'worker.node.js';
 
-/** Returns the environment. @param {() => URL} beside the URL of the worker's script, unless a bundler moved this file
+/** Returns the environment. @param {() => URL} beside returns the URL of the worker's script, which is wrong if a
+ * bundler moved this file
  * @returns {Omit<Environment, 'openStore'>} */
 export function nodeEnvironment(beside) {
   return {
@@ -29,7 +30,7 @@ export function nodeEnvironment(beside) {
   };
 }
 
-/** Frees a worker's locks when it ends, even after a crash. @param {Worker} worker */
+/** Removes a worker's lock files when the worker ends, even after a crash. @param {Worker} worker */
 function freeing(worker) {
   /** @type {{ path: string, owner: string }[]} */
   const locks = [];
@@ -46,10 +47,11 @@ const fileUrl = (text) => (/^file:/i.test(text) ? text : pathToFileURL(resolve(t
 /** @param {() => URL} beside */
 function script(beside) {
   const expected = pathOf(beside);
-  // Another name means a bundler's copy (Turbopack of Next 15), which lacks the files beside it and is not an ES module.
+  // If the file has another name, a bundler copied it (Turbopack in Next 15). The copy is no ES module, and the other
+  // files are missing beside it.
   if (basename(expected) === SCRIPT && existsSync(expected)) return pathToFileURL(expected);
   try {
-    // Bundled: the package may still be installed.
+    // This code was bundled, but the package may be installed: look for its files there.
     const entry = createRequire(join(process.cwd(), 'index.js')).resolve('gemma-wasm');
     return pathToFileURL(join(dirname(entry), SCRIPT));
   } catch (cause) {
@@ -61,7 +63,7 @@ function script(beside) {
   }
 }
 
-/** Returns the path of a file: URL, '' for another one. @param {() => URL} beside */
+/** Returns the path of a file: URL, '' for any other URL. @param {() => URL} beside */
 function pathOf(beside) {
   try {
     return fileURLToPath(String(beside()));

@@ -1,10 +1,10 @@
 /* features: detects what this platform can run, by validating modules of a few bytes. */
 
 const HEAD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10];
-/** i8x16.popcnt of a splat */
+/** Function body: i8x16.popcnt of a splat, which needs SIMD. */
 const SIMD = [...HEAD, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
-/** i8x16.relaxed_swizzle, i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s of splats: all relaxed
- * instructions of the kernels. gw_prove_build() checks their results. */
+/** Function body: i8x16.relaxed_swizzle, i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s of
+ * splats, all relaxed instructions that the kernels use. gw_prove_build() checks their results. */
 // biome-ignore format: one byte per line would be unreadable
 const RELAXED = [
   ...HEAD, 33, 1, 31, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 65, 3, 253, 15, 253, 146, 2, 65, 4, 253, 15, 65,
@@ -34,7 +34,7 @@ function whyNoThreads() {
     const { buffer } = new WebAssembly.Memory({ initial: 0, maximum: 1, shared: true });
     if (buffer instanceof SharedArrayBuffer) return '';
   } catch {
-    // No shared memory, or no SharedArrayBuffer.
+    // The platform lacks shared memory or SharedArrayBuffer.
   }
   return 'this platform cannot share memory between threads';
 }

@@ -1,5 +1,5 @@
-/* files: locates the package's files for the worker: the wasm modules, and parts of JavaScript that are imported on first
- * use.
+/* files: locates the package's files for the worker: the wasm modules, and parts of its JavaScript that are imported on
+ * first use.
  *
  * A part is one module of js/ (grammar.js, for example) beside worker.js. modules.js names it as a literal
  * `new URL('./grammar.js', import.meta.url)`, so that bundlers copy it, and the worker imports it only by
@@ -29,12 +29,12 @@ export class Files {
   /** @type {Place} */
   #place = {};
 
-  /** @param {Record<string, URL | string>} known URLs by name, as a bundler changed them */
+  /** @param {Record<string, URL | string>} known URLs by file name (modules.js), which a bundler may have replaced */
   constructor(known) {
     this.#known = known;
   }
 
-  /** Takes the client's place, which comes with its first message. @param {Place} [place] */
+  /** Sets where the files are. The client's first message contains it. @param {Place} [place] */
   settle(place = {}) {
     this.#place = place;
   }
@@ -43,7 +43,7 @@ export class Files {
   address(name) {
     const { page, baseUrl, files } = this.#place;
     if (files && !baseUrl) return files[name];
-    // Some bundlers insert a path instead of a URL.
+    // Some bundlers replace the URL by a path.
     return baseUrl ? new URL(name, baseUrl).href : new URL(String(this.#known[name]), page).href;
   }
 
@@ -60,7 +60,7 @@ export class Files {
   }
 }
 
-/** Returns the message for a file that could not be loaded. @param {unknown} cause */
+/** Returns the error message for a file that could not be loaded. @param {unknown} cause */
 export function missing(cause) {
   const why = cause instanceof Error ? cause.message : String(cause);
   return `${why}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;

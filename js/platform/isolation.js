@@ -1,7 +1,7 @@
 /* isolation: the headers of cross-origin isolation, which shared memory and threads need, and functions with which a
  * service worker adds them for hosts that do not send them. */
 
-/** The headers. */
+/** The headers of cross-origin isolation. */
 export const ISOLATION = {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -10,7 +10,7 @@ const TRIED = 'gemma-wasm-isolate';
 
 /** Returns a response with the headers of cross-origin isolation. @param {Response} response */
 export function isolated(response) {
-  // An opaque response cannot be changed, and need not be.
+  // An opaque response cannot be changed, and does not need the headers.
   if (response.status === 0) return response;
   const headers = new Headers(response.headers);
   for (const [name, value] of Object.entries(ISOLATION)) headers.set(name, value);
@@ -25,7 +25,7 @@ export async function reloadOnce() {
     if (sessionStorage.getItem(TRIED)) return false;
     sessionStorage.setItem(TRIED, '1');
   } catch {
-    return false; // without storage a second reload cannot be told from the first
+    return false; // without session storage, a second reload could not be recognised
   }
   location.reload();
   return new Promise(() => {});

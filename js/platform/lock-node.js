@@ -8,9 +8,9 @@ import { randomUUID } from 'node:crypto';
 const ALIVE_MS = 1000;
 const SILENT_MS = 15_000;
 
-/** Takes a lock. Returns undefined if another owner has it.
- * @param {string} path @param {(lock: { path: string, owner: string }) => void} told receives the lock, to free it if
- *   this thread dies
+/** Takes a lock. Returns undefined if another owner has the lock.
+ * @param {string} path @param {(lock: { path: string, owner: string }) => void} told called with the lock, so
+ *   that the client can free it if this thread dies
  * @returns {import('../protocol.js').Lock | undefined} */
 export function lockFile(path, told) {
   const owner = JSON.stringify({ pid: process.pid, host: hostname(), id: randomUUID() });
@@ -48,24 +48,24 @@ function held(path, owner) {
   return lock;
 }
 
-/** Frees a lock if its owner still has it. @param {{ path: string, owner: string }} lock */
+/** Removes a lock file if it still is this owner's. @param {{ path: string, owner: string }} lock */
 export function freeLock({ path, owner }) {
   unlessFailing(() => {
     if (readFileSync(path, 'utf8') === owner) rmSync(path);
   });
 }
 
-/** Calls f and ignores its failure: the process may be out of file descriptors, or another one may hold the file. The
- * next check of the lock shows the outcome. @param {() => void} f */
+/** Calls f and ignores errors: the process may be out of file descriptors, or another process may hold the file. The
+ * next check of the lock detects the result. @param {() => void} f */
 function unlessFailing(f) {
   try {
     f();
   } catch {
-    /* see above */
+    /* ignored, see unlessFailing() */
   }
 }
 
-/** Returns f(), or undefined if the file does not exist. @template T @param {() => T} f */
+/** Returns the result of f(), or undefined if the file does not exist. @template T @param {() => T} f */
 function present(f) {
   try {
     return f();
@@ -75,7 +75,8 @@ function present(f) {
   }
 }
 
-/** Removes the lock of a process that ended. Returns whether no lock is left. @param {string} path */
+/** Removes the lock file of a process that has ended or was silent for too long. Returns whether no lock is left.
+ * @param {string} path */
 export function takeAway(path) {
   const before = present(() => readFileSync(path, 'utf8'));
   const facts = present(() => statSync(path));
@@ -84,20 +85,20 @@ export function takeAway(path) {
   const aside = `${path}-${randomUUID()}`;
   if (present(() => (renameSync(path, aside), true)) === undefined) return true;
   const same = readFileSync(aside, 'utf8') === before;
-  // Another owner took the lock in the meantime: put it back.
+  // The renamed file was the lock of another owner, taken since it was read: put it back.
   if (!same)
     present(() => {
       try {
         linkSync(aside, path);
       } catch {
-        /* A third owner has taken it. */
+        /* A third owner has taken the lock. */
       }
     });
   rmSync(aside);
   return same;
 }
 
-/** Returns whether a lock's process runs; true for a process on another machine. @param {string} owner */
+/** Returns whether the process that took a lock still runs; true if it is on another machine. @param {string} owner */
 function lives(owner) {
   try {
     const { pid, host } = JSON.parse(owner);

@@ -3,7 +3,7 @@
 /** @import { Port } from './env.js' */
 
 /** Returns the port of a worker. @template Sent, Heard @param {Worker} worker
- * @param {() => Promise<Error>} whyNot finds why it did not start
+ * @param {() => Promise<Error>} whyNot finds the reason why the worker did not start
  * @returns {Port<Sent, Heard>} */
 export function browserPort(worker, whyNot) {
   return {
@@ -11,7 +11,7 @@ export function browserPort(worker, whyNot) {
     onFailure(handler) {
       worker.onerror = (event) => {
         event.preventDefault?.();
-        // The event of a script that cannot be loaded has no message.
+        // If the script cannot be loaded, the event has no message.
         if (event.message) handler(new Error(event.message));
         else void whyNot().then(handler);
       };

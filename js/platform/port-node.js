@@ -1,12 +1,12 @@
 /* port-node: wraps a worker thread of Node as a Port (env.js). */
 
-/** Milliseconds that a worker gets to end after it closed its port; then it is terminated. */
+/** Time in ms that a worker has to end after it closed its port, before it is terminated. */
 const LEAVE_MS = 5000;
 
 /** Returns the port of a worker. @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
-  // The worker may exit together with its last message, before leave() is called.
+  // Listens from the start, because the worker may exit together with its last message, before leave() is called.
   const ended = new Promise((resolve) => {
     worker.once('exit', resolve);
   });

@@ -1,17 +1,17 @@
-/* start: starts the package's scripts as workers: beside the page's scripts, renamed by a bundler, or on another
- * origin. */
+/* start: starts the package's scripts as workers, wherever they are: beside the page's scripts, renamed by a bundler,
+ * or on another origin. */
 import { ModelError } from '../errors.js';
 import { trustedScriptUrl } from './trusted.js';
 /** @import { Place } from '../protocol.js' */
 
-/** Vite up to 7, and tools based on it, bundle a package into one script during development, without the files that the
- * script names. They still serve the package itself. */
+/** Matches the folder in which Vite up to 7, and tools based on it, bundle packages during development. The bundle
+ * lacks the files that the script refers to, but the package itself is served, too. */
 const PREBUNDLED = /^(.*?)\/(?:node_modules\/)?\.[\w-]+\/(?:[^?]*\/)?deps\/([\w.-]+)(?:\?.*)?$/;
 
-/** The URL of this code in a classic script. */
+/** The URL of the script that contains this code, if it is a classic script. */
 const CLASSIC = /** @type {HTMLScriptElement | null | undefined} */ (globalThis.document?.currentScript)?.src;
 
-/** Returns why this scope cannot run the engine, '' if it can. */
+/** Returns the reason why this global scope cannot run the engine, '' if it can. */
 export function obstacle() {
   return globalThis.Worker
     ? ''
@@ -19,12 +19,13 @@ export function obstacle() {
         ' the model in a page or in a dedicated worker.';
 }
 
-/** URLs of scripts that import one of another origin, by its URL.
+/** Blob URLs of scripts that import a script of another origin, by the URL of that script.
  * @type {Map<string, string>} */
 const blobs = new Map();
 
-/** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. Only that call knows the
- * URL that they insert, so `Worker` is replaced while it runs. Throws `unsupported-platform`.
+/** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. Only this call has
+ * the URL that they insert, so the global `Worker` is replaced during the call to intercept the URL. Throws
+ * `unsupported-platform`.
  * @param {() => Worker} start @param {string} name @param {Place} place
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { baseUrl, files }) {
@@ -42,7 +43,7 @@ export function startScript(start, name, { baseUrl, files }) {
   try {
     return { worker: start(), address };
   } catch (error) {
-    // A classic script has no import.meta.url: the files are beside it.
+    // A classic script has no import.meta.url; the files are in the folder of the script.
     if (address || !CLASSIC) throw error;
     return { worker: Ours(new URL(name, CLASSIC), { type: 'module' }), address };
   } finally {
@@ -53,16 +54,17 @@ export function startScript(start, name, { baseUrl, files }) {
 /** @param {string} address */
 const packaged = (address) => address.replace(PREBUNDLED, '$1/node_modules/gemma-wasm/dist/$2');
 
-/** Returns an address of the page's own origin for a script. Browsers start workers of that origin only; a module may
- * import scripts of any origin that allows it. Only here a content security policy has to allow `worker-src blob:`.
- * A sandboxed frame has the origin 'null', unlike its `location.origin`. @param {string} address */
+/** Returns a URL of the page's own origin for a script. Browsers start workers only from that origin, but a module may
+ * import scripts of any origin that allows it. So for another origin, returns a blob URL, which a content security
+ * policy must allow (`worker-src blob:`). In a sandboxed frame, the origin is 'null', unlike `location.origin`.
+ * @param {string} address */
 function ownOrigin(address) {
   if (!/^https?:/.test(address) || new URL(address).origin === globalThis.origin) return address;
   const known = blobs.get(address);
   if (known) return known;
   const code = `import ${JSON.stringify(address)};`;
   const type = 'text/javascript';
-  // Chromium starts no module from a blob of the origin 'null'.
+  // Chromium cannot start a module worker from a blob URL of the origin 'null'.
   const blob =
     globalThis.origin === 'null'
       ? `data:${type},${encodeURIComponent(code)}`

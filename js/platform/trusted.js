@@ -1,5 +1,5 @@
-/* trusted: the package's Trusted Types policy. Pages with the content security policy `require-trusted-types-for 'script'`
- * start workers only from addresses that a policy made. */
+/* trusted: the package's Trusted Types policy. Pages with the content security policy `require-trusted-types-for
+ * 'script'` start workers only from URLs that a Trusted Types policy created. */
 
 /** Name of the policy, which a `trusted-types` directive must list. */
 const NAME = 'gemma-wasm';
@@ -7,14 +7,14 @@ const NAME = 'gemma-wasm';
 /** @type {{ createScriptURL: (url: string) => any } | null | undefined} */
 let policy;
 
-/** Returns an address in the form that `new Worker` and `serviceWorker.register` take in this page.
- * Source: W3C Trusted Types, section 2.2.
- * @param {string | URL} address of a script of this package @returns {any} */
+/** Returns a script's URL in the form that `new Worker` and `serviceWorker.register` accept in this page. Source: W3C
+ * Trusted Types, section 2.2.
+ * @param {string | URL} address URL of a script of this package @returns {any} */
 export function trustedScriptUrl(address) {
   try {
     policy ??= /** @type {any} */ (globalThis).trustedTypes?.createPolicy(NAME, { createScriptURL: String }) ?? null;
   } catch {
-    policy = null; // The page lists other policies only; it may still accept plain addresses.
+    policy = null; // The page's policy list lacks this policy. It may still accept plain URLs.
   }
   return policy?.createScriptURL(String(address)) ?? address;
 }

@@ -1,11 +1,12 @@
-/* answers: answers the worker's questions on the client: the next bytes of sources that the client holds, and calls of
+/* answers: handles the worker's requests to the client: for the next bytes of sources that the client has, and calls of
  * the caller's store. */
 /** @import { Feeders } from '../download/feeder.js' */
 /** @import { Questions, Store } from '../protocol.js' */
 
 /** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
 
-/** Returns the function that answers questions. @param {Feeders} feeders @param {Store} [store] @returns {Answering} */
+/** Returns a function that handles requests of the worker. @param {Feeders} feeders @param {Store} [store]
+ * @returns {Answering} */
 export function answersOf(feeders, store) {
   return async (method, args) => {
     if (method === 'pull') return feeders.next(args[0]);
@@ -13,13 +14,14 @@ export function answersOf(feeders, store) {
       const own = /** @type {any} */ (store);
       return await (method === 'read' ? read(own, ...args) : own?.[method]?.(...args));
     } catch (error) {
-      // Stores can reject with anything, even undefined.
+      // A caller's store may reject with any value, even undefined.
       throw error instanceof Object ? error : new Error(`The storage of the option \`cache\` failed: ${error}.`);
     }
   };
 }
 
-/** Reads into a new buffer, since the worker's buffer is out of reach. @param {Store} store @param {any[]} args */
+/** Reads bytes from the store into a new buffer, because the client cannot access the worker's buffer.
+ * @param {Store} store @param {any[]} args */
 async function read(store, ...[name, at, most]) {
   const into = new Uint8Array(most);
   const count = await store.read(name, at, into);

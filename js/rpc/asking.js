@@ -1,8 +1,9 @@
-/* asking: sends the worker's questions to the client (protocol.js), and wraps the client's store as a Store. */
+/* asking: sends requests of the worker to the client (protocol.js), and wraps the client's store as a Store for the
+ * worker. */
 /** @import { Answer, FromWorker, Questions, Store } from '../protocol.js' */
 import { unpackError } from '../protocol.js';
 
-/** Pending questions of one worker. */
+/** The pending requests of one worker to the client. */
 export class Asking {
   #post;
   /** @type {Map<number, (answer: Answer) => void>} */
@@ -14,12 +15,12 @@ export class Asking {
     this.#post = post;
   }
 
-  /** Settles a question. @param {Answer} answer */
+  /** Settles a request with the client's answer. @param {Answer} answer */
   receive(answer) {
     this.#asked.get(answer.question)?.(answer);
   }
 
-  /** Asks the client. Rejects with the client's error. @template {keyof Questions} M @param {M} method
+  /** Sends a request to the client. Rejects with the client's error. @template {keyof Questions} M @param {M} method
    * @param {Questions[M]['args']} args
    * @returns {Promise<Questions[M]['value']>} */
   ask(method, ...args) {
@@ -34,7 +35,7 @@ export class Asking {
     });
   }
 
-  /** Resolves with the next bytes of a file that the client holds, null at its end. @param {number} part */
+  /** Resolves with the next bytes of a file that the client has, null at the end. @param {number} part */
   pull(part) {
     return this.ask('pull', part).catch((error) => {
       throw unpackError(error);

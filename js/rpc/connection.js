@@ -1,4 +1,4 @@
-/* connection: the client's end of protocol.js: combines calls (rpc.js) and failure detection (heartbeat.js) over the
+/* connection: the client's side of protocol.js. Combines calls (rpc.js) and failure detection (heartbeat.js) on the
  * port of one worker. */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Answering } from './answers.js' */
@@ -11,12 +11,13 @@ import { Heartbeat } from './heartbeat.js';
 import { Rpc, refused } from './rpc.js';
 import { deferred } from './signals.js';
 
-/** Time that a worker gets to end by itself. A busy machine needs a while. */
+/** Time that a worker has to end by itself before it is terminated. */
 const GOODBYE_MS = 1000;
-/** Characters that the worker can encode or render within a beat on any platform, without receiving messages. */
+/** Number of characters for which heartbeats tolerate one more beat of silence: on any platform, the worker can encode
+ * or render that many in one beat, during which it receives no messages. */
 const BEAT_CHARACTERS = 50_000;
-/** Maximum of characters in the arguments of one call. The ids of more would not fit into an array of V8, which aborts
- * Node 20. */
+/** Maximum number of characters in the arguments of one call. The token ids of more would not fit into an array of V8,
+ * which makes Node 20 abort. */
 const MAX_CHARACTERS = 1 << 26;
 
 /** Returns the number of characters in a value. @param {any} value @returns {number} */
@@ -41,7 +42,8 @@ export class Connection {
   lost = this.#lost.promise;
   broken = false;
 
-  /** loads: the worker first loads a model, and may be silent for long. @param {Port<ToWorker, FromWorker>} port
+  /** loads: whether the worker first loads a model, during which longer silence is tolerated.
+   * @param {Port<ToWorker, FromWorker>} port
    * @param {{ loads: boolean }} [kind] */
   constructor(port, { loads } = { loads: true }) {
     this.#port = port;
@@ -80,12 +82,12 @@ export class Connection {
     return this.#rpc.send(message, options, Math.floor(length / BEAT_CHARACTERS));
   }
 
-  /** Beats if a beat is due. */
+  /** Sends a heartbeat if one is due. */
   tick() {
     this.#heartbeat.tick();
   }
 
-  /** Ends the worker after its current work. @param {ModelError} reason error of all pending and later calls */
+  /** Ends the worker after its current work. @param {ModelError} reason the error of all pending and later calls */
   close(reason) {
     return (this.#closing ??= this.#close(reason));
   }
@@ -94,7 +96,7 @@ export class Connection {
   async #close(reason) {
     if (this.#rpc.ended) return;
     this.#port.keepAlive(true);
-    this.#rpc.abortAll(); // a worker thread ends only after its work
+    this.#rpc.abortAll(); // a worker thread receives the message only after its current work
     this.#end(reason);
     const heard = await new Promise((resolve) => {
       const timer = setTimeout(resolve, GOODBYE_MS, false);
@@ -104,12 +106,13 @@ export class Connection {
       };
       this.#port.post({ kind: 'dispose' });
     });
-    // Node 20 aborts the process when a worker is terminated while V8 compiles for it (node_platform.cc, ForIsolate).
+    // Waits, because Node 20 aborts the process if a worker is terminated while V8 compiles its code (node_platform.cc,
+    // ForIsolate).
     if (heard) await this.#port.leave?.();
     await this.#port.terminate();
   }
 
-  /** Terminates the worker at once. @param {ModelError} reason error of all pending and later calls */
+  /** Terminates the worker immediately. @param {ModelError} reason error of all pending and later calls */
   kill(reason) {
     if (this.#rpc.ended) return;
     this.#end(reason);

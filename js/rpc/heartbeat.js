@@ -1,24 +1,25 @@
-/* heartbeat: failure detection. Asks a worker for a sign of life at intervals, more often while calls wait, and reports
- * a worker that stays silent for too long. */
+/* heartbeat: failure detection. Sends a worker heartbeats, which it returns, more often while calls are pending.
+ * Reports a worker that stays silent for too long. */
 /** @import { Port } from '../platform/env.js' */
 /** @import { ToWorker } from '../protocol.js' */
 import { ModelError } from '../errors.js';
 
-/** Interval while calls wait. */
+/** Interval of heartbeats while calls are pending. */
 const BEAT_MS = 250;
-/** Interval while no call waits. Cheap, and detects a dead worker before the next call. */
+/** Interval of heartbeats while no call is pending. They detect a dead worker before the next call. */
 const IDLE_MS = 750;
 const IDLE_BEATS = 4;
-/** Tolerated beats without a sign: 4.25 s; 30 s while the model loads, because pipes and disks can be slow. Beats are
- * counted, not time: a tab that was frozen, or a laptop that slept, has missed none. */
+/** Tolerated number of heartbeats without a message from the worker: 4.25 s, or 30 s during a load, because pipes and
+ * disks can be slow. Counts heartbeats instead of time, because none are sent while a tab is frozen or a laptop
+ * sleeps. */
 const SILENT_BEATS = 16;
 const LOADING_BEATS = 120;
-/** Tolerated silence, as a multiple of the longest gap seen so far. A gap while loading, often the first sign of a slow
- * machine, gets a larger multiple, up to a limit because it can be the disk's. */
+/** Tolerated silence, as a multiple of the longest gap seen so far. A gap during a load gets a larger multiple, because
+ * it often is the first sign of a slow machine, up to a limit, because the disk can be the cause. */
 const GAP_FACTOR = 3;
 const LOADING_GAP_FACTOR = 6;
 const MAX_AFTER_LOADING = 3 * SILENT_BEATS;
-/** Beats that a late timer counts for at most: in a hidden tab timers fire once a second. */
+/** Maximum number of heartbeats that a late timer counts for. In a hidden tab, timers fire once a second. */
 const MAX_LATE = 4;
 
 /** Watches one worker. */
@@ -27,17 +28,17 @@ export class Heartbeat {
   #onSilent;
   #loading;
   #calls = 0;
-  /** Additional tolerated beats: the sum of `extra` of the waiting calls. */
+  /** Additional tolerated heartbeats: the sum of `extra` of the pending calls. */
   #extra = 0;
-  /** Beats since the last sign. */
+  /** Number of heartbeats since the last message from the worker. */
   #missed = 0;
   #tolerated = SILENT_BEATS;
-  /** Time of the last beat. */
+  /** Time of the last heartbeat. */
   #beatAt = 0;
   /** @type {any} */
   #timer;
 
-  /** loading: tolerate the longer silence of a load until loaded().
+  /** loading: whether to tolerate the longer silence of a load, until loaded() is called.
    * @param {Pick<Port<ToWorker, any>, 'post' | 'keepAlive'>} port @param {(error: ModelError) => void} onSilent
    * @param {boolean} loading */
   constructor(port, onSilent, loading) {
@@ -46,19 +47,20 @@ export class Heartbeat {
     this.#loading = loading;
   }
 
-  /** Counts a waiting call. @param {number} extra beats for which its text may keep the worker from answering */
+  /** Registers a call. @param {number} extra number of heartbeats that the worker may miss because of the call's long
+   * text */
   begin(extra) {
     this.#extra += extra;
     if (++this.#calls === 1) this.#start();
   }
 
-  /** Counts a reply. @param {number} extra as passed to begin() */
+  /** Unregisters a call after its reply. @param {number} extra the value that was passed to begin() */
   end(extra) {
     this.#extra -= extra;
     if (--this.#calls === 0) this.#start();
   }
 
-  /** Resets the count of missed beats. Any message is a sign of life. */
+  /** Resets the count of missed heartbeats. Called for every message of the worker. */
   heard() {
     const gap = this.#loading
       ? Math.min(LOADING_GAP_FACTOR * this.#missed, MAX_AFTER_LOADING)
@@ -77,7 +79,7 @@ export class Heartbeat {
     clearInterval(this.#timer);
   }
 
-  /** Beats now if a beat is due. For a hidden page, whose timers are slow. */
+  /** Sends a heartbeat now if one is due. Used in hidden pages, whose timers are slow. */
   tick() {
     if (this.#calls && performance.now() - this.#beatAt >= BEAT_MS) this.#beat();
   }
@@ -92,7 +94,7 @@ export class Heartbeat {
     this.#missed = 0;
     this.#beatAt = performance.now();
     this.#timer = setInterval(() => this.#beat(), this.#interval);
-    this.#timer.unref?.(); // does not keep a Node process alive
+    this.#timer.unref?.(); // the timer does not keep a Node process alive
   }
 
   #beat() {
@@ -102,7 +104,8 @@ export class Heartbeat {
     const now = performance.now();
     const late = Math.round((now - this.#beatAt) / interval);
     this.#beatAt = now;
-    // If this thread was busy, a sign can be queued behind this beat, but not behind the next ones.
+    // If this thread was busy, messages of the worker may be queued behind this timer event, so allow a few more
+    // heartbeats.
     if (this.#missed >= limit + (late > 1 ? MAX_LATE : 0)) {
       return this.#onSilent(
         new ModelError(

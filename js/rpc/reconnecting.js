@@ -1,12 +1,12 @@
 /* reconnecting: the current connection of a model. If the worker or one of its threads dies, another worker can replace
- * it. Calls that have not returned anything yet are repeated there, once. */
+ * it. Calls that have not returned anything yet are repeated once with the new worker. */
 /** @import { Calls } from '../protocol.js' */
 /** @import { Connection } from './connection.js' */
 /** @import { CallHandle, CallOptions } from './rpc.js' */
 import { ModelError, abortError } from '../errors.js';
 import { deferred, unlessAborted } from './signals.js';
 
-/** The part of a connection that a model uses.
+/** The methods of a connection that a model uses.
  * @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>} ModelConnection */
 
 /** A connection that survives restarts of the worker. */
@@ -22,8 +22,8 @@ export class ReconnectingConnection {
   #closing = new AbortController();
   #lost = deferred();
 
-  /** reopen: starts another worker with the same model; undefined if its bytes can be read only once. auto: restarts
-   * happen by themselves.
+  /** reopen: starts another worker with the same model; undefined if the source can be read only once. auto: whether to
+   * restart automatically when the worker dies.
    * @param {Connection} connection @param {((signal: AbortSignal) => Promise<Connection>) | undefined} reopen
    * @param {boolean} auto */
   constructor(connection, reopen, auto) {
@@ -33,14 +33,15 @@ export class ReconnectingConnection {
     if (this.#auto) void this.#watch();
   }
 
-  /** Resolves with the reason when the connection breaks. A restart renews it; if that is automatic, each loss does.
+  /** Resolves with the reason when the worker is lost. Read it again after a restart (with automatic restarts, after
+   * each loss), because it is a new promise then.
    * @returns {Promise<ModelError>} */
   get lost() {
     return this.#auto ? this.#lost.promise : this.#connection.lost;
   }
 
-  /** Calls the worker, after a pending restart. If the worker dies, repeats the call with the next one if restarts are
-   * automatic and retry() returns true.
+  /** Calls the worker, after a restart in progress. If the worker dies, repeats the call with the next worker, provided
+   * that restarts are automatic and retry() returns true.
    * @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
    * @param {CallOptions & { retry?: () => boolean }} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
   call(method, args, { retry = () => true, ...options } = {}) {
@@ -68,8 +69,8 @@ export class ReconnectingConnection {
     return { answer: answer(), ack: (count) => sent?.ack(count) };
   }
 
-  /** Ends the worker, if it lives, and loads the model in another one. Fails with `unsupported-source` if the source
-   * can be read only once. @returns {Promise<void>} */
+  /** Ends the worker and loads the model in another worker. Fails with `unsupported-source` if the source can be read
+   * only once. @returns {Promise<void>} */
   restart() {
     return (this.#restarting ??= this.#restart().finally(() => {
       this.#restarting = null;

@@ -1,5 +1,5 @@
-/* rpc: calls over a port (protocol.js). Numbers calls, matches replies and events to them, and answers the questions
- * of the worker. Knows neither workers nor models. */
+/* rpc: calls over a port (protocol.js). Numbers the calls, assigns replies and events to them, and handles requests of
+ * the worker. Knows neither workers nor models. */
 /** @import { Answering } from './answers.js' */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Heartbeat } from './heartbeat.js' */
@@ -8,15 +8,17 @@ import { ModelError, failure } from '../errors.js';
 import { packError, unpackError } from '../protocol.js';
 import { deferred, onAbort } from './signals.js';
 
-/** abort: asks for an early reply; ack: reports steps that the consumer has taken.
+/** A call in progress. abort: asks the worker for an early reply; ack: reports the number of steps that the consumer
+ * has read.
  * @typedef {{ answer: Promise<any>, abort: () => void, ack: (count: number) => void }} CallHandle */
-/** onEvent: receives progress and steps; transfer: buffers that are transferred with the arguments.
+/** Options of a call. onEvent: called with progress and steps; transfer: buffers that are transferred with the
+ * arguments.
  * @typedef {{ signal?: AbortSignal, onEvent?: (event: Event) => void, transfer?: ArrayBufferLike[] }} CallOptions */
 /** A message without its id. @template M @typedef {M extends { id: number } ? Omit<M, 'id'> : never} Numbered */
 /** @typedef {{ beats: number, resolve: (value: any) => void, reject: (error: ModelError) => void,
  *   onEvent?: (event: Event) => void }} Pending */
 
-/** Returns a handle of a call that failed before it was sent. @param {ModelError} error @returns {CallHandle} */
+/** Returns the handle of a call that fails without being sent. @param {ModelError} error @returns {CallHandle} */
 export const refused = (error) => ({ answer: Promise.reject(error), abort() {}, ack() {} });
 
 /** The calls over one port. */
@@ -30,18 +32,20 @@ export class Rpc {
   ended = null;
   /** @type {Answering | undefined} */
   answering;
-  /** Receives the progress of tables after the load. @type {((event: any) => void) | undefined} */
+  /** Called with the progress of tables that are downloaded after the load.
+   * @type {((event: any) => void) | undefined} */
   onRest;
 
   /** @param {Pick<Port<ToWorker, any>, 'post'>} port
-   * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat counts the pending calls and their `beats` */
+   * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat counts the pending calls and their `beats`: heartbeats that
+   * they may miss */
   constructor(port, heartbeat) {
     this.#port = port;
     this.#heartbeat = heartbeat;
   }
 
   /** Sends a call. @param {Numbered<ToWorker>} message @param {CallOptions} [options]
-   * @param {number} [beats] extra tolerance of silence, in beats
+   * @param {number} [beats] additional number of heartbeats that the worker may miss
    * @returns {CallHandle} */
   send(message, { signal, onEvent, transfer } = {}, beats = 0) {
     if (this.ended) return refused(this.ended);
@@ -97,7 +101,7 @@ export class Rpc {
     if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
   }
 
-  /** Calls f. If it throws, aborts and rejects the call. @param {number} id @param {string} what
+  /** Calls f. If f throws, aborts and rejects the call. @param {number} id @param {string} what
    * @param {() => void} f */
   #attempt(id, what, f) {
     try {
@@ -123,12 +127,13 @@ export class Rpc {
     /** @type {{ value?: any, error?: any }} */
     const answer = await Promise.resolve(this.answering?.(method, args)).then((value) => ({ value }), packed);
     if (this.ended) return;
-    // The bytes of a stream are copies that can be transferred; a store may keep its buffers.
+    // Transfers bytes of a stream, which are copies. A store's buffers are not transferred, because the store may keep
+    // them.
     const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];
     try {
       this.#port.post({ kind: 'answer', question, ...answer }, transfer);
     } catch (error) {
-      // The caller's store can return values that cannot be posted.
+      // The caller's store may return a value that cannot be posted.
       this.#port.post({ kind: 'answer', question, ...packed(error) });
     }
   }

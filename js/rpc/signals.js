@@ -1,11 +1,11 @@
 /* signals: helpers for AbortSignals and promises. */
 import { abortError } from '../errors.js';
 
-/** Listeners by signal. Each signal has only one event listener, because Node warns above ten.
+/** Callbacks by signal. Each signal gets only one event listener, because Node warns about more than ten.
  * @type {WeakMap<AbortSignal, Set<() => void>>} */
 const listeners = new WeakMap();
 
-/** Calls f when the signal aborts, or at once if it already has. Returns a function that unsubscribes.
+/** Calls f when the signal aborts, or immediately if it already has. Returns a function that unsubscribes.
  * @param {AbortSignal | undefined} signal @param {() => void} f */
 export function onAbort(signal, f) {
   if (!signal) return () => {};
@@ -30,7 +30,7 @@ function listen(signal) {
   return waiting;
 }
 
-/** Settles like the promise, but rejects as soon as the signal aborts.
+/** Returns a promise that settles like `promise`, but rejects as soon as the signal aborts.
  * @template T @param {Promise<T>} promise @param {AbortSignal} [signal] @returns {Promise<T>} */
 export function unlessAborted(promise, signal) {
   return new Promise((resolve, reject) => {

@@ -1,10 +1,11 @@
-/* checks: validates the arguments of an index. Every failure is `bad-option`. */
+/* checks: validates the arguments of a search index. Invalid ones throw `bad-option`. */
 import { ModelError } from '../errors.js';
 
 /** @param {any} value */
 const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value);
 
-/** Throws unless a value is an object with these keys only. @param {'item' | 'option'} what @param {any} value
+/** Throws unless a value is an object that has no other keys than `names`. @param {'item' | 'option'} what
+ * @param {any} value
  * @param {string[]} names */
 export function checkNames(what, value, names) {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

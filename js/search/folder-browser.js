@@ -19,17 +19,17 @@ export async function openFolder(name) {
     async read(file) {
       try {
         const blob = await (await folder.getFileHandle(file)).getFile();
-        // A file is empty until its writer closes it.
+        // An empty file is one that its writer has not closed yet.
         return blob.size ? await blob.arrayBuffer() : null;
       } catch (error) {
-        // Another tab may have removed it meanwhile.
+        // Another tab may have removed the file since it was listed.
         if (await folder.getFileHandle(file).then(() => false, absent)) return null;
         throw error;
       }
     },
     async write(file, bytes) {
       try {
-        // close() makes all bytes visible at once.
+        // The write is atomic: close() makes all bytes visible at the same time.
         const stream = await (await folder.getFileHandle(file, { create: true })).createWritable();
         await stream.write(bytes);
         await stream.close();

@@ -1,6 +1,6 @@
-/* index: finds the vectors nearest to a query, exactly. All vectors are scanned as bytes; a bound on the rounding error
- * selects the candidates, and only these are compared as floats: this takes a tenth of the time and gives the same
- * result. docs/search.md explains it. */
+/* index: finds the vectors nearest to a query, exactly. First compares all vectors, rounded to bytes, with the query. A
+ * bound on the rounding error selects candidates, and only these are compared as floats. The result is the same as
+ * without rounding, in a tenth of the time. See docs/search.md. */
 /** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
 /** @import { StorageUse } from '../protocol.js' */
@@ -9,15 +9,15 @@ import { checkData, checkId, checkNames, checkVector } from './checks.js';
 import { join, see, seenOf } from './join.js';
 import { newWriter, nextName, pack, readAll, stampOf } from './segments.js';
 
-/** Number of files above which they are compacted into one. */
+/** Number of files above which an index is compacted into one file. */
 const MOST_FILES = 32;
-/** Factor for the rounding of double arithmetic in a bound. */
+/** Factor on error bounds, which covers the rounding of double arithmetic. */
 const SLACK = 1 + 1e-9;
 
 /** An item of an index.
  * @typedef {object} Item
  * @property {string} id Id, unique in the index.
- * @property {ArrayLike<number>} vector As many finite numbers as the index has dimensions.
+ * @property {ArrayLike<number>} vector Finite numbers, one per dimension of the index.
  * @property {any} [data] Anything that JSON can hold.
  */
 /** An item with its vector.
@@ -43,21 +43,21 @@ export class SearchIndex {
   #folder;
   /** Files that this index has read or written. @type {Set<string>} */
   #files = new Set();
-  /** Highest number seen from each writer, in these files and in the files that they replaced. @type {Seen} */
+  /** Highest file number seen of each writer, including files that have been replaced. @type {Seen} */
   #seen = {};
   #writer = newWriter();
-  /** @type {(Entry | null)[]} by row; null: the row is free */
+  /** @type {(Entry | null)[]} by row; null for free rows */
   #rows = [];
-  /** Stamp of each row's file. @type {string[]} */
+  /** For each row, the stamp of the file that its item came from. @type {string[]} */
   #stamps = [];
-  /** The rounding of each row: scale, length, error; NaN if the row is free. */
+  /** Three numbers per row about its rounding: scale, length, error. The scale is NaN for free rows. */
   #rounded = new Float64Array(0);
   /** @type {Map<string, number>} */
   #byId = new Map();
   /** @type {number[]} */
   #free = [];
   #vectors = new Float32Array(0);
-  /** Changes run one after the other. @type {Promise<unknown>} */
+  /** Resolves when the previous change ends: changes run one after the other. @type {Promise<unknown>} */
   #turn = Promise.resolve();
 
   /** @internal @param {Scan} scan @param {number} dimensions @param {Folder | null} folder null: in memory only */
@@ -127,7 +127,7 @@ export class SearchIndex {
     return this.#rows.flatMap((row) => (row ? [{ ...row }] : []));
   }
 
-  /** Returns how much memory, and storage, the vectors take. @returns {Promise<StorageUse>} */
+  /** Returns how much memory the vectors need, and how much storage. @returns {Promise<StorageUse>} */
   async estimate() {
     return { usage: this.size * this.dimensions * Float32Array.BYTES_PER_ELEMENT };
   }
@@ -162,7 +162,8 @@ export class SearchIndex {
     for (const { entry, stamp, vector } of all.values()) this.#put(entry, stamp, vector);
   }
 
-  /** Writes the file first, so that a change that cannot be stored is not applied. @param {Segment} segment */
+  /** Applies a change. Writes its file first, so that a change that cannot be stored is not applied.
+   * @param {Segment} segment */
   async #change(segment) {
     const { entries, deleted } = segment.about;
     const { dimensions } = this;
@@ -173,7 +174,7 @@ export class SearchIndex {
     entries.forEach((entry, i) => {
       this.#put(entry, stamp, segment.vectors.subarray(i * dimensions, (i + 1) * dimensions));
     });
-    // The change is stored already; if compacting fails, the next change tries it again.
+    // The change is stored, so a failure to compact is ignored. The next change tries again.
     if (this.#files.size > MOST_FILES) await this.#compact().catch(() => {});
   }
 
@@ -192,7 +193,7 @@ export class SearchIndex {
     return turn;
   }
 
-  /** Writes a file and returns its stamp, '' in memory only. @param {Segment} segment */
+  /** Writes a file and returns its stamp. Returns '' if the index is in memory only. @param {Segment} segment */
   async #write({ about, vectors }) {
     if (!this.#folder) return '';
     try {
@@ -241,7 +242,8 @@ export class SearchIndex {
     this.#rounded = rounded;
   }
 
-  /** Writes all items into one file, then removes the files that they came from. Files that this index has not read stay. */
+  /** Writes all items into one file, then removes the files that they came from. Keeps files that this index has not
+   * read. */
   async #compact() {
     const folder = this.#folder;
     if (!folder) return;
@@ -266,7 +268,7 @@ export class SearchIndex {
     return this.#vectors.subarray(row * this.dimensions, (row + 1) * this.dimensions);
   }
 
-  /** Returns rows that can be among the `count` nearest. @param {Float32Array} vector @param {number} count */
+  /** Returns the rows that may be among the `count` nearest. @param {Float32Array} vector @param {number} count */
   #candidates(vector, count) {
     const n = this.#rows.length;
     const rounded = this.#rounded;
@@ -295,10 +297,10 @@ export class SearchIndex {
   }
 }
 
-/** The n greatest numbers so far, as a heap with the smallest of them on top. */
+/** Keeps the n greatest numbers seen so far, in a heap with the smallest of them on top. */
 class Least {
   #heap;
-  /** The smallest of these numbers. */
+  /** The smallest of the numbers that are kept. */
   value = -Infinity;
 
   /** @param {number} n */
@@ -306,7 +308,7 @@ class Least {
     this.#heap = new Float64Array(n).fill(-Infinity);
   }
 
-  /** Replaces the least. @param {number} x */
+  /** Replaces the smallest number. @param {number} x */
   put(x) {
     const heap = this.#heap;
     const n = heap.length;

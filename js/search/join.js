@@ -1,26 +1,27 @@
-/* join: merges the files of an index, which several writers may have written concurrently. Each item has the stamp of the
- * file that it came from, and files that replace or delete record which stamps their writer had seen: items that it had
- * seen and did not keep are deleted from every file, and items that it had not seen stay. So several indexes may write
- * to one folder and compact it at any time. */
+/* join: merges the files of a search index, which several writers may have written concurrently. Each item has the
+ * stamp of the file that it came from. A file that replaces others or deletes items records which stamps its writer had
+ * seen. Items that the writer had seen and did not keep are deleted; items that it had not seen stay. So several
+ * indexes may write to one folder and compact it at any time. */
 /** @import { Entry, Seen, Segment } from './segments.js' */
 
 /** A file and its stamp. @typedef {Segment & { stamp: string }} Stamped */
 /** @typedef {{ entry: Entry, stamp: string, vector: Float32Array }} Kept */
 
-/** Records that a file was seen. Writers number their files upwards. @param {Seen} seen @param {string} stamp */
+/** Records that a file was seen, and with it all lower numbers of its writer, because writers number their files
+ * upwards. @param {Seen} seen @param {string} stamp */
 export function see(seen, stamp) {
   const [number, writer] = stamp.split('-');
   seen[writer] = Math.max(seen[writer] ?? 0, Number(number));
 }
 
-/** Returns whether a file was seen. @param {Seen} seen @param {string} stamp */
+/** Returns whether `seen` includes a file. @param {Seen} seen @param {string} stamp */
 function sees(seen, stamp) {
   const [number, writer] = stamp.split('-');
   return Number(number) <= (seen[writer] ?? 0);
 }
 
-/** Returns a function that tells whether a file deletes an item. Files of earlier versions do not record what they had
- * seen: it is everything with an older stamp.
+/** Returns a function that tells whether a file deletes an item. In files of earlier versions, which do not record what
+ * their writer had seen, everything with an older stamp counts as seen.
  * @param {Stamped} file @returns {(id: string, stamp: string) => boolean} */
 function judge({ stamp: own, about: { entries, stamps, deleted, seen } }) {
   const kept = new Map(stamps?.map((stamp, i) => [entries[i].id, stamp]));
@@ -31,7 +32,7 @@ function judge({ stamp: own, about: { entries, stamps, deleted, seen } }) {
   };
 }
 
-/** Returns the items by id; of several with one id, that of the latest stamp.
+/** Returns the items by id. If several items have the same id, the one with the latest stamp counts.
  * @param {Stamped[]} files in the order of their stamps
  * @returns {Map<string, Kept>} */
 export function join(files) {
@@ -53,7 +54,8 @@ export function join(files) {
   return all;
 }
 
-/** Returns the stamps that files have seen, their own included. @param {Stamped[]} files @returns {Seen} */
+/** Returns the stamps that the writers of these files have seen, including those of the files themselves.
+ * @param {Stamped[]} files @returns {Seen} */
 export function seenOf(files) {
   /** @type {Seen} */
   const seen = {};

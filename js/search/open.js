@@ -1,4 +1,4 @@
-/* open: opens or deletes an index, in a browser and in Node. */
+/* open: opens or deletes a search index, in browsers and in Node. */
 /** @import { Folder } from './segments.js' */
 import { ModelError, failure } from '../errors.js';
 import { checkNames } from './checks.js';
@@ -47,7 +47,8 @@ export async function openWith(options, { compile, openFolder, place }) {
   return index;
 }
 
-/** Deletes the files of an index, including corrupt ones and those of earlier versions; other files in its folder stay.
+/** Deletes the files of an index, including corrupt files and those of earlier versions. Other files in its folder
+ * stay.
  * @param {Omit<SearchOptions, 'dimensions'>} options @param {Pick<SearchPlatform, 'openFolder' | 'place'>} platform */
 export async function deleteWith(options, { openFolder, place }) {
   checkNames('option', options, [place]);

@@ -1,14 +1,17 @@
-/* scan: vectors as rows of bytes in an engine's heap, and their dot products with a query (the engine's gw_scan). */
+/* scan: stores vectors as rows of bytes in the heap of an engine, which computes their dot products with a query
+ * (gw_scan). */
 /** @import { Exports } from '../engine/heap.js' */
 import { Heap, createMemory, imports } from '../engine/heap.js';
 
-/** Constants of gw_scan: a row is a multiple of STEP bytes; the largest values of a query and of a row. */
+/** Constants of gw_scan. The length of a row is a multiple of STEP bytes; the others are the largest values in a query
+ * and in a row. */
 const STEP = 16;
 const QUERY_TOP = 4095;
 const ROW_TOP = 127;
 const FIRST_ROWS = 256;
 
-/** Instantiates the engine for scans. @param {WebAssembly.Module} module without threads @param {number} dimensions */
+/** Instantiates the engine for scans. @param {WebAssembly.Module} module a build without threads
+ * @param {number} dimensions */
 export async function makeScan(module, dimensions) {
   const memory = createMemory(false);
   const { exports } = await WebAssembly.instantiate(module, imports(memory));
@@ -17,7 +20,8 @@ export async function makeScan(module, dimensions) {
   return new Scan(functions, memory, dimensions);
 }
 
-/** A rounded vector, which is integers times scale: its length, and its distance from the vector.
+/** Facts about a rounded vector. scale: factor of its integers; length: its Euclidean length; error: its distance from
+ * the exact vector.
  * @typedef {{ scale: number, length: number, error: number }} Rounded */
 
 export class Scan {
@@ -62,7 +66,8 @@ export class Scan {
     return round(vector, ROW_TOP, bytes);
   }
 
-  /** Returns the dot products of the first rows, valid until the next call. @param {Float32Array} vector @param {number} rows
+  /** Returns the dot products of a query with the first rows. The array is valid until the next call.
+   * @param {Float32Array} vector @param {number} rows
    * @returns {{ sums: Int32Array, query: Rounded }} */
   products(vector, rows) {
     const words = new Int16Array(this.#heap.buffer, this.#query, this.#width).fill(0);

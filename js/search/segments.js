@@ -1,21 +1,23 @@
-/* segments: the files of an index. Each change is one file, written atomically and never changed: "GWV2", the length of a
- * JSON text, a checksum of two words (of the file's name, and of the file with zeros in place of the checksum), the text,
- * spaces up to a multiple of four bytes, then the vectors as little-endian float32. Its name is its stamp: a number
- * greater than all others in the folder, and the writer. Files of "GWV1" have no checksum and are rejected. */
+/* segments: the format of a search index's files. Each change is a file that is written atomically and never modified:
+ * "GWV2", the length of a JSON text, a checksum of two words (over the file's name and the file, with zeros in place of
+ * the checksum), the text, spaces up to a multiple of four bytes, then the vectors as little-endian float32. The file's
+ * name is its stamp: a number greater than all others in the folder, and the writer. Files that begin with "GWV1" have
+ * no checksum and are rejected. */
 import { checksum } from '../download/checksum.js';
 import { ModelError } from '../errors.js';
 
-/** The highest number that was read, by writer. @typedef {Record<string, number>} Seen */
+/** For each writer, the highest file number that was read. @typedef {Record<string, number>} Seen */
 /** An item without its vector.
  * @typedef {object} Entry
  * @property {string} id Id of the item.
  * @property {any} [data] Data of the item.
  */
-/** entries: one for each vector. A file with `stamps` replaces all files that its writer had seen: they are the stamps of
- * the files that the entries came from. seen: the stamps that the writer of a replacing or deleting file had seen.
+/** Contents of a file. entries: one for each vector; deleted: ids of deleted items; stamps: if present, the file
+ * replaces all files that its writer had seen, and these are the stamps of the files that the entries came from; seen:
+ * for a file that replaces or deletes, the stamps that its writer had seen.
  * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
-/** The storage of an index. read: returns null if the file was removed or is not written yet.
+/** The storage of a search index. read: returns null if the file was removed or is not completely written.
  * @typedef {{ list: () => Promise<string[]>, read: (name: string) => Promise<ArrayBuffer | null>,
  *   write: (name: string, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
  *   remove: (name: string) => Promise<void> }} Folder */
@@ -24,13 +26,13 @@ const MAGIC = 0x32565747;
 const UNCHECKED = 0x31565747;
 const HEAD = 16;
 const CHECKSUM = 8;
-/** The number in a name has eight digits. */
+/** Largest number of a file: names have eight digits. */
 const LAST_NUMBER = 99_999_999;
 const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
 const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/;
 const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 
-/** Returns whether a file belongs to an index. @param {string} name */
+/** Returns whether a file belongs to a search index, by its name. @param {string} name */
 export const isSegment = (name) => NAME.test(name);
 
 /** Returns the stamp in a file's name, '' if it has none. @param {string} name */
@@ -39,8 +41,8 @@ export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 /** Returns the number in a file's name. @param {string} name */
 const numberOf = (name) => Number(stampOf(name).split('-')[0]);
 
-/** Returns the name of the next file. Throws `index-failed` if the numbers are used up.
- * @param {string[]} names of the files that are there @param {string} writer */
+/** Returns the name of the next file. Throws `index-failed` if there are no numbers left.
+ * @param {string[]} names of the existing files @param {string} writer */
 export function nextName(names, writer) {
   const last = names.filter(isSegment).sort().at(-1);
   const number = last ? numberOf(last) + 1 : 1;
@@ -54,7 +56,7 @@ export function nextName(names, writer) {
   return `${String(number).padStart(8, '0')}-${writer}.vectors`;
 }
 
-/** Returns a random id of a writer: several may write to one folder. */
+/** Returns a random id for a writer, because several writers may share a folder. */
 export function newWriter() {
   const [bits] = crypto.getRandomValues(new Uint32Array(1));
   return bits.toString(16).padStart(8, '0');
@@ -74,7 +76,7 @@ export function pack(about, vectors, name) {
   return bytes;
 }
 
-/** Returns the checksum of a file, computed with zeros in its place.
+/** Returns the checksum of a file. It is computed with zeros in place of the checksum.
  * @param {Uint8Array} bytes @param {string} name of the file */
 function sign(bytes, name) {
   const words = new TextEncoder().encode(name);
@@ -115,8 +117,8 @@ export function unpack(buffer, name, dimensions) {
   return { about, vectors };
 }
 
-/** Reads all files of a folder, in the order of their names. Others may write meanwhile, so it reads until no new file
- * appears: then every file's predecessors, which its writer had written or read, are present too.
+/** Reads all files of a folder, in the order of their names. Repeats until no new file appears, because other writers
+ * may be active: then the result also has all files that the writer of each file had written or read before.
  * @param {Folder} folder @param {number} dimensions */
 export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */
@@ -136,7 +138,8 @@ export async function readAll(folder, dimensions) {
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Returns the JSON text of a file and the offset of its vectors; null if it is not valid. @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
+/** Returns the parsed JSON of a file and the offset of the vectors; null if the file is not valid.
+ * @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
   if (buffer.byteLength < HEAD) return null;
   const view = new DataView(buffer);
@@ -151,7 +154,7 @@ function headOf(buffer) {
   }
 }
 
-/** Returns whether parsed JSON describes a file. @param {any} about */
+/** Returns whether parsed JSON has the properties of a file's contents. @param {any} about */
 function isAbout({ dimensions, entries, deleted, stamps, seen = {} }) {
   const strings = Array.isArray(deleted) && deleted.every((id) => typeof id === 'string');
   const fits = Array.isArray(entries) && entries.every((entry) => typeof entry?.id === 'string');

@@ -1,5 +1,5 @@
-/* app: answers requests: the guard, the queue, then the handler of the path: OpenAI's API under /v1/, Ollama's under
- * /api/. */
+/* app: answers HTTP requests. A request passes the guard and the queue, then goes to a handler: OpenAI's API under
+ * /v1/, Ollama's under /api/. */
 /** @import { IncomingMessage, ServerResponse } from 'node:http' */
 /** @import { Model } from '../model.js' */
 /** @import { Limits, ServeOptions } from './options.js' */
@@ -15,9 +15,9 @@ import { createOllamaHandler } from './ollama.js';
 import { DEFAULTS } from './options.js';
 import { Queue } from './queue.js';
 
-/** Status in the log when the client left before the response began, as nginx has it. */
+/** Status in the log if the client closed the connection before the response began, as in nginx. */
 const CLIENT_CLOSED = 499;
-/** Paths whose requests evaluate a model, and so go through the queue. */
+/** Paths whose requests evaluate a model and therefore wait in the queue. */
 const EVALUATING = [
   ...['chat/completions', 'completions', 'embeddings', 'responses'].map((name) => `/v1/${name}`),
   ...['chat', 'generate', 'embed', 'embeddings'].map((name) => `/api/${name}`),
@@ -26,17 +26,17 @@ const ROUTES = [
   ...EVALUATING,
   ...['/', '/health', '/metrics', '/v1/models', '/api/tags', '/api/show', '/api/ps', '/api/version'],
 ];
-/** Paths with a parameter, and their names. */
+/** Paths with a parameter, and their names in the log and the metrics. */
 const PATTERNS = /** @type {[RegExp, string][]} */ ([
   [/^\/v1\/models\/./, '/v1/models/{model}'],
   [/^\/v1\/responses\/./, '/v1/responses/{id}'],
 ]);
 
-/** A request in the log. answers: usage of the answers that it began.
+/** A log entry for a request. answers: resolve with the usage of each answer that the request started.
  * @typedef {{ method: string, route: string, status: number, answers: Promise<Usage | null>[] }} Entry */
 /** Line of the log. @typedef {Pick<Entry, 'method' | 'route' | 'status'> & { ms: number, usage: Usage }} LogLine */
 
-/** Answers requests. */
+/** The server's application: answers requests. */
 export class App {
   #models;
   #guard;
@@ -45,7 +45,7 @@ export class App {
   #metrics = new Metrics();
   #log;
   #handlers;
-  /** The request for which code runs. @type {AsyncLocalStorage<Entry>} */
+  /** The log entry of the request that the running code belongs to. @type {AsyncLocalStorage<Entry>} */
   #current = new AsyncLocalStorage();
   /** @type {Set<AbortController>} */
   #open = new Set();
@@ -73,7 +73,7 @@ export class App {
     return this.#open.size;
   }
 
-  /** Refuses new requests, and aborts the others after a time. @param {number} graceMs */
+  /** Rejects new requests from now on, and aborts the running ones after `graceMs`. @param {number} graceMs */
   stop(graceMs) {
     this.#isStopping = true;
     const end = () => {
@@ -92,7 +92,8 @@ export class App {
     }
   }
 
-  /** Records the usage of all answers of a model. As a side effect, the engine does not wait for slow clients.
+  /** Wraps generate() of a model to record the usage of each answer. As a side effect there is no back-pressure, so a
+   * slow client does not block the engine.
    * @param {Model} model */
   #meter(model) {
     const generate = model.generate.bind(model);
@@ -116,12 +117,12 @@ export class App {
     this.#current.run(entry, () => this.#serve(req, res, entry));
   }
 
-  /** Never rejects. @param {IncomingMessage} req @param {ServerResponse} res @param {Entry} entry */
+  /** Serves a request. Never rejects. @param {IncomingMessage} req @param {ServerResponse} res @param {Entry} entry */
   async #serve(req, res, entry) {
     const began = performance.now();
     const control = new AbortController();
     this.#open.add(control);
-    // A failure of the connection is followed by `close`.
+    // Errors of the connection need no handling: the event `close` follows.
     res.on('error', () => {});
     res.on('close', () => {
       if (!res.writableFinished) control.abort(new ModelError('aborted', 'The client closed the connection.'));
@@ -158,7 +159,8 @@ export class App {
     this.#log?.({ method, route, status, ms, usage });
   }
 
-  /** Returns the response to a request; never rejects. @param {IncomingMessage} req @param {Entry} entry
+  /** Returns the response to a request. Never rejects: errors become responses. @param {IncomingMessage} req
+   * @param {Entry} entry
    * @param {AbortSignal} signal @param {(() => void)[]} cleanups called when the response is sent */
   async #respond(req, entry, signal, cleanups) {
     const { origin } = req.headers;
@@ -186,7 +188,8 @@ export class App {
     return response;
   }
 
-  /** Answers the server's own routes. @param {string} method @param {string} route */
+  /** Answers the routes that belong to neither API, such as /health and /metrics. @param {string} method
+   * @param {string} route */
   async #own(method, route) {
     if (!['/', '/health', '/metrics'].includes(route)) return null;
     if (method !== 'GET' && method !== 'HEAD') {
@@ -198,7 +201,7 @@ export class App {
     return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } });
   }
 
-  /** Passes a request to the handler of its path. @param {IncomingMessage} req @param {string} target
+  /** Passes a request to the handler for its path. @param {IncomingMessage} req @param {string} target
    * @param {Entry} entry @param {AbortSignal} signal @param {(() => void)[]} cleanups */
   async #evaluate(req, target, entry, signal, cleanups) {
     const evaluates = req.method === 'POST' && EVALUATING.includes(entry.route);
@@ -221,7 +224,8 @@ export class App {
     return handler(request);
   }
 
-  /** Returns the id of the model that a body names. Other requests, which are refused later, share a line.
+  /** Returns the id of the model that a request's body names. Returns '' if there is none: the handler rejects such a
+   * request later.
    * @param {Uint8Array} [bytes] */
   #lineOf(bytes) {
     try {
@@ -233,15 +237,15 @@ export class App {
   }
 }
 
-/** Returns the name of a path for the queue, the log and the metrics: one of a fixed number. Like the handlers, ignores a
- * slash at the end. @param {string} given */
+/** Returns the name of a path for the queue, the log and the metrics, from a fixed set of names. Ignores a trailing
+ * slash, as the handlers do. @param {string} given */
 function routeOf(given) {
   const path = given.replace(/(.)\/$/, '$1');
   if (ROUTES.includes(path)) return path;
   return PATTERNS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
 }
 
-/** Returns the headers that a handler needs. @param {IncomingMessage} req */
+/** Returns the headers of a request that a handler needs. @param {IncomingMessage} req */
 function headersOf({ headers }) {
   return Object.fromEntries(
     ['content-type', 'accept'].flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : [])),

@@ -3,17 +3,17 @@
 /** @import { Limits } from './options.js' */
 import { RequestError } from '../openai/errors.js';
 
-/** Bytes of a response that wait in memory for a slow client. Whole answers fit, so such a client does not hold the
+/** Size of the buffer for a client that reads slowly. A whole answer fits, so that a slow client does not hold up the
  * engine. */
 const BUFFER_BYTES = 1 << 20;
-/** Time for which the body of a refused request is still read. Closing the connection at once would break it before the
- * client has read the response. */
+/** Time for which the body of a rejected request is still read. If the connection were closed immediately, the client
+ * might not receive the response. */
 const DISCARD_MS = 2000;
 
-/** Reads bodies within the limits of bytes and time. */
+/** Reads request bodies within limits on size and time. */
 export class Bodies {
   #limits;
-  /** Bytes of all bodies in memory. */
+  /** Total size of all bodies in memory, in bytes. */
   #held = 0;
 
   /** @param {Limits} limits */
@@ -21,7 +21,8 @@ export class Bodies {
     this.#limits = limits;
   }
 
-  /** Resolves with a body, which counts as held until `release` is called. Rejects with a RequestError.
+  /** Resolves with the body of a request. It counts towards the memory limit until `release` is called. Rejects with a
+   * RequestError.
    * @param {IncomingMessage} request @returns {Promise<{ bytes: Buffer<ArrayBuffer>, release: () => void }>} */
   async read(request) {
     const { bodyMs } = this.#limits;
@@ -50,7 +51,7 @@ export class Bodies {
     }
   }
 
-  /** @param {number} size of a body so far */
+  /** Throws if a body, or all bodies together, exceed a limit. @param {number} size size of the body so far */
   #check(size) {
     const { bodyBytes, bodiesBytes } = this.#limits;
     if (size > bodyBytes) {
@@ -62,7 +63,7 @@ export class Bodies {
   }
 }
 
-/** Resolves when a body has arrived. Rejects if it is late or broken, or with the error that `take` throws.
+/** Resolves when a request's body has arrived. Rejects if the body is late or incomplete, or if `take` throws.
  * @param {IncomingMessage} request @param {number} ms @param {(part: Buffer) => void} take
  * @returns {Promise<void>} */
 function arrival(request, ms, take) {
@@ -92,14 +93,14 @@ function arrival(request, ms, take) {
     };
     if (request.complete && request.readableEnded) return onEnd();
     if (request.destroyed) return broken();
-    // Without a listener, an error of the connection would be thrown.
+    // Without a listener, an error of the connection would end the process.
     request.on('error', () => {});
     request.on('data', onData).on('end', onEnd).on('close', broken);
   });
 }
 
-/** Writes a response, no faster than the client reads it. Resolves when its body is read to the end, or the client has
- * left. The rest of the buffer may take the client `stallMs` to read.
+/** Writes a response with back-pressure. Resolves when the response's body has been read to its end, or the client has
+ * closed the connection. Then the client has `stallMs` to read the rest of the buffer.
  * @param {ServerResponse} res @param {Response} response @param {number} stallMs */
 export async function send(res, response, stallMs) {
   const reader = response.body?.getReader();
@@ -118,7 +119,7 @@ export async function send(res, response, stallMs) {
       if (res.writableLength > BUFFER_BYTES) await drained(res, stallMs);
     }
   } catch {
-    // A response without its end tells the client that the answer failed.
+    // Destroys the connection before the response is complete, which tells the client that the answer failed.
     return void res.destroy();
   }
   res.end();
@@ -127,7 +128,8 @@ export async function send(res, response, stallMs) {
   res.once('close', () => clearTimeout(timer));
 }
 
-/** Resolves when the client has read the buffer or left. A client that takes longer than `ms` is disconnected.
+/** Resolves when the client has read the buffer or closed the connection. Disconnects a client that needs longer than
+ * `ms`.
  * @param {ServerResponse} res @param {number} ms @returns {Promise<void>} */
 function drained(res, ms) {
   return new Promise((resolve) => {

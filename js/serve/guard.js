@@ -1,5 +1,5 @@
-/* guard: decides which requests are answered. Checks the request target, the Host header (against DNS rebinding), the
- * Origin header (against requests of foreign web pages) and the API key. */
+/* guard: decides which requests may be answered. Checks the request target, the Host header (against DNS rebinding),
+ * the Origin header (against requests of foreign web pages) and the API key. */
 /** @import { IncomingMessage } from 'node:http' */
 /** @import { ServeOptions } from './options.js' */
 import { createHash, timingSafeEqual } from 'node:crypto';
@@ -8,14 +8,14 @@ import { hostname } from 'node:os';
 import { RequestError } from '../openai/errors.js';
 import { DEFAULTS } from './options.js';
 
-/** Longest request target. */
+/** Maximum length of a request target. */
 const MAX_TARGET = 2048;
-/** Lifetime of a preflight's result in browsers, in seconds. */
+/** Time for which browsers may cache the result of a CORS preflight, in seconds. */
 const PREFLIGHT_SECONDS = 600;
-/** Paths that need no key: they disclose nothing. */
+/** Paths that need no API key, because their responses disclose nothing. */
 const OPEN = ['/', '/health'];
 
-/** Returns the address of a Host header without its port, in lower case. @param {string} host */
+/** Returns the host of a Host header, without the port and in lower case. @param {string} host */
 const nameOf = (host) =>
   host
     .toLowerCase()
@@ -23,14 +23,15 @@ const nameOf = (host) =>
     .replace(/^\[(.*)\]$/, '$1')
     .replace(/\.$/, '');
 
-/** Returns whether only this machine can reach an address. @param {string} name host name or IP address */
+/** Returns whether an address is a loopback address, which only this machine can reach. @param {string} name host name
+ * or IP address */
 export const isLoopback = (name) => /^(localhost|.*\.localhost|127(\.\d+){3}|::1|::ffff:127(\.\d+){3})$/.test(name);
 
 /** @param {string} text */
 const digest = (text) => createHash('sha256').update(text).digest();
 
-/** Returns host and path of a request target, which is a path or a URL (RFC 9112, section 3.2). Dot segments are refused
- * because `new URL()` would resolve them. @param {string} target @param {string} [host] of the header */
+/** Returns host and path of a request target, which is a path or a URL (RFC 9112, section 3.2). Rejects paths with dot
+ * segments, because `new URL()` would resolve them. @param {string} target @param {string} [host] the Host header */
 function partsOf(target, host) {
   const [, authority, path] = /^(?:http:\/\/([^/?#]*))?(\/.*)?$/i.exec(target) ?? [];
   const [plain, search = ''] = (path ?? (authority && '/') ?? '').split(/(?=\?)/, 2);
@@ -39,7 +40,7 @@ function partsOf(target, host) {
   return { host: authority ?? host ?? '', path: plain, search };
 }
 
-/** Decides which requests are answered. */
+/** Decides which requests may be answered. */
 export class Guard {
   #names;
   #open;
@@ -49,7 +50,7 @@ export class Guard {
   /** @param {ServeOptions} options */
   constructor({ host = DEFAULTS.host, apiKey, cors = [], allowHost = [] }) {
     const listens = nameOf(host);
-    /** Whether other machines can connect. */
+    /** Whether the server listens on an address that other machines can reach. */
     this.#open = !isLoopback(listens);
     this.#names = new Set(
       [listens, ...(this.#open ? [hostname()] : []), ...allowHost].map((name) => name.toLowerCase()),
@@ -58,7 +59,7 @@ export class Guard {
     this.#key = apiKey === undefined ? null : digest(apiKey);
   }
 
-  /** Returns path and query of an acceptable request. Throws a RequestError.
+  /** Returns path and query of a request. Throws a RequestError if the request may not be answered.
    * @param {IncomingMessage} request */
   admit({ url = '', headers, rawHeaders }) {
     if (url.length > MAX_TARGET) throw new RequestError(414, 'The request target is too long.', null, 'uri_too_long');
@@ -85,8 +86,8 @@ export class Guard {
     return { path, search };
   }
 
-  /** Throws a RequestError if a key is missing or wrong. Compares digests in constant time.
-   * @param {string} path @param {string} [authorization] header */
+  /** Throws a RequestError if the API key is missing or wrong. Compares digests in constant time.
+   * @param {string} path @param {string} [authorization] value of the header */
   checkKey(path, authorization = '') {
     if (!this.#key || OPEN.includes(path)) return;
     const [, given = ''] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
@@ -99,7 +100,7 @@ export class Guard {
     );
   }
 
-  /** Returns the headers that let a page of an allowed origin read the response.
+  /** Returns the CORS headers that let a page of an allowed origin read the response.
    * @param {string} [origin] @returns {Record<string, string>} */
   corsHeaders(origin) {
     /** @type {Record<string, string>} */
@@ -112,7 +113,7 @@ export class Guard {
     };
   }
 
-  /** Returns the response to a preflight. @param {IncomingMessage['headers']} headers */
+  /** Returns the response to a CORS preflight. @param {IncomingMessage['headers']} headers */
   preflight(headers) {
     const asked = headers['access-control-request-headers'] ?? 'authorization, content-type';
     const isPrivate = headers['access-control-request-private-network'] === 'true';
@@ -127,7 +128,8 @@ export class Guard {
     });
   }
 
-  /** An IP address cannot be rebound, so any is fine where other machines connect. @param {string} name */
+  /** Returns whether requests may use a host name. IP addresses are safe from DNS rebinding, so any is allowed if other
+   * machines can connect. @param {string} name */
   #knows(name) {
     return isLoopback(name) || this.#names.has(name) || (this.#open && isIP(name) !== 0);
   }
@@ -137,7 +139,7 @@ export class Guard {
     return this.#origins.has('*') || this.#origins.has(origin.toLowerCase());
   }
 
-  /** Returns whether pages of this origin may use the server: the listed ones, and its own.
+  /** Returns whether pages of an origin may use the server: the origins of --cors and the server's own origin may.
    * @param {string} origin @param {string} host */
   #trusts(origin, host) {
     return this.#lists(origin) || origin.toLowerCase() === `http://${host.toLowerCase()}`;

@@ -3,10 +3,10 @@
 /** @import { Queue } from './queue.js' */
 /** @import { Usage } from '../protocol.js' */
 
-/** Upper bounds of the histogram, in seconds. */
+/** Upper bounds of the histogram of request durations, in seconds. */
 const BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const PREFIX = 'gemma_wasm_';
-/** Longest wait for the worker of a model. */
+/** Longest wait for the worker of a model to report its heap size, in ms. */
 const HEAP_MS = 500;
 
 /** @typedef {{ counts: number[], sum: number, total: number }} Histogram */
@@ -18,7 +18,8 @@ function labelled(labels) {
   return all.length ? `{${all}}` : '';
 }
 
-/** A row of a metric. @typedef {[labels: Record<string, string>, value: number, suffix?: string]} Sample */
+/** A value of a metric with its labels. @typedef {[labels: Record<string, string>, value: number, suffix?: string]}
+ * Sample */
 
 /** @param {string} name @param {string} type @param {string} help @param {Sample[]} samples */
 function metric(name, type, help, samples) {
@@ -32,7 +33,7 @@ export class Metrics {
   /** @type {Map<string, Histogram>} */
   #durations = new Map();
   #tokens = { prompt: 0, reused: 0, completion: 0 };
-  /** Bytes of each model's heap, as last known. @type {Map<string, number>} */
+  /** Last known heap size of each model, in bytes. @type {Map<string, number>} */
   #heaps = new Map();
 
   /** Counts a request. @param {{ route: string, status: number, seconds: number }} request */
@@ -87,7 +88,8 @@ export class Metrics {
     ]);
   }
 
-  /** A worker that does not reply in time keeps its last value. @param {Record<string, Model>} models */
+  /** Updates the heap sizes. If a worker does not reply in time, keeps the last value.
+   * @param {Record<string, Model>} models */
   async #readHeaps(models) {
     const late = new Promise((resolve) => setTimeout(resolve, HEAP_MS).unref());
     const reads = Object.entries(models).map(async ([id, model]) => {

@@ -1,20 +1,22 @@
-/* ollama-answers: /api/chat and /api/generate: answers as one JSON object, or as lines of JSON (NDJSON). */
+/* ollama-answers: implements /api/chat and /api/generate of Ollama's API. Answers with one JSON object, or with lines
+ * of JSON (NDJSON). */
 /** @import { Generation } from '../generation.js' */
 /** @import { Model } from '../model.js' */
 /** @import { GenerateResult, Step, ToolCall } from '../protocol.js' */
 import { checkAbsent, messagesOf, optionsOf, toolsOf, wrong } from './ollama-request.js';
 
 const NDJSON = 'application/x-ndjson';
-/** Values of `done_reason`. Others are `stop`. @type {Record<string, string>} */
+/** Values of Ollama's `done_reason` by our `finishReason`. For other reasons, `done_reason` is `stop`.
+ * @type {Record<string, string>} */
 const REASONS = { length: 'length', context: 'length' };
 
-/** A request to answer. describe: error of Ollama's API.
+/** A request to answer. describe: returns status and message for an error, in Ollama's terms.
  * @typedef {{ id: string, model: Model, body: any, signal: AbortSignal,
  *   describe: (error: unknown) => { status: number, message: string } }} Question */
-/** Makes the fields of a response that hold text.
+/** Returns the fields of a response that have text.
  * @typedef {(said: { text?: string, thoughts?: string, toolCalls?: ToolCall[] }) => object} Shape */
 
-/** POST /api/chat. @param {Question} question */
+/** Handles POST /api/chat. @param {Question} question */
 export async function chat(question) {
   const { model, body, signal } = question;
   const messages = messagesOf(body.messages ?? []);
@@ -30,7 +32,7 @@ export async function chat(question) {
   }));
 }
 
-/** POST /api/generate. @param {Question} question */
+/** Handles POST /api/generate. @param {Question} question */
 export async function generate(question) {
   const { model, body, signal } = question;
   const { prompt = '', system, raw } = body;
@@ -52,14 +54,15 @@ export async function generate(question) {
   }));
 }
 
-/** Returns the option for `think`, whose levels are not distinguished. @param {Question} question */
+/** Returns the option `thinking` for Ollama's `think`. All levels of `think` count as true.
+ * @param {Question} question */
 function thinkingOf({ id, model, body: { think } }) {
   if (think === undefined || think === null) return {};
   if (think && !model.info.thinking) throw wrong(`"${id}" does not support thinking. Leave \`think\` out.`);
   return { thinking: Boolean(think) };
 }
 
-/** Returns the response to a request without a prompt, by which clients load and unload models.
+/** Returns the response to a request without a prompt. Clients send such requests to load and unload models.
  * @param {Question} question @param {object} fields */
 function loaded({ id, body }, fields) {
   const reason = body.keep_alive === 0 || body.keep_alive === '0' ? 'unload' : 'load';
@@ -69,7 +72,8 @@ function loaded({ id, body }, fields) {
 /** @param {string} id */
 const head = (id) => ({ model: id, created_at: new Date().toISOString() });
 
-/** Answers with one object, or with lines. Fails before the response begins if there is no first token.
+/** Answers with one JSON object, or with lines of JSON. If the generation fails before the first token, rejects, so
+ * that the response can have an error status.
  * @param {Question} question @param {Generation} generation @param {Shape} shape */
 async function respond({ id, body, describe }, generation, shape) {
   const began = performance.now();
@@ -100,7 +104,8 @@ async function respond({ id, body, describe }, generation, shape) {
   return new Response(streamOf(first, lines, describe), { headers: { 'content-type': NDJSON } });
 }
 
-/** Returns lines of JSON as a stream. @template T @param {IteratorResult<T, void>} first @param {AsyncGenerator<T, void>} rest
+/** Returns a stream of JSON lines. @template T @param {IteratorResult<T, void>} first
+ * @param {AsyncGenerator<T, void>} rest
  * @param {Question['describe']} describe @returns {ReadableStream<Uint8Array>} */
 function streamOf(first, rest, describe) {
   const encoder = new TextEncoder();
@@ -129,7 +134,7 @@ function streamOf(first, rest, describe) {
 /** @param {ToolCall} call @param {number} index */
 const callOf = ({ id, name, arguments: args }, index) => ({ id, function: { index, name, arguments: args } });
 
-/** Returns the last fields of an answer. Durations are in nanoseconds.
+/** Returns the fields that end an answer. Durations are in nanoseconds.
  * @param {GenerateResult} result @param {number} ms */
 function ending({ finishReason, usage, timings }, ms) {
   const ns = (/** @type {number} */ time) => Math.round(time * 1e6);
@@ -145,7 +150,8 @@ function ending({ finishReason, usage, timings }, ms) {
   };
 }
 
-/** Returns the log probabilities of a step, which has one token then. @param {Step} step */
+/** Returns the log probabilities of a step in Ollama's form. With log probabilities, each step has one token.
+ * @param {Step} step */
 function logprobsOf({ text, logprobs = [] }) {
   const entry = (/** @type {string} */ token, /** @type {number} */ logprob) => {
     return { token, logprob, bytes: [...new TextEncoder().encode(token)] };

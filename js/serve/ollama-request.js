@@ -4,7 +4,7 @@
 import { show } from '../errors.js';
 import { RequestError } from '../openai/errors.js';
 
-/** Options of the package by Ollama's names. */
+/** Names of the package's options, by their names in Ollama's API. */
 export const OPTIONS = /** @type {const} */ ({
   num_predict: 'maxTokens',
   temperature: 'temperature',
@@ -19,7 +19,7 @@ export const OPTIONS = /** @type {const} */ ({
   seed: 'seed',
   stop: 'stop',
 });
-/** Options that Ollama's clients send and that change nothing here: they configure its engine, or are fixed when a
+/** Options of Ollama's API that are accepted and ignored: they configure Ollama's engine, or are fixed here when a
  * model is loaded. */
 const IGNORED = new Set(
   (
@@ -31,7 +31,8 @@ const IGNORED = new Set(
 /** @param {string} message a sentence */
 export const wrong = (message) => new RequestError(400, message);
 
-/** Throws if a field has a value. @param {any} body @param {string[]} names @param {string} remedy a sentence */
+/** Throws if a request's body has a value in one of these fields. @param {any} body @param {string[]} names
+ * @param {string} remedy a sentence */
 export function checkAbsent(body, names, remedy) {
   for (const name of names) {
     const value = body[name];
@@ -40,11 +41,12 @@ export function checkAbsent(body, names, remedy) {
   }
 }
 
-/** Returns options of the package. @param {any} body @param {ModelInfo} info @returns {GenerateOptions} */
+/** Converts the fields of a request into options of generate(). @param {any} body @param {ModelInfo} info
+ * @returns {GenerateOptions} */
 export function optionsOf(body, { contextLength }) {
   const { options = {}, format, logprobs, top_logprobs: top = 0 } = body;
   if (typeof options !== 'object') throw wrong('`options` must be an object.');
-  /** Until the context is full, as Ollama does. @type {Record<string, any>} */
+  /** By default, answers may fill the context, as in Ollama. @type {Record<string, any>} */
   const found = { maxTokens: contextLength };
   for (const [name, value] of Object.entries(options ?? {})) {
     if (value === null || IGNORED.has(name)) continue;
@@ -53,7 +55,8 @@ export function optionsOf(body, { contextLength }) {
     }
     found[OPTIONS[/** @type {keyof typeof OPTIONS} */ (name)]] = value;
   }
-  // Negative values stand for the context's length, or for a random seed.
+  // In Ollama's API, a negative `num_predict` or `repeat_last_n` means the context length, and a negative `seed` a
+  // random seed.
   if (found.maxTokens < 0) found.maxTokens = contextLength;
   if (found.penaltyWindow < 0) found.penaltyWindow = contextLength;
   if (found.seed < 0) delete found.seed;
@@ -68,7 +71,7 @@ function formatOf(format) {
   throw wrong(`\`format\` must be "json" or a JSON schema (got ${show(format)}).`);
 }
 
-/** Returns tools in OpenAI's form, without fields that only Ollama has. @param {any} tools */
+/** Returns tools in OpenAI's form, without fields that only Ollama's API has. @param {any} tools */
 export function toolsOf(tools) {
   if (tools === undefined || tools === null) return undefined;
   if (!Array.isArray(tools)) throw wrong('`tools` must be an array.');
@@ -78,10 +81,10 @@ export function toolsOf(tools) {
   });
 }
 
-/** Returns messages of the package. @param {any} messages @returns {ChatMessage[]} */
+/** Converts messages of Ollama's API into messages of the package. @param {any} messages @returns {ChatMessage[]} */
 export function messagesOf(messages) {
   if (!Array.isArray(messages)) throw wrong('`messages` must be an array.');
-  /** Tools of the last answer whose results have not come. @type {string[]} */
+  /** Names of tools that the last answer called and whose results have not followed yet. @type {string[]} */
   let called = [];
   return messages.map((message) => {
     const { role, content = '', thinking, tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};

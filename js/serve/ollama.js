@@ -1,5 +1,5 @@
-/* ollama: Ollama's HTTP API as a function from a Request to a Response, for tools that speak no other. Its reference is
- * https://docs.ollama.com/api. */
+/* ollama: Ollama's HTTP API as a function that takes a Request and returns a Response, for tools that support no other
+ * API. Reference: https://docs.ollama.com/api. */
 /** @import { Model } from '../model.js' */
 import { createHash } from 'node:crypto';
 import { ModelError } from '../errors.js';
@@ -7,11 +7,11 @@ import { RequestError, errorOf, notAllowed } from '../openai/errors.js';
 import { chat, generate } from './ollama-answers.js';
 import { OPTIONS, wrong } from './ollama-request.js';
 
-/** Version of Ollama whose API this is. Tools compare it with the oldest one that they support. */
+/** Version of Ollama whose API is implemented. Tools compare it with the oldest version that they support. */
 const VERSION = '0.12.11';
-/** Ollama's models end when they are not used for a while; these stay. */
+/** Value of `expires_at`. Ollama unloads models that are not used for a while; this server never does. */
 const EXPIRES = '9999-12-31T23:59:59Z';
-/** Features that have no counterpart here. */
+/** Paths of Ollama's API that are not supported, with a remedy for the error message. */
 const REFUSED = ['pull', 'push', 'create', 'copy', 'delete', 'blobs', 'me', 'signout', 'experimental'];
 
 /** @typedef {{ models: Record<string, Model>, body: any, signal: AbortSignal, started: string }} Context */
@@ -29,7 +29,7 @@ const ROUTES = {
   '/api/embeddings': ['POST', embedOne],
 };
 
-/** Returns the handler. Errors become responses.
+/** Returns a function that answers requests of Ollama's API. Errors become responses.
  * @param {Record<string, Model>} models by their ids @returns {(request: Request) => Promise<Response>} */
 export function createOllamaHandler(models) {
   const started = new Date().toISOString();
@@ -45,7 +45,8 @@ export function createOllamaHandler(models) {
   };
 }
 
-/** Returns status, headers and message of an error, with Ollama's names of the options. @param {unknown} error */
+/** Returns status, headers and message for an error. The message has Ollama's names of options.
+ * @param {unknown} error */
 function describe(error) {
   const { status, headers, body } = errorOf(error);
   if (!(error instanceof ModelError)) return { status, headers, message: body.error.message };
@@ -77,7 +78,7 @@ async function bodyOf(request) {
     const body = JSON.parse(await request.text());
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
-    // Refused below. The parser's message would quote the body.
+    // The invalid body is rejected below. The parser's own message would quote it.
   }
   throw wrong('The body could not be parsed. Send a JSON object.');
 }
@@ -85,7 +86,7 @@ async function bodyOf(request) {
 /** @param {Context} context @returns {import('./ollama-answers.js').Question} */
 const question = ({ models, body, signal }) => ({ ...modelOf(models, body.model), body, signal, describe });
 
-/** Returns the model of a name, whose tag `latest` may be missing. @param {Record<string, Model>} models
+/** Returns the model with a name. The tag `:latest` is optional. @param {Record<string, Model>} models
  * @param {unknown} name */
 function modelOf(models, name) {
   if (typeof name !== 'string' || !name) throw wrong('`model` is required.');
@@ -116,12 +117,12 @@ function capabilitiesOf({ info }) {
 /** @param {string} id @param {Model} model */
 function summaryOf(id, model) {
   const { architecture, parameters, fileBytes } = model.info;
-  // Clients compare digests. One of the file would take seconds to compute.
+  // Clients only compare digests. This one is not of the file, which would take seconds to compute.
   const digest = createHash('sha256').update(JSON.stringify([id, architecture, parameters, fileBytes]));
   return { name: id, model: id, digest: digest.digest('hex'), details: detailsOf(model) };
 }
 
-/** GET /api/tags. @param {Context} context */
+/** Handles GET /api/tags. @param {Context} context */
 function list({ models, started }) {
   const all = Object.entries(models).map(([id, model]) => ({
     ...summaryOf(id, model),
@@ -132,7 +133,7 @@ function list({ models, started }) {
   return Response.json({ models: all });
 }
 
-/** GET /api/ps. @param {Context} context */
+/** Handles GET /api/ps. @param {Context} context */
 function running({ models }) {
   const all = Object.entries(models).map(([id, model]) => ({
     ...summaryOf(id, model),
@@ -144,7 +145,7 @@ function running({ models }) {
   return Response.json({ models: all });
 }
 
-/** POST /api/show. @param {Context} context */
+/** Handles POST /api/show. @param {Context} context */
 async function description({ models, body, signal, started }) {
   const { id, model } = modelOf(models, body.model ?? body.name);
   const { metadata } = await model.inspect({ signal });
@@ -165,7 +166,8 @@ async function description({ models, body, signal, started }) {
   });
 }
 
-/** Returns vectors and the number of tokens. @param {Context} context @param {unknown} input @param {object} options */
+/** Returns the vectors of texts and the number of tokens. @param {Context} context @param {unknown} input
+ * @param {object} options */
 async function vectorsOf({ models, body, signal }, input, options) {
   const { id, model } = modelOf(models, body.model);
   const texts = [input].flat();
@@ -182,7 +184,7 @@ async function vectorsOf({ models, body, signal }, input, options) {
   };
 }
 
-/** POST /api/embed. @param {Context} context */
+/** Handles POST /api/embed. @param {Context} context */
 async function embed(context) {
   const { input, truncate = true, dimensions } = context.body;
   const began = performance.now();
@@ -197,7 +199,7 @@ async function embed(context) {
   });
 }
 
-/** POST /api/embeddings, the older form for one text. @param {Context} context */
+/** Handles POST /api/embeddings, the older endpoint for one text. @param {Context} context */
 async function embedOne(context) {
   const { vectors } = await vectorsOf(context, context.body.prompt ?? '', { truncate: true });
   return Response.json({ embedding: vectors[0] });

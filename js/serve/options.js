@@ -18,13 +18,13 @@ import { ModelError, show } from '../errors.js';
  * @property {number} [queue] Maximum number of requests that wait or are answered at a time. Others get status 429. Default: 64.
  * @property {boolean} [quiet] Writes no line to standard error for each request. Default: false.
  */
-/** Limits that only tests change.
+/** Limits of the server. Only tests change them.
  * @typedef {object} Limits
- * @property {number} bodyBytes Maximum size of a request's body.
- * @property {number} bodiesBytes Maximum size of all bodies in memory.
- * @property {number} bodyMs Time in which a body must arrive.
- * @property {number} headersMs Time in which the headers must arrive.
- * @property {number} stallMs Time in which a client must read something.
+ * @property {number} bodyBytes Maximum size of a request's body, in bytes.
+ * @property {number} bodiesBytes Maximum size of all bodies in memory, in bytes.
+ * @property {number} bodyMs Time in which a body must arrive, in ms.
+ * @property {number} headersMs Time in which the headers must arrive, in ms.
+ * @property {number} stallMs Longest time in which a client reads nothing, in ms.
  */
 
 export const DEFAULTS = { port: 8080, host: '127.0.0.1', queue: 64, cors: [], allowHost: [] };
@@ -44,7 +44,8 @@ const isWhole = (value, min, max) => Number.isInteger(value) && Number(value) >=
 /** @param {string} origin */
 function isOrigin(origin) {
   if (origin === '*') return true;
-  // Origins of schemes that URL does not know, such as app://obsidian.md, are 'null' in URL.origin.
+  // `URL.origin` is 'null' for schemes that URL does not know, such as app://obsidian.md, so a pattern checks the text
+  // instead.
   return /^[a-z][a-z0-9+.-]*:\/\/[^/?#@\s]+$/i.test(origin);
 }
 

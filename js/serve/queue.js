@@ -1,17 +1,18 @@
-/* queue: a bounded queue of requests. Each model answers PARALLEL requests at a time, in the order in which they came. */
+/* queue: a bounded queue of requests. For each model, PARALLEL requests run at a time, in the order of arrival. */
 
-/** Requests of one model at the engine. It evaluates one at a time; the second is there when the first one ends. */
+/** Number of requests of one model that run at a time. The engine evaluates one of them; the other is ready when it
+ * ends. */
 const PARALLEL = 2;
-/** Weight of the newest answer in the average duration. */
+/** Weight of the latest request in the moving average of durations. */
 const WEIGHT = 0.2;
 const MAX_RETRY_AFTER = 120;
 
-/** Requests of one model. @typedef {{ running: number, waiting: (() => void)[] }} Line */
+/** The requests of one model. @typedef {{ running: number, waiting: (() => void)[] }} Line */
 
 /** A request in the queue. */
 class Ticket {
   #queue;
-  /** Set from the request's turn on. @type {Line | null} */
+  /** The requests of the model, once this request runs; null before. @type {Line | null} */
   #line = null;
   #began = 0;
 
@@ -20,14 +21,14 @@ class Ticket {
     this.#queue = queue;
   }
 
-  /** Resolves when it is this request's turn. Rejects if the signal aborts. @param {string} model id
+  /** Resolves when this request may run. Rejects if the signal aborts. @param {string} model id
    * @param {AbortSignal} signal */
   async turn(model, signal) {
     this.#line = await this.#queue.start(model, signal);
     this.#began = performance.now();
   }
 
-  /** Leaves the queue. Must be called once. */
+  /** Removes this request from the queue. Must be called once. */
   leave() {
     this.#queue.end(this.#line, (performance.now() - this.#began) / 1000);
   }
@@ -40,7 +41,7 @@ export class Queue {
   /** @type {Map<string, Line>} */
   #lines = new Map();
 
-  /** @param {number} capacity maximum of requests */
+  /** @param {number} capacity maximum number of requests */
   constructor(capacity) {
     this.#capacity = capacity;
   }
@@ -55,12 +56,12 @@ export class Queue {
     return this.#inside - this.running;
   }
 
-  /** Seconds after which a refused client should ask again: the time in which the queue gets empty, at least 1. */
+  /** Value of Retry-After for rejected requests: about the time until the queue is empty, at least 1 s. */
   get retryAfter() {
     return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil((this.#seconds * this.#inside) / PARALLEL)));
   }
 
-  /** Returns a ticket, or null if the queue is full. */
+  /** Adds a request and returns its ticket; null if the queue is full. */
   enter() {
     if (this.#inside >= this.#capacity) return null;
     this.#inside++;
@@ -92,7 +93,7 @@ export class Queue {
     return line;
   }
 
-  /** @param {Line | null} line null if its turn did not come @param {number} seconds that it was running */
+  /** @param {Line | null} line null if the request did not run @param {number} seconds how long the request ran */
   end(line, seconds) {
     this.#inside--;
     if (!line) return;

@@ -1,4 +1,4 @@
-/* server: the HTTP server: listens, and ends in an orderly way. */
+/* server: the HTTP server. Listens, and shuts down gracefully. */
 /** @import { AddressInfo } from 'node:net' */
 /** @import { Model } from '../model.js' */
 /** @import { LogLine } from './app.js' */
@@ -8,12 +8,12 @@ import { createServer } from 'node:http';
 import { App } from './app.js';
 import { DEFAULTS, LIMITS, checkServeOptions } from './options.js';
 
-/** Time that Node gives a request beyond the limits, so that it gets their responses. */
+/** Added to Node's time limits, so that the server's own limits apply first and the client gets an error response. */
 const MARGIN_MS = 5000;
-/** Time to write the last responses of a server that ends. */
+/** Time to write the last responses when the server shuts down. */
 const FLUSH_MS = 1000;
 const POLL_MS = 20;
-/** A running server. close: refuses new requests, lets running ones finish for `graceMs`, then aborts them.
+/** A running server. close: rejects new requests, gives the running ones `graceMs` to finish, then aborts them.
  * @typedef {{ url: string, running: () => number, close: (graceMs: number) => Promise<void> }} RunningServer */
 
 /** Starts a server. Throws `bad-option`; rejects with the error of `listen`.
@@ -26,13 +26,13 @@ export async function startServer(models, options = {}, { log, limits } = {}) {
   const app = new App(models, options, { ...LIMITS, ...limits }, log);
   const { headersMs, bodyMs } = app.limits;
   const server = createServer(
-    // Node ends requests that are later still, such as bodies that no route reads.
+    // Node's own limits end requests that the server does not read, such as bodies that no route needs.
     { headersTimeout: headersMs, requestTimeout: headersMs + bodyMs + MARGIN_MS, connectionsCheckingInterval: 1000 },
     (req, res) => app.onRequest(req, res),
   );
   server.listen(port, host);
   await once(server, 'listening');
-  // Without a listener, a failed accept (too many open files) would end the process.
+  // Without a listener, a failed accept() (too many open files) would end the process.
   server.on('error', () => {});
   const { port: taken, family, address } = /** @type {AddressInfo} */ (server.address());
   return {
@@ -43,7 +43,7 @@ export async function startServer(models, options = {}, { log, limits } = {}) {
       const cut = () => server.closeAllConnections();
       app.stop(graceMs);
       server.close();
-      // Clients that neither finish their requests nor read their responses are cut off.
+      // Disconnects clients that neither finish their requests nor read their responses.
       const last = setTimeout(cut, graceMs + FLUSH_MS);
       await app.idle();
       const poll = setInterval(() => server.closeIdleConnections(), POLL_MS);

@@ -1,7 +1,7 @@
 /* channel: connects the tabs that share a model: a BroadcastChannel of all tabs, a direct channel between the owner of
- * the engine and each other tab, and locks that tell which tabs are alive. The browser frees a tab's locks when the
- * tab ends, also after a crash. Tabs can have different versions of the package, so the names of locks and channels
- * and the messages must stay compatible.
+ * the engine and each other tab, and locks that tell which tabs are alive. The browser releases a tab's locks when the
+ * tab ends, also after a crash. Tabs can have different versions of the package, so the names of locks and channels and
+ * the messages must stay compatible.
  *
  * Why not a SharedWorker: checked in Chromium 156 and Firefox 153, from a cross-origin isolated page. A SharedWorker is
  * isolated in neither, so it has no SharedArrayBuffer and no threads; it has no createSyncAccessHandle, which stores
@@ -12,12 +12,12 @@
  * Why not MessageChannel: a port reaches another tab only through a SharedWorker or a service worker. A
  * BroadcastChannel copies instead of transferring, which costs little compared with the computation. */
 
-/** Messages on the channel of all tabs. who: asks for the owner; owner: announces this tab's engine; join: asks the
- * owner for a direct channel.
+/** Messages on the channel of all tabs. who: asks the owner to announce itself; owner: announces this tab's engine;
+ * join: requests a direct channel to the owner. epoch: name of the owner's engine; id: name of the requesting tab.
  * @typedef {{ kind: 'who' } | { kind: 'owner', epoch: string }
  *   | { kind: 'join', epoch: string, id: string }} ChannelMessage */
 
-/** This tab's access to the channel of one model. */
+/** The channel and the locks of one model, as this tab uses them. */
 export class Channel {
   #name;
   #channel;
@@ -28,7 +28,7 @@ export class Channel {
   constructor(key, hear) {
     this.#name = `gemma-wasm shared ${key}`;
     this.#channel = new BroadcastChannel(this.#name);
-    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin can post here
+    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code can post here
   }
 
   /** Posts to all other tabs. @param {ChannelMessage} message */
@@ -41,7 +41,7 @@ export class Channel {
     return new BroadcastChannel(`${this.#name} ${epoch} ${id}`);
   }
 
-  /** Holds this tab's lock until it leaves or ends. @param {string} id @returns {Promise<void>} */
+  /** Holds this tab's lock until the tab leaves or ends. @param {string} id @returns {Promise<void>} */
   enter(id) {
     return new Promise((resolve, reject) => {
       const stay = () =>
@@ -54,24 +54,26 @@ export class Channel {
     });
   }
 
-  /** Calls f when a tab has left or ended. @param {string} id @param {AbortSignal} signal @param {() => void} f */
+  /** Calls f when another tab has left or ended. @param {string} id @param {AbortSignal} signal
+   * @param {() => void} f */
   whenGone(id, signal, f) {
     navigator.locks.request(`${this.#name} ${id}`, { signal }, f).catch(() => {});
   }
 
   /** Waits for the owner's lock and holds it while f runs. Rejects if the signal aborts first, or when another tab
    * takes the lock over. @param {() => Promise<void>} f
-   * @param {AbortSignal} [signal] default: take the lock over at once */
+   * @param {AbortSignal} [signal] default: take over the lock immediately */
   own(f, signal) {
     return navigator.locks.request(this.#name, signal ? { signal } : { steal: true }, f);
   }
 
-  /** Calls f unless another tab is taking over, which then announces itself. @param {() => Promise<void>} f */
+  /** Calls f, unless another tab is already taking over the owner's lock. That tab will announce itself.
+   * @param {() => Promise<void>} f */
   takeOver(f) {
     return navigator.locks.request(`${this.#name} thief`, { ifAvailable: true }, (lock) => lock && f());
   }
 
-  /** Leaves the channel and frees this tab's lock. */
+  /** Leaves the channel and releases this tab's lock. */
   close() {
     this.#closed = true;
     this.#leave();
@@ -79,7 +81,7 @@ export class Channel {
   }
 }
 
-/** Returns why tabs cannot share here, '' if they can. */
+/** Returns the reason why tabs cannot share a model here, '' if they can. */
 export function whyNotShared() {
   const { Worker: workers, document: page, isSecureContext: secure, navigator: here } = globalThis;
   if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'this is not a browser';

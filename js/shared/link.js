@@ -1,19 +1,20 @@
-/* link: connects this tab to the engine of another tab, over a direct channel to that tab's relay (relay.js). */
+/* link: connects this tab to the engine of another tab (the owner), over a direct channel to the owner's relay
+ * (relay.js). */
 /** @import { Port } from '../platform/env.js' */
 /** @import { FromWorker, Progress, ToWorker } from '../protocol.js' */
 /** @import { Channel } from './channel.js' */
 /** @import { FromTab } from './relay.js' */
 import { Connection } from '../rpc/connection.js';
 
-/** The connection to one engine of another tab. */
+/** The connection to an engine that runs in another tab, the owner. */
 export class Link {
   /** @readonly */
   epoch;
   /** @readonly */
   connection;
-  /** Whether the owner reported the loss of the engine. */
+  /** Whether the owner has reported that its engine is lost. */
   told = false;
-  /** Whether the engine itself died, not only its tab. */
+  /** Whether the engine crashed or froze; false if only its tab ended. */
   died = false;
   #direct;
 
@@ -25,7 +26,8 @@ export class Link {
     channel.post({ kind: 'join', epoch, id });
   }
 
-  /** Resolves with the properties of the model when it is loaded. @param {(value: Progress) => void} onProgress */
+  /** Resolves with the model's properties when the owner has loaded it.
+   * @param {(value: Progress) => void} onProgress */
   open(onProgress) {
     return this.connection.open(
       [],
@@ -42,7 +44,7 @@ export class Link {
     this.#direct.postMessage(/** @type {FromTab} */ ({ kind: 'restart' }));
   }
 
-  /** Returns a port that keeps messages until the owner listens. @returns {Port<ToWorker, FromWorker>} */
+  /** Returns a port to the owner that queues messages until the owner listens. @returns {Port<ToWorker, FromWorker>} */
   #port() {
     /** @type {ToWorker[] | null} */
     let early = [];

@@ -10,10 +10,11 @@ import { LOAD_OPTIONS, checkOptions } from '../options.js';
 import { whyNotShared } from './channel.js';
 import { Peer } from './peer.js';
 
-/** Options that distinguish models. For the others, the first tab's values count. @type {(keyof LoadOptions)[]} */
+/** Options that are part of a model's identity: tabs with other values use another engine. For all other options, the
+ * values of the first tab count. @type {(keyof LoadOptions)[]} */
 const DISTINCT = ['contextLength', 'variant', 'quantizeFloats', 'kvType', 'rowsOnDisk', 'rowsLater', 'sha256', 'hub'];
 
-/** A model that tabs share. */
+/** A model that several tabs share. */
 export class SharedModel extends Model {
   #peer;
 
@@ -66,7 +67,8 @@ export async function loadModel(source, options = {}) {
   }
 }
 
-/** Returns a name for the model: a hash, the same in every tab, that does not reveal its address or headers.
+/** Returns a name for a model that is the same in every tab: a hash, so that other code of the origin cannot read the
+ * URL or headers from it.
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
   const { cache } = options;

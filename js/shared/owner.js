@@ -1,4 +1,4 @@
-/* owner: runs an engine in this tab, with a relay for each other tab. */
+/* owner: runs the shared engine in this tab, with a relay for each other tab. */
 /** @import { Progress } from '../protocol.js' */
 /** @import { Channel } from './channel.js' */
 /** @import { End, Engine } from './relay.js' */
@@ -6,9 +6,9 @@ import { Relay } from './relay.js';
 
 /** Loads the model. @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
-/** One engine of this tab. */
+/** An engine that runs in this tab and serves the other tabs. */
 export class Owner {
-  /** Name of this engine. Names sort by the start of the engines. @readonly */
+  /** Name of this engine. A later engine has a greater name. @readonly */
   epoch = `${Date.now()} ${crypto.randomUUID()}`;
   #channel;
   #onRestart;
@@ -41,7 +41,8 @@ export class Owner {
     return engine;
   }
 
-  /** Opens a direct channel to a tab. Replaces an earlier channel, since a tab asks again after this one hung.
+  /** Opens a direct channel to another tab. Replaces an earlier channel to it: a tab that found this owner unresponsive
+   * requests a new one.
    * @param {string} id */
   admit(id) {
     const known = this.#relays.get(id);
@@ -56,7 +57,8 @@ export class Owner {
     });
   }
 
-  /** Ends the service to the other tabs. @param {unknown} error of their calls @param {End} how */
+  /** Stops serving the other tabs. @param {unknown} error the error of their calls @param {End} how how the engine
+   * ended */
   end(error, how) {
     this.#ended.abort();
     for (const relay of this.#relays.values()) relay.end(error, how);

@@ -1,8 +1,10 @@
-/* peer: one of the tabs that share a model. It is the owner of the engine, linked to the owner, or looking for one.
+/* peer: the part of one tab in sharing a model. The tab owns the engine, is linked to the owner, or is looking for an
+ * owner.
  *
- * Each tab waits for the owner's lock. The browser grants it to the next tab when the owner ends, however it ends. If
- * the owner is alive but silent (its page hangs, a debugger holds it), another tab takes the lock over, and the old
- * owner joins it when it wakes up. Unanswered calls are repeated with the new engine (pending-call.js). */
+ * Every tab requests the owner's lock. When the owner ends, for whatever reason, the browser grants the lock to the
+ * next tab. If the owner is alive but silent (its page hangs, or is stopped in a debugger), another tab takes over the
+ * lock; the old owner joins that tab when it responds again. Unanswered calls are repeated with the new engine
+ * (pending-call.js). */
 /** @import { ModelInfo, Progress } from '../protocol.js' */
 /** @import { ChannelMessage } from './channel.js' */
 /** @import { Load } from './owner.js' */
@@ -14,17 +16,17 @@ import { Channel } from './channel.js';
 import { Link } from './link.js';
 import { Owner } from './owner.js';
 
-/** Interval of looking for the owner, and number of attempts before the owner counts as hung: 4.5 s. */
+/** Interval of messages that ask for the owner, and the number of them after which the owner counts as hung: 4.5 s. */
 const SEARCH_MS = 250;
 const ATTEMPTS = 18;
-/** Time in which all tabs learn of a new owner. */
+/** Time that all tabs have to hear of a new owner before another tab may take over. */
 const NEWS_MS = 1000;
 
 const gone = (what = 'The tab that ran the engine was closed, or gives no sign of life. Repeat the call.') => {
   return new ModelError('worker-failed', what);
 };
 
-/** This tab, with one shared model. */
+/** The part of this tab in sharing one model. */
 export class Peer {
   #id = crypto.randomUUID();
   #channel;
@@ -36,17 +38,17 @@ export class Peer {
   #owner = null;
   /** @type {Link | null} */
   #link = null;
-  /** Ends the term of an engine that runs here. */
+  /** Aborts to end an engine that runs in this tab. */
   #term = new AbortController();
   #steppedDown = false;
   #termEnded = Promise.resolve();
-  /** Ends waiting for the owner's lock. @type {AbortController | null} */
+  /** Aborts the request for the owner's lock; null if none is pending. @type {AbortController | null} */
   #queue = null;
   /** @type {any} */
   #search;
-  /** Why this tab left. @type {ModelError | null} */
+  /** The reason for which this tab left; null before. @type {ModelError | null} */
   #left = null;
-  /** Waits for an engine.
+  /** Callers that wait for an engine.
    * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
@@ -61,13 +63,14 @@ export class Peer {
     return this.#owner !== null;
   }
 
-  /** Joins the other tabs. Resolves when there is an engine. @returns {Promise<ModelInfo>} */
+  /** Joins the other tabs. Resolves with the model's properties when an engine has loaded it.
+   * @returns {Promise<ModelInfo>} */
   async enter() {
     await this.#channel.enter(this.#id);
     return this.#engine();
   }
 
-  /** Starts the engine again, wherever it runs. */
+  /** Restarts the engine, in whichever tab it runs. */
   async restart() {
     const again = this.#engine();
     if (this.#owner) this.#term.abort();
@@ -75,7 +78,8 @@ export class Peer {
     await again;
   }
 
-  /** Leaves the other tabs, and ends an engine that runs here. @param {ModelError} reason error of pending calls */
+  /** Leaves the other tabs, and ends an engine that runs in this tab. @param {ModelError} reason the error of pending
+   * calls */
   async leave(reason) {
     if (this.#left) return;
     this.#left = reason;
@@ -109,7 +113,7 @@ export class Peer {
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 
-  /** Waits for the owner's lock, and meanwhile looks for an owner to join. */
+  /** Requests the owner's lock, and until it is granted looks for an owner to join. */
   #elect() {
     if (this.#left || this.#queue || this.#owner) return;
     this.#queue = new AbortController();
@@ -117,7 +121,7 @@ export class Peer {
     this.#findOwner();
   }
 
-  /** Asks for the owner until one answers. */
+  /** Asks all tabs for the owner until one answers. */
   #findOwner() {
     let attempts = 0;
     clearInterval(this.#search);
@@ -158,14 +162,16 @@ export class Peer {
       this.router.connect(link.connection);
       this.#ready(info);
     } catch (error) {
-      // A loss is reported by `lost`; a refusal is the same for all tabs.
+      // If the connection broke, #lost() handles it. Otherwise the owner could not load the model, and this tab could
+      // not either.
       if (link !== this.#link || link.connection.broken) return;
       this.#unlink(gone(), false);
       this.#fail(error);
     }
   }
 
-  /** @param {ModelError} error @param {boolean} died the engine itself, not only its tab */
+  /** @param {ModelError} error @param {boolean} died whether the engine crashed or froze; false if only its tab
+   * ended */
   #unlink(error, died) {
     const link = this.#link;
     if (!link) return;
@@ -174,7 +180,8 @@ export class Peer {
     link.connection.kill(error);
   }
 
-  /** An owner that reported the loss starts another engine itself. @param {Link} link @param {ModelError} error */
+  /** Looks for an owner again after the engine was lost. Takes over the lock unless the owner reported the loss,
+   * because then the owner starts another engine itself. @param {Link} link @param {ModelError} error */
   #lost(link, error) {
     if (link !== this.#link) return;
     this.#unlink(error, link.died);
@@ -182,7 +189,7 @@ export class Peer {
     if (!link.told) void this.#takeOver();
   }
 
-  /** Takes the lock from an owner that is silent. */
+  /** Takes over the lock of an owner that does not respond. */
   #takeOver() {
     return this.#channel.takeOver(async () => {
       if (this.#left || this.#owner || this.#link) return;
@@ -194,14 +201,14 @@ export class Peer {
     });
   }
 
-  /** Another tab took the lock over. */
+  /** Ends this tab's engine after another tab took over the lock. */
   #stepDown() {
     if (!this.#owner) return;
     this.#steppedDown = true;
     this.#term.abort();
   }
 
-  /** Runs one engine after the other, until this tab leaves or loses the lock. */
+  /** Runs engines in this tab, one after the other, until the tab leaves or loses the owner's lock. */
   async #own() {
     clearInterval(this.#search);
     this.#queue = null;

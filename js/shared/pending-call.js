@@ -1,28 +1,28 @@
-/* pending-call: a call of this tab from its start to its reply, across engines. If an engine is lost, the call is
- * repeated with the next one, and the steps that were already passed on are dropped from the new answer. The same ids
- * and seed give the same bytes, but the steps are compared nevertheless: a chat template can contain the time. */
+/* pending-call: a call of this tab from its start to its reply, even if the engine changes. If an engine is lost, the
+ * call is repeated with the next engine, and steps that were already delivered are skipped in the new answer. The same
+ * ids and seed give the same steps, but they are compared nevertheless, because a chat template can insert the time. */
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
 import { ModelError, abortError } from '../errors.js';
 import { deferred } from '../rpc/signals.js';
 
-/** A call as sent to one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
+/** One attempt of a call, with one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
 /** @typedef {{ method: keyof Calls, args: any, onEvent?: (event: Event) => void }} Request */
 
-/** One call of this tab. */
+/** A call of this tab to the shared engine. */
 export class PendingCall {
   #request;
   #reply = deferred();
   /** The latest attempt. @type {Attempt | null} */
   #attempt = null;
-  /** Steps passed on to the consumer. @type {Step[]} */
+  /** Steps that were delivered to the consumer. @type {Step[]} */
   #given = [];
-  /** Number of these steps that the consumer has taken. */
+  /** Number of delivered steps that the consumer has read. */
   #taken = 0;
-  /** Steps received from the current engine. */
+  /** Number of steps received from the current engine. */
   #received = 0;
-  /** Steps of earlier engines that the consumer has not taken yet. */
+  /** Number of steps from earlier engines that the consumer has not read yet. */
   #owed = 0;
   #deaths = 0;
   #aborted = false;
@@ -49,8 +49,8 @@ export class PendingCall {
     );
   }
 
-  /** Waits for the next engine after the current one is lost. Fails if a second engine died.
-   * @param {ModelError} error @param {boolean} died whether the engine itself died, not only its tab */
+  /** Called when the engine is lost. Waits for the next engine, or fails if two engines have died during this call.
+   * @param {ModelError} error @param {boolean} died whether the engine crashed or froze; false if only its tab ended */
   lose(error, died) {
     if (this.#attempt && died && ++this.#deaths > 1) return this.fail(error);
     this.#attempt = null;
@@ -70,7 +70,7 @@ export class PendingCall {
     this.#reply.reject(error);
   }
 
-  /** @param {number} count steps that the consumer has taken */
+  /** @param {number} count number of steps that the consumer has read */
   ack(count) {
     const late = Math.min(count, this.#owed);
     this.#taken += count;
@@ -112,13 +112,13 @@ export class PendingCall {
     this.#reply.resolve({ ...value, ...this.#part(value.usage) });
   }
 
-  /** Rejects the call, unless the connection broke: then lose() decides. @param {Attempt} attempt
+  /** Rejects the call. If the connection broke, does nothing, because lose() handles that. @param {Attempt} attempt
    * @param {unknown} error */
   #failed(attempt, error) {
     if (attempt === this.#attempt && !attempt.connection.broken) this.fail(error);
   }
 
-  /** Ends an aborted call while there is no engine. */
+  /** Ends a call that was aborted while there is no engine. */
   #end() {
     if (!this.#given.length) return this.fail(abortError());
     const { seed } = /** @type {GenerateArgs} */ (this.#request.args);
@@ -129,7 +129,7 @@ export class PendingCall {
     this.#reply.resolve(answer);
   }
 
-  /** Returns the answer as far as it was given. Unknown counts of the prompt stay 0.
+  /** Returns the answer as far as it was delivered. Counts of prompt tokens are 0 if unknown.
    * @param {GenerateAnswer['usage']} usage */
   #part(usage) {
     const tokens = this.#given.flatMap(({ ids }) => ids);

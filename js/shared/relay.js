@@ -1,26 +1,27 @@
-/* relay: the owner's end of the direct channel to another tab. Passes that tab's calls on to the engine, and its
- * replies and events back (protocol.js). */
+/* relay: the owner's side of the direct channel to another tab. Forwards that tab's calls to the engine, and the
+ * engine's replies and events to the tab (protocol.js). */
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { FromWorker, ModelInfo, Progress, ToWorker } from '../protocol.js' */
 import { packError } from '../protocol.js';
 
-/** How an engine ended. died: it crashed or froze; left: its tab ended or started another one; refused: loading failed.
+/** How an engine ended. died: it crashed or froze; left: its tab ended or started another engine; refused: loading
+ * failed.
  * @typedef {'died' | 'left' | 'refused'} End */
-/** Messages besides those of protocol.js. how: the end of the engine; admitted: the channel is open; restart: asks to
- * restart the engine.
+/** Messages between tabs, besides those of protocol.js. how: how the engine ended; admitted: the channel is open;
+ * restart: requests a restart of the engine.
  * @typedef {FromWorker & { how?: End } | { kind: 'admitted' }} ToTab
  * @typedef {ToWorker | { kind: 'restart' }} FromTab */
 /** @typedef {{ connection: Connection, info: ModelInfo }} Engine */
 
-/** Serves one other tab. */
+/** Connects one other tab to the engine of this tab. */
 export class Relay {
   #direct;
   /** @type {Engine | null} */
   #engine = null;
-  /** The engine's calls by the tab's ids. @type {Map<number, CallHandle>} */
+  /** Calls in progress, by the ids that the other tab gave them. @type {Map<number, CallHandle>} */
   #calls = new Map();
-  /** Id of the tab's `open`, which waits for the engine. */
+  /** Id of the other tab's pending `open` message, 0 if there is none. */
   #opening = 0;
   #onRestart;
   #closed = false;
@@ -33,24 +34,24 @@ export class Relay {
     this.#post({ kind: 'admitted' });
   }
 
-  /** Answers the tab's `open` once the engine is loaded. @param {Engine} engine */
+  /** Sets the loaded engine, and replies to the other tab's `open` message. @param {Engine} engine */
   serve(engine) {
     this.#engine = engine;
     if (this.#opening) this.#post({ kind: 'done', id: this.#opening, value: engine.info });
   }
 
-  /** Reports the progress of loading. @param {Progress} value */
+  /** Sends the progress of loading to the other tab. @param {Progress} value */
   tell(value) {
     if (this.#opening) this.#post({ kind: 'progress', id: this.#opening, value });
   }
 
-  /** Reports the end of the engine and closes the channel. @param {unknown} error @param {End} how */
+  /** Tells the other tab that the engine has ended, and closes the channel. @param {unknown} error @param {End} how */
   end(error, how) {
     this.#post({ kind: how === 'refused' ? 'failed' : 'fatal', id: this.#opening, error: packError(error), how });
     this.close();
   }
 
-  /** Aborts the tab's calls and closes the channel. */
+  /** Aborts the other tab's calls and closes the channel. */
   close() {
     this.#closed = true;
     for (const call of this.#calls.values()) call.abort();
@@ -93,7 +94,7 @@ export class Relay {
     try {
       this.#post({ kind: 'done', id, value: await call.answer });
     } catch (error) {
-      // A broken connection is reported once, by end().
+      // If the connection broke, end() tells the other tab.
       if (!connection.broken) this.#post({ kind: 'failed', id, error: packError(error) });
     } finally {
       this.#calls.delete(id);

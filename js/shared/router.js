@@ -1,5 +1,5 @@
-/* router: sends this tab's calls to the current engine, in whichever tab it runs, and keeps them while there is
- * none. */
+/* router: sends this tab's calls to the current engine, in whichever tab it runs, and queues them while there is no
+ * engine. */
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle, CallOptions } from '../rpc/rpc.js' */
 /** @import { Calls } from '../protocol.js' */
@@ -14,22 +14,24 @@ export class Router {
   #calls = new Set();
   /** @type {Connection | null} */
   #connection = null;
-  /** Why no more calls are possible. @type {ModelError | null} */
+  /** The error of all further calls, once the router is closed. @type {ModelError | null} */
   #end = null;
   #onNeed;
   #lost = deferred();
 
-  /** @param {() => void} onNeed called when a call needs an engine and there is none */
+  /** @param {() => void} onNeed called when there is a call but no engine */
   constructor(onNeed) {
     this.#onNeed = onNeed;
   }
 
-  /** Resolves with the reason when the current engine, or else the next one, is lost. @returns {Promise<ModelError>} */
+  /** Resolves with the reason when the current engine is lost. If there is none, refers to the next engine.
+   * @returns {Promise<ModelError>} */
   get lost() {
     return this.#lost.promise;
   }
 
-  /** Calls the engine, or waits for one. @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
+  /** Calls the engine. If there is none, the call waits for one. @template {keyof Calls} M @param {M} method
+   * @param {Calls[M]['args']} args
    * @param {CallOptions} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
   call(method, args, { signal, onEvent } = {}) {
     if (signal?.aborted) return refused(abortError(signal));
@@ -54,7 +56,7 @@ export class Router {
   }
 
   /** Makes pending calls wait for the next engine.
-   * @param {ModelError} error @param {boolean} died whether the engine itself died, not only its tab */
+   * @param {ModelError} error @param {boolean} died whether the engine crashed or froze; false if only its tab ended */
   disconnect(error, died) {
     if (this.#connection) {
       this.#lost.resolve(error);
