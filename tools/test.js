@@ -81,88 +81,44 @@ function list(folder, pattern) {
     .sort();
 }
 
-/** Test files that need only one wasm variant: tools, text, sources; the tokenizer, which has no SIMD; memory, which end
- * to end tests cover with the relaxed build in Chromium; accuracy, because both variants compute the same bits
- * (processors.test.js). */
-const SAME_FOR_VARIANTS = new RegExp(
+/** Test files whose results could depend on the wasm variant. The others test text, sources, stores, interfaces, and what
+ * is computed by code that both variants share. */
+const BOTH_VARIANTS = new RegExp(
   `^(${[
-    'ai-sdk',
-    'answers',
-    'bench',
-    'bpe',
-    'build',
-    'cache',
-    'chat-family',
-    'cli',
-    'download',
-    'embed',
-    'errors',
-    'format-fuzz',
-    'grammar',
-    'grammar-answers',
-    'grammar-engine',
-    'hostile',
-    'hostile-formats',
-    'hostile-template',
-    'inside',
-    'laboratory',
-    'lanes',
-    'long-texts',
-    'matches',
-    'memory',
-    'openai',
-    'openai-handler',
-    'openai-langchain',
-    'openai-reasoning',
-    'openai-responses',
-    'openai-types',
-    'options',
-    'package',
-    'page-archive',
-    'page-inside',
-    'page-store',
-    'page-words',
-    'parity',
-    'partial',
-    'quantise',
-    'rpc',
-    'schema-suite',
-    'search',
-    'serve',
-    'serve-clients',
-    'serve-ollama',
-    'source',
-    'split',
-    'states',
-    'store-browser',
-    'store-checks',
-    'storyteller',
-    'store-faults',
-    'store-locks',
-    'template',
-    'text',
-    'text-formats',
-    'tokenizer',
-    'tools',
+    'chat',
+    'drafts',
+    'engine-fault',
+    'evaluate',
+    'exactness',
+    'family',
+    'floats',
+    'formats',
+    'generate',
+    'kv-types',
+    'life',
+    'processors',
+    'real-weights',
+    'saved',
   ].join('|')})\\.test\\.js$`,
 );
 
 /**
  * Returns the selected test files of a folder.
- * @param {string} folder @param {RegExp} [without]
+ * @param {string} folder @param {RegExp} [pattern]
  */
-function testFiles(folder, without = /^$/) {
+function testFiles(folder, pattern = /\.test\.js$/) {
   const picked = (/** @type {string} */ name) => !filters.length || filters.some((part) => name.includes(part));
-  return list(folder, /\.test\.js$/).filter((name) => picked(name) && !without.test(name));
+  return list(folder, pattern).filter(picked);
 }
 
 /** Makes workers start in half the time. */
 const QUICKLY = ['--import', at('tests/js/quick.js')];
 
 /** Runs each file in a separate process. Node's runner would start a second one.
- * @param {string} stage @param {string} program @param {string} folder @param {RegExp} [without] @returns {Piece[]} */
-function nodeTests(stage, program, folder, without) {
-  return testFiles(folder, without).map((file) => ({
+ * @param {string} stage @param {string} program @param {RegExp} [pattern] @returns {Piece[]} */
+function nodeTests(stage, program, pattern) {
+  const folder = 'tests/js';
+  return testFiles(folder, pattern).map((file) => ({
     name: `${stage}-${file.replace('.test.js', '')}`,
     command: [program, ...QUICKLY, '--test-reporter=spec', at(folder, file)],
   }));
@@ -176,7 +132,9 @@ function browserTests() {
   const alone = testFiles('tests/e2e')
     .filter((file) => ALONE.test(file))
     .map((file) => piece(`e2e-${file.replace('.test.js', '')}`, at('tests/e2e', file)));
-  const files = testFiles('tests/e2e', ALONE).map((file) => at('tests/e2e', file));
+  const files = testFiles('tests/e2e')
+    .filter((file) => !ALONE.test(file))
+    .map((file) => at('tests/e2e', file));
   const groups = Array.from({ length: GROUPS }, (_, i) => files.filter((_, k) => k % GROUPS === i));
   return [
     ...alone,
@@ -256,12 +214,12 @@ const stages = [
   single('style', 'one', [], () => [node, at('tools/check/c-style.js')]),
   single('docs', 'one', [], () => [node, at('tools/release/readme.js'), '--check']),
   single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/check/sizes.js')]),
-  { name: 'js', needs: ['wasm', 'quick'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
+  { name: 'js', needs: ['wasm', 'quick'], counted: 'node', pieces: () => nodeTests('js', node) },
   {
     name: 'js-relaxed',
     needs: ['wasm', 'quick'],
     counted: 'node',
-    pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer),
+    pieces: () => (newer() ? nodeTests('js-relaxed', newer(), BOTH_VARIANTS) : noNewer),
   },
   // The quick ones; all of them: node tests/apps/run.js.
   {

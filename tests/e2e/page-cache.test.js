@@ -12,6 +12,7 @@ import {
   assertReady,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   servePage,
   sharedBrowser,
@@ -88,6 +89,8 @@ const test = suite('the cache', async (name) => {
   const browser = await sharedBrowser(name);
   return { name, browser, server, tiny, medium };
 });
+/** @type {typeof test} */
+const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 beforeEach(() => {
   manner = 'serve';
@@ -221,81 +224,80 @@ test('without storage space the model runs, and a notice says that it is not sto
   await tab.close();
 });
 
-test('a model that does not fit is refused before the download, and models that fit are offered', async ({
-  browser,
-  server,
-  medium,
-}) => {
-  const tab = await openTab(browser, `${server.url}?pick`, {
-    before: () => {
-      Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which the page may use 70 MB
-    },
-  });
-  await until(tab.page, PICKING);
-  await loadAddress(tab.page, medium);
-  assert.match(
-    await textOf(tab.page, FAILED),
-    /needs 74\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
-  );
-  const buttons = await tab.page.$$eval('.error > button', (all) =>
-    all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
-  );
-  assert.match(buttons.join(' | '), /^Use a 1,024-token context \(68\.\d MB\) \| Try anyway$/);
-  assert.ok(bytesAsked() < 30e6, 'headers only');
-  await tab.page.click('.error > button');
-  await until(tab.page, `${READY}, ${FAILED}`, 60000);
-  await assertReady(tab.page);
-  assert.match(await textOf(tab.page, '#meter-text'), /of 1,024$/);
-  await tab.close();
-});
+testInOne(
+  'a model that does not fit is refused before the download, and models that fit are offered',
+  async ({ browser, server, medium }) => {
+    const tab = await openTab(browser, `${server.url}?pick`, {
+      before: () => {
+        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which the page may use 70 MB
+      },
+    });
+    await until(tab.page, PICKING);
+    await loadAddress(tab.page, medium);
+    assert.match(
+      await textOf(tab.page, FAILED),
+      /needs 74\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
+    );
+    const buttons = await tab.page.$$eval('.error > button', (all) =>
+      all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
+    );
+    assert.match(buttons.join(' | '), /^Use a 1,024-token context \(68\.\d MB\) \| Try anyway$/);
+    assert.ok(bytesAsked() < 30e6, 'headers only');
+    await tab.page.click('.error > button');
+    await until(tab.page, `${READY}, ${FAILED}`, 60000);
+    await assertReady(tab.page);
+    assert.match(await textOf(tab.page, '#meter-text'), /of 1,024$/);
+    await tab.close();
+  },
+);
 
-test('if Hugging Face requires a token, the page asks for it, uses it once and does not store it', async ({
-  browser,
-  server,
-}) => {
-  // A fake Worker.postMessage() answers with the statuses 401 and then 403.
-  const tab = await openTab(browser, `${server.url}?pick`, {
-    before: () => {
-      const sent = /** @type {string[]} */ ([]);
-      Object.assign(window, { sent });
-      Worker.prototype.postMessage = function (
-        /** @type {{ id: number, kind: string, source: unknown }} */ { id, kind, source },
-      ) {
-        if (kind !== 'open') return;
-        sent.push(JSON.stringify(source));
-        const got = `status ${sent.length === 1 ? 401 : 403}`;
-        const error = { code: 'http-error', message: 'refused', expected: 'status 200', got, cause: '' };
-        setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
-      };
-    },
-  });
-  await until(tab.page, PICKING);
-  await tab.page.evaluate(() => {
-    const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
-    for (const [id, value] of Object.entries(fields)) Object(document.getElementById(id)).value = value;
-    /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
-  });
-  await until(tab.page, '#token-form:not([hidden])');
-  assert.match(await textOf(tab.page, FAILED), /requires you to sign in/);
-  assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
-  await tab.page.keyboard.type('two words');
-  await tab.page.keyboard.press('Enter');
-  assert.match(await textOf(tab.page, FAILED), /not an access token/);
-  await tab.page.$eval('#token', (field) => {
-    /** @type {HTMLInputElement} */ (field).value = '';
-  });
-  await tab.page.type('#token', 'hf_secret');
-  await tab.page.keyboard.press('Enter');
-  await tab.page.waitForFunction(() => /don’t have access/.test(document.querySelector('.error')?.textContent ?? ''));
-  const { sent, kept, field } = await tab.page.evaluate(() => ({
-    sent: /** @type {any} */ (window).sent,
-    kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
-    field: /** @type {HTMLInputElement} */ (document.querySelector('#token')).value,
-  }));
-  assert.doesNotMatch(sent[0], /authorization/i);
-  assert.match(sent[1], /Bearer hf_secret/);
-  assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
-  assert.doesNotMatch(kept, /hf_secret/);
-  assert.equal(field, '');
-  await tab.close();
-});
+testInOne(
+  'if Hugging Face requires a token, the page asks for it, uses it once and does not store it',
+  async ({ browser, server }) => {
+    // A fake Worker.postMessage() answers with the statuses 401 and then 403.
+    const tab = await openTab(browser, `${server.url}?pick`, {
+      before: () => {
+        const sent = /** @type {string[]} */ ([]);
+        Object.assign(window, { sent });
+        Worker.prototype.postMessage = function (
+          /** @type {{ id: number, kind: string, source: unknown }} */ { id, kind, source },
+        ) {
+          if (kind !== 'open') return;
+          sent.push(JSON.stringify(source));
+          const got = `status ${sent.length === 1 ? 401 : 403}`;
+          const error = { code: 'http-error', message: 'refused', expected: 'status 200', got, cause: '' };
+          setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
+        };
+      },
+    });
+    await until(tab.page, PICKING);
+    await tab.page.evaluate(() => {
+      const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
+      for (const [id, value] of Object.entries(fields)) Object(document.getElementById(id)).value = value;
+      /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
+    });
+    await until(tab.page, '#token-form:not([hidden])');
+    assert.match(await textOf(tab.page, FAILED), /requires you to sign in/);
+    assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
+    await tab.page.keyboard.type('two words');
+    await tab.page.keyboard.press('Enter');
+    assert.match(await textOf(tab.page, FAILED), /not an access token/);
+    await tab.page.$eval('#token', (field) => {
+      /** @type {HTMLInputElement} */ (field).value = '';
+    });
+    await tab.page.type('#token', 'hf_secret');
+    await tab.page.keyboard.press('Enter');
+    await tab.page.waitForFunction(() => /don’t have access/.test(document.querySelector('.error')?.textContent ?? ''));
+    const { sent, kept, field } = await tab.page.evaluate(() => ({
+      sent: /** @type {any} */ (window).sent,
+      kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
+      field: /** @type {HTMLInputElement} */ (document.querySelector('#token')).value,
+    }));
+    assert.doesNotMatch(sent[0], /authorization/i);
+    assert.match(sent[1], /Bearer hf_secret/);
+    assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
+    assert.doesNotMatch(kept, /hf_secret/);
+    assert.equal(field, '');
+    await tab.close();
+  },
+);

@@ -17,6 +17,7 @@ import {
   load,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   openWithModel,
   press,
@@ -98,6 +99,8 @@ const test = suite('conversations', async (name) => {
   }
   return { browser, server, tiny, opened };
 });
+/** @type {typeof test} */
+const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('a reload keeps the conversation, its settings and the draft, and does not change the next answer', async ({
   opened,
@@ -167,7 +170,7 @@ test('if the tab crashes during an answer, the text shown so far is kept', async
   await tab.close();
 });
 
-test('a tab does not overwrite a newer copy of a conversation, or its pin', async ({ opened }) => {
+testInOne('a tab does not overwrite a newer copy of a conversation, or its pin', async ({ opened }) => {
   const tab = await opened();
   const { page } = tab;
   await ask(page, 'One');
@@ -277,7 +280,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   await tab.close();
 });
 
-test('a conversation deleted during its answer stays deleted', async ({ opened }) => {
+testInOne('a conversation deleted during its answer stays deleted', async ({ opened }) => {
   const tab = await opened();
   const { page } = tab;
   await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });
@@ -302,35 +305,38 @@ test('a conversation deleted during its answer stays deleted', async ({ opened }
   await tab.close();
 });
 
-test('versions of answers and messages, each with the messages after it; a separate branch', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
-  await ask(page, 'One');
-  const first = await shown(page);
-  await page.click('.question-foot button');
-  assert.match(await textOf(page, '#editing'), /Editing an earlier message/);
-  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'One');
-  await page.$eval('#input', (one) => {
-    /** @type {HTMLTextAreaElement} */ (one).value = '';
-  });
-  await page.keyboard.type('Uno');
-  await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'Uno');
-  await until(page, ANSWERED);
-  assert.match(await textOf(page, '.question-foot .versions'), /2\/2/);
-  await ask(page, 'Two');
-  await page.click('.question-foot .versions button');
-  assert.deepEqual(await shown(page), first, 'the first version, with its own answer');
-  await page.click('.question-foot .versions button:last-child');
-  assert.equal((await shown(page)).length, 4, 'and the other one with all that followed');
-  await press(page, '.from-model .later', 'Branch');
-  await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 1);
-  assert.equal((await shown(page))[0], 'Uno');
-  assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
-  await tab.close();
-});
+testInOne(
+  'versions of answers and messages, each with the messages after it; a separate branch',
+  async ({ opened }) => {
+    const tab = await opened();
+    const { page } = tab;
+    await ask(page, 'One');
+    const first = await shown(page);
+    await page.click('.question-foot button');
+    assert.match(await textOf(page, '#editing'), /Editing an earlier message/);
+    assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'One');
+    await page.$eval('#input', (one) => {
+      /** @type {HTMLTextAreaElement} */ (one).value = '';
+    });
+    await page.keyboard.type('Uno');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'Uno');
+    await until(page, ANSWERED);
+    assert.match(await textOf(page, '.question-foot .versions'), /2\/2/);
+    await ask(page, 'Two');
+    await page.click('.question-foot .versions button');
+    assert.deepEqual(await shown(page), first, 'the first version, with its own answer');
+    await page.click('.question-foot .versions button:last-child');
+    assert.equal((await shown(page)).length, 4, 'and the other one with all that followed');
+    await press(page, '.from-model .later', 'Branch');
+    await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 1);
+    assert.equal((await shown(page))[0], 'Uno');
+    assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
+    await tab.close();
+  },
+);
 
-test('the list: search, rename, pin, delete, undo; Back and Forward', async ({ opened }) => {
+testInOne('the list: search, rename, pin, delete, undo; Back and Forward', async ({ opened }) => {
   const tab = await opened();
   const { page } = tab;
   for (const text of ['About dragons', 'About boats']) {
@@ -422,67 +428,68 @@ test('the list: search, rename, pin, delete, undo; Back and Forward', async ({ o
   await tab.close();
 });
 
-test('the list scrolls to all of 150 conversations, in search results too; its field and footer stay visible', async ({
-  opened,
-}) => {
-  const tab = await opened({ width: 360, height: 640 });
-  const { page } = tab;
-  await page.click('#library-toggle');
-  const conversations = Array.from({ length: 150 }, (_, n) => ({
-    title: `Talk ${n}`,
-    named: true,
-    created: 1e12 + n,
-    updated: 1e12 + n,
-    said: [
-      {
-        id: `q${n}`,
-        parent: null,
-        role: 'user',
-        state: 'whole',
-        text: n % 2 ? 'odd words' : `even words, number ${n}`,
+testInOne(
+  'the list scrolls to all of 150 conversations, in search results too; its field and footer stay visible',
+  async ({ opened }) => {
+    const tab = await opened({ width: 360, height: 640 });
+    const { page } = tab;
+    await page.click('#library-toggle');
+    const conversations = Array.from({ length: 150 }, (_, n) => ({
+      title: `Talk ${n}`,
+      named: true,
+      created: 1e12 + n,
+      updated: 1e12 + n,
+      said: [
+        {
+          id: `q${n}`,
+          parent: null,
+          role: 'user',
+          state: 'whole',
+          text: n % 2 ? 'odd words' : `even words, number ${n}`,
+        },
+      ],
+    }));
+    await page.evaluate(
+      (content) => {
+        const data = new DataTransfer();
+        data.items.add(new File([content], 'conversations.json'));
+        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+        field.files = data.files;
+        field.dispatchEvent(new Event('change'));
       },
-    ],
-  }));
-  await page.evaluate(
-    (content) => {
-      const data = new DataTransfer();
-      data.items.add(new File([content], 'conversations.json'));
-      const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-      field.files = data.files;
-      field.dispatchEvent(new Event('change'));
-    },
-    JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }),
-  );
-  const count = (/** @type {number} */ n) =>
-    page.waitForFunction((many) => document.querySelectorAll('.talk').length === many, {}, n);
-  const more = async () => {
-    await page.focus('#library-more');
-    await page.keyboard.press('Enter');
-  };
-  await count(60);
-  await more();
-  await count(120);
-  const focused = () => page.evaluate(() => document.activeElement?.querySelector('.talk-title')?.textContent);
-  await page.waitForFunction(() => document.activeElement?.matches('.talk'));
-  assert.equal(await focused(), 'Talk 89', 'the first new one');
-  await more();
-  await count(150);
-  assert.equal(await page.$eval('#library-more', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-  const inSight = await page.evaluate(() =>
-    ['#library-search', '#library-export', '#library-keep'].map((id) => {
-      const { top, bottom } = /** @type {HTMLElement} */ (document.querySelector(id)).getBoundingClientRect();
-      return top >= 0 && bottom <= innerHeight;
-    }),
-  );
-  assert.deepEqual(inSight, [true, true, true]);
-  await page.type('#library-search', 'odd');
-  await count(60);
-  await more();
-  await count(75);
-  await tab.close();
-});
+      JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }),
+    );
+    const count = (/** @type {number} */ n) =>
+      page.waitForFunction((many) => document.querySelectorAll('.talk').length === many, {}, n);
+    const more = async () => {
+      await page.focus('#library-more');
+      await page.keyboard.press('Enter');
+    };
+    await count(60);
+    await more();
+    await count(120);
+    const focused = () => page.evaluate(() => document.activeElement?.querySelector('.talk-title')?.textContent);
+    await page.waitForFunction(() => document.activeElement?.matches('.talk'));
+    assert.equal(await focused(), 'Talk 89', 'the first new one');
+    await more();
+    await count(150);
+    assert.equal(await page.$eval('#library-more', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+    const inSight = await page.evaluate(() =>
+      ['#library-search', '#library-export', '#library-keep'].map((id) => {
+        const { top, bottom } = /** @type {HTMLElement} */ (document.querySelector(id)).getBoundingClientRect();
+        return top >= 0 && bottom <= innerHeight;
+      }),
+    );
+    assert.deepEqual(inSight, [true, true, true]);
+    await page.type('#library-search', 'odd');
+    await count(60);
+    await more();
+    await count(75);
+    await tab.close();
+  },
+);
 
-test('failures are shown until they are dismissed or resolved', async ({ opened }) => {
+testInOne('failures are shown until they are dismissed or resolved', async ({ opened }) => {
   const tab = await opened();
   const { page } = tab;
   const failures = () => page.$$eval('#failures .notice span', (all) => all.map((one) => one.textContent));
@@ -543,7 +550,7 @@ test('no button covers the suggestions of a new conversation in a small window',
   await tab.close();
 });
 
-test('with saving turned off, no conversation is stored', async ({ opened }) => {
+testInOne('with saving turned off, no conversation is stored', async ({ opened }) => {
   const tab = await opened();
   const { page } = tab;
   await page.click('#library-toggle');
@@ -557,7 +564,7 @@ test('with saving turned off, no conversation is stored', async ({ opened }) => 
   await tab.close();
 });
 
-test('an invalid file or a failing server leaves the conversation and the model in place', async ({ opened }) => {
+testInOne('an invalid file or a failing server leaves the conversation and the model in place', async ({ opened }) => {
   const tab = await opened({ expected: /404|Failed to load resource/ });
   const { page } = tab;
   await ask(page, 'Stay');
@@ -576,32 +583,31 @@ test('an invalid file or a failing server leaves the conversation and the model 
   await tab.close();
 });
 
-test('a conversation whose model is not on the device can be read, and names the model', async ({
-  browser,
-  server,
-  tiny,
-}) => {
-  const tab = await openWithModel(browser, server.url, tiny);
-  const { page } = tab;
-  await setOptions(page, { maxTokens: 4 });
-  await ask(page, 'Remember me');
-  await page.evaluate(async () => {
-    // deletes the copy, as if the browser had cleared it
-    const root = await navigator.storage.getDirectory?.();
-    for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
-  });
-  const at = page.url().replace(/\?.*#/, '#');
-  await page.goto('about:blank');
-  await page.goto(at);
-  await until(page, 'body[data-state="reading"] #model-card button');
-  assert.equal((await shown(page))[0], 'Remember me');
-  assert.match(await textOf(page, '#model-card'), /was with tiny\.[\s\S]*Download tiny/);
-  await load(page, () => page.click('#model-card button'));
-  await assertReady(page);
-  await ask(page, 'Here again');
-  assert.equal((await shown(page)).length, 4);
-  await tab.close();
-});
+testInOne(
+  'a conversation whose model is not on the device can be read, and names the model',
+  async ({ browser, server, tiny }) => {
+    const tab = await openWithModel(browser, server.url, tiny);
+    const { page } = tab;
+    await setOptions(page, { maxTokens: 4 });
+    await ask(page, 'Remember me');
+    await page.evaluate(async () => {
+      // deletes the copy, as if the browser had cleared it
+      const root = await navigator.storage.getDirectory?.();
+      for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
+    });
+    const at = page.url().replace(/\?.*#/, '#');
+    await page.goto('about:blank');
+    await page.goto(at);
+    await until(page, 'body[data-state="reading"] #model-card button');
+    assert.equal((await shown(page))[0], 'Remember me');
+    assert.match(await textOf(page, '#model-card'), /was with tiny\.[\s\S]*Download tiny/);
+    await load(page, () => page.click('#model-card button'));
+    await assertReady(page);
+    await ask(page, 'Here again');
+    assert.equal((await shown(page)).length, 4);
+    await tab.close();
+  },
+);
 
 test('exports and imports a file; rejects other files', async ({ opened }) => {
   const tab = await opened();

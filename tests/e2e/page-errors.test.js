@@ -14,6 +14,7 @@ import {
   assertReady,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   openWithModel,
   press,
@@ -93,6 +94,8 @@ const test = suite('errors', async (name) => {
   const browser = await sharedBrowser(name);
   return { browser, server };
 });
+/** @type {typeof test} */
+const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('files and servers that fail', async ({ browser, server }) => {
   // Browsers log failed requests by themselves.
@@ -133,57 +136,57 @@ test('offline: no advice about the server, and a way to try again', async ({ bro
   await tab.close();
 });
 
-test('if the engine stops, one error appears and the model can be loaded again; until then each button says why it cannot work', async ({
-  browser,
-  server,
-}) => {
-  const tab = await openTab(browser, server.url, {
-    expected: /died/,
-    before: () => {
-      const workers = /** @type {Worker[]} */ ([]);
-      Object.assign(window, {
-        workers,
-        Worker: class extends Worker {
-          /** @param {string | URL} url @param {WorkerOptions} [options] */
-          constructor(url, options) {
-            super(url, options);
-            workers.push(this);
-          }
-        },
-      });
-    },
-  });
-  const { page } = tab;
-  await loadAddress(page, await modelAddress('tiny'));
-  await setOptions(page, { maxTokens: 4 });
-  await ask(page, 'Hello');
-  await page.evaluate(() => {
-    /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value = 'Again';
-    /** @type {HTMLFormElement} */ (document.querySelector('#composer')).requestSubmit();
-    for (const worker of /** @type {any} */ (window).workers) {
-      worker.terminate();
-      worker.onerror?.(new ErrorEvent('error', { message: 'died' }));
+testInOne(
+  'if the engine stops, one error appears and the model can be loaded again; until then each button says why it cannot work',
+  async ({ browser, server }) => {
+    const tab = await openTab(browser, server.url, {
+      expected: /died/,
+      before: () => {
+        const workers = /** @type {Worker[]} */ ([]);
+        Object.assign(window, {
+          workers,
+          Worker: class extends Worker {
+            /** @param {string | URL} url @param {WorkerOptions} [options] */
+            constructor(url, options) {
+              super(url, options);
+              workers.push(this);
+            }
+          },
+        });
+      },
+    });
+    const { page } = tab;
+    await loadAddress(page, await modelAddress('tiny'));
+    await setOptions(page, { maxTokens: 4 });
+    await ask(page, 'Hello');
+    await page.evaluate(() => {
+      /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value = 'Again';
+      /** @type {HTMLFormElement} */ (document.querySelector('#composer')).requestSubmit();
+      for (const worker of /** @type {any} */ (window).workers) {
+        worker.terminate();
+        worker.onerror?.(new ErrorEvent('error', { message: 'died' }));
+      }
+    });
+    await until(page, 'body[data-state="reading"]');
+    assert.equal((await page.$$(FAILED)).length, 1);
+    assert.equal(await page.$('#chooser[open]'), null);
+    assert.match(await textOf(page, FAILED), /engine stopped working/);
+    for (const text of ['Try again', 'Edit']) {
+      await press(page, '#log button', text);
+      assert.match(await textOf(page, '#failures'), /No model is loaded/, text);
+      await press(page, '#failures button', 'Dismiss');
     }
-  });
-  await until(page, 'body[data-state="reading"]');
-  assert.equal((await page.$$(FAILED)).length, 1);
-  assert.equal(await page.$('#chooser[open]'), null);
-  assert.match(await textOf(page, FAILED), /engine stopped working/);
-  for (const text of ['Try again', 'Edit']) {
-    await press(page, '#log button', text);
-    assert.match(await textOf(page, '#failures'), /No model is loaded/, text);
-    await press(page, '#failures button', 'Dismiss');
-  }
-  assert.match(await textOf(page, '#model-card'), /Reload model/);
-  await press(page, `${FAILED} > button`, 'Reload model');
-  await until(page, READY);
-  await press(page, `${FAILED} > button`, 'Try again');
-  await until(page, ANSWERED);
-  assert.equal((await page.$$('.from-model')).length, 2);
-  await tab.close();
-});
+    assert.match(await textOf(page, '#model-card'), /Reload model/);
+    await press(page, `${FAILED} > button`, 'Reload model');
+    await until(page, READY);
+    await press(page, `${FAILED} > button`, 'Try again');
+    await until(page, ANSWERED);
+    assert.equal((await page.$$('.from-model')).length, 2);
+    await tab.close();
+  },
+);
 
-test('no rate and no remaining time are shown while a server fails', async ({ browser, server }) => {
+testInOne('no rate and no remaining time are shown while a server fails', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
   const { page } = tab;
   await page.evaluate((url) => {
@@ -203,7 +206,7 @@ test('no rate and no remaining time are shown while a server fails', async ({ br
   await tab.close();
 });
 
-test('wrong input is reported before anything is loaded', async ({ browser, server }) => {
+testInOne('wrong input is reported before anything is loaded', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
   /** @type {[string, Record<string, string>, RegExp][]} */
   const cases = [
@@ -234,7 +237,7 @@ test('wrong input is reported before anything is loaded', async ({ browser, serv
   await tab.close();
 });
 
-test('a message longer than the context is reported, and the chat stays usable', async ({ browser, server }) => {
+testInOne('a message longer than the context is reported, and the chat stays usable', async ({ browser, server }) => {
   const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '?context=64' });
   await setOptions(tab.page, { maxTokens: 4 });
   await say(tab.page, 'word '.repeat(100));
@@ -306,7 +309,7 @@ test('an access token goes into a header of the one load and nowhere else', asyn
   await tab.close();
 });
 
-test('a preset shows its size and is checked against its hash', async ({ browser, server }) => {
+testInOne('a preset shows its size and is checked against its hash', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url, {
     before: () => {
       Worker.prototype.postMessage = function (/** @type {unknown} */ message) {

@@ -17,6 +17,7 @@ import {
   load,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   openWithModel,
   say,
@@ -56,6 +57,8 @@ const test = suite('the page', async (name) => {
   const browser = await sharedBrowser(name);
   return { browser, server, address };
 });
+/** @type {typeof test} */
+const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('a model loaded from an address gives the same two answers as Node', async ({ browser, server, address }) => {
   const options = { temperature: 0, maxTokens: 40 };
@@ -75,7 +78,7 @@ test('a model loaded from an address gives the same two answers as Node', async 
   await tab.close();
 });
 
-test('a system prompt applies to the next chat', async ({ browser, server, address }) => {
+testInOne('a system prompt applies to the next chat', async ({ browser, server, address }) => {
   const options = { temperature: 0, maxTokens: 20 };
   const [expected] = await inNode('tiny', ['Hello'], options, { system: 'Be brief.' });
   const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
@@ -145,7 +148,7 @@ test('text has the size that is set in the browser', async ({ browser, server })
   await tab.close();
 });
 
-test('Retry replaces the last answer', async ({ browser, server, address }) => {
+testInOne('Retry replaces the last answer', async ({ browser, server, address }) => {
   const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
   /** @type {string[]} */
   const answers = [];
@@ -184,7 +187,7 @@ test('stopping with the button and with Escape leaves a model that answers', asy
   await tab.close();
 });
 
-test('text typed as soon as a new chat appears stays', async ({ browser, server }) => {
+testInOne('text typed as soon as a new chat appears stays', async ({ browser, server }) => {
   const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
   await setOptions(tab.page, { maxTokens: 4 });
   await ask(tab.page, 'Hello');
@@ -252,34 +255,35 @@ test('the newest text stays in view until the reader scrolls up, and a button le
   await tab.close();
 });
 
-test('progress shows bytes, rate and time; Cancel returns to the list of models', async ({
-  browser,
-  server,
-  address,
-}) => {
-  const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
-  assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
-  // Does not use load(), because this server is slow on purpose. The first byte may still need a second attempt.
-  await load(tab.page, () => tab.page.click('#web-form button'), 1).catch(() => {});
-  await tab.page.waitForFunction(
-    () => {
-      const shown = /** @type {HTMLElement} */ (document.querySelector('#loading')).innerText;
-      const bar = /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar'));
-      return /[\d.]+\s[kM]B of 40\.6\sMB/.test(shown) && /B\/s/.test(shown) && /s left/.test(shown) && bar.value > 0.1;
-    },
-    { timeout: 20000 },
-  );
-  await tab.page.click('#loading-cancel');
-  await until(tab.page, PICKING);
-  assert.equal(await tab.page.$(FAILED), null, 'cancelling is no error');
-  await loadAddress(tab.page, address);
-  await assertReady(tab.page);
-  await tab.page.click('#settings-toggle');
-  assert.match(await textOf(tab.page, '#info'), /gemma3[\s\S]*Q4_0/);
-  await tab.page.click('#unload');
-  await until(tab.page, PICKING);
-  await tab.close();
-});
+testInOne(
+  'progress shows bytes, rate and time; Cancel returns to the list of models',
+  async ({ browser, server, address }) => {
+    const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
+    assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
+    // Does not use load(), because this server is slow on purpose. The first byte may still need a second attempt.
+    await load(tab.page, () => tab.page.click('#web-form button'), 1).catch(() => {});
+    await tab.page.waitForFunction(
+      () => {
+        const shown = /** @type {HTMLElement} */ (document.querySelector('#loading')).innerText;
+        const bar = /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar'));
+        return (
+          /[\d.]+\s[kM]B of 40\.6\sMB/.test(shown) && /B\/s/.test(shown) && /s left/.test(shown) && bar.value > 0.1
+        );
+      },
+      { timeout: 20000 },
+    );
+    await tab.page.click('#loading-cancel');
+    await until(tab.page, PICKING);
+    assert.equal(await tab.page.$(FAILED), null, 'cancelling is no error');
+    await loadAddress(tab.page, address);
+    await assertReady(tab.page);
+    await tab.page.click('#settings-toggle');
+    assert.match(await textOf(tab.page, '#info'), /gemma3[\s\S]*Q4_0/);
+    await tab.page.click('#unload');
+    await until(tab.page, PICKING);
+    await tab.close();
+  },
+);
 
 test('a chosen file and a dropped file load', async ({ browser, server, address }) => {
   const tab = await openTab(browser, server.url);
@@ -310,7 +314,7 @@ test('a chosen file and a dropped file load', async ({ browser, server, address 
   await tab.close();
 });
 
-test('a link with &load=1 loads by itself', async ({ browser, server, address }) => {
+testInOne('a link with &load=1 loads by itself', async ({ browser, server, address }) => {
   const tab = await openTab(browser, server.url);
   await load(tab.page, () => tab.page.goto(`${server.url}?model=${address}&load=1&context=128`));
   await assertReady(tab.page);

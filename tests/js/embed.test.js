@@ -311,7 +311,7 @@ test('inspecting plans what loading takes', async (t) => {
 async function edited(edit) {
   const path = `${await testModel('embed-q8_0')}.${process.pid}.edited`;
   try {
-    await makeModel({ ...MODELS['embed-q8_0'], edit }, path);
+    await makeModel({ ...MODELS['embed-q8_0'], layers: 1, edit }, path);
     return await loadModel(fs.readFileSync(path));
   } finally {
     fs.rmSync(path, { force: true });
