@@ -2,7 +2,7 @@
  * app: connects the parts of the page and decides in which order they start. A client of js/index.js only.
  * @module
  */
-import { setUpComposer } from './chat/composer.js';
+import { Composer } from './chat/composer.js';
 import { Conversation } from './chat/conversation.js';
 import { Follow } from './chat/follow.js';
 import { Keeper } from './chat/keeper.js';
@@ -53,7 +53,7 @@ const follow = new Follow(box('scroller'), box('latest'));
 const library = new Library();
 const conversation = new Conversation(new Transcript(box('log'), follow), new Talk(library));
 const keeper = new Keeper(conversation, library);
-const openings = new Openings(conversation, keeper, setUpComposer(conversation, keeper, follow), library);
+const openings = new Openings(conversation, keeper, new Composer(conversation, keeper, follow), library);
 const loads = new Loads(conversation, openings);
 
 setUpTheme();

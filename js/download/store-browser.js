@@ -32,95 +32,132 @@ function absent(error) {
   if (error.name !== 'NotFoundError') throw error;
 }
 
-/** Opens the store. Operations fail if the browser has no private file system.
- * @type {import('../platform/env.js').OpenStore} */
-export function openStore() {
+async function findFolder() {
   const { storage } = navigator;
-  const findFolder = async () => {
-    if (!storage?.getDirectory) {
-      throw new Error(`${isSecureContext ? 'This browser' : 'A page without https'} has no private file system.`);
-    }
-    return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
-  };
+  if (!storage?.getDirectory) {
+    throw new Error(`${isSecureContext ? 'This browser' : 'A page without https'} has no private file system.`);
+  }
+  return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
+}
+
+/** The folder of the models, and its open files. */
+class Folder {
   /** @type {Promise<any> | undefined} */
-  let folder;
-  const knownFolder = () =>
-    (folder ??= findFolder().catch((error) => {
-      folder = undefined;
-      throw error;
-    }));
+  #folder;
   /** Handles of files, by name. @type {Map<string, any>} */
-  const handles = new Map();
-  /** Calls f with cached handles. If the file or folder is missing, calls it again with new handles: another tab may
-   * have removed the file, or the user the site's data.
-   * @template T @param {(folder: any) => Promise<T>} f @returns {Promise<T>} */
-  const inFolder = async (f) => {
-    const kept = folder;
-    try {
-      return await f(await knownFolder());
-    } catch (error) {
-      if (!kept || /** @type {Error} */ (error).name !== 'NotFoundError') throw error;
-      if (kept === folder) folder = undefined;
-      handles.clear();
-      return f(await knownFolder());
-    }
-  };
+  #handles = new Map();
   /** Files that are open or being opened. Calls share them, because a second handle would wait for the lock of the
    * first.
    * @type {Map<string, { file: Promise<any>, writable: boolean }>} */
-  const open = new Map();
+  #open = new Map();
+
+  #known() {
+    return (this.#folder ??= findFolder().catch((error) => {
+      this.#folder = undefined;
+      throw error;
+    }));
+  }
+
+  /** Calls f with cached handles. If the file or folder is missing, calls it again with new handles: another tab may
+   * have removed the file, or the user the site's data.
+   * @template T @param {(folder: any) => Promise<T>} f @returns {Promise<T>} */
+  async use(f) {
+    const kept = this.#folder;
+    try {
+      return await f(await this.#known());
+    } catch (error) {
+      if (!kept || /** @type {Error} */ (error).name !== 'NotFoundError') throw error;
+      if (kept === this.#folder) this.#folder = undefined;
+      this.#handles.clear();
+      return f(await this.#known());
+    }
+  }
+
   /** Calls f with the handle of a file. @template T @param {string} name @param {boolean} create
    * @param {(file: any) => Promise<T>} f */
-  const ofFile = (name, create, f) =>
-    inFolder(async (from) => {
-      const file = handles.get(name) ?? (await from.getFileHandle(name, { create }));
-      handles.set(name, file);
+  #file(name, create, f) {
+    return this.use(async (from) => {
+      const file = this.#handles.get(name) ?? (await from.getFileHandle(name, { create }));
+      this.#handles.set(name, file);
       return f(file);
     });
+  }
+
   /** @param {string} name @returns {Promise<Blob>} */
-  const blob = (name) => ofFile(name, false, (file) => file.getFile());
-  /** Opens a file in the mode `read-only`, which other readers can share. Returns undefined if the browser lacks the
-   * mode.
-   * @param {string} name */
-  const reader = (name) =>
-    ofFile(name, false, async (file) => {
-      return file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
-    });
-  /** @param {string} name */
-  const writer = (name) => ofFile(name, true, (file) => withRetry(() => file.createSyncAccessHandle()));
+  blob(name) {
+    return this.#file(name, false, (file) => file.getFile());
+  }
+
+  /** Opens a file for writing, or in the mode `read-only`, which other readers can share. Returns undefined if the
+   * browser lacks the mode.
+   * @param {string} name @param {boolean} writable */
+  #access(name, writable) {
+    return this.#file(name, writable, async (file) =>
+      writable
+        ? withRetry(() => file.createSyncAccessHandle())
+        : file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {}),
+    );
+  }
+
   /** Opens a file, unless it is open. Opening it for writing replaces a handle for reading. @param {string} name
    * @param {boolean} writable */
-  const opened = (name, writable) => {
-    const known = open.get(name);
+  open(name, writable) {
+    const known = this.#open.get(name);
     if (known && (known.writable || !writable)) return known.file;
     const file = Promise.resolve(known?.file)
       .catch(() => {})
       .then((old) => {
         old?.close();
-        return (writable ? writer : reader)(name);
+        return this.#access(name, writable);
       });
-    open.set(name, { file, writable });
-    const forget = () => void (open.get(name)?.file === file && open.delete(name));
+    this.#open.set(name, { file, writable });
+    const forget = () => void (this.#open.get(name)?.file === file && this.#open.delete(name));
     file.then((there) => there ?? forget(), forget);
     return file;
-  };
-  /** Resolves with the open file, undefined if it is not open. @param {string} name */
-  const openNow = async (name) => open.get(name)?.file;
+  }
+
+  /** Resolves with the open file, undefined if it is not open. @param {string} name
+   * @param {boolean} [writable]     whether it must be open for writing */
+  async opened(name, writable = false) {
+    const known = this.#open.get(name);
+    return writable && !known?.writable ? undefined : known?.file;
+  }
+
+  /** Closes the file if it is open. @param {string} name */
+  async close(name) {
+    const file = this.opened(name);
+    this.#open.delete(name);
+    (await file.catch(() => {}))?.close();
+  }
+
+  /** @param {string} name */
+  async remove(name) {
+    await this.close(name);
+    this.#handles.delete(name);
+    await this.use((from) => withRetry(() => from.removeEntry(name)));
+  }
+}
+
+/** Opens the store. Operations fail if the browser has no private file system.
+ * @type {import('../platform/env.js').OpenStore} */
+export function openStore() {
+  const { storage } = navigator;
+  const folder = new Folder();
   return {
     list() {
-      return inFolder(async (from) => {
+      return folder.use(async (from) => {
         const names = [];
         for await (const [name, { kind }] of from.entries()) if (kind !== 'directory') names.push(name);
         return names;
       });
     },
-    size: async (name) => (await openNow(name))?.getSize() ?? (await blob(name).catch(absent))?.size ?? 0,
+    size: async (name) => (await folder.opened(name))?.getSize() ?? (await folder.blob(name).catch(absent))?.size ?? 0,
     async read(name, at, into, wanted = () => true) {
-      const file = await (into.length > SMALL ? opened(name, false) : openNow(name));
+      const file = await (into.length > SMALL ? folder.open(name, false) : folder.opened(name));
       if (!wanted()) return 0;
       if (file) return file.read(into, { at });
       return withRetry(async () => {
-        const part = (await blob(name)).slice(at, at + into.length);
+        const part = (await folder.blob(name)).slice(at, at + into.length);
         // Reads through a stream, because buffers from arrayBuffer() are collected late: in Firefox, hundreds of
         // megabytes pile up.
         if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
@@ -133,20 +170,12 @@ export function openStore() {
       });
     },
     async write(name, at, bytes) {
-      if ((await opened(name, true)).write(bytes, { at }) === bytes.length) return;
+      if ((await folder.open(name, true)).write(bytes, { at }) === bytes.length) return;
       throw new DOMException('The storage is full.', 'QuotaExceededError');
     },
-    flush: async (name) => void (open.get(name)?.writable && (await openNow(name)).flush()),
-    async close(name) {
-      const file = openNow(name);
-      open.delete(name);
-      (await file.catch(() => {}))?.close();
-    },
-    async remove(name) {
-      await this.close?.(name);
-      handles.delete(name);
-      await inFolder((from) => withRetry(() => from.removeEntry(name)));
-    },
+    flush: async (name) => (await folder.opened(name, true))?.flush(),
+    close: (name) => folder.close(name),
+    remove: (name) => folder.remove(name),
     lock: (name) =>
       new Promise((resolve, reject) => {
         navigator.locks

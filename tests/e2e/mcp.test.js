@@ -13,9 +13,8 @@ const SDK = `export { Client, InMemoryTransport } from '@modelcontextprotocol/cl
 export { McpServer } from '@modelcontextprotocol/server';
 export { z } from 'zod';`;
 
-test('MCP tools and WebMCP in a page', async (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-mcp-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+/** Makes a page with the SDK of MCP. @param {string} folder */
+async function makePage(folder) {
   const { build } = await import('esbuild');
   await build({
     stdin: { contents: SDK, resolveDir: root },
@@ -26,6 +25,12 @@ test('MCP tools and WebMCP in a page', async (t) => {
     target: ['es2022'],
   });
   writeFileSync(path.join(folder, 'index.html'), '<!doctype html><title>MCP</title>');
+}
+
+test('MCP tools and WebMCP in a page', async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-mcp-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  await makePage(folder);
   const model = await testModel('generic-tools');
   const server = await serve({ root, mounts: { '/sdk/': folder, '/models/': path.dirname(model) } });
   t.after(() => server.close());

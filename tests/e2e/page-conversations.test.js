@@ -336,14 +336,19 @@ testInOne(
   },
 );
 
-testInOne('the list: search, rename, pin, delete, undo; Back and Forward', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+/** Asks in two new conversations. @param {Page} page */
+async function askTwice(page) {
   for (const text of ['About dragons', 'About boats']) {
     await page.click('#new-chat');
     await until(page, '.empty');
     await ask(page, text);
   }
+}
+
+testInOne('the list: search, rename, pin', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await askTwice(page);
   await page.click('#library-toggle');
   assert.equal(await page.evaluate(() => document.activeElement?.id), 'library-search');
   await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
@@ -379,10 +384,19 @@ testInOne('the list: search, rename, pin, delete, undo; Back and Forward', async
   await (await page.$$('.talk-line button'))[1].click();
   await press(page, '.talk-menu:not([hidden]) button', 'Pin');
   await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
-
   await page.click('.talk');
   await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
   assert.equal(await page.title(), 'Fire · gemma-wasm');
+  await tab.close();
+});
+
+testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened }) => {
+  const tab = await opened();
+  const { page } = tab;
+  await askTwice(page);
+  await page.click('#library-toggle');
+  await page.click('.talk:last-child');
+  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
   await page.goBack();
   await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About boats');
   await page.goForward();
@@ -408,7 +422,7 @@ testInOne('the list: search, rename, pin, delete, undo; Back and Forward', async
   assert.deepEqual(await listed(page), ['About boats']);
   await page.click('#toast button');
   await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
-  assert.deepEqual(await listed(page), ['Fire', 'About boats']);
+  assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
 
   // A draft stays where it was written, however soon another conversation is opened.
   const draft = (/** @type {string} */ text) =>

@@ -204,6 +204,40 @@ async function sameWalk(page, ids, model) {
   await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
 }
 
+/** Chooses another word for the fourth one of an answer: the page branches, and the view follows the branch and back.
+ * @param {Page} page @param {Model} model @param {number} from     the place of the answer's first token
+ * @param {number[]} tokens     of the answer @param {{ id: number }[]} top     the candidates for the fourth */
+async function branches(page, model, from, tokens, top) {
+  await turnTo(page, 'words', '.bars li');
+  await page.click(`${OPTION}[data-at="${from + 3}"]`);
+  const other = top.find(({ id }) => id !== tokens[3] && !model.info.endTokens.includes(id));
+  const kept = [...tokens.slice(0, 3), other?.id ?? 0];
+  await page.click(`${BAR}[data-id="${other?.id}"] button`);
+  await until(page, '.from-model .versions');
+  await until(page, ANSWERED);
+  assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
+  const branch = await answerText(page);
+  const begin = await model.detokenize(kept);
+  assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not go on from ${begin}`);
+  await seen(page, `${OPTION.slice(8)}:nth-child(${kept.length + 1})`);
+  await page.waitForFunction(
+    (first) => document.querySelector('#inside .about option')?.textContent?.includes(first),
+    {},
+    branch.trim().slice(0, 8),
+  );
+  const shown = (await numbers(page, OPTION)).map(({ id }) => id);
+  assert.equal(await model.detokenize(shown), branch, 'the look has gone on to the new version');
+  await page.click('.from-model .versions button');
+  await page.waitForFunction(
+    (selector, wanted) =>
+      [...document.querySelectorAll(selector)].map((one) => /** @type {HTMLElement} */ (one).dataset.id).join() ===
+      wanted,
+    {},
+    OPTION,
+    tokens.join(),
+  );
+}
+
 const test = suite(
   'Look inside',
   async (name) => {
@@ -271,34 +305,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; another word 
       new RegExp(`^1\\s+${prompt.length} of ${prompt.length}\\s+24\\s`),
     );
 
-    await turnTo(page, 'words', '.bars li');
-    await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
-    const other = top.find(({ id }) => id !== made.tokens[3] && !model.info.endTokens.includes(id));
-    const kept = [...made.tokens.slice(0, 3), other?.id ?? 0];
-    await page.click(`${BAR}[data-id="${other?.id}"] button`);
-    await until(page, '.from-model .versions');
-    await until(page, ANSWERED);
-    assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
-    const branch = await answerText(page);
-    const begin = await model.detokenize(kept);
-    assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not go on from ${begin}`);
-    await seen(page, `${OPTION.slice(8)}:nth-child(${kept.length + 1})`);
-    await page.waitForFunction(
-      (first) => document.querySelector('#inside .about option')?.textContent?.includes(first),
-      {},
-      branch.trim().slice(0, 8),
-    );
-    const shown = (await numbers(page, OPTION)).map(({ id }) => id);
-    assert.equal(await model.detokenize(shown), branch, 'the look has gone on to the new version');
-    await page.click('.from-model .versions button');
-    await page.waitForFunction(
-      (selector, wanted) =>
-        [...document.querySelectorAll(selector)].map((one) => /** @type {HTMLElement} */ (one).dataset.id).join() ===
-        wanted,
-      {},
-      OPTION,
-      made.tokens.join(),
-    );
+    await branches(page, model, prompt.length, made.tokens, top);
     await say(page, 'And then?');
     await until(page, '.from-user ~ .from-user ~ .from-model .retry');
   });

@@ -3,6 +3,7 @@
  * build/oracle/ under a name that changes with their inputs (the package, the vocabulary, this file). Each text is
  * computed once per machine, and the tokenizer is not even built if all texts are known.
  */
+import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,6 +12,8 @@ import { gemma3TokenizerPath } from '../../tools/models/vocab.js';
 
 const FOLDER = fileURLToPath(new URL('../../build/oracle/', import.meta.url));
 const VOCABULARY = gemma3TokenizerPath();
+/** Texts that are compared at once. */
+const BATCH = 500;
 const PARTS = [VOCABULARY, VOCABULARY.replace('tokenizer.json', 'tokenizer_config.json')];
 
 /** Returns a digest of a text that distinguishes lone surrogates. @param {string} text */
@@ -68,6 +71,36 @@ export class Oracle {
     return tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
+  /** Compares the ids of each text with the oracle's, and decodes them. Returns a summary.
+   * @param {import('../../js/index.node.js').Model} model @param {string[]} texts
+   * @param {(text: string) => string} [read]     the text that decoding gives back */
+  async compare(model, texts, read = (text) => text) {
+    let [ids, bytes] = [0, 0];
+    for (let i = 0; i < texts.length; i += BATCH) {
+      await Promise.all(
+        texts.slice(i, i + BATCH).map(async (text) => {
+          const got = Array.from(await model.tokenize(text));
+          assert.deepEqual(got, await this.ids(text), JSON.stringify(text));
+          assert.equal(await model.detokenize(got), read(text));
+          ids += got.length;
+          bytes += Buffer.byteLength(text);
+        }),
+      );
+    }
+    return `${texts.length} texts, ${bytes} bytes, ${ids} ids; the oracle computed ${this.computed} now`;
+  }
+
+  /** Compares the ids of a long text. Returns the speed.
+   * @param {import('../../js/index.node.js').Model} model @param {string} text @param {(text: string) => string} [read] */
+  async compareLong(model, text, read = (text) => text) {
+    const start = performance.now();
+    const got = Array.from(await model.tokenize(text));
+    const seconds = (performance.now() - start) / 1000;
+    assert.deepEqual(got, await this.ids(text));
+    assert.equal(await model.detokenize(got), read(text));
+    return `${(Buffer.byteLength(text) / 1e6 / seconds).toFixed(1)} MB/s, worker and copies included`;
+  }
+
   /** Saves the results and replaces the earlier file. */
   save() {
     if (!this.computed) return;
@@ -81,5 +114,14 @@ export class Oracle {
     const unfinished = `${this.#file}.${process.pid}.tmp`;
     writeFileSync(unfinished, JSON.stringify(this.#asked));
     renameSync(unfinished, this.#file);
+  }
+}
+
+/** Encodes and decodes a quarter of a megabyte of each character.
+ * @param {import('../../js/index.node.js').Model} model @param {string[]} letters */
+export async function decodesRepeats(model, letters) {
+  for (const letter of letters) {
+    const text = letter.repeat(1 << 18);
+    assert.equal(await model.detokenize(await model.tokenize(text)), text);
   }
 }

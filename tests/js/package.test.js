@@ -205,97 +205,97 @@ test('every export and every member has a description, which editors show', () =
   assert.deepEqual(entries.flatMap(bare), []);
 });
 
+/** A program that uses the package's types. */
+const USE = `
+import { loadModel, inspectModel, modelCache, openCache, ModelError, CODES } from 'gemma-wasm';
+import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';
+import { createHandler, type Handler } from 'gemma-wasm/openai';
+import type { CacheEntry, Chat, ChatMessage, ChatOptions, ErrorCode, ErrorDetails, FinishReason, GenerateOptions,
+  GenerateResult, Generation, Inspection, LoadOptions, Model, ModelCache, ModelInfo, ModelSource, Notice, Progress,
+  Prompt, Store, TokenLogprob, Tool } from 'gemma-wasm';
+export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = [{ threads: 2 }, { topK: 1 }, {}, {}];
+export type All = [CacheEntry, ChatMessage, FinishReason, GenerateResult, Inspection, ModelInfo, ModelSource, Notice,
+  Progress, Prompt, Store, TokenLogprob];
+export const known = (error: ModelError): ErrorCode => error.code;
+export const load = () => loadModel('x');   // its type is written out by name
+export function isOld(error: ModelError) {
+  // @ts-expect-error: there is no such code
+  return error.code === 'to-old';
+}
+const model: Model = await loadModel('x.gguf', { threads: 2, onProgress: ({ loaded }) => loaded.toFixed() });
+const out: Generation = model.generate('a', { maxTokens: 4 });
+for await (const piece of out) piece.toUpperCase();
+const chat: Chat = model.chat({ system: 'b' });
+const handle: Handler = createHandler({ one: model, two: () => loadModel('y.gguf') }, { maxBodyBytes: 9 });
+export const asFetch: typeof fetch = handle, alone = createHandler(model);
+// @ts-expect-error: a path is not a model
+createHandler('x.gguf');
+const reason: 'aborted' extends (typeof answer)['finishReason'] ? string : never = 'c';
+const answer = await chat.send('d').result();
+const caches: ModelCache[] = [modelCache, openCache('e')];
+await using brief = await loadModel(new URL('https://x/y.gguf'));
+const shared: SharedModel = await share('x.gguf', { contextLength: 9 }), one: Model = shared;
+if (!shared.owner) await one.dispose();
+declare const person: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { age: number } },
+  types?: { input: unknown, output: { age: number } } } };
+const { value } = await model.generate('a', { format: { schema: person }, seed: null, stop: ['x'] as const }).result();
+export const age: number | undefined = value?.age;
+// @ts-expect-error: the value has the schema's type
+export const wrong: string | undefined = value?.age;
+// @ts-expect-error: no such option
+model.generate('a', { maxToken: 4 });
+for (const result of [await model.generate([{ role: 'user', content: 'a' }], { format: { schema: person } }).result(),
+  await chat.send('a', { format: { schema: person } }).result(), await chat.retry({ format: { schema: person } }).result()]) {
+  const years: number | undefined = result.value?.age;
+  // @ts-expect-error: the value has the schema's type
+  result.value?.name;
+}
+const word: string | undefined = (await model.generate('a', { format: { regex: /a+/ } }).result()).value;
+// @ts-expect-error: a text
+const size: number | undefined = (await chat.send('a', { format: { regex: 'a+' } }).result()).value;
+const color: 'red' | 'blue' | undefined = (await chat.send('a', { format: { choices: ['red', 'blue'] } }).result()).value;
+const options: string[] = ['x'], chosen: string | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
+// @ts-expect-error: a text
+const wrongChoice: boolean | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
+const anything: { free: true } = (await model.generate('a', { format: 'json' }).result()).value;
+const plainSchema: { free: true } = (await model.generate('a', { format: { schema: { type: 'object' } } }).result()).value;
+if (answer.finishReason === 'tool-calls') answer.toolCalls[0].name.toUpperCase();
+// @ts-expect-error: only of an answer that calls
+else answer.toolCalls[0];
+const place: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { city: string } } } } = null!;
+const tools = [{ name: 'x', parameters: { type: 'object' }, execute: ({ n }: { n: number }) => n }] as const;
+const calling = model.chat({ tools: [
+  { name: 'weather', parameters: place, execute: (args) => args.city.toUpperCase() },
+  { name: 'age', parameters: person, execute: ({ age }, { id }) => id + age.toFixed() },
+  { name: 'any', parameters: { type: 'object' }, execute: ({ whatever }) => whatever },
+  { name: 'none', execute: () => 1 },
+] });
+// @ts-expect-error: the arguments have the schema's type
+model.chat({ tools: [{ name: 'weather', parameters: place, execute: (args) => args.town }] });
+// @ts-expect-error: here too
+chat.send('a', { tools: [{ name: 'weather', parameters: place, execute: ({ town }) => town }] });
+calling.send('a', { tools, toolChoice: 'none', format: { schema: person } });
+const list: readonly Tool[] = tools, given: GenerateOptions = { tools: list, format: { choices: options } };
+calling.send('a', given), model.generate('a', { ...given, seed: null }), model.chat({ ...given, messages: [] as const });
+calling.sendToolResults([{ name: 'x', content: 1 }] as const);
+await model.embed(['a', 'b'] as const), await loadModel(['a', 'b'] as const, { sha256: ['c'] as const, headers: [['a', 'b']] as const });
+await model.debug.inside('a', { layers: [1] as const });
+const { value: plan } = await model.generate('a', { format: { schema: { type: 'object', required: ['kind', 'steps'], properties: {
+  kind: { enum: ['walk', 'ride'] }, steps: { type: 'array', items: { type: ['integer', 'null'] } }, note: { type: 'string' } } } } }).result();
+export const kind: 'walk' | 'ride' | undefined = plan?.kind, steps: (number | null)[] | undefined = plan?.steps;
+// @ts-expect-error: not required
+export const note: string = plan?.note;
+const point = { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] } as const;
+model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ x }) => x.toFixed() }] });
+// @ts-expect-error: the arguments have the schema's type
+model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ y }) => y }] });
+const vague: { free: true } = (await model.generate('a', { format: { schema: { allOf: [point] } } }).result()).value;
+// @ts-expect-error: a number it is
+model.info.threads.length;
+export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new ModelError('aborted', 'g').code, CODES];`;
+
 test('TypeScript finds its types', () => {
-  write(
-    'use.ts',
-    `
-    import { loadModel, inspectModel, modelCache, openCache, ModelError, CODES } from 'gemma-wasm';
-    import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';
-    import { createHandler, type Handler } from 'gemma-wasm/openai';
-    import type { CacheEntry, Chat, ChatMessage, ChatOptions, ErrorCode, ErrorDetails, FinishReason, GenerateOptions,
-      GenerateResult, Generation, Inspection, LoadOptions, Model, ModelCache, ModelInfo, ModelSource, Notice, Progress,
-      Prompt, Store, TokenLogprob, Tool } from 'gemma-wasm';
-    export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = [{ threads: 2 }, { topK: 1 }, {}, {}];
-    export type All = [CacheEntry, ChatMessage, FinishReason, GenerateResult, Inspection, ModelInfo, ModelSource, Notice,
-      Progress, Prompt, Store, TokenLogprob];
-    export const known = (error: ModelError): ErrorCode => error.code;
-    export const load = () => loadModel('x');   // its type is written out by name
-    export function isOld(error: ModelError) {
-      // @ts-expect-error: there is no such code
-      return error.code === 'to-old';
-    }
-    const model: Model = await loadModel('x.gguf', { threads: 2, onProgress: ({ loaded }) => loaded.toFixed() });
-    const out: Generation = model.generate('a', { maxTokens: 4 });
-    for await (const piece of out) piece.toUpperCase();
-    const chat: Chat = model.chat({ system: 'b' });
-    const handle: Handler = createHandler({ one: model, two: () => loadModel('y.gguf') }, { maxBodyBytes: 9 });
-    export const asFetch: typeof fetch = handle, alone = createHandler(model);
-    // @ts-expect-error: a path is not a model
-    createHandler('x.gguf');
-    const reason: 'aborted' extends (typeof answer)['finishReason'] ? string : never = 'c';
-    const answer = await chat.send('d').result();
-    const caches: ModelCache[] = [modelCache, openCache('e')];
-    await using brief = await loadModel(new URL('https://x/y.gguf'));
-    const shared: SharedModel = await share('x.gguf', { contextLength: 9 }), one: Model = shared;
-    if (!shared.owner) await one.dispose();
-    declare const person: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { age: number } },
-      types?: { input: unknown, output: { age: number } } } };
-    const { value } = await model.generate('a', { format: { schema: person }, seed: null, stop: ['x'] as const }).result();
-    export const age: number | undefined = value?.age;
-    // @ts-expect-error: the value has the schema's type
-    export const wrong: string | undefined = value?.age;
-    // @ts-expect-error: no such option
-    model.generate('a', { maxToken: 4 });
-    for (const result of [await model.generate([{ role: 'user', content: 'a' }], { format: { schema: person } }).result(),
-      await chat.send('a', { format: { schema: person } }).result(), await chat.retry({ format: { schema: person } }).result()]) {
-      const years: number | undefined = result.value?.age;
-      // @ts-expect-error: the value has the schema's type
-      result.value?.name;
-    }
-    const word: string | undefined = (await model.generate('a', { format: { regex: /a+/ } }).result()).value;
-    // @ts-expect-error: a text
-    const size: number | undefined = (await chat.send('a', { format: { regex: 'a+' } }).result()).value;
-    const color: 'red' | 'blue' | undefined = (await chat.send('a', { format: { choices: ['red', 'blue'] } }).result()).value;
-    const options: string[] = ['x'], chosen: string | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
-    // @ts-expect-error: a text
-    const wrongChoice: boolean | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
-    const anything: { free: true } = (await model.generate('a', { format: 'json' }).result()).value;
-    const plainSchema: { free: true } = (await model.generate('a', { format: { schema: { type: 'object' } } }).result()).value;
-    if (answer.finishReason === 'tool-calls') answer.toolCalls[0].name.toUpperCase();
-    // @ts-expect-error: only of an answer that calls
-    else answer.toolCalls[0];
-    const place: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { city: string } } } } = null!;
-    const tools = [{ name: 'x', parameters: { type: 'object' }, execute: ({ n }: { n: number }) => n }] as const;
-    const calling = model.chat({ tools: [
-      { name: 'weather', parameters: place, execute: (args) => args.city.toUpperCase() },
-      { name: 'age', parameters: person, execute: ({ age }, { id }) => id + age.toFixed() },
-      { name: 'any', parameters: { type: 'object' }, execute: ({ whatever }) => whatever },
-      { name: 'none', execute: () => 1 },
-    ] });
-    // @ts-expect-error: the arguments have the schema's type
-    model.chat({ tools: [{ name: 'weather', parameters: place, execute: (args) => args.town }] });
-    // @ts-expect-error: here too
-    chat.send('a', { tools: [{ name: 'weather', parameters: place, execute: ({ town }) => town }] });
-    calling.send('a', { tools, toolChoice: 'none', format: { schema: person } });
-    const list: readonly Tool[] = tools, given: GenerateOptions = { tools: list, format: { choices: options } };
-    calling.send('a', given), model.generate('a', { ...given, seed: null }), model.chat({ ...given, messages: [] as const });
-    calling.sendToolResults([{ name: 'x', content: 1 }] as const);
-    await model.embed(['a', 'b'] as const), await loadModel(['a', 'b'] as const, { sha256: ['c'] as const, headers: [['a', 'b']] as const });
-    await model.debug.inside('a', { layers: [1] as const });
-    const { value: plan } = await model.generate('a', { format: { schema: { type: 'object', required: ['kind', 'steps'], properties: {
-      kind: { enum: ['walk', 'ride'] }, steps: { type: 'array', items: { type: ['integer', 'null'] } }, note: { type: 'string' } } } } }).result();
-    export const kind: 'walk' | 'ride' | undefined = plan?.kind, steps: (number | null)[] | undefined = plan?.steps;
-    // @ts-expect-error: not required
-    export const note: string = plan?.note;
-    const point = { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] } as const;
-    model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ x }) => x.toFixed() }] });
-    // @ts-expect-error: the arguments have the schema's type
-    model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ y }) => y }] });
-    const vague: { free: true } = (await model.generate('a', { format: { schema: { allOf: [point] } } }).result()).value;
-    // @ts-expect-error: a number it is
-    model.info.threads.length;
-    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new ModelError('aborted', 'g').code, CODES];`,
-  );
+  write('use.ts', USE);
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   const compilerOptions = {
     strict: true,

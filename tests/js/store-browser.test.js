@@ -18,6 +18,70 @@ class Files extends Map {
 
 /** @typedef {{ bytes: Uint8Array<ArrayBuffer>, writers: number, readers: number, kind?: string }} StoredFile */
 
+const none = () => new DOMException('none', 'NotFoundError');
+const locked = () => new DOMException('locked', 'NoModificationAllowedError');
+
+class Handle {
+  #file;
+  /** @type {'readers' | 'writers' | ''} */ #kind;
+  /** @param {StoredFile} file @param {'readers' | 'writers'} kind @param {{ opened: number, most: number }} seen */
+  constructor(file, kind, seen) {
+    this.#file = file;
+    this.#kind = kind;
+    file[kind]++;
+    seen.opened++;
+    seen.most = Math.max(seen.most, file.readers + file.writers);
+  }
+  #alive() {
+    if (!this.#kind) throw new DOMException('closed', 'InvalidStateError');
+    return this.#file;
+  }
+  getSize() {
+    return this.#alive().bytes.length;
+  }
+  read(/** @type {Uint8Array} */ into, /** @type {{ at: number }} */ { at }) {
+    const part = this.#alive().bytes.subarray(at, at + into.length);
+    into.set(part);
+    return part.length;
+  }
+  write(/** @type {Uint8Array} */ bytes, /** @type {{ at: number }} */ { at }) {
+    const file = this.#alive();
+    if (this.#kind === 'readers') throw locked();
+    const grown = new Uint8Array(Math.max(file.bytes.length, at + bytes.length));
+    grown.set(file.bytes);
+    grown.set(bytes, at);
+    file.bytes = grown;
+    return bytes.length;
+  }
+  flush() {
+    if (this.#kind === 'readers') throw locked();
+    this.#alive();
+  }
+  close() {
+    if (this.#kind) this.#file[this.#kind]--;
+    this.#kind = '';
+  }
+}
+
+/** Returns a Blob of a file whose next reads fail, as many as seen.changed.
+ * @param {StoredFile} file @param {{ changed: number }} seen */
+function blobOf(file, seen) {
+  const blob = new Blob([file.bytes]);
+  const { slice } = blob;
+  blob.slice = (/** @type {any} */ ...part) =>
+    Object.assign(slice.apply(blob, part), {
+      stream() {
+        throw new Error('a stream for so little');
+      },
+      ...(seen.changed-- > 0 && {
+        async arrayBuffer() {
+          throw new DOMException('changed', 'NotReadableError');
+        },
+      }),
+    });
+  return blob;
+}
+
 /** Returns a fake origin's files; each handle takes a while to open. @param {TestContext} t */
 function origin(t) {
   /** @type {Files} */
@@ -25,49 +89,6 @@ function origin(t) {
   const seen = { opened: 0, most: 0, folders: 0, handles: 0, changed: 0 };
   /** Changes when the site's data is deleted, with all files in it. */
   let life = 0;
-  const none = () => new DOMException('none', 'NotFoundError');
-  const locked = () => new DOMException('locked', 'NoModificationAllowedError');
-
-  class Handle {
-    #file;
-    /** @type {'readers' | 'writers' | ''} */ #kind;
-    constructor(/** @type {StoredFile} */ file, /** @type {'readers' | 'writers'} */ kind) {
-      this.#file = file;
-      this.#kind = kind;
-      file[kind]++;
-      seen.opened++;
-      seen.most = Math.max(seen.most, file.readers + file.writers);
-    }
-    #alive() {
-      if (!this.#kind) throw new DOMException('closed', 'InvalidStateError');
-      return this.#file;
-    }
-    getSize() {
-      return this.#alive().bytes.length;
-    }
-    read(/** @type {Uint8Array} */ into, /** @type {{ at: number }} */ { at }) {
-      const part = this.#alive().bytes.subarray(at, at + into.length);
-      into.set(part);
-      return part.length;
-    }
-    write(/** @type {Uint8Array} */ bytes, /** @type {{ at: number }} */ { at }) {
-      const file = this.#alive();
-      if (this.#kind === 'readers') throw locked();
-      const grown = new Uint8Array(Math.max(file.bytes.length, at + bytes.length));
-      grown.set(file.bytes);
-      grown.set(bytes, at);
-      file.bytes = grown;
-      return bytes.length;
-    }
-    flush() {
-      if (this.#kind === 'readers') throw locked();
-      this.#alive();
-    }
-    close() {
-      if (this.#kind) this.#file[this.#kind]--;
-      this.#kind = '';
-    }
-  }
   const folderOf = (/** @type {number} */ born) => ({
     async getFileHandle(/** @type {string} */ name, /** @type {{ create?: boolean }} */ { create }) {
       await sleep(1);
@@ -80,28 +101,14 @@ function origin(t) {
       };
       return {
         async getFile() {
-          const file = there();
-          const blob = new Blob([file.bytes]);
-          const { slice } = blob;
-          blob.slice = (/** @type {any} */ ...part) =>
-            Object.assign(slice.apply(blob, part), {
-              stream() {
-                throw new Error('a stream for so little');
-              },
-              ...(seen.changed-- > 0 && {
-                async arrayBuffer() {
-                  throw new DOMException('changed', 'NotReadableError');
-                },
-              }),
-            });
-          return blob;
+          return blobOf(there(), seen);
         },
         async createSyncAccessHandle({ mode = 'readwrite' } = {}) {
           await sleep(2);
           const file = there();
           const reads = mode === 'read-only';
           if (file.writers || (file.readers && !reads)) throw locked();
-          return new Handle(file, reads ? 'readers' : 'writers');
+          return new Handle(file, reads ? 'readers' : 'writers', seen);
         },
       };
     },

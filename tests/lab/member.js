@@ -16,6 +16,19 @@ export const IDS = [2, 300, 310, 305];
  *   rounds?: number }} Step */
 /** @typedef {{ logits?: string, kept?: string, code?: string, message?: string, saved?: any }} Done */
 
+/** Loads a model for its logits. @param {any} api @param {any} source @param {object} options */
+async function logitsOf(api, source, options) {
+  const model = await api.loadModel(source, { threads: 1, contextLength: 64, ...options });
+  try {
+    return { logits: String(await model.debug.logits(IDS)), kept: model.info.cache };
+  } finally {
+    await model.dispose();
+  }
+}
+
+const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
+  a.length === b.length && a.every((byte, i) => byte === b[i]);
+
 /**
  * @param {object} around
  * @param {any} around.api            the package
@@ -33,17 +46,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
   const copies = { empty: new Map() };
   /** @type {any} */
   let opened;
-
-  const load = async (/** @type {any} */ source, /** @type {object} */ options = {}) => {
-    const model = await api.loadModel(source, { threads: 1, contextLength: 64, ...options });
-    try {
-      return { logits: String(await model.debug.logits(IDS)), kept: model.info.cache };
-    } finally {
-      await model.dispose();
-    }
-  };
-  const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
-    a.length === b.length && a.every((byte, i) => byte === b[i]);
+  const load = (/** @type {any} */ source, /** @type {object} */ options = {}) => logitsOf(api, source, options);
   /** @param {Promise<any>} loading @returns {Promise<Outcome>} */
   const outcome = (loading) =>
     loading.then(

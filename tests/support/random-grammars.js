@@ -13,6 +13,36 @@ const ANY = {
   ],
 };
 
+/** Returns members of an object. @param {(n: number) => number} random @param {() => any} value @returns {any} */
+function members(random, value) {
+  const names = ['a', 'b', 'ab'].slice(0, 1 + random(3));
+  const required = names.filter(() => random(2) === 0);
+  const max = random(2) ? Infinity : Math.max(required.length, 1 + random(3));
+  const others = {
+    except: [
+      { repeat: { chars: [[0x61, 0x63]] }, min: 0, max: Infinity },
+      { choice: names.map((literal) => ({ literal })) },
+    ],
+  };
+  return {
+    members: [
+      ...names.map((literal) => ({
+        key: { literal },
+        required: required.includes(literal),
+        once: true,
+        value: {
+          choice: [{ literal: '1' }, { sequence: [{ literal: '[' }, value(), { literal: ']' }] }],
+        },
+      })),
+      ...(random(2) ? [{ key: others, value: { literal: '0' }, required: false, once: false }] : []),
+    ],
+    colon: { literal: ':' },
+    comma: { literal: ',' },
+    min: Math.min(random(3), max, names.length),
+    max,
+  };
+}
+
 /** @param {(n: number) => number} random @param {{ rules?: number, regular?: boolean }} [options] */
 export function randomGrammar(random, { rules = 4, regular = true } = {}) {
   const text = () => Array.from({ length: 1 + random(3) }, () => LETTERS[random(LETTERS.length)]).join('');
@@ -67,39 +97,10 @@ export function randomGrammar(random, { rules = 4, regular = true } = {}) {
       case 8:
         return regular ? { [random(2) ? 'both' : 'except']: [plain(0), plain(0)] } : plain(0);
       case 9:
-        return { sequence: [{ literal: '{' }, members(rule, depth), { literal: '}' }] };
+        return { sequence: [{ literal: '{' }, members(random, () => part(rule, depth + 2)), { literal: '}' }] };
       default:
         return behind({ sequence: [{ rule: `r${random(rules)}` }, { literal: text() }] });
     }
-  };
-  /** @returns {any} */
-  const members = (/** @type {number} */ rule, /** @type {number} */ depth) => {
-    const names = ['a', 'b', 'ab'].slice(0, 1 + random(3));
-    const required = names.filter(() => random(2) === 0);
-    const max = random(2) ? Infinity : Math.max(required.length, 1 + random(3));
-    const others = {
-      except: [
-        { repeat: { chars: [[0x61, 0x63]] }, min: 0, max: Infinity },
-        { choice: names.map((literal) => ({ literal })) },
-      ],
-    };
-    return {
-      members: [
-        ...names.map((literal) => ({
-          key: { literal },
-          required: required.includes(literal),
-          once: true,
-          value: {
-            choice: [{ literal: '1' }, { sequence: [{ literal: '[' }, part(rule, depth + 2), { literal: ']' }] }],
-          },
-        })),
-        ...(random(2) ? [{ key: others, value: { literal: '0' }, required: false, once: false }] : []),
-      ],
-      colon: { literal: ':' },
-      comma: { literal: ',' },
-      min: Math.min(random(3), max, names.length),
-      max,
-    };
   };
   return {
     start: 'r0',

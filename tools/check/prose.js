@@ -19,7 +19,7 @@ const EXCLUDED =
   /^(dist|site|build|tests\/(vectors|fuzz\/corpus)|tests\/js\/(texts|tool-templates)|NOTICES|docs\/measured|tools\/check\/prose|tools\/models\/train\/(NOTICE|chats\.py|corpus\.py)|.*classes_table\.h)/;
 /** Has no types. */
 const prh = createRequire(import.meta.url)('textlint-rule-prh').default;
-const TITLES = /^(describe|it|test|suite)$/;
+const TITLES = /^(describe|it|test\w*|suite|inEach)$/;
 
 /** @typedef {{ at: number, text: string }} Piece  prose and its offset in the file */
 /** @typedef {(file: string, text: string) => Piece[]} Reader */

@@ -17,109 +17,137 @@ const COUNT_AFTER = 150;
 /** @returns {Draft} */
 const nothing = () => ({ text: '', files: [] });
 
-/** @param {import('./conversation.js').Conversation} conversation @param {import('./keeper.js').Keeper} keeper
- * @param {import('./follow.js').Follow} follow */
-export function setUpComposer(conversation, keeper, follow) {
-  const field = byId('input', HTMLTextAreaElement);
+/** The message field, its attachments and its draft. */
+export class Composer {
+  #field = byId('input', HTMLTextAreaElement);
+  #attachments;
+  #conversation;
+  #keeper;
+  #follow;
   /** The draft that the field held before an earlier message was edited in it. @type {Draft | null} */
-  let before = null;
+  #before = null;
 
-  const draft = () => ({ text: field.value, files: [...attachments.files] });
-  const message = () => before ?? draft();
-  const grow = () => {
-    field.style.height = 'auto';
-    field.style.height = `${field.scrollHeight + 2}px`;
-    follow.keep();
-  };
-  const typed = () => {
-    if (!conversation.editing) keeper.typed(draft());
-    countDraft(draft());
-  };
-  const attachments = new Attachments(field, () => {
-    follow.keep();
-    typed();
-  });
+  /** @param {import('./conversation.js').Conversation} conversation @param {import('./keeper.js').Keeper} keeper
+   * @param {import('./follow.js').Follow} follow */
+  constructor(conversation, keeper, follow) {
+    this.#conversation = conversation;
+    this.#keeper = keeper;
+    this.#follow = follow;
+    this.#attachments = new Attachments(this.#field, () => {
+      follow.keep();
+      this.#typed();
+    });
+    if (hasTouch()) this.#field.enterKeyHint = 'enter';
+    this.#field.addEventListener('input', () => {
+      this.#grow();
+      this.#typed();
+    });
+    this.#field.addEventListener('keydown', (event) => this.#pressed(event));
+    onSubmit('composer', () => this.#send());
+    onClick('stop', () => conversation.stop());
+    onClick('editing-cancel', () => this.#leave());
+    watch(['busy'], () => showBusy(this.#field));
+    watch(['used', 'model'], showContext);
+    watch(['model'], () => showMode(this.#field));
+    this.#act();
+  }
+
+  /** The message in the field, and the earlier message that it replaces, if any. */
+  get message() {
+    return this.#before ?? this.#draft();
+  }
+
+  /** Restores the draft of this conversation. @param {Draft} kept */
+  draft(kept) {
+    this.#before = null;
+    this.#attachments.place++;
+    this.#set(kept, false);
+  }
+
+  #draft() {
+    return { text: this.#field.value, files: [...this.#attachments.files] };
+  }
+
+  #grow() {
+    this.#field.style.height = 'auto';
+    this.#field.style.height = `${this.#field.scrollHeight + 2}px`;
+    this.#follow.keep();
+  }
+
+  #typed() {
+    const draft = this.#draft();
+    if (!this.#conversation.editing) this.#keeper.typed(draft);
+    countDraft(draft);
+  }
+
   /** @param {Draft} draft @param {boolean} [editing] */
-  const set = ({ text, files }, editing = !box('editing').hidden) => {
+  #set({ text, files }, editing = !box('editing').hidden) {
     box('editing').hidden = !editing;
-    field.value = text;
-    attachments.set(files);
-    grow();
-    typed();
-  };
-  const back = () => {
-    const kept = before ?? nothing();
-    before = null;
-    set(kept, false);
-  };
-  const leave = () => {
-    conversation.leaveEditing();
-    back();
-    field.focus();
-  };
-  onSubmit('composer', () => {
-    const [text, { files }] = [field.value.trim(), attachments];
+    this.#field.value = text;
+    this.#attachments.set(files);
+    this.#grow();
+    this.#typed();
+  }
+
+  /** Shows the draft again after an earlier message was edited. */
+  #back() {
+    const kept = this.#before ?? nothing();
+    this.#before = null;
+    this.#set(kept, false);
+  }
+
+  #leave() {
+    this.#conversation.leaveEditing();
+    this.#back();
+    this.#field.focus();
+  }
+
+  #send() {
+    const [text, { files }] = [this.#field.value.trim(), this.#attachments];
     if (state.busy || !(text || files.length)) return;
-    const { editing } = conversation;
-    if (!editing) keeper.typed(nothing()); // while it is still the draft of a new conversation
-    if (conversation.send({ text, files })) back();
-    else if (!editing) keeper.typed({ text, files });
-  });
-  if (hasTouch()) field.enterKeyHint = 'enter';
-  field.addEventListener('input', () => {
-    grow();
-    typed();
-  });
-  field.addEventListener('keydown', (event) => {
+    const { editing } = this.#conversation;
+    if (!editing) this.#keeper.typed(nothing()); // while it is still the draft of a new conversation
+    if (this.#conversation.send({ text, files })) this.#back();
+    else if (!editing) this.#keeper.typed({ text, files });
+  }
+
+  /** @param {KeyboardEvent} event */
+  #pressed(event) {
     if (event.key === 'Escape' && !event.isComposing && !box('editing').hidden) {
       event.stopPropagation();
-      return leave();
+      return this.#leave();
     }
-    if (event.key === 'ArrowUp' && !field.value && !attachments.files.length) {
+    if (event.key === 'ArrowUp' && !this.#field.value && !this.#attachments.files.length) {
       event.preventDefault();
-      return set(conversation.message);
+      return this.#set(this.#conversation.message);
     }
     // Enter may also end the composition of a character (isComposing; in Safari 229): then it sends nothing.
     // A touch keyboard has no Shift for a second line, and the Send button is next to it.
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229 || hasTouch()) return;
     event.preventDefault();
     byId('composer', HTMLFormElement).requestSubmit();
-  });
-  onClick('stop', () => conversation.stop());
-  onClick('editing-cancel', leave);
-  watch(['busy'], () => showBusy(field));
-  watch(['used', 'model'], showContext);
-  watch(['model'], () => showMode(field));
+  }
 
-  actions.say = (said) => {
-    const now = message();
-    keeper.typed(nothing()); // while it is still the draft of a new conversation
-    conversation.send(said);
-    keeper.typed(now);
-  };
-  actions.edit = (said) => {
-    before ??= draft();
-    set(said, true);
-    field.focus();
-  };
-  actions.ask = ({ text, files }) => {
-    if (!field.value) field.value = text;
-    grow();
-    attachments.add(files);
-    field.focus();
-  };
-  return {
-    /** Restores the draft of this conversation. @param {Draft} kept */
-    draft(kept) {
-      before = null;
-      attachments.place++;
-      set(kept, false);
-    },
-    /** The message in the field, and the earlier message that it replaces, if any. */
-    get message() {
-      return message();
-    },
-  };
+  /** Offers the actions of the store that concern the message. */
+  #act() {
+    actions.say = (said) => {
+      const now = this.message;
+      this.#keeper.typed(nothing()); // while it is still the draft of a new conversation
+      this.#conversation.send(said);
+      this.#keeper.typed(now);
+    };
+    actions.edit = (said) => {
+      this.#before ??= this.#draft();
+      this.#set(said, true);
+      this.#field.focus();
+    };
+    actions.ask = ({ text, files }) => {
+      if (!this.#field.value) this.#field.value = text;
+      this.#grow();
+      this.#attachments.add(files);
+      this.#field.focus();
+    };
+  }
 }
 
 /** While an answer runs, the next message can be written but not sent. When a button with the focus disappears, in the

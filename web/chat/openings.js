@@ -18,7 +18,7 @@ export class Openings {
   #library;
 
   /** @param {import('./conversation.js').Conversation} conversation @param {Keeper} keeper
-   * @param {ReturnType<import('./composer.js').setUpComposer>} composer
+   * @param {import('./composer.js').Composer} composer
    * @param {import('../history/library.js').Library} library */
   constructor(conversation, keeper, composer, library) {
     this.#conversation = conversation;
