@@ -94,15 +94,19 @@ const kernel = new TextlintKernel();
 /** Returns the hits of a text as lines `FILE:LINE: FOUND => INSTEAD`. @param {string} file @param {string} text */
 async function hits(file, text) {
   const reader = READERS[extname(file)];
-  // Each piece is a paragraph, its lines without the comment's marks; lines remember the line they come from.
+  // Each piece is a paragraph, its lines without the comment's marks; lines remember the line they come from. Names form
+  // one paragraph, because Markdown with thousands of paragraphs takes long.
   const lines = [''];
   const places = [0];
-  for (const piece of reader?.(file, text) ?? []) {
+  const isName = (/** @type {Piece} */ piece) => /^\w+$/.test(piece.text);
+  const all = reader?.(file, text) ?? [];
+  for (const piece of [...all.filter((one) => !isName(one)), ...all.filter(isName)]) {
     const first = text.slice(0, piece.at).split('\n').length;
     for (const [i, line] of piece.text.split('\n').entries()) {
       lines.push(line.replace(/^\s*(\/\*+|\*+\/|\*|\/\/+|#|["'`]+)?\s*/, '').replace(/\s*\*\/$/, ''));
       places.push(first + i);
     }
+    if (isName(piece)) continue;
     lines.push('');
     places.push(0);
   }
