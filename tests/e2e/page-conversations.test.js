@@ -395,7 +395,7 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   const { page } = tab;
   await askTwice(page);
   await page.click('#library-toggle');
-  await page.click('.talk:last-child');
+  await (await page.$$('.talk'))[1].click();
   await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
   await page.goBack();
   await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About boats');
@@ -411,8 +411,8 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
     'Back does not leave the page',
   );
 
-  await page.click('.talk-line button');
-  await press(page, '.talk-menu button', 'Delete');
+  await (await page.$$('.talk-line button'))[1].click();
+  await press(page, '.talk-menu:not([hidden]) button', 'Delete');
   await until(page, '#toast:not([hidden])');
   await until(page, '.empty');
   const places = await page.evaluate(() =>
