@@ -439,7 +439,9 @@ const float *gw_logits(gw_model *m) {
 /* --- saved states --- */
 
 static gw_state_of state_of(gw_model *m) {
-    return (gw_state_of){ &m->session, m->sampler, gw_file_hash(&m->file), &m->file.error };
+    /* Keys depend on the RoPE factors, and these on the length of the context. */
+    uint64_t hash = gw_file_hash(&m->file) ^ (m->file.weights.rope_long && m->session.state.long_context);
+    return (gw_state_of){ &m->session, m->sampler, hash, &m->file.error };
 }
 
 const char *gw_state_name(gw_model *m) {

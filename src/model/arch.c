@@ -127,6 +127,18 @@ static const gw_arch table[] = {
         .multiplies = true,
     },
     {
+        /* Microsoft 2024, Phi-3, arXiv 2404.14219; long RoPE: Ding et al. 2024, arXiv 2402.13753 */
+        .name = "phi3",
+        LLAMA,
+        .required = ENDS | W(ATTN_NORM) | W(QKV) | W(O) | W(FFN_NORM) | W(GATE_UP) | W(DOWN),
+        .optional = W(OUTPUT) | W(ROPE_SHORT) | W(ROPE_LONG),
+        .positions = GW_POSITIONS_HALVES,
+        .rope_base = 1e4,
+        .rotates_part = true,
+        .same_window = true,
+        .space_prefix = true,
+    },
+    {
         /* Qwen Team 2024, arXiv 2407.10671 and 2412.15115 (Qwen2.5) */
         .name = "qwen2",
         LLAMA,
@@ -148,7 +160,7 @@ static const gw_arch table[] = {
 enum { ARCHITECTURES = sizeof table / sizeof *table };
 
 const char gw_arch_list[] =
-    "gemma, gemma2, gemma3, gemma4, gemma-embedding, gpt2, granite, llama, qwen2, qwen3 or smollm3";
+    "gemma, gemma2, gemma3, gemma4, gemma-embedding, gpt2, granite, llama, phi3, qwen2, qwen3 or smollm3";
 
 const gw_arch *gw_arch_of(const char *name) {
     for (int i = 0; i < ARCHITECTURES; i++)

@@ -24,6 +24,7 @@ typedef struct {
     gw_linear qkv;               /* the three as one tensor, if the file stores them so; q, k and v are views of it */
     gw_linear o;                 /* [n_embd][n_head * head_dim] */
     gw_linear gate, up;          /* [n_ff][n_embd] */
+    gw_linear gate_up;           /* both as one tensor, if the file stores them so; gate and up are views of it */
     gw_linear down;              /* [n_embd][n_ff] */
     gw_linear ple_gate, ple_out; /* [n_ple][n_embd], [n_embd][n_ple] */
     gw_norm ple_norm;            /* [n_embd] */
@@ -35,7 +36,9 @@ typedef struct {
     gw_matrix positions;        /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
     gw_linear output;           /* [n_vocab][n_embd]; the embedding if the file has none */
     gw_norm output_norm;        /* [n_embd] */
-    const float *rope_factors;  /* [head_dim / 2] divisors of the RoPE frequencies of global layers */
+    const float *rope_factors;  /* [rotated / 2] divisors of the RoPE frequencies of global layers */
+    const float *rope_short;    /* the same for contexts of at most n_ctx_short tokens */
+    const float *rope_long;     /* the same for longer contexts */
     gw_matrix ple_table;        /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */
     gw_linear ple_proj;         /* [n_layer * n_ple][n_embd] */
     gw_norm ple_norm;           /* [n_ple] */
@@ -68,6 +71,7 @@ typedef struct {
     X(GATE_BIAS, "ffn_gate.bias", gate.bias, FF, NONE)                                 \
     X(UP, "ffn_up.weight", up.matrix, EMBD, FF)                                        \
     X(UP_BIAS, "ffn_up.bias", up.bias, FF, NONE)                                       \
+    X(GATE_UP, "ffn_up.weight", gate_up.matrix, EMBD, GATE_UP)                         \
     X(DOWN, "ffn_down.weight", down.matrix, FF, EMBD)                                  \
     X(DOWN_BIAS, "ffn_down.bias", down.bias, EMBD, NONE)                               \
     X(POST_FFW_NORM, "post_ffw_norm.weight", post_ffw_norm.weight, EMBD, NONE)         \
@@ -82,6 +86,8 @@ typedef struct {
     X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)       \
     X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)      \
     X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)        \
+    X(ROPE_SHORT, "rope_factors_short.weight", rope_short, HALF_HEAD, NONE)    \
+    X(ROPE_LONG, "rope_factors_long.weight", rope_long, HALF_HEAD, NONE)       \
     X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, BY_TOKEN)  \
     X(PLE_PROJ, "per_layer_model_proj.weight", ple_proj.matrix, EMBD, ALL_PLE) \
     X(PLE_NORM, "per_layer_proj_norm.weight", ple_norm.weight, PLE, NONE)      \
@@ -131,7 +137,9 @@ typedef struct {
     bool norms_values;         /* RMS norm of each head's values, without a weight */
     bool multiplies;           /* the file has factors of embeddings, residuals, attention scores and logits */
     uint32_t unrotated;        /* layer l has no positions if l % unrotated == unrotated - 1; 0: all layers have */
-    bool space_prefix;         /* default of a tokenizer by score */
+    bool rotates_part;   /* RoPE may rotate the first columns of a head only, and have factors for long contexts */
+    bool same_window;    /* every layer has the file's window; pattern is 0 */
+    bool space_prefix;   /* default of a tokenizer by score */
     uint32_t layers_27b; /* the 27B, told by its number of layers, scales queries by n_embd / n_head, not by head_dim */
     const char *pre;     /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
@@ -142,8 +150,8 @@ extern const char gw_arch_list[]; /* their names, for error texts */
 
 /* RoPE of the layers with a window (without windows: of the unrotated ones), or of the others; base 0: none. */
 typedef struct {
-    uint32_t head_dim;
-    double base, scale; /* scale: of positions */
+    uint32_t head_dim, rotated; /* rotated: its first columns that have positions */
+    double base, scale, gain;   /* scale: of positions; gain: of cosines and sines */
 } gw_rope;
 enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
 
@@ -162,6 +170,7 @@ typedef struct {
 typedef struct {
     const gw_arch *arch;
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
+    uint32_t n_ctx_short;     /* longest context with the short RoPE factors */
     int pooling;              /* GW_POOLING_… */
     uint32_t n_dense;         /* rows of dense_2; 0: not in the file */
     uint32_t n_ple;           /* width of a layer's own embedding of a token; 0: there are none */

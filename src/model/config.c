@@ -101,6 +101,14 @@ static int check_same(const job *j, const char *key, uint32_t value, const char 
     return bad_value(j, key, expected, gw_is_number(e) ? e->value.number : NAN);
 }
 
+/* Reads the number of columns of a head that are rotated. */
+static int read_rotated(const job *j) {
+    gw_rope *rope = &j->c->rope[GW_ROPE_GLOBAL];
+    const char *key = "rope.dimension_count";
+    int bad = read_size(j, key, rope->head_dim, 2, rope->head_dim, &rope->rotated);
+    return bad || rope->rotated % 2 == 0 ? bad : bad_value(j, key, "even", rope->rotated);
+}
+
 /* Reads the head sizes of windowed layers (`local`) and of global ones, and checks the keys that must match them. */
 static int read_heads(const job *j) {
     gw_config *c = j->c;
@@ -124,7 +132,10 @@ static int read_heads(const job *j) {
     if ((bad = check_same(j, "attention.causal", causal,
                           causal ? ", as attention is causal" : ", as attention is not")))
         return bad;
+    local->rotated = local->head_dim;
+    global->rotated = global->head_dim;
     if ((bad = check_same(j, "rope.dimension_count_swa", local->head_dim, ", the size of a head"))) return bad;
+    if (c->arch->rotates_part) return read_rotated(j);
     return check_same(j, "rope.dimension_count", global->head_dim, ", the size of a head");
 }
 
@@ -153,6 +164,14 @@ static int read_scaling(const job *j) {
     int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
     j->c->rope[GW_ROPE_GLOBAL].scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
     return bad;
+}
+
+/* Reads what goes with two sets of RoPE factors (Ding et al. 2024, arXiv 2402.13753). */
+static int read_long_rope(const job *j) {
+    gw_config *c = j->c;
+    int bad = read_positive(j, "rope.scaling.attn_factor", 1, &c->rope[GW_ROPE_GLOBAL].gain);
+    if (bad) return bad;
+    return read_size(j, "rope.scaling.original_context_length", c->n_ctx_train, 1, GW_MAX_CONTEXT, &c->n_ctx_short);
 }
 
 static int read_caps(const job *j) {
@@ -191,10 +210,11 @@ static int read_reals(const job *j) {
     int bad = read_positive(j, layer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
                             layer ? 1e-5 : 1e-6, &eps);
     gw_rope *rope = c->rope;
-    for (int r = 0; r < GW_ROPES; r++) rope[r].scale = 1;
+    for (int r = 0; r < GW_ROPES; r++) rope[r].scale = rope[r].gain = 1;
     if (!bad && a->rope_base > 0) bad = read_positive(j, "rope.freq_base", a->rope_base, &rope[GW_ROPE_GLOBAL].base);
     if (!bad && a->pattern) bad = read_positive(j, "rope.freq_base_swa", a->rope_base_local, &rope[GW_ROPE_LOCAL].base);
     if (bad || (bad = read_scaling(j)) || (bad = read_caps(j))) return bad;
+    if (a->rotates_part && (bad = read_long_rope(j))) return bad;
     c->eps = (float)eps;
     c->embedding_scale = a->scales_embedding ? sqrtf((float)c->n_embd) : 1;
     bool is_27b = c->n_layer == a->layers_27b;
@@ -279,10 +299,15 @@ static int read_layers(const job *j) {
         int bad = read_size(j, key, c->arch->window, 1, GW_MAX_CONTEXT, &c->window);
         if (bad || (bad = read_pattern(j, &listed))) return bad;
     }
+    if (c->arch->same_window) {
+        int bad = read_optional(j, key, GW_MAX_CONTEXT, &c->window);
+        if (bad) return bad;
+        if (c->window >= c->n_ctx_train) c->window = 0;
+    }
     for (uint32_t l = 0; l < c->n_layer; l++) {
-        bool local = c->window && (listed ? listed[l] != 0 : l % c->pattern != c->pattern - 1);
+        bool local = c->window && c->pattern && (listed ? listed[l] != 0 : l % c->pattern != c->pattern - 1);
         gw_layer_shape *layer = &c->layer[l];
-        layer->window = local ? c->window : 0;
+        layer->window = local || c->arch->same_window ? c->window : 0;
         bool unrotated = c->arch->unrotated && l % c->arch->unrotated == c->arch->unrotated - 1;
         layer->rope = local || unrotated ? GW_ROPE_LOCAL : GW_ROPE_GLOBAL;
         layer->head_dim = c->rope[layer->rope].head_dim;

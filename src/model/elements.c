@@ -81,20 +81,20 @@ void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t widt
 /* --- RoPE --- */
 
 void gw_rope_angles(float *angles, int n, uint32_t pos, const gw_rope *rope, const float *factors) {
-    uint32_t d = rope->head_dim, half = d / 2;
+    uint32_t d = rope->rotated, half = d / 2;
     double ratio = pow(rope->base, -2.0 / d), frequency = 1.0;
     for (uint32_t i = 0; i < half; i++, frequency *= ratio)
         for (int t = 0; t < n; t++) {
             double angle = (pos + t) * rope->scale * (factors ? frequency / factors[i] : frequency);
-            angles[(size_t)t * d + i] = (float)cos(angle);
-            angles[(size_t)t * d + half + i] = (float)sin(angle);
+            angles[(size_t)t * gw_ld(d) + i] = (float)(cos(angle) * rope->gain);
+            angles[(size_t)t * gw_ld(d) + half + i] = (float)(sin(angle) * rope->gain);
         }
 }
 
 typedef struct {
     gw_view x;
     const float *angles;
-    uint32_t d;
+    uint32_t d, rotated;
     bool pairs;
     float scale;
 } rope_job;
@@ -111,8 +111,8 @@ static inline void rotate(float *a, float *b, const float *c, const float *s, ui
 
 static void rotate_token(void *ctx, int t) {
     const rope_job *j = ctx;
-    uint32_t half = j->d / 2;
-    const float *c = j->angles + (size_t)t * j->d, *s = c + half;
+    uint32_t half = j->rotated / 2;
+    const float *c = j->angles + (size_t)t * gw_ld(j->rotated), *s = c + half;
     for (uint32_t head = 0; head < j->x.columns; head += j->d) {
         float *a = gw_row(j->x, t) + head;
         if (j->pairs) rotate(a, a + 1, c, s, half, 2, j->scale);
@@ -126,10 +126,12 @@ static void scale_token(void *ctx, int t) {
     for (uint32_t c = 0; c < j->x.columns; c++) x[c] *= j->scale;
 }
 
-void gw_rotate(gw_pool *p, gw_view x, uint32_t d, const float *angles, bool pairs, float scale) {
-    rope_job j = { x, angles, d, pairs, scale };
-    if (!angles && scale == 1) return;
-    gw_parallel(p, angles ? rotate_token : scale_token, &j, x.n);
+void gw_rotate(gw_pool *p, gw_view x, const gw_rope *rope, const float *angles, bool pairs, float scale) {
+    rope_job j = { x, angles, rope->head_dim, rope->rotated, pairs, scale };
+    bool scales = scale != 1 && (!angles || j.rotated < j.d);
+    if (scales) gw_parallel(p, scale_token, &j, x.n);
+    if (scales) j.scale = 1; /* the columns that are not rotated are scaled, too */
+    if (angles) gw_parallel(p, rotate_token, &j, x.n);
 }
 
 /* --- activations and biases --- */

@@ -15,12 +15,12 @@ typedef struct {
 } gw_norm_rule; /* GW_NORM_*; unweighted: w is not read */
 void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add);
 
-/* Computes angles[n][head_dim]: cosines, then sines, of positions pos … pos + n - 1, scaled, times base^(-2i/head_dim)
- * / factors[i] (Su et al. 2021); factors may be NULL. */
+/* Computes angles[n][rotated]: gain times cosines, then sines, of positions pos … pos + n - 1, scaled, times
+ * base^(-2i/rotated) / factors[i] (Su et al. 2021); factors may be NULL. */
 void gw_rope_angles(float *angles, int n, uint32_t pos, const gw_rope *rope, const float *factors);
-/* Rotates each head of d columns, then multiplies by scale; angles NULL: only scales. pairs: rotates columns 2 i and
- * 2 i + 1, not i and i + d / 2. */
-void gw_rotate(gw_pool *p, gw_view x, uint32_t d, const float *angles, bool pairs, float scale);
+/* Rotates the first rope->rotated columns of each head, then multiplies all by scale; angles NULL: only scales. pairs:
+ * rotates columns 2 i and 2 i + 1, not i and i + rotated / 2. */
+void gw_rotate(gw_pool *p, gw_view x, const gw_rope *rope, const float *angles, bool pairs, float scale);
 
 /* Computes gate = act(gate) * up, or up = act(up) without gate.at. act: GW_ACT_* */
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up);

@@ -46,10 +46,15 @@ static gw_segment segment_from(gw_segment p, int first) {
     return p;
 }
 
+static const float *rope_factors(const gw_state *s) {
+    const gw_weights *w = s->weights;
+    return w->rope_factors ? w->rope_factors : s->long_context ? w->rope_long : w->rope_short;
+}
+
 /* x: the batch's rows from `first` on. */
 static void rope(gw_state *s, gw_view x, const gw_layer_shape *shape, int first, float scale) {
     gw_view angles = s->batch.angles[shape->rope];
-    gw_rotate(s->ops.pool, x, shape->head_dim, angles.at ? gw_row(angles, first) : NULL,
+    gw_rotate(s->ops.pool, x, &s->config->rope[shape->rope], angles.at ? gw_row(angles, first) : NULL,
               s->config->arch->positions == GW_POSITIONS_PAIRS, scale);
 }
 
@@ -101,7 +106,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
         for (int r = 0; r < GW_ROPES; r++)
             if (b->angles[r].at)
                 gw_rope_angles(gw_row(b->angles[r], p->row), p->n, p->pos, &c->rope[r],
-                               r == GW_ROPE_GLOBAL ? w->rope_factors : NULL);
+                               r == GW_ROPE_GLOBAL ? rope_factors(s) : NULL);
     }
     if (c->n_ple) embed_per_layer(s, ids);
 }

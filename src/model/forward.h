@@ -48,7 +48,8 @@ typedef struct {
     gw_ops ops;
     gw_kv kv;
     gw_batch batch;
-    gw_view logits; /* [n_vocab]  room for GW_LOGIT_ROWS */
+    gw_view logits;    /* [n_vocab]  room for GW_LOGIT_ROWS */
+    bool long_context; /* has room for more tokens than the short RoPE factors are for */
 } gw_state;
 
 /* Makes the first n_segments of the batch's segments all its rows. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, BY_TOKEN, CONTEXT, DENSE, PLE, ALL_PLE, ONE, NONE };
+enum { EMBD, FF, GATE_UP, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, BY_TOKEN, CONTEXT, DENSE, PLE, ALL_PLE, ONE, NONE };
 
 #define LAYER_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_layer, field), columns, rows, true },
 #define MODEL_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_weights, field), columns, rows, false },
@@ -28,11 +28,12 @@ static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
     switch (which) {
     case EMBD: return c->n_embd;
     case FF: return s->n_ff;
+    case GATE_UP: return 2 * s->n_ff;
     case Q: return q;
     case KV: return kv;
     case QKV: return q + 2 * kv;
     case HEAD: return s->head_dim;
-    case HALF_HEAD: return c->rope[GW_ROPE_GLOBAL].head_dim / 2;
+    case HALF_HEAD: return c->rope[GW_ROPE_GLOBAL].rotated / 2;
     case CONTEXT: return c->n_ctx_train;
     case DENSE: return c->n_dense;
     case PLE: return c->n_ple;
@@ -62,14 +63,17 @@ static const char *layer_name(const char *name, uint32_t *layer) {
 static gw_bound find_weight(const gw_file *f, const char *name) {
     uint32_t layer = f->config.n_layer;
     const char *rest = layer_name(name, &layer);
+    uint64_t known = f->config.arch->required | f->config.arch->optional;
+    gw_bound found = { GW_WEIGHTS, 0 };
     for (int w = 0; w < GW_WEIGHTS; w++) {
         bool fits = weights[w].of_layer ? rest && layer < f->config.n_layer : !rest;
         if (!fits || strcmp(weights[w].name, rest ? rest : name)) continue;
         /* Files may have keys and values that no layer reads. */
         if (rest && f->config.layer[layer].kv_owner != layer && OWNED >> w & 1) break;
-        return (gw_bound){ w, layer };
+        if (found.weight == GW_WEIGHTS || known >> w & 1)
+            found = (gw_bound){ w, layer }; /* two weights may share a name */
     }
-    return (gw_bound){ GW_WEIGHTS, 0 };
+    return found;
 }
 
 static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
@@ -77,6 +81,9 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
     uint32_t k = size_of(&f->config, b.layer, w->columns);
     uint32_t rows = is_vector(b.weight) ? 1 : size_of(&f->config, b.layer, w->rows);
     const uint64_t *s = t->info.shape;
+    if (b.weight == GW_WEIGHT_GATE_UP && rows % (2 * GW_PANEL))
+        return gw_fail(&f->error, GW_E_BAD_SHAPE, "The halves of tensor %s must have a multiple of %d rows (got %u).",
+                       t->info.name, GW_PANEL, rows / 2);
     if (s[0] == k && s[1] == rows && s[2] == 1 && s[3] == 1) return 0;
     char expected[48];
     if (is_vector(b.weight)) snprintf(expected, sizeof expected, "[%u]", k);
@@ -125,9 +132,13 @@ static int bind_tensor(gw_file *f, uint32_t i) {
 /* Each dense layer requires the other. layer: n_layer for weights of no layer. */
 static uint64_t required_of(const gw_file *f, uint32_t layer) {
     const gw_config *c = &f->config;
-    const uint64_t dense = 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3;
-    bool any = f->has[c->n_layer] & dense, owns = layer == c->n_layer || c->layer[layer].kv_owner == layer;
-    return (c->arch->required & ~(owns ? 0 : OWNED)) | (any ? dense : 0) | (c->n_ple ? GW_PER_LAYER_EMBEDDINGS : 0);
+    static const uint64_t pairs[] = { 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3,
+                                      1ull << GW_WEIGHT_ROPE_SHORT | 1ull << GW_WEIGHT_ROPE_LONG };
+    bool owns = layer == c->n_layer || c->layer[layer].kv_owner == layer;
+    uint64_t all = (c->arch->required & ~(owns ? 0 : OWNED)) | (c->n_ple ? GW_PER_LAYER_EMBEDDINGS : 0);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (f->has[c->n_layer] & pairs[i]) all |= pairs[i];
+    return all;
 }
 
 static int check_all_bound(gw_file *f) {
@@ -265,6 +276,11 @@ static void share(gw_file *f) {
     for (uint32_t l = 0; l < f->config.n_layer; l++) {
         gw_layer *w = &f->weights.layers[l];
         uint32_t q = size_of(&f->config, l, Q), kv = size_of(&f->config, l, KV);
+        if (w->gate_up.matrix.type) {
+            uint32_t ff = size_of(&f->config, l, FF);
+            w->gate = part_of(&w->gate_up, 0, ff);
+            w->up = part_of(&w->gate_up, ff, ff);
+        }
         if (!w->qkv.matrix.type) continue;
         w->q = part_of(&w->qkv, 0, q);
         w->k = part_of(&w->qkv, q, kv);
@@ -308,6 +324,8 @@ static uint64_t hash_rules(const gw_config *c) {
     uint8_t is_global[GW_MAX_LAYERS];
     for (uint32_t l = 0; l < c->n_layer; l++) is_global[l] = !c->layer[l].window;
     uint64_t h = gw_hash(strlen(c->arch->name), c->arch->name, strlen(c->arch->name));
+    const double partial[] = { global->rotated, global->gain, c->n_ctx_short };
+    if (c->arch->rotates_part) h = gw_hash(h, partial, sizeof partial);
     h = gw_hash(gw_hash(h, rules, sizeof rules), is_global, c->n_layer);
     bool alike = c->n_owners == c->n_layer && !c->n_ple;
     for (uint32_t l = 1; l < c->n_layer && alike; l++)

@@ -6,11 +6,12 @@
 #include <string.h>
 
 /* The families' names for the end of a turn, then of a text. Files name only one or two of them by id. */
-static const char *const end_names[] = { "<end_of_turn>", "<|eot_id|>",      "<|im_end|>",    "<turn|>",
-                                         "<|eom_id|>",    "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
+static const char *const end_names[] = { "<end_of_turn>",   "<|eot_id|>",    "<|im_end|>",
+                                         "<turn|>",         "<|end|>",       "<|eom_id|>",
+                                         "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
 static const char *const id_names[] = { "bos", "eos", "eot", "eom", "padding" };
 enum {
-    TURN_NAMES = 4,
+    TURN_NAMES = 5,
     END_NAMES = sizeof end_names / sizeof *end_names,
     ID_NAMES = sizeof id_names / sizeof *id_names,
 };

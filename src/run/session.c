@@ -40,7 +40,7 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
     b->up = take(a, GW_BATCH, ff);
     if (c->n_ple) b->ple = take(a, GW_BATCH + 1, c->n_ple * c->n_layer);
     for (int r = 0; r < GW_ROPES; r++)
-        if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = take(a, rows, c->rope[r].head_dim);
+        if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = take(a, rows, c->rope[r].rotated);
     if (c->arch->policy->generates) s->state.logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
     gw_vectors_init(&s->vectors, c, c->arch->policy->texts, a);
     s->ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
@@ -72,6 +72,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     s->state.weights = w;
     s->error = e;
     s->n_ctx = n_ctx;
+    s->state.long_context = n_ctx > c->n_ctx_short;
     take_kv(&s->state.kv, c, n_ctx, kv_type, &a);
     take_scratch(s, c, pool, &a);
     return 0;

@@ -168,3 +168,10 @@ size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len) {
     default: return gpt2_word(s, false);
     }
 }
+
+bool gw_split_depends(gw_split kind, const uint8_t *text, size_t len, size_t at) {
+    size_t n;
+    span s = { text, len };
+    if (kind != GW_SPLIT_GPT4O || case_at(s, at, &n) != GW_UPPER) return false;
+    return text[at - 1] >= 0x80 || case_at(s, at - 1, &n) == GW_UPPER;
+}

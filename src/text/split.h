@@ -23,4 +23,8 @@ gw_split gw_split_named(const char *name);
  * white space, or for gpt-4o of upper case, which is the next word, so the time is linear in the text's length. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
+/* Returns whether the character at text[at], at > 0, is in a run of upper case whose end may move the ends of words
+ * before it. */
+bool gw_split_depends(gw_split kind, const uint8_t *text, size_t len, size_t at);
+
 #endif

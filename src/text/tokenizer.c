@@ -72,7 +72,8 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
 
 /* --- encoding --------------------------------------------------------------------------------- */
 
-/* AHEAD: the end of a word depends on at most this many bytes after it, except for a run of white space. */
+/* AHEAD: the end of a word depends on at most this many bytes after it, except for a run of white space or of upper
+ * case. */
 enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
 
 /* Returns whether the character at p is certainly not white space. U+0085, U+00A0, U+1680, U+180E, U+2000 to U+205F and
@@ -84,11 +85,11 @@ static bool no_blank(const uint8_t *p) {
 }
 
 /* Returns the offset up to which ids do not depend on the text that follows: added tokens that begin before it are
- * complete, and no run of white space crosses it. */
+ * complete, and no run crosses it on whose end words depend. */
 static size_t certain(const gw_tokenizer *t, const uint8_t *text, size_t len) {
     size_t behind = t->added.longest + (size_t)AHEAD, at = len > behind ? len - behind : 0;
     if (t->v.spelling == GW_BYTE_LEVEL)
-        while (at && !no_blank(text + at)) at--;
+        while (at && (!no_blank(text + at) || gw_split_depends(t->bpe.split, text, len, at))) at--;
     return at;
 }
 

@@ -205,6 +205,7 @@ static const char *const own_control[] = {
     "<|end_header_id|>", "<|eot_id|>",    "<|eom_id|>",        "<|turn>",          "<turn|>",
     "<|channel>",        "<channel|>",    "<|think|>",         "<|tool>",          "<tool|>",
     "<|tool_call>",      "<tool_call|>",  "<|tool_response>",  "<tool_response|>", "<|\"|>",
+    "<|end|>",           "<|user|>",      "<|assistant|>",     "<|system|>",
 };
 enum { OWN_CONTROL = sizeof own_control / sizeof *own_control };
 

@@ -229,6 +229,33 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
     gw_tokenizer_free(t);
 }
 
+/* A letter without case ends a word only if the run of upper case after it ends without lower case. */
+TEST(bpe_parts_of_a_text_in_upper_case) {
+    static const char *const texts[] = { "\xE6\x97\xA5"
+                                         "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "abc def",
+                                         "\xE6\x97\xA5"
+                                         "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "123 def",
+                                         "\xE6\x97\xA5"
+                                         "A\xC3\x84\xC3\x96\xC3\x9C\xC3\x84\xC3\x96\xC3\x9C\xC3\x9F" };
+    gw_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* the last byte of the first character, and the next one */
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int32_t whole[64], parts[64];
+        size_t len = strlen(texts[i]);
+        int n = gw_tokenizer_encode(t, texts[i], len, 0, whole, 64);
+        CHECK_INT(whole[2] == MADE, i != 1);
+        for (size_t end = 1; end < len; end++) {
+            int first = gw_tokenizer_encode(t, texts[i], end, GW_TOKENIZE_MORE, parts, 64);
+            size_t at = gw_tokenizer_taken(t);
+            int rest = gw_tokenizer_encode(t, texts[i] + at, len - at, 0, parts + first, 64);
+            CHECK_INT(first + rest, n);
+            CHECK(!memcmp(whole, parts, (size_t)n * sizeof *whole));
+        }
+    }
+    gw_tokenizer_free(t);
+}
+
 TEST(bpe_bytes_of_every_kind_come_back) {
     gw_tokenizer *t = ready(BEGIN("Ġ a", "Ã ©", "Ċ Ċ"), "qwen2");
     CHECK_TEXT(ids_of(t, " a\xC3\xA9\n\n", 0), "258 259 260");

@@ -59,6 +59,7 @@ const FAMILIES = {
     { architecture: 'llama', tokenizer: 'smollm' },
     '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n',
   ],
+  'Phi-4-mini': [{ architecture: 'phi3' }, '<|user|>Hello<|end|><|assistant|>'],
   Qwen3: [{ architecture: 'qwen3' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
 };
 

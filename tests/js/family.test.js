@@ -14,7 +14,7 @@ import { splitModel } from './split.js';
 
 /** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
 
-const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'granite', 'llama', 'qwen2', 'qwen3', 'smollm3'];
+const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'granite', 'llama', 'phi3', 'qwen2', 'qwen3', 'smollm3'];
 const modelOf = (/** @type {string} */ family) => (family === 'gemma3' ? 'mqa-q4_0' : `${family}-q4_0`);
 const idsOf = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => (i * i + 5) % 320);
 
@@ -109,6 +109,10 @@ test('keys of a wrong type, or with a meaning that the recipe does not have, are
     ['tiny', 'gemma3.rope.scaling.type', 'u32', 3],
     ['tiny', 'gemma3.rope.scaling.type', 'string', 'yarn'],
     ['tiny', 'gemma3.rope.dimension_count', 'u32', 16],
+    ['phi3-f32', 'phi3.rope.dimension_count', 'u32', 47],
+    ['phi3-f32', 'phi3.rope.dimension_count', 'u32', 66],
+    ['phi3-f32', 'phi3.rope.scaling.attn_factor', 'f32', 0],
+    ['phi3-f32', 'phi3.rope.scaling.original_context_length', 'string', '4096'],
     ['tiny', 'gemma3.attention.causal', 'bool', false],
     ['tiny', 'gemma3.attention.layer_norm_rms_epsilon', 'string', '1e-6'],
     ['tiny', 'gemma3.final_logit_softcapping', 'f32', -1],
@@ -140,6 +144,34 @@ test('which layers have a window may be listed in any whole numbers', async (t) 
   const other = await edited('tiny-f32', withKey(key, 'array', 'i32', [0, 1, 1, 1, 1, 1]));
   t.after(() => other.dispose());
   assert.notDeepEqual(await other.debug.logits(ids), whole);
+});
+
+test('the length of the context selects the RoPE factors, which saved chats depend on', async (t) => {
+  const ids = idsOf(60);
+  const long = await open(t, 'phi3-long-f32');
+  const short = await open(t, 'phi3-long-f32', { contextLength: 64 });
+  const usual = await open(t, 'phi3-f32');
+  assert.deepEqual(await short.debug.logits(ids), await usual.debug.logits(ids));
+  assert.notDeepEqual(await short.debug.logits(ids), await long.debug.logits(ids));
+  const chat = short.chat();
+  await chat.send('a b', { maxTokens: 3 }).text();
+  const saved = await chat.save();
+  assert.ok((await short.chat({ saved }).restored).tokens > 0);
+  const { tokens, reason } = await long.chat({ saved }).restored;
+  assert.equal(tokens, 0);
+  assert.match(String(reason), /model/);
+});
+
+test('RoPE factors of one length need those of the other', async () => {
+  for (const gone of ['rope_factors_short.weight', 'rope_factors_long.weight']) {
+    const error = await refuses(
+      edited('phi3-f32', (file) => {
+        file.tensors = file.tensors.filter(({ name }) => name !== gone);
+      }),
+      'missing-tensor',
+    );
+    assert.match(error.message, new RegExp(gone));
+  }
 });
 
 test('a file without a window has none', async (t) => {

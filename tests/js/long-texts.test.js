@@ -46,9 +46,19 @@ const HARD = [
   '<table>',
   '👩‍👩‍👧‍👦',
   '\u0085x\u180e\u1680y',
+  '日ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÜ',
+  'HELLO WORLD. ',
 ];
 
-for (const name of ['gemma-vocab-tiny', 'gpt2-f32', 'llama3-tools', 'qwen3-bf16', 'llama-q4_0', 'parity-q4_0']) {
+for (const name of [
+  'gemma-vocab-tiny',
+  'gpt2-f32',
+  'llama3-tools',
+  'qwen3-bf16',
+  'llama-q4_0',
+  'phi3-q4_0',
+  'parity-q4_0',
+]) {
   test(`in pieces of any size the ids are those of the whole: ${name}`, async () => {
     const engine = await bareEngine(await testModel(name));
     const some = [...texts({ count: 40, seed: 9 })];

@@ -128,6 +128,15 @@ const FAMILIES = {
   },
   granite: { ...FAMILY, architecture: 'granite' },
   smollm3: { ...FAMILY, architecture: 'smollm3', layers: 5 },
+  // llama.cpp expects Phi-3's own vocabulary in a file whose name says phi3.
+  phi3: {
+    ...FAMILY,
+    architecture: 'phi3',
+    name: 'phi',
+    headDim: 64,
+    rotated: 48,
+    longRope: { context: 256, gain: 1.2 },
+  },
   qwen2: { ...FAMILY, architecture: 'qwen2', headDim: 64 },
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
@@ -291,7 +300,10 @@ const TOOLS = {
 
 const families = Object.fromEntries(
   Object.entries(FAMILIES).flatMap(([family, spec]) =>
-    Object.entries(KINDS).map(([kind, more]) => [`${family}-${kind}`, { ...spec, ...more, name: `${family} ${kind}` }]),
+    Object.entries(KINDS).map(([kind, more]) => [
+      `${family}-${kind}`,
+      { ...spec, ...more, name: `${spec.name ?? family} ${kind}` },
+    ]),
   ),
 );
 
@@ -322,6 +334,9 @@ export const MODELS = {
     pattern: 3,
     window: 24,
   },
+  // Its context is longer than the one of the short factors.
+  'phi3-long-f32': { ...families['phi3-f32'], name: 'phi with long factors', longRope: { context: 64, gain: 1.2 } },
+  'phi3-window-f32': { ...families['phi3-f32'], name: 'phi with windows', window: 24 },
   // Shaped like Gemma 3 4B: eight heads on four KV heads, and global layers that divide positions by 8.
   'gemma3-scaled-f32': {
     ...FAMILY,

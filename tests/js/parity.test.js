@@ -117,6 +117,8 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     }
   });
 
+  // llama.cpp ignores Phi's windows.
+  if (name === 'phi3-window-f32') continue;
   test(`${name}: llama.cpp's greedy choices, where they are clear`, async (t) => {
     const model = await open(name);
     const { prompt, ids, margins } = LLAMA[name].greedy;

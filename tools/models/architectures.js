@@ -7,13 +7,14 @@
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./gguf-write.js').TypeName} TypeName
  * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  but for its type
- * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'granite' | 'llama' | 'qwen2' | 'qwen3' |
+ * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'granite' | 'llama' | 'phi3' | 'qwen2' | 'qwen3' |
  *   'smollm3'} ArchitectureName
  *
  * @typedef {object} Architecture
  * @property {string} keys       of the header, in order; a key whose value the spec does not give is left out
  * @property {boolean} [scaled]  the embedding is multiplied by sqrt(width)
  * @property {boolean} [fused]   q, k and v are one matrix
+ * @property {boolean} [gateUp]  gate and up are one matrix
  * @property {boolean} [plain]   no gate in the feed-forward
  * @property {boolean} [learned] positions are a table
  * @property {RegExp} [biased]   matrices and norms of a layer that have a bias
@@ -42,6 +43,9 @@
  * @property {number | boolean[]} [pattern]  every n-th layer is global, or whether each layer is local; the key is
  *   written only when given (default 6)
  * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  Llama 3's
+ * @property {number} [rotated]  columns of a head that turn (phi3; default: all)
+ * @property {{ context: number, gain: number }} [longRope]  factors of RoPE for contexts up to this one and for longer ones, and a
+ *   factor of its cosines and sines (phi3)
  * @property {number} [ropeFactor]   positions of global layers are divided by it (gemma3)
  * @property {number} [sharedLayers]  the last so many layers use keys and values of earlier ones (gemma4)
  * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
@@ -154,6 +158,16 @@ export const ARCHITECTURES = {
     tokenizer: 'llama-bpe',
     defaults: { eps: 1e-6, ropeBase: 5e6 },
   },
+  phi3: {
+    keys:
+      'context_length rope.scaling.original_context_length embedding_length feed_forward_length block_count ' +
+      'attention.head_count attention.head_count_kv attention.layer_norm_rms_epsilon rope.dimension_count ' +
+      'rope.freq_base attention.sliding_window rope.scaling.attn_factor',
+    fused: true,
+    gateUp: true,
+    tokenizer: 'gpt-4o',
+    defaults: { eps: 1e-5, ropeBase: 1e4, window: 0 },
+  },
   qwen2: {
     keys:
       'block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv ' +
@@ -183,7 +197,9 @@ const KEYS = {
   'attention.sliding_window_pattern': ['u32', 'pattern'],
   'rope.freq_base': ['f32', 'ropeBase'],
   'rope.freq_base_swa': ['f32', 'ropeBaseSwa'],
-  'rope.dimension_count': ['u32', 'headDim'],
+  'rope.dimension_count': ['u32', 'rotated'],
+  'rope.scaling.original_context_length': ['u32', 'shortContext'],
+  'rope.scaling.attn_factor': ['f32', 'ropeGain'],
   'rope.dimension_count_swa': ['u32', 'headDimLocal'],
   'attention.key_length_swa': ['u32', 'headDimLocal'],
   'attention.value_length_swa': ['u32', 'headDimLocal'],
@@ -208,11 +224,13 @@ const KEYS = {
  * @param {Record<string, any>} s a full spec, and vocabSize @returns {MetadataEntry[]} */
 export function architectureKeys(s) {
   const name = /** @type {ArchitectureName} */ (s.architecture);
+  /** @type {Record<string, any>} */
+  const values = { rotated: s.headDim, shortContext: s.longRope?.context, ropeGain: s.longRope?.gain, ...s };
   /** @type {MetadataEntry[]} */
   const list = [];
   for (const key of ARCHITECTURES[name].keys.trim().split(/\s+/)) {
     const [type, property] = KEYS[key];
-    const value = property === 'ropeScalingType' ? s.ropeFactor && 'linear' : s[property];
+    const value = property === 'ropeScalingType' ? s.ropeFactor && 'linear' : values[property];
     const full = `${name}.${key}`;
     if (Array.isArray(value)) list.push([full, 'array', typeof value[0] === 'boolean' ? 'bool' : 'i32', value]);
     else if (value || value === 0) list.push([full, type, value]);
@@ -242,15 +260,15 @@ function layerOf(s, l) {
 function layerShapes(s, l) {
   const { architecture, dModel, heads, perLayer = 0 } = s;
   const { headDim, kvHeads, ffn, shares, keysAsValues } = layerOf(s, l);
-  const { fused, plain, postNorms, qkNorm } = ARCHITECTURES[architecture];
+  const { fused, gateUp, plain, postNorms, qkNorm } = ARCHITECTURES[architecture];
   const q = heads * headDim;
   const kv = kvHeads * headDim;
   /** @type {[boolean, string, number[]][]} */
   const all = [
     [true, 'attn_norm', [dModel]],
     [true, 'ffn_down', [ffn, dModel]],
-    [!plain, 'ffn_gate', [dModel, ffn]],
-    [true, 'ffn_up', [dModel, ffn]],
+    [!plain && !gateUp, 'ffn_gate', [dModel, ffn]],
+    [true, 'ffn_up', [dModel, gateUp ? 2 * ffn : ffn]],
     [!!postNorms, 'post_attention_norm', [dModel]],
     [!!postNorms, 'post_ffw_norm', [dModel]],
     [true, 'ffn_norm', [dModel]],
@@ -284,6 +302,8 @@ export function architectureTensors(s, vocabSize, sorted) {
   const behind = [['output_norm', [s.dModel]]];
   if (learned) before.push(['position_embd', [s.dModel, s.context]]);
   if (s.ropeScaling || s.turning) before.push(['rope_freqs', [s.headDim / 2]]);
+  const factors = [(s.rotated ?? s.headDim) / 2];
+  if (s.longRope) before.push(['rope_factors_long', factors], ['rope_factors_short', factors]);
   const perLayer = (s.perLayer ?? 0) * (s.layers ?? 0);
   if (perLayer) {
     before.push(['per_layer_token_embd', [perLayer, vocabSize]], ['per_layer_model_proj', [s.dModel, perLayer]]);

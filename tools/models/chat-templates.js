@@ -87,11 +87,18 @@ const QWEN3 = `{%- for turn in messages %}
 {%- endif %}
 `;
 
+/** Phi-4-mini: turns without line breaks. */
+const PHI4 = `{%- for turn in messages -%}
+  {{ '<|' + turn['role'] + '|>' + turn['content'] + '<|end|>' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<|assistant|>' }}{%- else -%}{{ eos_token }}{%- endif -%}
+`;
+
 /** @param {string} architecture @param {string} tokenizer @returns {string | null} null: such files have none */
 export function chatTemplateOf(architecture, tokenizer) {
   if (architecture === 'gemma-embedding') return null;
   if (architecture === 'gemma3') return GEMMA3;
   if (tokenizer === 'gemma') return GEMMA;
   if (tokenizer === 'gemma4') return GEMMA4;
-  return { 'llama-bpe': LLAMA3, smollm: CHATML, qwen2: QWEN3 }[tokenizer] ?? null;
+  return { 'gpt-4o': PHI4, 'llama-bpe': LLAMA3, smollm: CHATML, qwen2: QWEN3 }[tokenizer] ?? null;
 }

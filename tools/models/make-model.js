@@ -234,8 +234,8 @@ function complete(spec) {
   const row = ARCHITECTURES[architecture];
   if (!row) throw new Error(`architecture ${architecture}: expected ${Object.keys(ARCHITECTURES).join(', ')}`);
   const s = { ...DEFAULTS, name: `random ${architecture}`, tokenizer: row.tokenizer, ...row.defaults, ...spec };
-  // Such files have one matrix of q, k and v: as many KV heads as heads, and heads that fill the width.
-  return row.fused ? { ...s, kvHeads: s.heads, headDim: s.dModel / s.heads } : s;
+  // Files of GPT-2 have no keys for other KV heads than heads, or for heads that do not fill the width.
+  return row.learned ? { ...s, kvHeads: s.heads, headDim: s.dModel / s.heads } : s;
 }
 
 /** @typedef {ReturnType<typeof complete>} FullSpec */
@@ -413,6 +413,8 @@ function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   const n = shape[0];
   if (s.turning && group === 'rope_freqs')
     return Float32Array.from({ length: n }, (_, i) => (i < /** @type {number} */ (s.turning) ? 1 : 1e30));
+  if (/^rope_factors/.test(group))
+    return Float32Array.from({ length: n }, (_, i) => 1 + i / (group === 'rope_factors_long' ? 3 : 40));
   if (s.ropeScaling && group === 'rope_freqs') return ropeFactors(s.headDim, s.ropeBase ?? 1e4, s.ropeScaling);
   if (suffix === 'bias') return bellFloats(random, n, size);
   const weights = normFloats(random, n, size);

@@ -16,6 +16,7 @@ POST_NORMS = {'post_attention_norm': 'post_attention_layernorm', 'ffn_norm': 'pr
 PER_LAYER = {'inp_gate': 'per_layer_input_gate', 'proj': 'per_layer_projection', 'post_norm': 'post_per_layer_input_norm'}
 GEMMA4 = {'per_layer_token_embd': 'embed_tokens_per_layer', 'per_layer_model_proj': 'per_layer_model_projection',
           'per_layer_proj_norm': 'per_layer_projection_norm'}
+PHI3 = {'attn_qkv': 'self_attn.qkv_proj', 'ffn_up': 'mlp.gate_up_proj'}
 GPT2_LAYER = {'attn_norm': 'ln_1', 'attn_qkv': 'attn.c_attn', 'attn_output': 'attn.c_proj', 'ffn_norm': 'ln_2',
               'ffn_up': 'mlp.c_fc', 'ffn_down': 'mlp.c_proj'}
 # Llama 3's factors, which this class computes from the same numbers as models.js the file's table.
@@ -97,6 +98,19 @@ def granite(f):
         residual_multiplier=f.residual_scale, attention_multiplier=f.attention_scale, logits_scaling=f.logit_scale)
 
 
+def phi3(f):
+    factors = {f'{name}_factor': [float(x) for x in f.w[f'rope_factors_{name}.weight']] for name in ('short', 'long')}
+    rope = {'rope_type': 'longrope', 'rope_theta': f.base, 'partial_rotary_factor': f.rotated / f.head_dim,
+            'original_max_position_embeddings': f.short_context, 'attention_factor': f.rope_gain} | factors
+    # transformers chooses the factors by the length of the text, the engine by that of the context.
+    if f.context > f.short_context:
+        rope['short_factor'] = rope['long_factor']
+    else:
+        rope['long_factor'] = rope['short_factor']
+    return transformers.Phi3ForCausalLM, transformers.Phi3Config(
+        **common(f), rope_parameters=rope, sliding_window=f.window or None, pad_token_id=None)
+
+
 def smollm3(f):
     return transformers.SmolLM3ForCausalLM, transformers.SmolLM3Config(
         **common(f), rope_parameters=plain_rope(f.base), no_rope_layer_interval=f.recipe['unrotated'], pad_token_id=None)
@@ -110,7 +124,7 @@ def qwen3(f):
     return transformers.Qwen3ForCausalLM, transformers.Qwen3Config(**common(f), rope_parameters=plain_rope(f.base))
 
 
-MAKERS = {make.__name__: make for make in (gemma, gemma2, gemma3, gemma4, gpt2, granite, llama, qwen2, qwen3, smollm3)}
+MAKERS = {make.__name__: make for make in (gemma, gemma2, gemma3, gemma4, gpt2, granite, llama, phi3, qwen2, qwen3, smollm3)}
 
 
 def gpt2_state(f):
@@ -126,7 +140,7 @@ def gpt2_state(f):
 
 def state_of(f):
     shift = 1.0 if f.architecture.startswith('gemma') and f.architecture != 'gemma4' else 0.0
-    names = LAYER | PER_LAYER | (POST_NORMS if f.has(0, 'post_ffw_norm') else {})
+    names = LAYER | PER_LAYER | (PHI3 if f.architecture == 'phi3' else {}) | (POST_NORMS if f.has(0, 'post_ffw_norm') else {})
     state = {'model.embed_tokens.weight': f.w['token_embd.weight'], 'model.norm.weight': f.w['output_norm.weight'] - shift,
              'lm_head.weight': f.w.get('output.weight', f.w['token_embd.weight'])}
     for full, w in f.w.items():

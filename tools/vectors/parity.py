@@ -34,15 +34,17 @@ FAMILIES = ('gemma', 'gemma2', 'gemma4', 'gpt2', 'llama', 'qwen3')
 LENGTHS |= {f'{family}-{kind}': (1, 70) if kind in ('f32', 'outliers') else (1, 28)
             for family in FAMILIES for kind in ('f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_k_m')}
 LENGTHS |= {f'{family}-{kind}': (1, 70) if kind == 'f32' else (1, 28)
-            for family in ('granite', 'smollm3', 'qwen2') for kind in ('f32', 'q4_k_m')}
-LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma3-scaled-f32': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40)}
+            for family in ('granite', 'phi3', 'smollm3', 'qwen2') for kind in ('f32', 'q4_k_m')}
+LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma3-scaled-f32': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40),
+            'phi3-long-f32': (1, 70), 'phi3-window-f32': (1, 70)}
 
 # Rules of each architecture: embeddings scaled by sqrt(width); positions by RoPE of halves or pairs, or from a table;
 # period of global layers and their index in it; feed-forward.
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
 LLAMA = {'rope': 'pairs', 'act': 'silu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
-           'gemma4': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': LLAMA, 'granite': LLAMA,
+           'gemma4': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': LLAMA, 'granite': LLAMA, 
+           'phi3': LLAMA | {'rope': 'halves', 'same_window': True},
            'smollm3': LLAMA | {'unrotated': 4}, 'qwen2': LLAMA | {'rope': 'halves'}, 'qwen3': LLAMA | {'rope': 'halves'}}
 
 
@@ -87,13 +89,21 @@ class File:
         self.attention_scale = key('attention.scale', 1 if self.architecture == 'gemma4' else 1 / np.sqrt(self.head_dim))
         self.rope_factor = key('rope.scaling.factor', 1.0)
         self.logit_scale = key('logit_scale', 1.0)
+        self.rotated = key('rope.dimension_count', self.head_dim)
+        self.short_context = key('rope.scaling.original_context_length')
+        self.rope_gain = key('rope.scaling.attn_factor', 1.0)
         self.context = key('context_length')
         self.float = all(t.tensor_type.name in ('F32', 'F16', 'BF16') for t in reader.tensors)
 
     def is_global(self, layer):
+        if self.recipe.get('same_window'):
+            return not self.window
         if isinstance(self.pattern, list):
             return not self.pattern[layer]
         return layer % self.pattern == self.pattern - 1
+
+    def ffn_of(self, layer):
+        return self.layer(layer, 'ffn_down').shape[1]
 
     def head_dim_of(self, layer):
         return self.head_dim if self.is_global(layer) else self.head_dim_local
@@ -158,7 +168,10 @@ def heads_of(f, l, x):
     if kind and not (unrotated and l % unrotated == unrotated - 1):
         base = f.base if f.is_global(l) else f.base_local
         factors = f.w.get('rope_freqs.weight', f.rope_factor if f.is_global(l) else 1.0)
-        q, k = rope(q, base, factors, kind == 'pairs'), rope(k, base, factors, kind == 'pairs')
+        if f.short_context:
+            factors = f.w[f"rope_factors_{'long' if f.context > f.short_context else 'short'}.weight"]
+        q, k = (np.concatenate([f.rope_gain * rope(t[..., :f.rotated], base, factors, kind == 'pairs'), t[..., f.rotated:]],
+                               axis=-1) for t in (q, k))
     return q, k, v
 
 
@@ -198,6 +211,9 @@ def attention(f, l, x, kept):
 
 def feed_forward(f, l, x):
     act = gelu_tanh if f.recipe['act'] == 'gelu' else silu
+    if f.layer(l, 'ffn_up').shape[0] == 2 * f.ffn_of(l):
+        gate, up = np.split(f.linear(l, 'ffn_up', x), 2, axis=-1)
+        return f.linear(l, 'ffn_down', act(gate) * up)
     if not f.has(l, 'ffn_gate'):
         return f.linear(l, 'ffn_down', act(f.linear(l, 'ffn_up', x)))
     return f.linear(l, 'ffn_down', act(f.linear(l, 'ffn_gate', x)) * f.linear(l, 'ffn_up', x))
