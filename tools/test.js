@@ -43,10 +43,10 @@ const BROWSERS = /^e2e-/;
 const GROUPS = 2;
 /** Gives browser tests priority over the rest, because they take longest. */
 const LATER = ['nice', '-n', '5'];
-/** Pieces of ten seconds or more. They start first, so that all lanes end at about the same time. */
+/** Pieces that compute for ten seconds or more. They start first, so that all lanes end at about the same time. */
 const LONG = new RegExp(
-  '^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|processors|storyteller)' +
-    '|js-(bpe|cache|cli|download|memory|source|store-(faults|checks|locks)))$',
+  '^(c-(tsan|asan|asan-relaxed|native)|js(-relaxed)?-(exactness|processors|drafts)|prose' +
+    '|js-(bpe|cli|download|embed|hostile-(formats|template)|parity|rows|store-faults|storyteller|tokenizer))$',
 );
 
 /** @type {string[]} */
