@@ -64,7 +64,7 @@ import { ModelError } from './errors.js';
  *   quantizeFloats?: string, kvType?: string, rowsOnDisk?: boolean | 'auto', rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
 /** Information about a load that does not stop it.
  * @typedef {object} Notice
- * @property {string} code `not-cached`, `retry`, `offline`, `changed`, `mended` or `rows-later`.
+ * @property {string} code `not-cached`, `retry`, `offline`, `changed`, `mended`, `rows-later` or `rows-stopped`.
  * @property {string} message The message, in English.
  */
 /** Progress of a load.

@@ -58,8 +58,8 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
   openFile,
   openStore: (where) => openStore(where, (lock) => port.postMessage({ kind: 'locked', ...lock })),
 });
-port.on('message', (message) => {
+port.on('message', async (message) => {
   if (message.kind === 'open') files.settle(message.options.place);
-  host.receive(message);
+  await host.receive(message);
   if (message.kind === 'dispose') closing.close();
 });

@@ -83,6 +83,8 @@ export class CachedFile {
   #lock;
   /** The copies that find() returned last. @type {Entry[]} */
   #found = [];
+  /** Running operations of the store. @type {Set<Promise<unknown>>} */
+  #running = new Set();
 
   /** @param {EntryDeps & { store?: Store, notice: (code: string, message: string) => void }} deps
    * @param {number} patience maximum ms for each operation of the store */
@@ -266,6 +268,8 @@ export class CachedFile {
     const entry = this.#entry;
     if (!reads) this.#entry = undefined;
     try {
+      // A write that ends later would open the file again.
+      await within(this.#patience, Promise.allSettled([...this.#running]));
       if (entry) await within(this.#patience, this.#leave(entry, digest, error, reads));
     } catch (problem) {
       // If the file was cached before, failing to update its journal does no harm: another tab may have it open.
@@ -276,8 +280,18 @@ export class CachedFile {
     }
   }
 
+  /** Saves the journal and frees the lock: the copy stays incomplete, and is only read from now on. Must not overlap with
+   * writes. */
+  async freeze() {
+    const entry = this.#entry;
+    if (entry) await this.#try(() => entry.freeze());
+    this.#lock?.free();
+    this.#lock = undefined;
+  }
+
   /** Saves the journal and closes the copy's file. The next read opens the file again. */
   async rest() {
+    await within(this.#patience, Promise.allSettled([...this.#running])).catch(() => {});
     if (this.#entry) await within(this.#patience, this.#entry.close()).catch(() => {});
   }
 
@@ -322,8 +336,10 @@ export class CachedFile {
    * wrote.
    * @template T @param {() => Promise<T>} f @param {boolean} [writing] @returns {Promise<T | undefined>} */
   async #try(f, writing = false) {
+    const work = f();
+    this.#running.add(work);
     try {
-      return await within(this.#patience, f());
+      return await within(this.#patience, work);
     } catch (error) {
       const entry = this.#entry;
       this.#entry = this.#store = undefined;
@@ -331,6 +347,8 @@ export class CachedFile {
       if (gone) await within(this.#patience, gone).catch(() => {});
       this.tell(error);
       return undefined;
+    } finally {
+      this.#running.delete(work);
     }
   }
 }

@@ -530,6 +530,13 @@ export class Download {
     await this.#file.finish(this.digest, undefined, true);
   }
 
+  /** Gives up what is missing of a late copy, so that another tab or the next load continues it. Must not overlap with
+   * at(). */
+  async stop() {
+    this.late = false;
+    await this.#file.freeze();
+  }
+
   /** Fills a view with the bytes at an offset, after serve(). Calls may overlap only while `late`, because a repair
    * closes the file of a complete copy. @param {number} at @param {Uint8Array} into */
   async at(at, into) {

@@ -31,6 +31,8 @@ export class Entry {
   #unsaved = 0;
   #saved = 0;
   #removed = false;
+  /** Whether the copy is only read from now on. */
+  #frozen = false;
   /** @type {Checks | undefined} */
   #checks;
   /** Corrupt pieces by index, with the checksums that their bytes have. @type {Map<number, number[]>} */
@@ -175,6 +177,7 @@ export class Entry {
    * between two writes of the journal; same: the server says that the bytes are of the stored version.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
+    if (this.#frozen) return same || !this.#lost.size;
     const checks = await this.#table();
     const { piece = 1 } = this.journal;
     const written = !this.#lost.size; // evaluated once, because another lane may repair the piece during this call
@@ -195,7 +198,9 @@ export class Entry {
 
   /** @param {Part} lane @param {number} at @param {number} end */
   async #write(lane, at, end) {
-    if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
+    // A write after remove() would create the file again.
+    if (this.#writes && !this.#removed)
+      await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
   /** Called when all bytes of a piece have arrived. Stores its checksum. Returns false if the bytes do not match a
@@ -261,11 +266,17 @@ export class Entry {
   async close() {
     await this.#saving;
     try {
-      await this.save();
-      await this.#store.flush?.(this.#name);
+      if (!this.#frozen) await this.save();
+      if (!this.#frozen) await this.#store.flush?.(this.#name);
     } finally {
       await this.leave();
     }
+  }
+
+  /** Saves the journal and closes the copy, which is only read from now on: another tab may continue it. */
+  async freeze() {
+    await this.close();
+    this.#frozen = true;
   }
 
   /** Closes the copy without saving the journal. */

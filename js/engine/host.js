@@ -97,7 +97,7 @@ export class Host {
     this.#post({ kind: 'beat' });
   };
 
-  /** Handles a message of the client. @param {ToWorker} message */
+  /** Handles a message of the client. Returns a promise of the end of `dispose`. @param {ToWorker} message */
   receive(message) {
     switch (message.kind) {
       case 'open':
@@ -113,10 +113,16 @@ export class Host {
       case 'beat':
         return this.#post(message);
       case 'dispose':
-        void this.#context?.runner.rows?.close();
-        this.#engine?.close();
-        return this.#post({ kind: 'disposed' });
+        return this.#dispose();
     }
+  }
+
+  /** Frees the heap, and closes the files of rows. */
+  async #dispose() {
+    const closing = this.#context?.runner.rows?.close();
+    this.#engine?.close();
+    await closing?.catch(() => {});
+    this.#post({ kind: 'disposed' });
   }
 
   /** @param {number} id @param {() => any} f */

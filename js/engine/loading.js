@@ -58,7 +58,7 @@ export async function load(descriptors, options, deps) {
   const rows = part && !headerOnly ? await part.rowsOf(native, sources, deps) : await closeAll(sources);
   if (!headerOnly) {
     chooseStreams(native);
-    meter.finish();
+    meter.finish((notice) => rows?.notice(notice));
     rows?.fetchRest();
   }
   return { cache: keptOf(sources), notices: meter.notices, rows };

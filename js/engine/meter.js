@@ -64,12 +64,13 @@ export class Meter {
     this.#send(notice);
   }
 
-  /** Sends the last report. */
-  finish() {
+  /** Sends the last report: rows that are read later are no part of the load. @param {(notice: Notice) => void} later
+   * receives later notices */
+  finish(later) {
     this.#phase = 'ready';
     this.#loaded = this.total ?? this.#loaded;
     this.#send();
-    this.#report = () => {}; // rows that are read later are no part of the load
+    this.#report = ({ notice }) => void (notice && later(notice));
   }
 
   /** @param {Notice} [notice] */

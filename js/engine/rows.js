@@ -2,7 +2,7 @@
  * cached copy it reads whole pieces, each of which is checked every time, so that no changed bit goes unnoticed; a
  * corrupt piece is downloaded again. */
 /** @import { Source } from '../download/source.js' */
-/** @import { Progress, TensorInfo } from '../protocol.js' */
+/** @import { Notice, Progress, TensorInfo } from '../protocol.js' */
 /** @import { Engine, Hash } from './engine.js' */
 /** @import { Meter } from './meter.js' */
 import { ModelError, abortError, reading } from '../errors.js';
@@ -159,6 +159,8 @@ export class Rows {
   #last = Promise.resolve();
   /** Why the rows cannot be trusted. @type {unknown} */
   #failure;
+  /** Progress of the tables. @type {Progress} */
+  #progress = { phase: 'rest', loaded: 0, total: 0, fromCache: 0, bytesPerSecond: 0 };
 
   /** @param {Engine} native @param {Source[]} sources @param {(progress: Progress) => void} report */
   constructor(native, sources, report) {
@@ -170,10 +172,18 @@ export class Rows {
 
   /** Runs an operation that may close the file of a copy, or that must not meet its closing. @type {Queue} */
   #inTurn = (f) => {
-    const done = this.#last.then(f);
+    const done = this.#last.then(() => {
+      if (this.#closed) throw abortError();
+      return f();
+    });
     this.#last = done.catch(() => {});
     return done;
   };
+
+  /** Reports a notice that comes up while tables are downloaded. @param {Notice} notice */
+  notice(notice) {
+    if (this.#progress.total) this.#report({ ...this.#progress, notice });
+  }
 
   /** Downloads the postponed tables while the model is in use. If that fails, rows are still requested one by one, and
    * the next load continues. */
@@ -183,9 +193,12 @@ export class Rows {
       try {
         await this.#fetch(download);
         if (!this.#closed && download.seekable) await this.#complete(download);
-      } catch {
-        // The copy stays incomplete.
+      } catch (error) {
+        const message = `The download of tables stopped. ${/** @type {Error} */ (error).message}`;
+        if (!this.#closed) this.notice({ code: 'rows-stopped', message });
       }
+      // Another tab can continue the copy.
+      if (download.late) await this.#inTurn(() => download.stop()).catch(() => {});
     }
   }
 
@@ -199,21 +212,27 @@ export class Rows {
       if (download.held(at) < end) lanes.push({ at, end });
     }
     const began = performance.now();
-    const sum = lanes.reduce((bytes, { at, end }) => bytes + end - at, 0);
-    let loaded = 0;
+    const progress = this.#progress;
+    Object.assign(progress, { loaded: 0, total: lanes.reduce((bytes, { at, end }) => bytes + end - at, 0) });
     const report = () => {
-      const bytesPerSecond = (loaded / Math.max(performance.now() - began, 1)) * 1000;
-      this.#report({ phase: 'rest', loaded, total: sum, fromCache: 0, bytesPerSecond });
+      progress.bytesPerSecond = (progress.loaded / Math.max(performance.now() - began, 1)) * 1000;
+      this.#report({ ...progress });
     };
     const fill = async () => {
       const buffer = new Uint8Array(LANE);
       for (let lane; (lane = lanes.shift()) && !this.#closed && download.seekable; report()) {
         await download.at(lane.at, buffer.subarray(0, lane.end - lane.at));
-        loaded += lane.end - lane.at;
+        progress.loaded += lane.end - lane.at;
       }
     };
+    const fillOrEnd = () =>
+      fill().catch((error) => {
+        lanes.length = 0; // the others end with their current lane
+        throw error;
+      });
     report();
-    await Promise.all(Array.from({ length: PARALLEL }, fill));
+    const ends = await Promise.allSettled(Array.from({ length: PARALLEL }, fillOrEnd));
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
   /** Checks the digest of the whole file, if one is known, and completes the copy, or removes it and fails later calls
@@ -296,7 +315,7 @@ export class Rows {
     return rows;
   }
 
-  /** Closes the files. */
+  /** Ends downloads, and closes the files once nothing is written to them any more. */
   async close() {
     this.#closed = true;
     for (const { download, close } of this.#sources) await close(download?.late ? abortError() : undefined);

@@ -126,7 +126,6 @@ export class Rpc {
     const packed = (error) => ({ error: { ...packError(error), name: error.name, message: error.message } });
     /** @type {{ value?: any, error?: any }} */
     const answer = await Promise.resolve(this.answering?.(method, args)).then((value) => ({ value }), packed);
-    if (this.ended) return;
     // Transfers bytes of a stream, which are copies. A store's buffers are not transferred, because the store may keep
     // them.
     const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];

@@ -338,10 +338,11 @@ test('the server is gone between ready and complete: an error with a code, and t
 function storeOfHandles(store = memoryStore()) {
   /** @type {Map<string, { closed: boolean }>} */
   const open = new Map();
-  const state = { overlaps: 0 };
+  const state = { overlaps: 0, open: 0 };
   const through = async (/** @type {string} */ name, /** @type {() => Promise<any>} */ f) => {
     const handle = open.get(name) ?? { closed: false };
     open.set(name, handle);
+    state.open = open.size;
     await new Promise((resolve) => setTimeout(resolve, 5));
     if (!handle.closed) return f();
     state.overlaps++;
@@ -357,16 +358,22 @@ function storeOfHandles(store = memoryStore()) {
     async close(/** @type {string} */ name) {
       Object.assign(open.get(name) ?? {}, { closed: true });
       open.delete(name);
+      state.open = open.size;
     },
   };
+}
+
+/** Saves journals rarely, because each write to a store of the caller is a message. @param {import('node:test').TestContext} t */
+function rarelySaved(t) {
+  environment.tuning = { ...TUNING, journal: 1 << 20 };
+  t.after(() => (environment.tuning = TUNING));
 }
 
 test('repairs while the table is downloaded do not end the download', { timeout: 60_000 }, async (t) => {
   const { url, release, table, expected } = await heldServer(t);
   const files = memoryStore();
   const store = storeOfHandles(files);
-  environment.tuning = { ...TUNING, journal: 1 << 20 }; // faster
-  t.after(() => (environment.tuning = TUNING));
+  rarelySaved(t);
   const model = await load(url, { cache: openCache(store), rowsLater: true });
   t.after(() => model.dispose());
   const cache = openCache(files);
@@ -384,6 +391,72 @@ test('repairs while the table is downloaded do not end the download', { timeout:
   await until(async () => (await cache.list())[0]?.complete);
   assert.equal(store.state.overlaps, 0);
   assert.deepEqual(await answers(await load(url, { cache })), expected);
+});
+
+test('a model that is disposed of while its table is downloaded leaves a closed copy, which is continued', async (t) => {
+  const { url, server, release, bytes } = await heldServer(t);
+  const files = memoryStore();
+  const store = storeOfHandles(files);
+  rarelySaved(t);
+  const late = { calls: 0, ended: false };
+  /** @type {typeof store.write} */
+  const write = async (...args) => {
+    if (late.ended) late.calls++;
+    return store.write(...args);
+  };
+  const model = await load(url, { cache: openCache({ ...store, write }), rowsLater: true });
+  const { sent } = server;
+  release();
+  await until(() => server.sent > sent + 100_000);
+  await model.dispose();
+  late.ended = true;
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assert.deepEqual({ ...store.state, calls: late.calls }, { overlaps: 0, open: 0, calls: 0 });
+  const [{ stored, complete }] = await openCache(files).list();
+  assert.ok(!complete && stored > 0);
+  server.forget();
+  const next = await load(url, { cache: openCache(files) });
+  await next.dispose();
+  assert.ok(server.sent <= bytes.length - stored + 5, `${server.sent} bytes, ${stored} of ${bytes.length} were there`);
+});
+
+test('if the download of the table fails, a notice says so, and another load continues the copy', async (t) => {
+  const { url, state, release, expected } = await heldServer(t);
+  const cache = openCache(await folder(t));
+  /** @type {any[]} */
+  const told = [];
+  const onProgress = (/** @type {any} */ { phase, notice }) => phase === 'rest' && notice && told.push(notice.code);
+  const model = await load(url, { cache, rowsLater: true, onProgress });
+  t.after(() => model.dispose());
+  await model.debug.logits(IDS);
+  state.gone = true;
+  release();
+  await until(() => told.includes('rows-stopped'));
+  assert.equal((await model.debug.logits(IDS)).length, model.info.vocabSize, 'stored rows can be read');
+  state.gone = state.hold = false;
+  const next = await load(url, { cache });
+  assert.equal(next.info.cache, 'stored');
+  assert.deepEqual(await answers(model), expected);
+  assert.deepEqual(await answers(next), expected);
+  assert.ok((await cache.list())[0].complete);
+});
+
+test('a storage that is full after the model is ready: a notice says so, and the answers stay right', async (t) => {
+  const { url, release, table, expected } = await heldServer(t);
+  rarelySaved(t);
+  const store = memoryStore();
+  const write = async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ part) => {
+    const inTable = at > table.offset + table.bytes / 4 && at < table.offset + table.bytes / 2;
+    if (inTable) throw new DOMException('full', 'QuotaExceededError');
+    await store.write(name, at, part);
+  };
+  /** @type {any[]} */
+  const told = [];
+  const onProgress = (/** @type {any} */ { phase, notice }) => phase === 'rest' && notice && told.push(notice.code);
+  const model = await load(url, { cache: openCache({ ...store, write }), rowsLater: true, onProgress });
+  release();
+  await until(() => told.includes('not-cached'));
+  assert.deepEqual(await answers(model), expected);
 });
 
 test('a digest is checked once the table has arrived', async (t) => {
