@@ -8,7 +8,7 @@
  * Nor do the browser's tools watch the network, of which they would keep up to 200 MB.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -23,7 +23,7 @@ import {
   modelAddress,
   onlyIn,
   openTab,
-  peaksBelow,
+  pagePeak,
   say,
   servePage,
   setOptions,
@@ -32,18 +32,6 @@ import {
 } from './helpers.js';
 
 const MB = (/** @type {number} */ bytes) => `${Math.round(bytes / 1e6)} MB`;
-
-/** Returns the peak resident memory of the largest process that runs pages, and an upper bound of its PSS.
- * @param {import('puppeteer-core').Browser} browser */
-function pagePeak(browser) {
-  const all = peaksBelow(Number(browser.process()?.pid));
-  const [{ pid, peak }] = all
-    .filter(({ command }) => /--type=renderer|-contentproc/.test(command))
-    .sort((a, b) => b.peak - a.peak);
-  const now = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  const bytes = (/** @type {string} */ name) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(now)?.[1]) * 1024;
-  return { resident: peak, proportional: bytes('Pss') + Math.max(peak - bytes('Rss'), 0) };
-}
 
 /** @param {import('./helpers.js').BrowserName} name @param {string} profile @param {string} url of the page
  * @param {number} context @param {(page: import('puppeteer-core').Page) => Promise<void>} start */

@@ -393,6 +393,18 @@ export function peaksBelow(pid) {
   return [...own, ...childrenOf(pid).flatMap(peaksBelow)];
 }
 
+/** Returns the peak resident memory of the largest process that runs pages, and an upper bound of its PSS.
+ * @param {import('puppeteer-core').Browser} browser */
+export function pagePeak(browser) {
+  const all = peaksBelow(Number(browser.process()?.pid));
+  const [{ pid, peak }] = all
+    .filter(({ command }) => /--type=renderer|-contentproc/.test(command))
+    .sort((a, b) => b.peak - a.peak);
+  const now = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  const bytes = (/** @type {string} */ name) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(now)?.[1]) * 1024;
+  return { resident: peak, proportional: bytes('Pss') + Math.max(peak - bytes('Rss'), 0) };
+}
+
 /** Each thread has its own children. @param {number} pid @returns {number[]} */
 function childrenOf(pid) {
   return ofLiving(() => readdirSync(`/proc/${pid}/task`)).flatMap((task) =>
