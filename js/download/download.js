@@ -543,6 +543,7 @@ export class Download {
     const range = new Lane(at, into);
     await this.#fill(range, Promise.resolve());
     if (range.at < range.end) this.#requests.ended(range.at);
+    if (range.bytes !== into) into.set(range.bytes); // see Lane.leave()
   }
 
   /** Closes connections and the cached copy; resolves when both are done.

@@ -70,7 +70,7 @@ export class Meter {
     this.#phase = 'ready';
     this.#loaded = this.total ?? this.#loaded;
     this.#send();
-    this.#report = ({ notice }) => void (notice && later(notice));
+    this.#report = (/** @type {Progress} */ { notice }) => void (notice && later(notice));
   }
 
   /** @param {Notice} [notice] */

@@ -191,8 +191,8 @@ export class Rows {
     for (const { download } of this.#sources) {
       if (!download?.late || this.#closed) continue;
       try {
-        await this.#fetch(download);
-        if (!this.#closed && download.seekable) await this.#complete(download);
+        if (download.seekable) await this.#fetch(download);
+        if (download.seekable && !this.#closed) await this.#complete(download);
       } catch (error) {
         const message = `The download of tables stopped. ${/** @type {Error} */ (error).message}`;
         if (!this.#closed) this.notice({ code: 'rows-stopped', message });
