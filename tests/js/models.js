@@ -460,6 +460,7 @@ export const MODELS = {
     type: 'Q4_0',
     direct: true,
   },
+  'gemma4-e2b': PRESETS['gemma4-e2b'],
   'embed-300m': { ...PRESETS['embedding-300m'], seed: 11 },
   'oneb-q4_0': { ...PRESETS['1b'], seed: 11, type: 'Q4_0' },
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
