@@ -176,30 +176,43 @@ for (const name of BROWSERS) {
   }
 }
 
-test('chromium: a service worker cannot load a model, and probe() reports it', async (t) => {
-  const folder = pageOf(t, '<!doctype html><title></title>');
-  writeFileSync(
-    join(folder, 'sw.js'),
-    `import { loadModel, probe } from './dist/index.js';
-    self.onmessage = async ({ source }) => {
-      const error = await loadModel('/models/x.gguf').catch((error) => error);
-      source.postMessage({ code: error.code, message: error.message, probe: probe() });
-    };`,
-  );
-  const site = await serve({ root: folder, mounts: MOUNTS, headers: { 'Content-Security-Policy': '' } });
-  t.after(() => site.close());
-  const tab = await openTab(await sharedBrowser('chromium'), site.url);
-  const told = await tab.page.evaluate(async () => {
-    const { active, installing } = await navigator.serviceWorker.register('/sw.js', { type: 'module' });
+/** Starts a worker in the page, asks it to load a model, and returns its answer. */
+const WORKERS = {
+  'service worker': async () => {
+    const { active, installing } = await navigator.serviceWorker.register('/told.js', { type: 'module' });
     const answer = new Promise((resolve) => {
       navigator.serviceWorker.onmessage = ({ data }) => resolve(data);
     });
     await navigator.serviceWorker.ready;
     (active ?? installing)?.postMessage('load');
     return answer;
+  },
+  'shared worker': () =>
+    new Promise((resolve) => {
+      const { port } = new SharedWorker('/told.js', { type: 'module' });
+      port.onmessage = ({ data }) => resolve(data);
+    }),
+};
+
+for (const [kind, ask] of Object.entries(WORKERS)) {
+  test(`chromium: a ${kind} cannot load a model, and probe() reports it`, async (t) => {
+    const folder = pageOf(t, '<!doctype html><title></title>');
+    writeFileSync(
+      join(folder, 'told.js'),
+      `import { loadModel, probe } from './dist/index.js';
+      async function tell(source) {
+        const error = await loadModel('/models/x.gguf').catch((error) => error);
+        source.postMessage({ code: error.code, message: error.message, probe: probe() });
+      }
+      self.onmessage = ({ source }) => tell(source);
+      self.onconnect = ({ ports }) => tell(ports[0]);`,
+    );
+    const site = await serve({ root: folder, mounts: MOUNTS, headers: { 'Content-Security-Policy': '' } });
+    t.after(() => site.close());
+    const tab = await openTab(await sharedBrowser('chromium'), site.url);
+    const { code, message, probe } = /** @type {any} */ (await tab.page.evaluate(ask));
+    assert.deepEqual([code, probe.variant, probe.reason], ['unsupported-platform', null, message]);
+    assert.match(message, /^Service workers and shared workers cannot start the worker/);
+    await tab.close();
   });
-  const { code, message, probe } = /** @type {any} */ (told);
-  assert.deepEqual([code, probe.variant, probe.reason], ['unsupported-platform', null, message]);
-  assert.match(message, /^Service workers and shared workers cannot start the worker/);
-  await tab.close();
-});
+}

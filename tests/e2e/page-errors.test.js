@@ -186,7 +186,7 @@ testInOne(
   },
 );
 
-testInOne('no rate and no remaining time are shown while a server fails', async ({ browser, server }) => {
+testInOne('no rate and no remaining time are shown once the device is offline, or while a server fails', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
   const { page } = tab;
   await page.evaluate((url) => {
@@ -194,6 +194,11 @@ testInOne('no rate and no remaining time are shown while a server fails', async 
     /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
   }, new URL('/stops', server.url).href);
   await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+  const offline = await page.evaluate(() => {
+    dispatchEvent(new Event('offline'));
+    return ['rate', 'left'].map((id) => document.querySelector(`#loading-${id}`)?.textContent);
+  });
+  assert.deepEqual(offline, ['', '']);
   await until(page, '#loading-notice:not([hidden])');
   const shown = () =>
     page.$eval(

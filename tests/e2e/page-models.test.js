@@ -104,6 +104,7 @@ test("a conversation's chosen model is loaded after a reload, even before its fi
   await until(page, READY);
   await loadAddress(page, await modelAddress('tiny-f32'));
   await named('tiny-f32');
+  assert.equal(await textOf(page, '#model-name'), 'tiny f32', 'the name in the file, not that of the file');
   await setOptions(page, { maxTokens: 4 });
   await ask(page, 'Hello');
   await page.click('#change-model');

@@ -1,0 +1,141 @@
+/**
+ * The layout of the page: what moves while it loads and answers, the list of conversations at each width, and the looks
+ * of controls.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  FAILED,
+  READY,
+  ask,
+  loadAddress,
+  modelAddress,
+  onlyIn,
+  openTab,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  slowly,
+  suite,
+  until,
+} from './helpers.js';
+
+/** Sum of the layout shifts of a visit. web.dev calls 0.1 good for the worst five seconds of one. */
+const MOST_SHIFT = 0.02;
+
+/** Milliseconds after an input during which shifts do not count. */
+const AFTER_INPUT = 600;
+
+/** Runs in the page before its scripts: records layout shifts, with the elements that moved. */
+function watchShifts() {
+  const shifts = /** @type {any[]} */ ([]);
+  Object.assign(window, { shifts });
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput, sources } of /** @type {any[]} */ (list.getEntries())) {
+      const moved = sources.map((/** @type {any} */ { node }) => node?.id || node?.className || node?.nodeName);
+      shifts.push({ value, hadRecentInput, moved });
+    }
+  }).observe({ type: 'layout-shift', buffered: true });
+}
+
+test('chromium: nothing moves while the page loads a model, answers and shows notices', async (t) => {
+  let slow = true;
+  const slows = slowly(/^\/models\/medium/, () => slow);
+  const server = await servePage({
+    storyteller: await modelAddress('tiny'),
+    intercept: async (request, response) => {
+      // What comes soon after a click may move the page.
+      if (/^\/models\/(medium|none)/.test(request.url ?? '')) await new Promise((go) => setTimeout(go, AFTER_INPUT));
+      return slows(request, response);
+    },
+  });
+  t.after(() => server.close());
+  for (const [width, height] of [
+    [1280, 800],
+    [390, 780],
+  ]) {
+    slow = true;
+    const expected = /Failed to load resource/;
+    const tab = await openTab(await sharedBrowser('chromium'), server.url, {
+      width,
+      height,
+      expected,
+      before: watchShifts,
+    });
+    const { page } = tab;
+    await until(page, READY);
+    await setOptions(page, { maxTokens: 60, temperature: 1, seed: 1 });
+    await ask(page, 'Tell me a story');
+    await ask(page, 'And another one');
+    await page.click('#change-model');
+    await loadAddress(page, '/models/none.gguf');
+    await until(page, FAILED);
+    await page.click('#back');
+    await page.click('#change-model');
+    const loading = loadAddress(page, await modelAddress('medium'));
+    await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+    slow = false;
+    await loading;
+    await until(page, READY);
+    await ask(page, 'Go on');
+    const all = await page.evaluate(() => /** @type {any} */ (window).shifts);
+    const shifts = all.filter((/** @type {any} */ one) => !one.hadRecentInput);
+    const sum = shifts.reduce((/** @type {number} */ so, /** @type {any} */ one) => so + one.value, 0);
+    t.diagnostic(`${width} x ${height}: ${sum.toFixed(4)} in ${shifts.length} shifts`);
+    assert.ok(sum < MOST_SHIFT, JSON.stringify(shifts));
+    await tab.close();
+  }
+});
+
+const inEach = suite(
+  'layout',
+  async (name) => {
+    const server = await servePage({ storyteller: await modelAddress('tiny') });
+    return { server, browser: await sharedBrowser(name), close: () => server.close() };
+  },
+  onlyIn('chromium'),
+);
+
+inEach('the list of conversations is beside the page, over it, or in its place, depending on the width', async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  const { page } = tab;
+  await until(page, READY);
+  const look = () =>
+    page.evaluate(() => {
+      const boxes = ['chat', 'library'].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
+      const [chat, list] = boxes.map((one) => one.getBoundingClientRect().toJSON());
+      return { chat, list, seen: boxes.map((one) => one.checkVisibility()) };
+    });
+  for (const [width, layout] of /** @type {[number, string][]} */ ([
+    [1100, 'beside'],
+    [900, 'over'],
+    [700, 'instead'],
+  ])) {
+    await page.setViewport({ width, height: 800 });
+    const before = await look();
+    await page.click('#library-toggle');
+    await until(page, '#library:not([hidden])');
+    const open = await look();
+    assert.deepEqual(open.seen, [layout !== 'instead', true], layout);
+    if (layout === 'beside') assert.equal(open.chat.left, open.list.right);
+    if (layout === 'over') {
+      assert.deepEqual(open.chat, before.chat, 'the page keeps its place');
+      assert.ok(open.list.left === open.chat.left && open.list.right < open.chat.right);
+    }
+    if (layout === 'instead') assert.equal(open.list.width, width);
+    if (layout === 'over') await page.mouse.click(open.list.right + 50, 400);
+    else await page.click('#library-close');
+    await page.waitForFunction(() => !document.querySelector('#library')?.checkVisibility());
+  }
+  await tab.close();
+});
+
+inEach("the button for one's own documents shows a page, not only a magnifier", async ({ browser, server }) => {
+  const tab = await openTab(browser, server.url);
+  await until(tab.page, READY);
+  const heights = await tab.page.$$eval('#search-toggle svg > *', (all) =>
+    all.map((one) => /** @type {SVGGraphicsElement} */ (one).getBBox().height),
+  );
+  assert.ok(Math.max(...heights) > 15, `parts of the picture, which is 24 high: ${heights}`);
+  await tab.close();
+});
