@@ -14,11 +14,10 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./spell.js').Spelling} Spelling */
-/** The start of an edge: the label to read and the next state.
- * @typedef {{ kind: number, label: number, to: number, member: number }} Step */
-/** The part of an automaton for one node. first: possible first steps; last: states where the part may end.
- * @typedef {{ nullable: boolean, first: Step[], last: number[] }} Fragment */
-/** @typedef {Step & { act: number }} Edge */
+/** A label to read and the next state. Fragments share edges, so edges never change.
+ * @typedef {{ kind: number, label: number, to: number, member: number, act: number }} Edge */
+/** The part of an automaton for one node. first: possible first edges; last: states where the part may end.
+ * @typedef {{ nullable: boolean, first: Edge[], last: number[] }} Fragment */
 /** Bounds for a register: `min` and `max` of a count, or of a set of properties. once: for each property, whether it
  * may occur only once; required: indices of required properties.
  * @typedef {{ min: number, max: number, once?: boolean[], required?: number[] }} Loop */
@@ -31,9 +30,11 @@ export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 /** Maximum number of states of a repetition that is unrolled. */
 const WRITTEN_OUT = 24;
 const DEEPEST = 1500;
-/** Steps of the budget that an edge costs, for building, simplifying and writing it. They limit a grammar to 700,000
+/** Steps of the budget that an edge costs, for building, simplifying and writing it. They limit a grammar to 500,000
  * edges. */
-const EDGE = 2;
+const EDGE = 2.4;
+/** Steps of the budget that inlining a rule costs. */
+const INLINED = 15;
 /** Maximum depth of rules that are inlined within each other. */
 const DEEPEST_INLINED = 4;
 /** Maximum number of characters of a literal. */
@@ -46,8 +47,6 @@ const LONGEST = 150_000;
  *   spend: (steps?: number) => void }} Whole */
 
 const QUOTE = 0x22;
-
-const utf8 = new TextEncoder();
 
 export class Rule {
   /** @type {Edge[][]} */
@@ -83,21 +82,23 @@ export class Rule {
     return this.edges.push([]) - 1;
   }
 
-  /** @param {number[]} last @param {Step[]} first @param {number} [act] */
+  /** @param {number[]} last @param {Edge[]} first @param {number} [act] */
   #connect(last, first, act) {
     for (const from of last) {
       const how = act ?? (this.loop[from] ? ACT.EXIT : ACT.KEEP);
       const edges = this.edges[from];
       this.whole.spend(EDGE * first.length);
-      for (const { kind, label, to, member } of first) {
-        edges.push({ kind, label, to, member, act: member >= 0 ? ACT.TAKE : how });
+      for (const edge of first) {
+        const { kind, label, to, member } = edge;
+        const own = member >= 0 ? ACT.TAKE : how;
+        edges.push(edge.act === own ? edge : { kind, label, to, member, act: own });
       }
     }
   }
 
   /** @param {number} kind @param {number} label @param {number} [to] @returns {Fragment} */
   #single(kind, label, to = this.#state()) {
-    return { nullable: false, first: [{ kind, label, to, member: -1 }], last: [to] };
+    return { nullable: false, first: [{ kind, label, to, member: -1, act: ACT.KEEP }], last: [to] };
   }
 
   /** Builds the states and edges of a node. Returns null if the node matches nothing. @param {Node} node
@@ -131,22 +132,20 @@ export class Rule {
     if (text.length > LONGEST) throw new TooComplex(`a text has ${text.length} characters`);
     this.whole.spend(text.length);
     if (hasHalfPair(text)) throw new Unsupported('a text has a lone surrogate, which UTF-8 cannot encode', '');
-    if (this.how === 'text') return spell.bytes(utf8.encode(text), to);
     return spell.text(text, to ?? 0, this.how);
   }
 
   /** @param {Node[]} nodes @param {boolean} counted @returns {Fragment | null} */
   #sequence(nodes, counted) {
-    let whole = empty();
+    const whole = empty();
     for (const node of joinedLiterals(nodes)) {
       const part = this.#build(node, counted);
       if (!part) return null;
       this.#connect(whole.last, part.first);
-      whole = {
-        nullable: whole.nullable && part.nullable,
-        first: whole.nullable ? [...whole.first, ...part.first] : whole.first,
-        last: part.nullable ? [...whole.last, ...part.last] : part.last,
-      };
+      if (whole.nullable) for (const edge of part.first) whole.first.push(edge);
+      if (!part.nullable) whole.last = part.last;
+      else for (const state of part.last) whole.last.push(state);
+      whole.nullable &&= part.nullable;
     }
     return whole;
   }
@@ -287,6 +286,7 @@ export class Rule {
     const calls = this.#inside.size >= DEEPEST_INLINED || this.#inside.has(name) || !this.whole.inlined(name);
     if (calls) return this.#called({ rule: name }, this.how);
     this.#inside.add(name);
+    this.whole.spend(INLINED);
     const fragment = this.#build(this.whole.rule(name), counted);
     this.#inside.delete(name);
     return fragment;
@@ -366,7 +366,7 @@ export class Rule {
   /** @param {import('./nodes.js').Members} node @returns {Fragment | null} */
   #members({ members, colon, comma, min, max }) {
     const from = this.edges.length;
-    /** @type {Step[]} */
+    /** @type {Edge[]} */
     const first = [];
     /** @type {number[]} */
     const last = [];
@@ -385,7 +385,7 @@ export class Rule {
       if (value.nullable) throw new Unsupported('a member has a value that may be empty', '');
       this.#connect(fragment.last, value.first);
       last.push(...value.last);
-      for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index });
+      for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index, act: ACT.TAKE });
     }
     const between = this.#build(comma, true);
     const count = loop.once?.length ?? 0;

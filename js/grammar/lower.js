@@ -112,7 +112,7 @@ class Lowering {
     if (at !== undefined) return at;
     this.#calls.set(key, (at = this.#rules.length));
     const made = { node, how, rule: /** @type {Rule | null} */ (null) };
-    this.spend(40);
+    this.spend(60);
     if (++this.#depth > DEEPEST) throw new TooComplex('rules are nested too deeply');
     this.#rules.push(made);
     const rule = new Rule(this, how);

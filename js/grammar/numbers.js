@@ -423,14 +423,16 @@ function unsigned(interval, { multiples, notMultiples }, free, budget) {
   return huge ? choice([plain, HUGE]) : plain;
 }
 
+const ZEROS = repeat(literal('0'), 0, Infinity);
+const POINT_ZEROS = optional(sequence(literal('.0'), ZEROS));
+
 /** Returns the spellings of one number. @param {Value} value @param {boolean} free @returns {Node} */
 function point(value, free) {
   const text = String(Number(value) === 0 ? 0 : value);
   if (!free || text.includes('e')) return literal(text);
-  const zeros = repeat(literal('0'), 0, Infinity);
-  const sign = text === '0' ? optional(MINUS) : literal('');
-  if (text.includes('.')) return sequence(literal(text), zeros);
-  return sequence(sign, literal(text), optional(sequence(literal('.0'), zeros)));
+  if (text.includes('.')) return sequence(literal(text), ZEROS);
+  const plain = sequence(literal(text), POINT_ZEROS);
+  return text === '0' ? sequence(optional(MINUS), plain) : plain;
 }
 
 /** @param {Value} value @param {Numbers} numbers */
@@ -457,7 +459,7 @@ export function numberNode(numbers, free, budget) {
   return choice(
     intervals.flatMap((interval) => {
       const { lo: low, hi: high, loOpen, hiOpen } = interval;
-      budget.spend('', 1 + multiples.length + notMultiples.length);
+      budget.spend('', (free ? 3 : 1) + multiples.length + notMultiples.length);
       if (low === high) return fits(low, numbers) ? [point(low, free)] : [];
       const parts = [];
       if (high >= 0) {

@@ -127,7 +127,7 @@ export class Document {
     const open = [[root, rootBase, rootPointer, rootDraft, 0]];
     for (let next = open.pop(); next; next = open.pop()) {
       const [schema, outer, pointer, before, depth] = next;
-      this.budget.spend(pointer);
+      this.budget.spend(pointer, 2);
       if (depth > DEEPEST) throw new TooComplex('schemas are nested too deeply', pointer);
       if (!isObject(schema) || this.located.has(schema)) continue;
       const draft = draftOf(schema, pointer, before);

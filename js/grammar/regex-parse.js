@@ -51,7 +51,7 @@ const MOST_CASED = 0x3000;
 
 /** Steps that a Unicode property costs, because all code points are tested, and additional steps per range of the
  * result. */
-const PROPERTY = 10_000;
+const PROPERTY = 14_000;
 const PROPERTY_RANGE = 18;
 
 /** @type {Map<string, Ranges>} */

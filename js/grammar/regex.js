@@ -34,14 +34,17 @@ const COPIES = 16;
 const DEEPEST = 1200;
 /** Number of parts of a sequence whose copying costs one step of the budget. */
 const COPIED = 64;
+/** Number of parts of a choice whose joining costs one step of the budget. */
+const CHOICES = 16;
 
 /** Returns a function that caches the result of `make` for each tree, because a repeated part is compiled once for each
- * copy.
+ * copy. Results for characters, which most trees are, are faster to compute again.
  * @template T @param {(tree: Tree) => T} make @returns {(tree: Tree) => T} */
 function once(make) {
   /** @type {WeakMap<Tree, { made: T }>} */
   const known = new WeakMap();
   return (tree) => {
+    if (tree.kind === 'chars') return make(tree);
     const found = known.get(tree) ?? { made: make(tree) };
     known.set(tree, found);
     return found.made;
@@ -103,6 +106,7 @@ class Compiler {
     this.budget.spend(0, 4);
     if (++this.depth > DEEPEST) throw new TooComplex('too many parts precede an assertion', 0);
     const node = this.compiled(tree, before, rest);
+    if ('choice' in node) this.budget.spend(0, node.choice.length / CHOICES);
     this.depth--;
     return node;
   }

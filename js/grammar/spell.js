@@ -67,7 +67,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node that spells a text inside a JSON string. @param {string} text @param {number} to the next node
+  /** Returns the node that spells a text. @param {string} text @param {number} to the next node
    * @param {Spelling} how */
   text(text, to, how) {
     let node = to;
@@ -80,6 +80,7 @@ export class Spells {
 
   /** Returns the node that spells one code point. @param {number} point @param {number} to @param {Spelling} how */
   #letter(point, to, how) {
+    if (how === 'text' && point < 0x80) return this.#byte(point, to);
     const key = to * 0x200000 + point;
     const known = this.#letters[how].get(key);
     if (known !== undefined) return known;

@@ -24,7 +24,7 @@ function fruitful({ rules }, hasText, budget) {
     budget.spend(0, 2);
     /** @type {Set<string>} */
     const missing = new Set();
-    if (!endsBy(good, missing, hasText)(rules[name])) {
+    if (!endsBy(good, missing, hasText, budget)(rules[name])) {
       for (const other of missing) waiting.set(other, (waiting.get(other) ?? new Set()).add(name));
       continue;
     }
@@ -38,14 +38,16 @@ function fruitful({ rules }, hasText, budget) {
  * visits each node once, because there may be very many paths to a shared node. @param {Set<string>} good
  * @param {Set<string>} missing collects the rules that were needed and not in `good`
  * @param {(node: Node) => boolean} hasText
+ * @param {import('./refusal.js').Budget} budget
  * @returns {(node: Node) => boolean} */
-function endsBy(good, missing, hasText) {
+function endsBy(good, missing, hasText, budget) {
   /** @type {Map<Node, boolean>} */
   const known = new Map();
   const ends = (/** @type {Node} */ node) => {
     if ('literal' in node) return true;
     const before = known.get(node);
     if (before !== undefined) return before;
+    budget.spend(0, 1 / 4);
     const found = endsIn(node);
     known.set(node, found);
     return found;
@@ -104,7 +106,7 @@ export function trimmed(grammar, languages, budget) {
   };
   const good = fruitful(grammar, hasText, budget);
   if (!good.has(grammar.start)) throw new Unsupported('no value can fit, because the format contradicts itself', '');
-  const pruned = pruning(endsBy(good, new Set(), hasText), budget);
+  const pruned = pruning(endsBy(good, new Set(), hasText, budget), budget);
   /** @type {Grammar['rules']} */
   const rules = Object.create(null);
   /** @type {string[]} */

@@ -63,6 +63,16 @@ static inline size_t gw_grammar_bytes(const gw_grammar *g) { return 4 * (g->head
 static inline uint32_t gw_first(const uint32_t *ends, uint32_t i) { return i ? ends[i - 1] : 0; }
 static inline uint32_t gw_low(const gw_byte_span *s) { return s->bytes & 255; }
 static inline uint32_t gw_high(const gw_byte_span *s) { return s->bytes >> 8; }
+/* Returns the first span of a node that ends at a byte or later, the end of its spans if there is none. */
+static inline uint32_t gw_span_from(const gw_grammar *g, uint32_t node, uint32_t byte) {
+    uint32_t low = gw_first(g->node_ends, node), high = g->node_ends[node];
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (gw_high(&g->spans[middle]) < byte) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
 static inline uint32_t gw_edge_kind(const gw_edge *e) { return e->how & 3; }
 static inline uint32_t gw_edge_act(const gw_edge *e) { return e->how >> 2 & 7; }
 static inline uint32_t gw_edge_member(const gw_edge *e) { return e->how >> 5; }

@@ -11,13 +11,11 @@ enum { MOST_LABELS = 256 };
 
 /* Returns the node that byte b leads to, GW_NEVER if none. Lowers *until to the last byte with the same answer. */
 static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *until) {
-    for (uint32_t i = gw_first(g->node_ends, node); i < g->node_ends[node]; i++) {
-        uint32_t lo = gw_low(&g->spans[i]), hi = gw_high(&g->spans[i]);
-        if (hi < b) continue;
-        *until = (uint32_t)gw_min(*until, lo > b ? lo - 1 : hi);
-        return lo > b ? GW_NEVER : g->spans[i].to;
-    }
-    return GW_NEVER;
+    uint32_t i = gw_span_from(g, node, b);
+    if (i == g->node_ends[node]) return GW_NEVER;
+    uint32_t lo = gw_low(&g->spans[i]), hi = gw_high(&g->spans[i]);
+    *until = (uint32_t)gw_min(*until, lo > b ? lo - 1 : hi);
+    return lo > b ? GW_NEVER : g->spans[i].to;
 }
 
 /* Returns whether each character with a first byte from lo to hi and `more` continuation bytes ends one of these
@@ -81,13 +79,21 @@ static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     return gw_edge_act(e) == GW_KEEP || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
 }
 
+/* Adds a label unless it is there: thousands of edges may read few spellings. */
+static uint32_t add_label(uint32_t *labels, uint32_t n, uint32_t label) {
+    for (uint32_t i = 0; i < n; i++)
+        if (labels[i] == label) return n;
+    if (n < MOST_LABELS) labels[n++] = label;
+    return n;
+}
+
 /* Returns whether all plain characters lead from a state to states that are not known to fail. */
 static bool leads_on(const gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     uint32_t labels[MOST_LABELS], n = 0;
-    for (uint32_t i = gw_first(g->state_ends, state); i < g->state_ends[state] && n < MOST_LABELS; i++) {
+    for (uint32_t i = gw_first(g->state_ends, state); i < g->state_ends[state]; i++) {
         const gw_edge *e = &g->edges[i];
-        if (is_free(g, state, e) && p->total[e->to] != NO) labels[n++] = e->label;
+        if (is_free(g, state, e) && p->total[e->to] != NO) n = add_label(labels, n, e->label);
     }
     return n && covers_plain(g, labels, n);
 }
@@ -113,9 +119,9 @@ static bool is_total(gw_plain *p, uint32_t state) {
             if (p->total[e->to] == ASKED) p->asked[n++] = e->to;
         }
     }
-    for (bool struck = true; struck;) {
+    for (bool struck = true; struck;) { /* from the end: the failure of a chain's end strikes all of it at once */
         struck = false;
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = n; i-- > 0;)
             if (p->total[p->asked[i]] == ASKED && !leads_on(p, p->asked[i])) p->total[p->asked[i]] = NO, struck = true;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -147,10 +153,10 @@ uint32_t gw_plain_length(gw_plain *p, uint32_t state) {
     uint32_t labels[MOST_LABELS], n, m = 0, length = 0, act = GW_KEEP;
     const gw_item *items = gw_dfa_items(p->d, state, &n);
     const gw_grammar *g = p->d->g;
-    for (uint32_t i = 0; i < n && m < MOST_LABELS; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t node = items[i].node;
         if (!(node & GW_AT_TOKEN) && does_with_plain(p, node) != AVOIDS && is_total(p, items[i].frame.to))
-            labels[m++] = node;
+            m = add_label(labels, m, node);
     }
     if (m && covers_plain(g, labels, m)) return GW_NEVER;
     for (uint32_t i = 0; i < n; i++) {

@@ -4,9 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* chains */
-enum { CHAINS = 1 << 13, SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
-enum { EDGES_PER_STEP = 8 };
+enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 };                 /* chains */
+static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 }; /* the block has room for 700,000 stacks */
+enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
+enum { EDGES_PER_STEP = 3 };
 
 /* Entries of the block other than gw_stack. */
 typedef struct {
@@ -38,7 +39,9 @@ uint32_t gw_dfa_take(gw_dfa *d, uint32_t words) {
     return at;
 }
 
-static uint32_t *chain_of(gw_dfa *d, int chain, uint32_t hash) { return &d->chains[chain][hash % CHAINS]; }
+static uint32_t *chain_of(gw_dfa *d, int chain, uint32_t hash) {
+    return &d->chains[chain][hash & (n_chains[chain] - 1)];
+}
 
 /* Adds the entry at an offset to its chain. */
 static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
@@ -319,23 +322,26 @@ int gw_set_begin(gw_dfa *d) {
     return start == GW_NEVER ? 0 : gw_set_enter(d, (gw_frame){ d->g->rules[start], 0, d->bottom });
 }
 
-/* Returns the node that a byte leads to, GW_NEVER if there is none. */
-static uint32_t spell(const gw_grammar *g, uint32_t node, uint32_t byte) {
-    uint32_t low = gw_first(g->node_ends, node), high = g->node_ends[node];
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (gw_high(&g->spans[middle]) < byte) low = middle + 1;
-        else high = middle;
-    }
-    return low < g->node_ends[node] && gw_low(&g->spans[low]) <= byte ? g->spans[low].to : GW_NEVER;
+/* Returns the node that a byte leads to, GW_NEVER if there is none. Narrows d->alike to the bytes that lead there. */
+static uint32_t spell(gw_dfa *d, uint32_t node, uint32_t byte) {
+    const gw_grammar *g = d->g;
+    uint32_t first = gw_first(g->node_ends, node), end = g->node_ends[node], i = gw_span_from(g, node, byte);
+    const gw_byte_span *span = &g->spans[i];
+    bool found = i < end && gw_low(span) <= byte;
+    uint32_t from = found ? gw_low(span) : i > first ? gw_high(span - 1) + 1 : 0;
+    uint32_t to = found ? gw_high(span) : i < end ? gw_low(span) - 1 : 255;
+    if (from > d->alike[0]) d->alike[0] = from;
+    if (to < d->alike[1]) d->alike[1] = to;
+    return found ? span->to : GW_NEVER;
 }
 
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte) {
     int bad = out_of_budget(d, n) ? too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
+    d->alike[0] = 0, d->alike[1] = 255;
     for (uint32_t i = 0; i < n && !bad; i++) {
         gw_item item = items[i];
         if (item.node & GW_AT_TOKEN) continue;
-        item.node = spell(d->g, item.node, byte);
+        item.node = spell(d, item.node, byte);
         if (item.node == GW_NEVER) continue;
         bad = item.node ? gw_set_add(d, item) : gw_set_enter(d, item.frame);
     }
@@ -419,14 +425,15 @@ uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
     *bad = gw_set_step(d, items, n, byte);
     uint32_t next = *bad ? 0 : gw_dfa_state(d);
     if (!next && !*bad) *bad = GW_FULL;
-    if (next) gw_dfa_table(d, state)[byte] = (uint16_t)next;
+    uint16_t *table = gw_dfa_table(d, state);
+    for (uint32_t i = d->alike[0]; next && i <= d->alike[1]; i++) table[i] = (uint16_t)next;
     return next;
 }
 
 /* --- the block ------------------------------------------------------------------------------------ */
 
 static void *lay_out(gw_dfa *d, gw_arena *a) {
-    for (int i = 0; i < 3; i++) d->chains[i] = gw_arena_take(a, CHAINS * sizeof(uint32_t));
+    for (int i = 0; i < 3; i++) d->chains[i] = gw_arena_take(a, n_chains[i] * sizeof(uint32_t));
     d->entry = gw_arena_take(a, GW_MOST_STATES * sizeof(uint32_t));
     d->table = gw_arena_take(a, GW_MOST_STATES * sizeof(uint32_t));
     d->memo = gw_arena_take(a, GW_MOST_STATES * sizeof(uint32_t));
@@ -441,7 +448,7 @@ static void *lay_out(gw_dfa *d, gw_arena *a) {
 
 static void empty(gw_dfa *d) {
     static const gw_frame bottom = { GW_NEVER, 0, 0 };
-    for (int i = 0; i < 3; i++) memset(d->chains[i], 0, CHAINS * sizeof(uint32_t));
+    for (int i = 0; i < 3; i++) memset(d->chains[i], 0, n_chains[i] * sizeof(uint32_t));
     d->used = WORDS(dfa_state);
     memset(d->words, 0, sizeof(dfa_state));
     d->n_states = GW_STATE_DEAD + 1;
@@ -645,7 +652,7 @@ static int get_roots(reader *r, const gw_roots *roots, uint32_t n_stacks) {
 
 /* Removes the memos of all stacks, which a failed collection has left half rewritten. */
 static void clear_memos(gw_dfa *d) {
-    for (uint32_t i = 0; i < CHAINS; i++)
+    for (uint32_t i = 0; i < n_chains[STACKS]; i++)
         for (uint32_t at = d->chains[STACKS][i]; at; at = gw_stack_at(d, at)->link.next) gw_stack_at(d, at)->memo = 0;
 }
 

@@ -76,7 +76,8 @@ typedef struct {
     uint32_t stamp;      /* entries of both with another stamp are empty */
     gw_frame *pending;   /* [n_pending] frames that the closure has to visit */
     uint32_t n_pending;
-    gw_frame *joined; /* scratch for joining stacks */
+    gw_frame *joined;  /* scratch for joining stacks */
+    uint32_t alike[2]; /* after a step: the first and last of the bytes around its byte that lead to the same set */
 } gw_dfa;
 
 int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e);
@@ -117,7 +118,8 @@ uint32_t gw_dfa_state(gw_dfa *d);
 const gw_item *gw_dfa_items(const gw_dfa *d, uint32_t state, uint32_t *n);
 /* Returns a state's table of next states, NULL if the block is full. */
 uint16_t *gw_dfa_table(gw_dfa *d, uint32_t state);
-/* Determinises the next state of a state that has a table. Returns 0 with *bad set if that fails. */
+/* Determinises the next state of a state that has a table, for a byte and those beside it that lead to the same state.
+ * Returns 0 with *bad set if that fails. */
 uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad);
 
 static inline gw_stack *gw_stack_at(const gw_dfa *d, uint32_t offset) { return (gw_stack *)(d->words + offset); }

@@ -186,30 +186,33 @@ testInOne(
   },
 );
 
-testInOne('no rate and no remaining time are shown once the device is offline, or while a server fails', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
-  const { page } = tab;
-  await page.evaluate((url) => {
-    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = url;
-    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-  }, new URL('/stops', server.url).href);
-  await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
-  const offline = await page.evaluate(() => {
-    dispatchEvent(new Event('offline'));
-    return ['rate', 'left'].map((id) => document.querySelector(`#loading-${id}`)?.textContent);
-  });
-  assert.deepEqual(offline, ['', '']);
-  await until(page, '#loading-notice:not([hidden])');
-  const shown = () =>
-    page.$eval(
-      '#loading-rate',
-      (one) => one.textContent + (document.querySelector('#loading-left')?.textContent ?? ''),
-    );
-  assert.equal(await shown(), '');
-  await new Promise((resolve) => setTimeout(resolve, 1500));
-  assert.equal(await shown(), '');
-  await tab.close();
-});
+testInOne(
+  'no rate and no remaining time are shown once the device is offline, or while a server fails',
+  async ({ browser, server }) => {
+    const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
+    const { page } = tab;
+    await page.evaluate((url) => {
+      /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = url;
+      /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+    }, new URL('/stops', server.url).href);
+    await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+    const offline = await page.evaluate(() => {
+      dispatchEvent(new Event('offline'));
+      return ['rate', 'left'].map((id) => document.querySelector(`#loading-${id}`)?.textContent);
+    });
+    assert.deepEqual(offline, ['', '']);
+    await until(page, '#loading-notice:not([hidden])');
+    const shown = () =>
+      page.$eval(
+        '#loading-rate',
+        (one) => one.textContent + (document.querySelector('#loading-left')?.textContent ?? ''),
+      );
+    assert.equal(await shown(), '');
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    assert.equal(await shown(), '');
+    await tab.close();
+  },
+);
 
 testInOne('wrong input is reported before anything is loaded', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);

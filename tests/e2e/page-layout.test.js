@@ -96,39 +96,42 @@ const inEach = suite(
   onlyIn('chromium'),
 );
 
-inEach('the list of conversations is beside the page, over it, or in its place, depending on the width', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
-  const { page } = tab;
-  await until(page, READY);
-  const look = () =>
-    page.evaluate(() => {
-      const boxes = ['chat', 'library'].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
-      const [chat, list] = boxes.map((one) => one.getBoundingClientRect().toJSON());
-      return { chat, list, seen: boxes.map((one) => one.checkVisibility()) };
-    });
-  for (const [width, layout] of /** @type {[number, string][]} */ ([
-    [1100, 'beside'],
-    [900, 'over'],
-    [700, 'instead'],
-  ])) {
-    await page.setViewport({ width, height: 800 });
-    const before = await look();
-    await page.click('#library-toggle');
-    await until(page, '#library:not([hidden])');
-    const open = await look();
-    assert.deepEqual(open.seen, [layout !== 'instead', true], layout);
-    if (layout === 'beside') assert.equal(open.chat.left, open.list.right);
-    if (layout === 'over') {
-      assert.deepEqual(open.chat, before.chat, 'the page keeps its place');
-      assert.ok(open.list.left === open.chat.left && open.list.right < open.chat.right);
+inEach(
+  'the list of conversations is beside the page, over it, or in its place, depending on the width',
+  async ({ browser, server }) => {
+    const tab = await openTab(browser, server.url);
+    const { page } = tab;
+    await until(page, READY);
+    const look = () =>
+      page.evaluate(() => {
+        const boxes = ['chat', 'library'].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
+        const [chat, list] = boxes.map((one) => one.getBoundingClientRect().toJSON());
+        return { chat, list, seen: boxes.map((one) => one.checkVisibility()) };
+      });
+    for (const [width, layout] of /** @type {[number, string][]} */ ([
+      [1100, 'beside'],
+      [900, 'over'],
+      [700, 'instead'],
+    ])) {
+      await page.setViewport({ width, height: 800 });
+      const before = await look();
+      await page.click('#library-toggle');
+      await until(page, '#library:not([hidden])');
+      const open = await look();
+      assert.deepEqual(open.seen, [layout !== 'instead', true], layout);
+      if (layout === 'beside') assert.equal(open.chat.left, open.list.right);
+      if (layout === 'over') {
+        assert.deepEqual(open.chat, before.chat, 'the page keeps its place');
+        assert.ok(open.list.left === open.chat.left && open.list.right < open.chat.right);
+      }
+      if (layout === 'instead') assert.equal(open.list.width, width);
+      if (layout === 'over') await page.mouse.click(open.list.right + 50, 400);
+      else await page.click('#library-close');
+      await page.waitForFunction(() => !document.querySelector('#library')?.checkVisibility());
     }
-    if (layout === 'instead') assert.equal(open.list.width, width);
-    if (layout === 'over') await page.mouse.click(open.list.right + 50, 400);
-    else await page.click('#library-close');
-    await page.waitForFunction(() => !document.querySelector('#library')?.checkVisibility());
-  }
-  await tab.close();
-});
+    await tab.close();
+  },
+);
 
 inEach("the button for one's own documents shows a page, not only a magnifier", async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);

@@ -3,6 +3,7 @@
  * right afterwards, and memory stays bounded. A watchdog outside the thread that compiles reports a hang with its seed. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { Grammar } from '../../js/engine/grammar.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
@@ -370,9 +371,11 @@ export async function tryHostile(count, first, limit = Infinity) {
 
 /** @param {import('./cases.js').Run} run */
 export async function run({ count, seed }) {
+  const load = [loadavg()[1]];
   const { all, failures } = await tryHostile(count, seed, LIMIT_MS);
+  load.push(loadavg()[1]);
   const peak = `${(process.resourceUsage().maxRSS / 1000).toFixed(0)} MB`;
-  return { counts: { lastSeed: seed + count - 1, all, peakOfProcess: peak }, broken: failures };
+  return { counts: { lastSeed: seed + count - 1, all, peakOfProcess: peak, loadBeforeAndAfter: load }, broken: failures };
 }
 
 if (!isMainThread && workerData?.vocabulary) await compileAll(workerData);
