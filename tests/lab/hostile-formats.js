@@ -375,7 +375,10 @@ export async function run({ count, seed }) {
   const { all, failures } = await tryHostile(count, seed, LIMIT_MS);
   load.push(loadavg()[1]);
   const peak = `${(process.resourceUsage().maxRSS / 1000).toFixed(0)} MB`;
-  return { counts: { lastSeed: seed + count - 1, all, peakOfProcess: peak, loadBeforeAndAfter: load }, broken: failures };
+  return {
+    counts: { lastSeed: seed + count - 1, all, peakOfProcess: peak, loadBeforeAndAfter: load },
+    broken: failures,
+  };
 }
 
 if (!isMainThread && workerData?.vocabulary) await compileAll(workerData);
