@@ -147,6 +147,8 @@ test('numbers of a range, digit by digit', () => {
 
 test('multiples, exactly in decimals', () => {
   judges({ schema: { type: 'number', multipleOf: 0.01 } }, ['0', '1.15', '-19.99', '4.350'], ['0.005', '1.151']);
+  // A validator that divides doubles refuses -3.3 here (docs/schemas.md).
+  judges({ schema: { type: 'number', multipleOf: 0.1 } }, ['-3.3', '0.3'], ['-3.33']);
   judges({ schema: { type: 'integer', multipleOf: 7, minimum: 10 } }, ['14', '700'], ['7', '15', '0', '-14']);
   judges({ schema: { type: 'integer' } }, ['-5', '0'], ['1.0', '1e2', '01', '-']);
   judges({ schema: { type: 'integer' } }, ['1.0', '1e+21', '-5.00'], ['1.5', '1e-1'], { matching: true });
