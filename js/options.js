@@ -128,7 +128,7 @@ import { MAX_THREADS } from './protocol.js';
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
  *   position. Turns `jumpForward` off. Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be
- *   compiled.
+ *   compiled. With `tools`, the answer is either calls or text of this format.
  * @property {boolean | ThinkingOptions} [thinking] Whether the model thinks before it answers messages
  *   ([more](chat.md#thinking)). `true` needs a model with `info.thinking`. Default: as the model's chat template decides.
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
@@ -540,7 +540,7 @@ export const nextChoice = (choice) =>
   choice === 'none' || (typeof choice === 'object' && choice.everyRound) ? choice : 'auto';
 
 /** @param {GenerateOptions} options */
-function postableTools({ tools = [], toolChoice = 'auto', format }) {
+function postableTools({ tools = [], toolChoice = 'auto' }) {
   const list = tools.map(toolOf).map(({ name, description, parameters }) => ({ name, description, parameters }));
   const { name } = /** @type {ToolDemand} */ (toolChoice);
   const demanded = name === undefined ? /** @type {const} */ ('required') : { name };
@@ -554,9 +554,6 @@ function postableTools({ tools = [], toolChoice = 'auto', format }) {
     });
   }
   if (!list.length || choice === 'none') return null;
-  if (format) {
-    throw new ModelError('bad-option', '`format` and `tools` cannot be combined. Leave one of them out.');
-  }
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }
 

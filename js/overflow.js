@@ -19,14 +19,17 @@ const FILLED = 1 / 2;
 
 /** Splits messages into those to keep, which fit into the context, and those to drop. Never drops system messages or
  * the last message of the user, and never separates tool calls from their results.
- * @param {Pick<GenerateArgs, 'prompt' | 'tools' | 'maxTokens'>} args a prompt of messages
+ * @param {Pick<GenerateArgs, 'prompt' | 'tools' | 'format' | 'maxTokens'>} args a prompt of messages
  * @param {{ count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
  *   summarize?: Summarize, signal: AbortSignal }} chat
  * @returns {Promise<{ messages: ChatMessage[], dropped: ChatMessage[] }>} */
-export async function shortened({ prompt, tools, maxTokens }, { count, contextLength, summarize, signal }) {
+export async function shortened({ prompt, tools, format, maxTokens }, { count, contextLength, summarize, signal }) {
   const { messages } = /** @type {{ messages: ChatMessage[] }} */ (prompt);
   const sizeOf = (/** @type {ChatMessage[]} */ some) => {
-    return count({ ...prompt, messages: some, ...(tools && { tools: tools.list }) }, signal);
+    return count(
+      { ...prompt, messages: some, ...(tools && { tools: tools.list, formatted: format !== null }) },
+      signal,
+    );
   };
   const most = contextLength - Math.min(maxTokens, Math.floor(contextLength * ROOM));
   if ((await sizeOf(messages)) <= most) return { messages, dropped: [] };

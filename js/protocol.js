@@ -197,9 +197,10 @@ import { ModelError } from './errors.js';
  * `text` lacks. Only continue() reuses a prefix with `cut`.
  * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
 /** A prompt in its posted form. begin: text that the answer begins with; thought: text that its thoughts begin with;
- * thinking: whether the model thinks, undefined for the template's default.
+ * thinking: whether the model thinks, undefined for the template's default;
+ * formatted: whether an answer that calls no tools has a format.
  * @typedef {{ text: string } | { ids: number[] } | { messages: PostedMessage[], prefix?: Prefix, begin?: string,
- *   thought?: string, thinking?: boolean, tools?: ToolSpec[] }} PostedPrompt */
+ *   thought?: string, thinking?: boolean, tools?: ToolSpec[], formatted?: boolean }} PostedPrompt */
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
 /** Limits for strings (characters), arrays (items) and objects (properties) that a schema leaves unbounded.
  * @typedef {{ maxLength?: number, maxItems?: number, maxProperties?: number }} Bounds */

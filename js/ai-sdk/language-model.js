@@ -1,5 +1,4 @@
 /* language-model: a model as a LanguageModelV4 of the AI SDK. */
-/** @import { Generation } from '../generation.js' */
 /** @import { CallOptions } from '../options.js' */
 /** @import { Progress, Usage } from '../protocol.js' */
 /** @import { CallOptionsV4, GenerateResultV4, StreamResultV4 } from './specification.js' */
@@ -7,7 +6,7 @@
 import { abortReason, sdkError } from './errors.js';
 import { optionsOf } from './options.js';
 import { messagesOf } from './prompt.js';
-import { contentOf, endOf, isAnswer, newId } from './results.js';
+import { contentOf, endOf, newId } from './results.js';
 import { streamOf } from './stream.js';
 
 /** A language model for the AI SDK. */
@@ -70,11 +69,11 @@ export class GemmaWasmLanguageModel {
   async doGenerate(call) {
     const { abortSignal: signal } = call;
     try {
-      const { generation, warnings, answerTool, response } = await this.#begin(call);
-      const result = await resultOf(generation, answerTool);
+      const { generation, warnings, response } = await this.#begin(call);
+      const result = await generation.result();
       if (signal?.aborted && result.finishReason === 'aborted') throw abortReason(signal);
       this.#usage = result.usage;
-      return { content: contentOf(result, answerTool), ...endOf(result, answerTool), response, warnings };
+      return { content: contentOf(result), ...endOf(result), response, warnings };
     } catch (error) {
       throw sdkError(error, signal);
     }
@@ -98,21 +97,11 @@ export class GemmaWasmLanguageModel {
   async #begin(call) {
     const messages = messagesOf(call.prompt);
     const model = await this.#model.open(call.abortSignal);
-    const { options, ...rest } = optionsOf(call, model.info);
+    const { options, warnings } = optionsOf(call, model.info);
     const last = messages.at(-1);
     const isBegun = last?.role === 'assistant' && !last.toolCalls && !options.tools && !options.format;
     if (isBegun) messages[messages.length - 1] = { ...last, prefix: true };
     const response = { id: newId('answer'), timestamp: new Date(), modelId: this.modelId };
-    return { generation: model.generate(messages, options), response, ...rest };
+    return { generation: model.generate(messages, options), response, warnings };
   }
-}
-
-/** Resolves with the result of an answer. Ends it after the call that is the answer.
- * @param {Generation} generation @param {string} [answerTool] */
-async function resultOf(generation, answerTool) {
-  if (!answerTool) return generation.result();
-  for await (const _ of generation.steps()) {
-    if (generation.calls().some((call) => isAnswer(call, answerTool))) break;
-  }
-  return generation.result();
 }

@@ -1,5 +1,5 @@
 /* results: converts results of generate() to the AI SDK's form. */
-/** @import { GenerateResult, PartialCall } from '../protocol.js' */
+/** @import { GenerateResult } from '../protocol.js' */
 /** @import { ContentV4, FinishReasonV4, ProviderOptionsV4, ToolCallV4, UsageV4 } from './specification.js' */
 import { KEY } from './options.js';
 
@@ -15,23 +15,9 @@ export function callOf(toolCallId, toolName, input) {
   return { type: 'tool-call', toolCallId, toolName, input: JSON.stringify(input) };
 }
 
-/** Returns the calls up to the one that is the answer. A model can call more after it.
- * @template {{ name: string }} C @param {C[]} calls @param {string} [answerTool] the tool whose arguments are the answer */
-export function untilAnswer(calls, answerTool) {
-  const at = calls.findIndex(({ name }) => name === answerTool);
-  return at < 0 ? calls : calls.slice(0, at + 1);
-}
-
-/** Returns whether a call is the whole answer. @param {PartialCall | undefined} call @param {string} [answerTool] */
-export const isAnswer = (call, answerTool) => Boolean(answerTool && call?.done && call.name === answerTool);
-
-/** Returns the parts of an answer. @param {GenerateResult} result @param {string} [answerTool] @returns {ContentV4[]} */
-export function contentOf({ text, thoughts, toolCalls = [] }, answerTool) {
-  const calls = untilAnswer(toolCalls, answerTool).map(({ name, arguments: args }) => {
-    return name === answerTool
-      ? { type: /** @type {const} */ ('text'), text: JSON.stringify(args) }
-      : callOf(newId('call'), name, args);
-  });
+/** Returns the parts of an answer. @param {GenerateResult} result @returns {ContentV4[]} */
+export function contentOf({ text, thoughts, toolCalls = [] }) {
+  const calls = toolCalls.map(({ name, arguments: args }) => callOf(newId('call'), name, args));
   return [
     ...(thoughts ? [{ type: /** @type {const} */ ('reasoning'), text: thoughts }] : []),
     ...(text ? [{ type: /** @type {const} */ ('text'), text }] : []),
@@ -39,13 +25,13 @@ export function contentOf({ text, thoughts, toolCalls = [] }, answerTool) {
   ];
 }
 
-/** Returns what the SDK reports at the end of an answer. @param {GenerateResult} result @param {string} [answerTool]
+/** Returns what the SDK reports at the end of an answer. @param {GenerateResult} result
  * @returns {{ finishReason: FinishReasonV4, usage: UsageV4, providerMetadata: ProviderOptionsV4 }} */
-export function endOf(result, answerTool) {
+export function endOf(result) {
   const { usage, seed, timings, stopSequence, logprobs } = result;
   const { promptTokens: total, reusedTokens: cacheRead, completionTokens, thoughtTokens: reasoning = 0 } = usage;
   return {
-    finishReason: finishReasonOf(result, answerTool),
+    finishReason: finishReasonOf(result),
     usage: {
       inputTokens: { total, noCache: total - cacheRead, cacheRead, cacheWrite: undefined },
       outputTokens: { total: completionTokens, text: completionTokens - reasoning, reasoning },
@@ -66,12 +52,8 @@ export const FAILED = {
   },
 };
 
-/** @param {GenerateResult} result @param {string} [answerTool] @returns {FinishReasonV4} */
-function finishReasonOf({ finishReason: raw, toolCalls = [] }, answerTool) {
-  const calls = untilAnswer(toolCalls, answerTool);
-  if (answerTool && calls.at(-1)?.name === answerTool) {
-    return { unified: calls.length > 1 ? 'tool-calls' : 'stop', raw: 'stop' };
-  }
+/** @param {GenerateResult} result @returns {FinishReasonV4} */
+function finishReasonOf({ finishReason: raw }) {
   const unified = /** @type {const} */ ({
     stop: 'stop',
     'stop-sequence': 'stop',

@@ -5,10 +5,10 @@
 import { abortReason, sdkError } from './errors.js';
 import { openJson } from './open-json.js';
 import { readable } from './readable.js';
-import { FAILED, callOf, endOf, isAnswer, newId, untilAnswer } from './results.js';
+import { FAILED, callOf, endOf, newId } from './results.js';
 
-/** answerTool: the tool whose arguments are the answer; onResult: called with the result.
- * @typedef {{ warnings: WarningV4[], response: ResponseV4, answerTool?: string, signal?: AbortSignal,
+/** onResult: called with the result.
+ * @typedef {{ warnings: WarningV4[], response: ResponseV4, signal?: AbortSignal,
  *   onResult: (result: Awaited<ReturnType<Generation['result']>>) => void }} Streaming */
 
 /** The part of a call that was sent. sent: JSON of its input.
@@ -23,22 +23,20 @@ export function streamOf(generation, how) {
 
 /** @param {Generation} generation @param {ReturnType<Generation['steps']>} steps @param {Streaming} how
  * @returns {AsyncGenerator<StreamPartV4, void, undefined>} */
-async function* partsOf(generation, steps, { warnings, response, answerTool, signal, onResult }) {
-  const answer = new AnswerParts(answerTool);
+async function* partsOf(generation, steps, { warnings, response, signal, onResult }) {
+  const answer = new AnswerParts();
   yield { type: 'stream-start', warnings };
   yield { type: 'response-metadata', ...response };
   try {
     for await (const { kind, text } of steps) {
       yield* answer.text(text, kind === 'thought' ? 'reasoning' : 'text');
-      const calls = untilAnswer(generation.calls(), answerTool);
-      yield* answer.calls(calls);
-      if (isAnswer(calls.at(-1), answerTool)) break;
+      yield* answer.calls(generation.calls());
     }
     const result = await generation.result();
     if (signal?.aborted && result.finishReason === 'aborted') throw abortReason(signal);
     onResult(result);
-    yield* answer.end(generation.calls());
-    yield { type: 'finish', ...endOf(result, answerTool) };
+    yield* answer.end();
+    yield { type: 'finish', ...endOf(result) };
   } catch (error) {
     if (signal?.aborted) throw error;
     // The SDK reports an error in the stream to onError, but not an error of the stream.
@@ -49,16 +47,10 @@ async function* partsOf(generation, steps, { warnings, response, answerTool, sig
 
 /** The parts of one answer: blocks of reasoning and text, and the input of each call. */
 class AnswerParts {
-  #answerTool;
   /** The open block. @type {{ type: 'text' | 'reasoning', id: string } | null} */
   #block = null;
   /** @type {SentCall[]} */
   #calls = [];
-
-  /** @param {string | undefined} answerTool */
-  constructor(answerTool) {
-    this.#answerTool = answerTool;
-  }
 
   /** @param {string} delta @param {'text' | 'reasoning'} type @returns {Generator<StreamPartV4>} */
   *text(delta, type) {
@@ -78,7 +70,7 @@ class AnswerParts {
         yield* this.#endBlock();
         const id = newId('call');
         this.#calls.push({ id, sent: '', open: true });
-        if (call.name !== this.#answerTool) yield { type: 'tool-input-start', id, toolName: call.name };
+        yield { type: 'tool-input-start', id, toolName: call.name };
       }
       if (this.#calls[i].open) yield* this.#call(this.#calls[i], call);
     }
@@ -92,20 +84,16 @@ class AnswerParts {
     const delta = json.startsWith(sent.sent) ? json.slice(sent.sent.length) : '';
     sent.sent += delta;
     sent.open = !done;
-    if (name === this.#answerTool) return yield* this.text(delta, 'text');
     if (delta) yield { type: 'tool-input-delta', id, delta };
     if (!done) return;
     yield { type: 'tool-input-end', id };
     yield callOf(id, name, args);
   }
 
-  /** Ends what is open, such as a call that `maxOutputTokens` cut off. @param {PartialCall[]} calls
-   * @returns {Generator<StreamPartV4>} */
-  *end(calls) {
+  /** Ends what is open, such as a call that `maxOutputTokens` cut off. @returns {Generator<StreamPartV4>} */
+  *end() {
     yield* this.#endBlock();
-    for (const [i, { id, open }] of this.#calls.entries()) {
-      if (open && calls[i]?.name !== this.#answerTool) yield { type: 'tool-input-end', id };
-    }
+    for (const { id, open } of this.#calls) if (open) yield { type: 'tool-input-end', id };
   }
 
   /** @returns {Generator<StreamPartV4>} */

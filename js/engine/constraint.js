@@ -1,4 +1,4 @@
-/* constraint: compiles the constraint of an answer, from `format` or `tools`, into bytes for the engine. Loads the
+/* constraint: compiles the constraint of an answer, from `format` and `tools`, into bytes for the engine. Loads the
  * compilers on first use. */
 /** @import { GenerateArgs, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Engine } from './engine.js' */
@@ -20,16 +20,19 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   if (!format && !tools) return { constraint: null, begins: null };
   const { alive } = encoder;
   const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
-  const begins = tools?.choice === 'auto' ? await beginning(encoder) : null;
+  const mayAnswer = !tools || tools.choice === 'auto';
+  // A format applies to the first token, so text is not free until a call begins.
+  const begins = tools && mayAnswer && !format ? await beginning(encoder) : null;
   const part = await encoder.load();
   const { Budget, Unsupported, compile, lower, ordered } = part;
   const budget = new Budget({ alive });
   try {
-    const nodes = format && !tools ? compile(format, { tokenOf, budget }) : null;
+    const nodes = format && mayAnswer ? compile(format, { tokenOf, budget }) : null;
     await pause();
+    const text = nodes ? ordered(nodes, budget) : null;
     const grammar = tools
-      ? await ofTools(encoder, part, begins ? { ...tools, choice: 'required' } : tools, budget)
-      : ordered(/** @type {NonNullable<typeof nodes>} */ (nodes), budget);
+      ? await ofTools(encoder, part, { ...tools, ...(begins && { choice: 'required' }), text, budget })
+      : /** @type {NonNullable<typeof text>} */ (text);
     await pause();
     // With a single spelling of each character, more tokens can be jumped forward.
     return { constraint: lower(grammar, { spelling: 'shortest', budget }), begins };
@@ -73,12 +76,15 @@ async function beginning(encoder) {
   return mark === null ? null : (id) => id === mark;
 }
 
-/** Returns the grammar of answers with tools. @param {PromptEncoder} encoder @param {Grammars} part
- * @param {NonNullable<GenerateArgs['tools']>} tools @param {import('../grammar/refusal.js').Budget} budget */
-async function ofTools(encoder, { Unsupported, compile }, { list, choice }, budget) {
+/** Returns the grammar of answers with tools. text: the grammar of an answer that calls none, null if it is free.
+ * @param {PromptEncoder} encoder @param {Grammars} part
+ * @param {NonNullable<GenerateArgs['tools']> & { text: import('../grammar/nodes.js').Grammar | null,
+ *   budget: import('../grammar/refusal.js').Budget }} asked */
+async function ofTools(encoder, { Unsupported, compile }, { list, choice, text, budget }) {
   return (await encoder.dialect()).grammar({
     tools: list,
     choice,
+    text,
     budget,
     id: (name) => encoder.idOf(name),
     control: (id) => encoder.isControl(id),

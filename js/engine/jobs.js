@@ -37,9 +37,10 @@ async function begin(context, job, args) {
   const { constraint, begins } =
     args.grammar || !part ? { constraint: args.grammar, begins: null } : await part.constraintOf(encoder, args, pause);
   const thinking = args.thinking === null ? undefined : args.thinking !== false;
-  const asked = 'messages' in prompt ? { ...prompt, tools: tools?.list, thinking } : prompt;
+  const formatted = args.format !== null;
+  const asked = 'messages' in prompt ? { ...prompt, tools: tools?.list, formatted, thinking } : prompt;
   const { ids, text, cut = 0 } = await encoder.prompted(asked, pause);
-  const reader = tools ? await encoder.callReader() : null;
+  const reader = tools ? await encoder.callReader(formatted ? tools.list : null) : null;
   const thoughts = encoder.thoughtReader(asked, ids, args.thinking);
   const thinks = Boolean(thoughts?.inside || (thoughts && thinking));
   const assembler = new TextAssembler(args.stop);
@@ -114,7 +115,10 @@ async function answer(run) {
   });
   if (run.drafts?.end()) native.call('truncate', run.prompt.length + run.tokens.length);
   outbox.add({ kind: 'thought', text: run.thoughts?.finish() ?? '', ids: [], forced: false });
-  if (finishReason !== 'stop-sequence') outbox.add({ kind: 'text', text: assembler.end(), ids: [], forced: false });
+  if (finishReason !== 'stop-sequence') {
+    const rest = assembler.add(utf8(run.reader?.end() ?? ''));
+    outbox.add({ kind: 'text', text: rest + assembler.end(), ids: [], forced: false });
+  }
   outbox.flush();
   return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
 }

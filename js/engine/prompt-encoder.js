@@ -203,11 +203,11 @@ export class PromptEncoder {
   }
 
   /** @param {Extract<Prompt, { messages: PostedMessage[] }>} prompt */
-  async #withTools({ messages, prefix: given, tools = [], ...more }) {
+  async #withTools({ messages, prefix: given, tools = [], formatted, ...more }) {
     const { withInstructions } = await this.load();
     const template = await this.#ready();
     const prefix = this.#own(given);
-    const { instructions, ...form } = (await this.dialect()).render(messages, tools);
+    const { instructions, ...form } = (await this.dialect()).render(messages, tools, formatted);
     const apply = (/** @type {Message[]} */ said) => {
       return template.apply(this.#heard(said), { ...more, prefix, tools: form.tools });
     };
@@ -222,11 +222,12 @@ export class PromptEncoder {
     return (this.#dialect = dialectOf({ probe, has: (name) => this.idOf(name) !== null }));
   }
 
-  /** Returns a reader of the calls in one answer. */
-  async callReader() {
+  /** Returns a reader of the calls in one answer.
+   * @param {import('../protocol.js').ToolSpec[] | null} tools of an answer that is calls or text of a format */
+  async callReader(tools) {
     const { CallReader } = await this.load();
-    const { marks, parse, stop } = await this.dialect();
-    return new CallReader(marks, (name) => this.idOf(name), parse, stop);
+    const { openings, ...dialect } = await this.dialect();
+    return new CallReader(dialect, (name) => this.idOf(name), tools && openings(tools));
   }
 
   /** Whether the chat template can turn thinking on and off, with marks that are known. */

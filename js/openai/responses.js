@@ -117,7 +117,8 @@ export async function listInputItems(context) {
 export async function countInputTokens({ body, models, responses, signal }) {
   const request = requestOf(body, responses);
   const { model } = await models.get(body.model);
-  const prompt = { ...promptOf(model, request), tools: toolsIn(request) };
+  const formatted = request.options.format !== undefined;
+  const prompt = { ...promptOf(model, request), tools: toolsIn(request), formatted };
   const input_tokens = await model.call('count', { prompt }, signal);
   return Response.json({ object: 'response.input_tokens', input_tokens });
 }
@@ -141,6 +142,7 @@ async function shortened(model, request, signal) {
     {
       prompt: promptOf(model, request),
       tools: list && { list },
+      format: request.options.format ?? null,
       maxTokens: request.options.maxTokens ?? contextLength,
     },
     { count: (prompt, signal) => model.call('count', { prompt }, signal), contextLength, signal },

@@ -9,9 +9,9 @@ import { parametersOf } from './messages.js';
 /** @import { Grammar, Node } from '../grammar/nodes.js' */
 
 /** id: returns the token of a name, null if there is none; control: returns whether an id is a control token; schema:
- * compiles a schema into a grammar of its JSON texts; choice: whether the answer must call tools, or which one;
- * budget: of the compilation.
- * @typedef {{ budget?: import('../grammar/refusal.js').Budget,
+ * compiles a schema into a grammar of its JSON texts; choice: whether the answer must call tools, or which one; text:
+ * the grammar of an answer that calls none, if it is not free; budget: of the compilation.
+ * @typedef {{ budget?: import('../grammar/refusal.js').Budget, text?: Grammar | null,
  *   tools: Tool[], choice: 'auto' | 'required' | { name: string }, id: (name: string) => number | null,
  *   control: (id: number) => boolean, schema: (schema: any, place: string) => Grammar }} CallGrammarOptions */
 
@@ -76,18 +76,26 @@ export class Builder {
     return said.length ? sequence(text, repeat(sequence(choice(said), text), 0, Infinity)) : text;
   }
 
-  /** Returns the grammar of an answer: one call, or several if the choice allows it; with `auto`, text before or
-   * instead of them.
-   * @param {Node} call @param {Node} between @param {Node} words @param {Node} [behind] what follows the last call */
-  answer(call, between, words, behind = EMPTY) {
+  /** Returns the grammar of one call, or several if the choice allows it.
+   * @param {Node} call @param {Node} between @param {Node} [behind] what follows the last call */
+  calls(call, between, behind = EMPTY) {
     const more = this.several ? repeat(sequence(between, call), 0, Infinity) : EMPTY;
-    const calls = sequence(call, more, behind);
-    return this.mayAnswer ? sequence(words, optional(calls)) : calls;
+    return sequence(call, more, behind);
   }
 
-  /** Returns whether the answer may be text. */
-  get mayAnswer() {
-    return this.#wanted.choice === 'auto';
+  /** Returns the grammar of an answer: calls; with `auto`, text before or instead of them. Text of a format comes instead
+   * of them only. @param {Node} calls @param {Node} words */
+  answer(calls, words) {
+    const free = this.#wanted.choice === 'auto' && !this.#wanted.text;
+    return free ? sequence(words, optional(calls)) : this.either(calls, words);
+  }
+
+  /** Returns the grammar of an answer: calls; with `auto`, text instead of them: words, or text of the format.
+   * @param {Node} calls @param {Node} words */
+  either(calls, words) {
+    const { choice: wanted, text } = this.#wanted;
+    // No tool has a name with a space.
+    return wanted === 'auto' ? choice([text ? this.#taken(text, ' ', (node) => node) : words, calls]) : calls;
   }
 
   /** Returns whether the answer may have several calls. */

@@ -21,11 +21,12 @@ import { declared, unquotedCalls } from './unquoted.js';
  * to insert before the conversation.
  * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
 /** marks: names of the tokens that delimit calls; opening: the token or the first character that begins a call and
- * nothing else; stop: the token that ends an answer with calls, besides the model's end tokens.
+ * nothing else; openings: how answers with calls begin, where others are text of a format; stop: the token that ends an
+ * answer with calls, besides the model's end tokens; render: `formatted` if an answer in words has a format.
  * @typedef {{ name: string, fits: (facts: Facts) => boolean, marks: string[],
- *   opening?: { mark: string } | { first: string }, stop?: string,
- *   render: (messages: PostedMessage[], tools: Tool[]) => Rendering, grammar: (wanted: CallGrammarOptions) => Grammar,
- *   parse: Parse }} Dialect */
+ *   opening?: { mark: string } | { first: string }, openings: (tools: Tool[]) => string[], stop?: string,
+ *   render: (messages: PostedMessage[], tools: Tool[], formatted?: boolean) => Rendering,
+ *   grammar: (wanted: CallGrammarOptions) => Grammar, parse: Parse }} Dialect */
 
 /** @param {Tool[]} tools */
 const functions = (tools) => (tools.length ? tools.map(functionOf) : undefined);
@@ -71,6 +72,7 @@ const HERMES = {
   fits: ({ probe }) => probe.includes('<tool_call>') && !probe.includes('<function='),
   marks: ['<tool_call>', '</tool_call>'],
   opening: { mark: '<tool_call>' },
+  openings: () => ['<tool_call>'],
   render: (messages, tools) => ({ messages: standardForm(messages), tools: functions(tools) }),
   grammar(wanted) {
     const build = new Builder(wanted);
@@ -81,7 +83,8 @@ const HERMES = {
       literal('\n'),
       build.mark('</tool_call>'),
     );
-    return build.grammar(build.answer(call, literal('\n'), build.words(['<tool_call>'], ['<think>', '</think>'])));
+    const words = build.words(['<tool_call>'], ['<think>', '</think>']);
+    return build.grammar(build.answer(build.calls(call, literal('\n')), words));
   },
   parse(items, spelled) {
     const { text, marks } = flat(items);
@@ -107,10 +110,11 @@ const LLAMA3 = {
   fits: ({ probe, has }) => probe.includes('"parameters"') && has('<|start_header_id|>'),
   marks: [],
   opening: { first: '{' },
+  openings: (tools) => tools.map(({ name }) => callStart(name, 'parameters')),
   render: (messages, tools) => ({ messages: oneCallPerMessage(messages), tools: functions(tools) }),
   grammar(wanted) {
     const build = new Builder(wanted);
-    return build.grammar(choiceOf(build, jsonCalls(build, 'parameters'), literal('; '), notFirst(0x7b)));
+    return build.grammar(build.either(build.calls(jsonCalls(build, 'parameters'), literal('; ')), notFirst(0x7b)));
   },
   parse(items) {
     const { text } = flat(items);
@@ -126,24 +130,28 @@ const LLAMA3 = {
   },
 };
 
+const ONE_CALL = '{"tool_call": ';
+const SEVERAL_CALLS = '{"tool_calls": [';
 /** All other models. @type {Dialect} */
 export const GENERIC = {
   name: 'generic',
   fits: () => true,
   marks: [],
-  render(messages, tools) {
-    return { messages: withoutTools(messages), ...(tools.length && { instructions: instructionsFor(tools) }) };
+  openings: () => [ONE_CALL, SEVERAL_CALLS],
+  render(messages, tools, formatted = false) {
+    const instructions = tools.length && { instructions: instructionsFor(tools, formatted) };
+    return { messages: withoutTools(messages), ...instructions };
   },
   grammar(wanted) {
     const build = new Builder(wanted);
     const call = jsonCalls(build, 'arguments');
-    const ways = [sequence(literal('{"tool_call": '), call, literal('}'))];
+    const ways = [sequence(literal(ONE_CALL), call, literal('}'))];
     if (build.several) {
       const more = repeat(sequence(literal(', '), call), 1, Infinity);
-      ways.push(sequence(literal('{"tool_calls": ['), call, more, literal(']}')));
+      ways.push(sequence(literal(SEVERAL_CALLS), call, more, literal(']}')));
     }
-    if (build.mayAnswer) ways.push(sequence(literal('{"response": '), { jsonString: ANY_TEXT }, literal('}')));
-    return build.grammar(choice(ways));
+    const words = sequence(literal('{"response": '), { jsonString: ANY_TEXT }, literal('}'));
+    return build.grammar(build.either(choice(ways), words));
   },
   parse(items) {
     const { text } = flat(items);
@@ -163,24 +171,22 @@ export const DIALECTS = [FUNCTION_GEMMA, GEMMA4, HERMES, LLAMA3, GENERIC];
 function jsonCalls(build, field) {
   return choice(
     build.tools(spaced).map(({ name, args }) => {
-      return sequence(literal(`{"name": ${JSON.stringify(name)}, "${field}": `), args, literal('}'));
+      return sequence(literal(callStart(name, field)), args, literal('}'));
     }),
   );
 }
 
-/** Returns the grammar of calls or text, but not both. @param {Builder} build @param {Node} call @param {Node} between
- * @param {Node} words */
-function choiceOf(build, call, between, words) {
-  const calls = build.several ? sequence(call, repeat(sequence(between, call), 0, Infinity)) : call;
-  return build.mayAnswer ? choice([words, calls]) : calls;
-}
+/** Returns the JSON of a call up to its arguments. @param {string} name @param {string} field */
+const callStart = (name, field) => `{"name": ${JSON.stringify(name)}, "${field}": `;
 
-/** Returns instructions for models without a dialect. @param {Tool[]} tools */
-function instructionsFor(tools) {
+/** Returns instructions for models without a dialect. @param {Tool[]} tools
+ * @param {boolean} formatted whether an answer in words has a format */
+function instructionsFor(tools, formatted) {
   const list = tools.map((tool) => JSON.stringify(functionOf(tool).function)).join('\n');
   return (
-    `You can call these tools:\n${list}\n\nAnswer with one JSON object, and nothing else. To call a tool: ` +
+    `You can call these tools:\n${list}\n\n` +
+    `${formatted ? 'To call tools, answer' : 'Answer'} with one JSON object, and nothing else. To call a tool: ` +
     '{"tool_call": {"name": NAME, "arguments": ARGUMENTS}}. To call several at once: {"tool_calls": [CALL, CALL]}. ' +
-    'To answer in words: {"response": TEXT}.'
+    (formatted ? 'To call none, answer in the required format.' : 'To answer in words: {"response": TEXT}.')
   );
 }

@@ -15,6 +15,7 @@ export class CallReader {
   #marks;
   #spelled;
   #parse;
+  #openings;
   #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   /** @type {Item[]} */
   #items = [];
@@ -22,11 +23,12 @@ export class CallReader {
   /** @type {ParsedAnswer} */
   parsed = { text: '', calls: [] };
 
-  /** @param {string[]} marks names of the tokens that delimit calls @param {(name: string) => number | null} id
-   * @param {Parse} parse @param {string} [stop] name of the token that ends an answer with calls */
-  constructor(marks, id, parse, stop) {
-    /** Id of that token, null if there is none. */
+  /** @param {{ marks: string[], parse: Parse, stop?: string }} dialect @param {(name: string) => number | null} id
+   * @param {string[] | null} [openings] how an answer with calls begins, if others are text of a format */
+  constructor({ marks, parse, stop }, id, openings = null) {
+    /** Id of the token that ends an answer with calls, null if there is none. */
     this.stop = stop ? id(stop) : null;
+    this.#openings = openings?.filter((name) => id(name) === null) ?? null;
     this.#spelled = marks.filter((name) => id(name) === null);
     this.#marks = new Map(
       marks.flatMap((name) => {
@@ -46,10 +48,31 @@ export class CallReader {
     if (mark !== undefined) this.#items.push({ mark });
     else if (last && 'text' in last) last.text += text;
     else this.#items.push({ text });
-    this.parsed = this.#parse(this.#items, this.#spelled);
+    const calls = this.#calls();
+    if (calls) this.parsed = this.#parse(this.#items, this.#spelled);
+    else if (calls === false) this.parsed.text = flat(this.#items).text;
+    return this.#fresh();
+  }
+
+  /** Returns the rest of the text at the end of the answer: one that could still have begun a call is text. */
+  end() {
+    if (this.#calls() === null) this.parsed.text = flat(this.#items).text;
+    return this.#fresh();
+  }
+
+  #fresh() {
     const fresh = this.parsed.text.slice(this.#shown);
     this.#shown += fresh.length;
     return fresh;
+  }
+
+  /** Returns whether to look for calls in the answer, null if that depends on its next tokens. */
+  #calls() {
+    const [first] = this.#items;
+    if (!this.#openings || !first || 'mark' in first) return true;
+    const { text } = first;
+    if (this.#openings.some((opening) => text.startsWith(opening))) return true;
+    return this.#openings.some((opening) => opening.startsWith(text)) ? null : false;
   }
 
   /** Returns the complete calls. Their ids continue those of the conversation. @param {PostedMessage[]} messages

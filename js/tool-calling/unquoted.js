@@ -26,6 +26,7 @@ export function unquotedCalls(names) {
   return {
     marks: [start, end, quote],
     opening: { mark: start },
+    openings: () => [start],
     stop,
     parse: (/** @type {Item[]} */ items) => parse(items, names),
     grammar: (/** @type {CallGrammarOptions} */ wanted) => grammar(wanted, names),
@@ -100,7 +101,8 @@ function grammar(wanted, { start, end, quote, stop }) {
   );
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
   const call = sequence(build.mark(start), calls, build.mark(end));
-  return build.grammar(build.answer(call, EMPTY, ANY_TEXT, stop ? optional(build.mark(stop)) : EMPTY));
+  const behind = stop ? optional(build.mark(stop)) : EMPTY;
+  return build.grammar(build.answer(build.calls(call, EMPTY, behind), ANY_TEXT));
 }
 
 /** Converts grammars of JSON to this form. */

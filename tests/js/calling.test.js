@@ -143,6 +143,38 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       if (toolChoice === 'required') assert.equal(text, '');
     }
   });
+
+  test(`${dialect}: with a format, auto gives calls or text that fits; required calls; after results the format applies`, async (t) => {
+    const model = await open(t, name);
+    const format = { schema: { type: 'object', properties: { sky: { enum: ['blue', 'grey'] } }, required: ['sky'] } };
+    const bounded = { ...format, maxProperties: 1, maxLength: 4 };
+    const chat = model.chat({ tools: [ADD, SAY], ...WILD, maxTokens: 120 });
+    const seen = new Set();
+    for (let seed = 1; seed <= 30 && (seen.size < 2 || seed <= 4); seed++) {
+      const out = chat.clone().send('Hi', { seed, format: bounded });
+      let shown = '';
+      for await (const piece of out) shown += piece;
+      const { text, value, toolCalls = [], finishReason } = await out.result();
+      assert.equal(shown, text);
+      toolCalls.forEach(assertFits);
+      if (finishReason === 'tool-calls') assert.deepEqual([toolCalls.length > 0, text, value], [true, '', undefined]);
+      if (finishReason === 'stop') {
+        assert.deepEqual([toolCalls, value], [[], JSON.parse(text)]);
+        assert.match(value.sky, /^(blue|grey)$/);
+      }
+      seen.add(finishReason).delete('length');
+    }
+    assert.deepEqual([...seen].sort(), ['stop', 'tool-calls']);
+
+    const demand = { toolChoice: { name: 'add' }, seed: 1 };
+    const { toolCalls = [] } = await chat.send('Add', { ...demand, format: bounded }).result();
+    toolCalls.forEach(assertFits);
+    const results = toolCalls.map(({ id }) => ({ id, content: 5 }));
+    const { value, text } = await chat
+      .sendToolResults(results, { toolChoice: 'none', seed: 1, format: bounded })
+      .result();
+    assert.deepEqual([value, ['blue', 'grey'].includes(value.sky)], [JSON.parse(text), true]);
+  });
 }
 
 /** @param {any} model @param {any} parameters */
@@ -180,7 +212,7 @@ test('parameters without a type are an object', async (t) => {
   }
 });
 
-test('rejects invalid tools by their place, a format beside tools, and tools without messages', async (t) => {
+test('rejects invalid tools by their place, and tools without messages', async (t) => {
   const model = await open(t, 'generic-tools');
   const chat = model.chat();
   const bad = { name: 'bad', parameters: { type: 'object', properties: { x: { type: 'wrong' } } } };
@@ -193,7 +225,6 @@ test('rejects invalid tools by their place, a format beside tools, and tools wit
     );
     assert.match(message, /the tool odd .*#\/tools\/1\/parameters\/type/);
   }
-  await refuses(() => chat.send('x', { tools: [ADD], format: 'json' }), 'bad-option');
   await refuses(() => chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }), 'bad-option');
   assert.match(
     (await refuses(() => chat.send('x', { toolChoice: { name: 'sub' } }), 'bad-option')).message,

@@ -212,7 +212,7 @@ function tokensOf(vocabulary, items) {
 
 /** @param {any} vocabulary @param {any} dialect @param {number[]} ids */
 function read(vocabulary, dialect, ids) {
-  const reader = new CallReader(dialect.marks, (name) => vocabulary.idOf(name), dialect.parse);
+  const reader = new CallReader(dialect, (name) => vocabulary.idOf(name));
   let shown = '';
   const states = ids.map((id, i) => {
     shown += reader.add(id, vocabulary.bytes(id, ids[i - 1] ?? -1));
@@ -283,6 +283,36 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
   const texts = Object.fromEntries(Object.entries(rules).map(([name, node]) => [name, asText(node)]));
   const text = items.map((item) => item.text ?? String.fromCodePoint(SIGN + vocabulary.idOf(item.mark))).join('');
   return accepts({ rules: texts, start }, text);
+}
+
+for (const [name, write] of Object.entries(WRITERS)) {
+  test(`${NAMES[name]}: where answers have a format, only what begins like a call of a tool is one`, async () => {
+    const vocabulary = await vocabularyOf(name);
+    const dialect = await vocabulary.dialect();
+    const readerOf = () => {
+      return new CallReader(dialect, (mark) => vocabulary.idOf(mark), dialect.openings([NOTE, WEATHER]));
+    };
+    const call = { name: 'get_weather', arguments: { location: 'Paris' } };
+    const reader = readerOf();
+    let shown = '';
+    for (const id of tokensOf(vocabulary, write([call]))) shown += reader.add(id, vocabulary.bytes(id, -1));
+    assert.deepEqual([shown + reader.end(), reader.parsed.calls], ['', [{ ...call, done: true }]]);
+    const other = '{"name": "other", "parameters": {}, "arguments": {}}';
+    for (const text of [
+      '',
+      '{',
+      '{"name": "get_wea',
+      '{"name":"get_weather","parameters":{}}',
+      other,
+      'x {"tool_call": 1}',
+    ]) {
+      const reader = readerOf();
+      const pieces = vocabulary.encode(text).map((id) => reader.add(id, vocabulary.bytes(id, id)));
+      assert.deepEqual([pieces.join('') + reader.end(), reader.parsed.calls], [text, []]);
+      // Text is held back only as long as it could be a call.
+      if (text === other || text.startsWith('x')) assert.equal(pieces.join(''), text);
+    }
+  });
 }
 
 for (const [name, write] of Object.entries(WRITERS)) {

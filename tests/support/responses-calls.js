@@ -217,6 +217,27 @@ export const CALLS = {
     const response = await create(asked);
     same([callOf(response).name, response.tools.length, response.parallel_tool_calls], ['pick', 2, false]);
   },
+  'a format and tools together: a call, or text that fits': async ({ create }) => {
+    const schema = { type: 'object', properties: { sky: { enum: ['blue', 'grey'] } }, required: ['sky'] };
+    const format = {
+      type: 'json_schema',
+      name: 'sky',
+      strict: true,
+      schema: { ...schema, additionalProperties: false },
+    };
+    const asked = { ...QUESTION, max_output_tokens: 120, temperature: 2, top_p: 1, tools: [PICK], text: { format } };
+    const seen = new Set();
+    for (let seed = 1; seed <= 30 && seen.size < 2; seed++) {
+      const response = await create({ ...asked, seed });
+      if (response.status === 'incomplete') continue;
+      const kinds = new Set(response.output.map((/** @type {any} */ { type }) => type));
+      same(kinds.size, 1, 'kinds of items');
+      if (kinds.has('message')) check(/^\{"sky":"(blue|grey)"\}$/.test(response.output_text), response.output_text);
+      else check(/^(red|green)$/.test(JSON.parse(response.output[0].arguments).colour), response.output[0].arguments);
+      seen.add([...kinds][0]);
+    }
+    same([...seen].sort(), ['function_call', 'message']);
+  },
   'a format constrains the answer': async ({ create }) => {
     const schema = { ...PICK.parameters, properties: { colour: { enum: ['red', 'green'] }, size: DIGIT } };
     const format = { type: 'json_schema', name: 'choice', strict: true, schema };
@@ -301,7 +322,6 @@ export const CALLS = {
       [{ metadata: { a: 1 } }, 'metadata', /`metadata`/],
       [{ text: { format: { type: 'xml' } } }, 'text.format', /`xml`/],
       [{ include: ['secrets'] }, 'include', /`secrets`/],
-      [{ tools: [ADD], text: { format: { type: 'json_object' } } }, 'text.format', /cannot be combined/],
     ])) {
       const error = await create({ ...QUESTION, ...more }).then(
         () => ({}),

@@ -1,12 +1,14 @@
 /* tools: chat completions with tools. */
 /** @import { Call } from './check.js' */
 import OpenAI from 'openai';
-import { zodFunction } from 'openai/helpers/zod';
+import { LengthFinishReasonError } from 'openai/core/error';
+import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { ADD, SAY, WILD, equal, listOf, ok, rejects, untyped, user } from './check.js';
 
 const NAMED = /** @type {const} */ ({ type: 'function', function: { name: 'add' } });
 const ASKED = { messages: user('What is 2 + 3?'), ...WILD, seed: 1 };
+const Sky = z.object({ sky: z.enum(['blue', 'grey']) });
 const Sum = z.object({ a: z.number().int().min(-99).max(99), b: z.number().int().min(-99).max(99) });
 
 /** Checks calls and returns them. @param {OpenAI.ChatCompletion.Choice} choice
@@ -278,4 +280,60 @@ const RESULTS = [
   ],
 ];
 
-export const TOOLS = [...CHOICES, ...STREAMED, ...RESULTS];
+/** Checks that a choice is calls, or a text that fits the format. Returns which. @param {any} choice */
+function kindOf(choice) {
+  const { message, finish_reason: reason } = choice;
+  if (reason === 'length') return reason;
+  if (reason === 'tool_calls') callsOf(choice);
+  else equal([reason, message.tool_calls?.length ?? 0, Sky.safeParse(message.parsed).success], ['stop', 0, true]);
+  return reason;
+}
+
+/** @type {Call[]} */
+const FORMATTED = [
+  [
+    'parse() with tools and a response format gives calls or a value',
+    async ({ client, chat }) => {
+      const asked = { model: chat, ...ASKED, tools: [zodFunction({ name: 'add', parameters: Sum })] };
+      const response_format = zodResponseFormat(Sky, 'sky');
+      const seen = new Set();
+      for (let seed = 1; seed <= 30 && seen.size < 2; seed++) {
+        const { choices } = await client.chat.completions.parse({ ...asked, response_format, seed }).catch((error) => {
+          if (error instanceof LengthFinishReasonError) return { choices: [{ finish_reason: 'length' }] };
+          throw error;
+        });
+        seen.add(kindOf(choices[0])).delete('length');
+      }
+      equal([...seen].sort(), ['stop', 'tool_calls']);
+    },
+  ],
+  [
+    'a stream with tools and a response format has deltas of calls or of text',
+    async ({ client, chat }) => {
+      const asked = {
+        model: chat,
+        ...ASKED,
+        max_tokens: 60,
+        tools: [ADD],
+        response_format: zodResponseFormat(Sky, 'sky'),
+      };
+      const seen = new Set();
+      for (let seed = 1; seed <= 30 && seen.size < 2; seed++) {
+        const chunks = await listOf(await client.chat.completions.create({ ...asked, seed, stream: true }));
+        const deltas = chunks.map(({ choices }) => choices[0].delta);
+        const [text, args] = [
+          deltas.map(({ content }) => content ?? '').join(''),
+          deltas.map(({ tool_calls: calls }) => calls?.[0].function?.arguments ?? '').join(''),
+        ];
+        ok(!text || !args, [text, args]);
+        const reason = chunks.at(-1)?.choices[0].finish_reason;
+        if (reason === 'stop') ok(Sky.safeParse(JSON.parse(text)).success, text);
+        if (reason === 'tool_calls') ok(args, deltas);
+        seen.add(reason).delete('length');
+      }
+      equal([...seen].sort(), ['stop', 'tool_calls']);
+    },
+  ],
+];
+
+export const TOOLS = [...CHOICES, ...STREAMED, ...RESULTS, ...FORMATTED];
