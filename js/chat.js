@@ -119,7 +119,7 @@ export class Chat {
     this.restored.catch(() => {});
   }
 
-  /** A copy of the messages, the system message first. */
+  /** A copy of the messages, the system message first. @returns {ChatMessage[]} */
   get messages() {
     return this.#messages.map((message) => ({ ...message }));
   }

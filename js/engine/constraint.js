@@ -22,7 +22,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
   const mayAnswer = !tools || tools.choice === 'auto';
   // A format applies to the first token, so text is not free until a call begins.
-  const begins = tools && mayAnswer && !format ? await beginning(encoder) : null;
+  const begins = tools && mayAnswer && !format ? await beginning(encoder, tools.list) : null;
   const part = await encoder.load();
   const { Budget, Unsupported, compile, lower, ordered } = part;
   const budget = new Budget({ alive });
@@ -64,15 +64,11 @@ export function matcherOf(native, constraint, prompt) {
 }
 
 /** Returns how to recognise the first token of a call, null if the dialect does not allow that.
- * @param {PromptEncoder} encoder @returns {Promise<Begins | null>} */
-async function beginning(encoder) {
-  const { opening } = await encoder.dialect();
-  if (!opening) return null;
-  if ('first' in opening) {
-    const sign = opening.first.charCodeAt(0);
-    return (id, before) => before === 0 && encoder.bytes(id, -1)[0] === sign;
-  }
-  const mark = encoder.idOf(opening.mark);
+ * @param {PromptEncoder} encoder @param {import('../protocol.js').ToolSpec[]} tools @returns {Promise<Begins | null>} */
+async function beginning(encoder, tools) {
+  const { first, openings } = await encoder.dialect();
+  if (first) return (id, before) => before === 0 && encoder.bytes(id, -1)[0] === first.charCodeAt(0);
+  const mark = encoder.idOf(openings(tools)[0]);
   return mark === null ? null : (id) => id === mark;
 }
 

@@ -20,11 +20,11 @@ import { declared, unquotedCalls } from './unquoted.js';
 /** Input of the chat template. tools: undefined if there are none or the template ignores them; instructions: text
  * to insert before the conversation.
  * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
-/** marks: names of the tokens that delimit calls; opening: the token or the first character that begins a call and
- * nothing else; openings: how answers with calls begin, where others are text of a format; stop: the token that ends an
- * answer with calls, besides the model's end tokens; render: `formatted` if an answer in words has a format.
+/** marks: names of the tokens that delimit calls; openings: how answers with calls begin, the token first if there is one;
+ * first: the first character of such an answer and of no other; stop: the token that ends an answer with calls, besides
+ * the model's end tokens; render: `formatted` if an answer in words has a format.
  * @typedef {{ name: string, fits: (facts: Facts) => boolean, marks: string[],
- *   opening?: { mark: string } | { first: string }, openings: (tools: Tool[]) => string[], stop?: string,
+ *   first?: string, openings: (tools: Tool[]) => string[], stop?: string,
  *   render: (messages: PostedMessage[], tools: Tool[], formatted?: boolean) => Rendering,
  *   grammar: (wanted: CallGrammarOptions) => Grammar, parse: Parse }} Dialect */
 
@@ -71,7 +71,6 @@ const HERMES = {
   name: 'hermes',
   fits: ({ probe }) => probe.includes('<tool_call>') && !probe.includes('<function='),
   marks: ['<tool_call>', '</tool_call>'],
-  opening: { mark: '<tool_call>' },
   openings: () => ['<tool_call>'],
   render: (messages, tools) => ({ messages: standardForm(messages), tools: functions(tools) }),
   grammar(wanted) {
@@ -109,7 +108,7 @@ const LLAMA3 = {
   name: 'llama3',
   fits: ({ probe, has }) => probe.includes('"parameters"') && has('<|start_header_id|>'),
   marks: [],
-  opening: { first: '{' },
+  first: '{',
   openings: (tools) => tools.map(({ name }) => callStart(name, 'parameters')),
   render: (messages, tools) => ({ messages: oneCallPerMessage(messages), tools: functions(tools) }),
   grammar(wanted) {
@@ -185,8 +184,8 @@ function instructionsFor(tools, formatted) {
   const list = tools.map((tool) => JSON.stringify(functionOf(tool).function)).join('\n');
   return (
     `You can call these tools:\n${list}\n\n` +
-    `${formatted ? 'To call tools, answer' : 'Answer'} with one JSON object, and nothing else. To call a tool: ` +
+    'Answer with one JSON object, and nothing else. To call a tool: ' +
     '{"tool_call": {"name": NAME, "arguments": ARGUMENTS}}. To call several at once: {"tool_calls": [CALL, CALL]}. ' +
-    (formatted ? 'To call none, answer in the required format.' : 'To answer in words: {"response": TEXT}.')
+    (formatted ? 'Otherwise answer in the required format.' : 'To answer in words: {"response": TEXT}.')
   );
 }

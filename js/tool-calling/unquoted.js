@@ -25,7 +25,6 @@ export function unquotedCalls(names) {
   const { start, end, quote, stop } = names;
   return {
     marks: [start, end, quote],
-    opening: { mark: start },
     openings: () => [start],
     stop,
     parse: (/** @type {Item[]} */ items) => parse(items, names),
