@@ -48,8 +48,8 @@ function fieldOf(option) {
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** @param {ModelError} error */
-function ofModel({ code, kind, message }) {
+/** @param {ModelError} error @param {string} prompt name of the field with the prompt */
+function ofModel({ code, kind, message }, prompt) {
   const name = NAMES[code] ?? code.replaceAll('-', '_');
   if (kind !== 'option' && !CAUSED.includes(code)) {
     return { status: code === 'disposed' || code === 'bad-state' ? 503 : 500, message, param: null, code: name };
@@ -57,14 +57,14 @@ function ofModel({ code, kind, message }) {
   // Options have other names in the request.
   const text = message.replace(/`([a-z]+[A-Z]\w*|format)`/g, (_, option) => `\`${fieldOf(option)}\``);
   const [, param = null] = /`([a-z_]+)`/.exec(text) ?? [];
-  return { status: 400, message: text, param: code === 'context-exceeded' ? 'messages' : param, code: name };
+  return { status: 400, message: text, param: code === 'context-exceeded' ? prompt : param, code: name };
 }
 
 /** Returns status, body and headers of an error. The error's stack and cause stay here.
- * @param {unknown} error @returns {{ status: number, body: { error: { message: string, type: string,
+ * @param {unknown} error @param {string} [prompt] name of the field with the prompt @returns {{ status: number, body: { error: { message: string, type: string,
  *   param: string | null, code: string | null } }, headers: Record<string, string> }} */
-export function errorOf(error) {
-  const known = error instanceof RequestError ? error : error instanceof ModelError ? ofModel(error) : null;
+export function errorOf(error, prompt = 'messages') {
+  const known = error instanceof RequestError ? error : error instanceof ModelError ? ofModel(error, prompt) : null;
   const { status, message, param, code } = known ?? {
     status: 500,
     message: `The request failed: ${error instanceof Error ? error.message : error}`,
@@ -76,9 +76,10 @@ export function errorOf(error) {
   return { status, body: { error: { message, type, param, code } }, headers: allow ? { allow } : {} };
 }
 
-/** Returns the response for an error. @param {unknown} error @param {Record<string, string>} [more] headers */
-export function errorResponse(error, more) {
-  const { status, body, headers } = errorOf(error);
+/** Returns the response for an error. @param {unknown} error @param {Record<string, string>} [more] headers
+ * @param {string} [prompt] name of the field with the prompt */
+export function errorResponse(error, more, prompt) {
+  const { status, body, headers } = errorOf(error, prompt);
   const response = Response.json(body, { status, headers: { ...headers, ...more } });
   // Repeating the request would fail again; OpenAI's clients repeat after any 5xx otherwise.
   if (status >= 500) response.headers.set('x-should-retry', 'false');

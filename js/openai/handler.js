@@ -73,9 +73,10 @@ function answerOrAbort({ signal }, respond) {
  * @param {Pick<Context, 'models' | 'responses'>} shared @param {number} maxBodyBytes */
 async function answer(request, control, shared, maxBodyBytes) {
   const id = newId('req_');
+  let body = /** @type {Record<string, any>} */ ({});
   try {
     const { respond, params } = routeOf(request);
-    const body = request.method === 'POST' ? await bodyOf(request, maxBodyBytes) : {};
+    if (request.method === 'POST') body = await bodyOf(request, maxBodyBytes);
     const { signal } = control;
     const response = await respond({ ...shared, request, params, body, signal, abort: () => control.abort() });
     response.headers.set('x-request-id', id);
@@ -83,7 +84,8 @@ async function answer(request, control, shared, maxBodyBytes) {
   } catch (error) {
     // Ends other answers to the same request.
     control.abort();
-    return errorResponse(error, { 'x-request-id': id });
+    const prompt = ['prompt', 'input'].find((name) => name in body);
+    return errorResponse(error, { 'x-request-id': id }, prompt);
   }
 }
 

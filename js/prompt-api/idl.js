@@ -4,7 +4,8 @@
 /** Whether a session can be created: `downloadable` and `downloading` models are downloaded by `create()`.
  * @typedef {'unavailable' | 'downloadable' | 'downloading' | 'available'} Availability */
 /** How varied answers are.
- * @typedef {'most-predictable' | 'predictable' | 'balanced' | 'creative' | 'most-creative'} SamplingMode */
+ * @typedef {'most-predictable' | 'predictable' | 'slightly-predictable' | 'balanced' | 'slightly-creative' | 'creative'
+ *   | 'most-creative'} SamplingMode */
 /** Kind of content. Only text is supported. @typedef {'text' | 'image' | 'audio' | 'tool-call' | 'tool-response'} ContentType */
 /** A part of a message.
  * @typedef {object} PromptContent
@@ -36,9 +37,9 @@
  * @property {ExpectedContent[]} [expectedInputs] Contents of prompts.
  * @property {ExpectedContent[]} [expectedOutputs] Contents of answers.
  * @property {SamplingMode} [samplingMode] How varied answers are. Default: balanced.
- * @property {number} [temperature] Ignored, as on pages in Chrome. Not allowed beside `samplingMode`.
+ * @property {number} [temperature] Ignored, as on pages in Chrome.
  * @property {PromptTool[]} [tools] Functions that the model may call.
- * @property {number} [topK] Ignored, as on pages in Chrome. Not allowed beside `samplingMode`.
+ * @property {number} [topK] Ignored, as on pages in Chrome.
  */
 /** Options of `create()` besides those of `availability()`.
  * @typedef {object} CreateOnlyOptions
@@ -140,10 +141,19 @@ const tool = dictionary({
   inputSchema: { to: object, required: true },
   name: { to: string, required: true },
 });
+const MODES = [
+  'most-predictable',
+  'predictable',
+  'slightly-predictable',
+  'balanced',
+  'slightly-creative',
+  'creative',
+  'most-creative',
+];
 const CORE = {
   expectedInputs: { to: sequence(expected) },
   expectedOutputs: { to: sequence(expected) },
-  samplingMode: { to: oneOf(['most-predictable', 'predictable', 'balanced', 'creative', 'most-creative']) },
+  samplingMode: { to: oneOf(MODES) },
   temperature: { to: number },
   tools: { to: sequence(tool) },
   topK: { to: number },
@@ -177,10 +187,7 @@ export function toPrompt(method, given) {
  * @param {unknown} value @param {boolean} core @returns {CreateOptions} */
 export function toCreateOptions(value, core) {
   const options = (core ? coreOptions : createOptions)(value, 'options');
-  const { samplingMode, temperature, topK, expectedInputs = [], expectedOutputs = [] } = options;
-  if (samplingMode !== undefined && (temperature !== undefined || topK !== undefined)) {
-    throw new TypeError('`samplingMode` cannot be used beside `temperature` or `topK`. Leave these out.');
-  }
+  const { expectedInputs = [], expectedOutputs = [] } = options;
   for (const one of [...expectedInputs, ...expectedOutputs]) {
     if (one.languages) one.languages = Intl.getCanonicalLocales(one.languages);
   }

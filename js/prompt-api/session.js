@@ -13,7 +13,15 @@ import { compacted, conversationOf, followsCut, formatOf, messagesOf, withConstr
 /** Most tokens of an answer that the context window leaves room for, unless the caller says how many. */
 const DEFAULT_ROOM = 1024;
 /** Temperatures of the sampling modes, as multiples of the model's own. @type {Record<SamplingMode, number>} */
-const HEAT = { 'most-predictable': 0, predictable: 0.5, balanced: 1, creative: 1.25, 'most-creative': 1.5 };
+const HEAT = {
+  'most-predictable': 0,
+  predictable: 0.5,
+  'slightly-predictable': 0.75,
+  balanced: 1,
+  'slightly-creative': 1.125,
+  creative: 1.25,
+  'most-creative': 1.5,
+};
 
 /** model: loaded; maxTokens: of an answer.
  * @typedef {{ model: Model, initial: Said[], tools: PromptTool[], samplingMode: SamplingMode,

@@ -205,15 +205,16 @@ export class App {
    * @param {Entry} entry @param {AbortSignal} signal @param {(() => void)[]} cleanups */
   async #evaluate(req, target, entry, signal, cleanups) {
     const evaluates = req.method === 'POST' && EVALUATING.includes(entry.route);
-    const ticket = evaluates ? this.#queue.enter() : null;
-    if (evaluates && !ticket) {
-      throw new RequestError(429, 'Too many requests at a time. Try again later.', null, 'rate_limit_exceeded');
-    }
-    if (ticket) cleanups.push(() => ticket.leave());
+    if (evaluates) this.#queue.check();
     const hasBody = req.method !== 'GET' && req.method !== 'HEAD';
     const { bytes, release } = hasBody ? await this.#bodies.read(req) : { bytes: undefined, release: () => {} };
     cleanups.push(release);
-    await ticket?.turn(this.#lineOf(bytes), signal);
+    if (evaluates) {
+      // Only now, so that a body that arrives slowly takes no place in the queue.
+      const ticket = this.#queue.enter();
+      cleanups.push(() => ticket.leave());
+      await ticket.turn(this.#lineOf(bytes), signal);
+    }
     const request = new Request(new URL(`http://localhost${target}`), {
       method: req.method,
       headers: headersOf(req),

@@ -1,5 +1,7 @@
 /* queue: a bounded queue of requests. For each model, PARALLEL requests run at a time, in the order of arrival. */
 
+import { RequestError } from '../openai/errors.js';
+
 /** Number of requests of one model that run at a time. The engine evaluates one of them; the other is ready when it
  * ends. */
 const PARALLEL = 2;
@@ -61,9 +63,15 @@ export class Queue {
     return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil((this.#seconds * this.#inside) / PARALLEL)));
   }
 
-  /** Adds a request and returns its ticket; null if the queue is full. */
+  /** Throws a RequestError if the queue is full. */
+  check() {
+    if (this.#inside < this.#capacity) return;
+    throw new RequestError(429, 'Too many requests at a time. Try again later.', null, 'rate_limit_exceeded');
+  }
+
+  /** Adds a request and returns its ticket. Throws as check() does. */
   enter() {
-    if (this.#inside >= this.#capacity) return null;
+    this.check();
     this.#inside++;
     return new Ticket(this);
   }

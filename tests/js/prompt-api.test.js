@@ -155,6 +155,13 @@ test('answers: sampling modes: greedy, and hotter ones vary more', async () => {
   for (let i = 0; i < 4; i++) wild.add(await (await Local.create({ samplingMode: 'most-creative' })).prompt(ASKED));
   assert.ok(wild.size > 1);
   assert.equal((await Local.create()).samplingMode, 'balanced');
+  // Pages have no raw sampling parameters, so these members do not exist for them.
+  for (const samplingMode of ['slightly-predictable', 'slightly-creative']) {
+    const options = /** @type {any} */ ({ samplingMode, topK: 3, temperature: 1 });
+    assert.notEqual(await Local.availability(options), 'unavailable');
+    const session = await Local.create(options);
+    assert.deepEqual([session.samplingMode, Object(session).topK], [samplingMode, undefined]);
+  }
 });
 
 test('the context window: leaves room for an answer; measuring agrees with what append() takes', async () => {
@@ -326,8 +333,6 @@ test('conversions of Web IDL: options of create() and availability()', async () 
   for (const options of /** @type {any[]} */ ([
     5,
     { samplingMode: 'soup' },
-    { samplingMode: 'balanced', topK: 3 },
-    { samplingMode: 'balanced', temperature: 1 },
     { expectedInputs: [{}] },
     { expectedInputs: [{ type: 'soup' }] },
     { tools: [{ name: 'a', description: 'b', inputSchema: {} }] },

@@ -176,6 +176,23 @@ test('bodies have limits of bytes and time', async (t) => {
   assert.equal((await post(chat, chatBody({ max_tokens: 1 }))).status, 200);
 });
 
+test('a body that arrives slowly takes no place in the queue', async (t) => {
+  const { port, chat } = await serving(t, { queue: 1 });
+  const body = JSON.stringify(chatBody({ max_tokens: 1 }));
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n`;
+  const slow = connect(port, '127.0.0.1');
+  t.after(() => slow.destroy());
+  let reply = '';
+  slow.on('data', (part) => (reply += part));
+  const closed = new Promise((resolve) => slow.on('close', resolve));
+  slow.write(`${head}Content-Length: ${body.length}\r\n\r\n${body.slice(0, 10)}`);
+  await sleep(50);
+  assert.equal((await post(chat, chatBody({ max_tokens: 1 }))).status, 200);
+  slow.write(body.slice(10));
+  await closed;
+  assert.equal(statusOf(reply), 200);
+});
+
 test('each of many requests is answered or told to come back', async (t) => {
   const { chat, url } = await serving(t, { queue: 5 });
   const all = await Promise.all(

@@ -21,9 +21,9 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
 /** The suite of the report in this repository. */
-const COPY = `The suite came as a copy of 60 files, assembled from public excerpts of web-platform-tests, not as a checkout. Some paths are guessed, and
-three helper functions are stand-ins: \`readStream()\`, \`parse_json_response()\` and \`promise_rejects_quotaexceedederror()\`. testharness.js
-is of January 2026. Where excerpts of several dates exist, the newest was taken.`;
+const COPY = `The suite came as a copy of its files about text, read one by one from the copy of web-platform-tests in Servo's repository, not as a
+checkout: the newest stored version of each, under its own path. Two names are stand-ins, \`readStream()\` with \`kTestPrompt2\` and
+\`promise_rejects_quotaexceedederror()\`, because the stored helpers are older. testharness.js is of January 2026.`;
 /** Names of testharness.js for its status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */

@@ -247,7 +247,9 @@ const SEVERAL = [
     async ({ client, story }) => {
       const asked = { model: story, ...STORY, temperature: 0, logprobs: true, top_logprobs: 5 };
       const { choices } = await client.chat.completions.create(asked);
-      for (const { token, top_logprobs: top } of choices[0].logprobs?.content ?? []) {
+      const list = choices[0].logprobs?.content ?? [];
+      equal(list.length, 12);
+      for (const { token, top_logprobs: top } of list) {
         equal([top.length, top[0].token], [5, token]);
         ok(
           top.every(({ logprob }, i) => i === 0 || logprob <= top[i - 1].logprob),
@@ -269,6 +271,7 @@ const SEVERAL = [
           logprobs: true,
         });
         const bytes = choices[0].logprobs?.content?.flatMap((one) => one.bytes ?? []) ?? [];
+        ok(bytes.length >= 60, bytes);
         equal(new TextDecoder().decode(new Uint8Array(bytes)), choices[0].message.content);
       }
     },

@@ -245,12 +245,18 @@ const ERRORS = [
   ],
   [
     'a prompt that is too long is refused',
-    async ({ client, chat }) => {
+    async ({ client, chat, embed }) => {
       for (const stream of [false, true]) {
         const asked = { model: chat, messages: user('Hi '.repeat(5000)), stream };
-        const { code } = await rejects(client.chat.completions.create(asked), OpenAI.BadRequestError);
-        equal(code, 'context_length_exceeded');
+        const { code, param } = await rejects(client.chat.completions.create(asked), OpenAI.BadRequestError);
+        equal([code, param], ['context_length_exceeded', 'messages']);
+        const long = { model: chat, prompt: 'Hi '.repeat(5000), stream };
+        const { param: field } = await rejects(client.completions.create(long), OpenAI.BadRequestError);
+        equal(field, 'prompt');
       }
+      const input = 'Hi '.repeat(5000);
+      const { code, param } = await rejects(client.embeddings.create({ model: embed, input }), OpenAI.BadRequestError);
+      equal([code, param], ['context_length_exceeded', 'input']);
     },
   ],
   [
