@@ -1,4 +1,4 @@
-/* embeddings: a model as an EmbeddingModelV4 of the AI SDK. */
+/* embeddings: implements the AI SDK's interface EmbeddingModelV4. */
 /** @import { Availability, LazyModel } from '../lazy-model.js' */
 /** @import { EmbedCallV4, EmbedResultV4 } from './specification.js' */
 import { sdkError } from './errors.js';

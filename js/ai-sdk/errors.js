@@ -1,11 +1,12 @@
-/* errors: errors that the AI SDK recognises. Its error classes test for properties named by registered symbols, so an
- * error needs these properties and not the SDK's code. */
+/* errors: marks errors so that the AI SDK recognises them. The SDK's error classes test for properties whose names are
+ * registered symbols, so an error needs only these properties, not the SDK's code. */
 /** @import { ErrorCode } from '../errors.js' */
 import { ModelError, failure } from '../errors.js';
 
 const MARK = 'vercel.ai.error';
 
-/** The SDK's error of a code, besides the one of its kind. @type {Partial<Record<ErrorCode, string>>} */
+/** The SDK's error class for error codes of the package, in addition to the class for the code's kind.
+ * @type {Partial<Record<ErrorCode, string>>} */
 const NAMES = {
   'bad-format': 'AI_UnsupportedFunctionalityError',
   'format-too-complex': 'AI_UnsupportedFunctionalityError',
@@ -15,9 +16,9 @@ const NAMES = {
   'template-error': 'AI_InvalidPromptError',
 };
 
-/** Marks an error as one of the SDK's. It stays a ModelError. @template {ModelError} E
- * @param {E} error @param {string} [name] of the SDK's class; without it, only the base class recognises the error
- * @param {object} [fields] of that class @returns {E} */
+/** Marks an error as an error of the SDK. It stays a ModelError. @template {ModelError} E
+ * @param {E} error @param {string} [name] the SDK's class; without it, only the SDK's base class recognises the error
+ * @param {object} [fields] properties of that class @returns {E} */
 function marked(error, name, fields) {
   for (const mark of name ? [MARK, `${MARK}.${name}`] : [MARK]) {
     Object.defineProperty(error, Symbol.for(mark), { value: true });
@@ -38,7 +39,7 @@ export function noSuchModel(modelType, modelId, message) {
   return marked(new ModelError('bad-option', message), 'AI_NoSuchModelError', { modelId, modelType });
 }
 
-/** Returns an error as the SDK expects it: after an abort the signal's reason, otherwise a marked ModelError.
+/** Returns the error that the SDK expects: after an abort the signal's reason, otherwise a marked ModelError.
  * @param {unknown} cause @param {AbortSignal} [signal] */
 export function sdkError(cause, signal) {
   if (signal?.aborted) return abortReason(signal);

@@ -19,7 +19,8 @@ export class GemmaWasmLanguageModel {
   specificationVersion = /** @type {const} */ ('v4');
   /** Name of the provider. */
   provider = 'gemma-wasm';
-  /** Keeps the SDK from downloading files, which the model refuses anyway. @type {Record<string, RegExp[]>} */
+  /** URLs that the SDK passes on instead of downloading: all, because the model rejects files in any case.
+   * @type {Record<string, RegExp[]>} */
   supportedUrls = { '*/*': [/./] };
 
   /** @internal @param {string} modelId @param {LazyModel} model */
@@ -93,7 +94,7 @@ export class GemmaWasmLanguageModel {
     }
   }
 
-  /** Begins an answer; loads the model first if necessary. @param {CallOptionsV4} call */
+  /** Starts an answer. Loads the model first if necessary. @param {CallOptionsV4} call */
   async #begin(call) {
     const messages = messagesOf(call.prompt);
     const model = await this.#model.open(call.abortSignal);

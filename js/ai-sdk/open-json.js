@@ -1,7 +1,7 @@
-/* open-json: JSON of a value that still grows. */
+/* open-json: writes a value that is still being generated as JSON text. */
 
-/** Returns the JSON of an unfinished value without the ends of its last string, array and object, so that the JSON of the
- * value at any later time begins with it. Numbers must be complete. @param {unknown} value @returns {string} */
+/** Returns the JSON of an incomplete value without the closing quotes and brackets at its end. The JSON of the value at
+ * any later time begins with this text. Numbers must be complete. @param {unknown} value @returns {string} */
 export function openJson(value) {
   if (typeof value === 'string') return JSON.stringify(value).slice(0, -1);
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

@@ -1,8 +1,9 @@
-/* options: converts call options of the AI SDK to options of generate(), with warnings about unsupported ones. */
+/* options: converts call options of the AI SDK to options of generate(), and returns warnings about unsupported
+ * options. */
 /** @import { GenerateOptions, Tool } from '../options.js' */
 /** @import { CallOptionsV4, ToolV4, WarningV4 } from './specification.js' */
 
-/** Key of the package's own options and results in `providerOptions` and `providerMetadata`. */
+/** Key of this package's options in `providerOptions`, and of its results in `providerMetadata`. */
 export const KEY = 'gemmaWasm';
 
 /** Tokens of thoughts by effort. Higher efforts have no limit. @type {Record<string, number>} */

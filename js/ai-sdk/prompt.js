@@ -3,7 +3,8 @@
 /** @import { MessageV4 } from './specification.js' */
 import { unsupported } from './errors.js';
 
-/** Returns the messages of a prompt. Throws an UnsupportedFunctionalityError for files. @param {readonly MessageV4[]} prompt
+/** Converts the messages of a prompt. Throws an UnsupportedFunctionalityError for files.
+ * @param {readonly MessageV4[]} prompt
  * @returns {ChatMessage[]} */
 export function messagesOf(prompt) {
   return prompt.flatMap(({ role, content }) => {
@@ -31,11 +32,11 @@ function textOf(parts, separator, kind = 'text') {
     .join(separator);
 }
 
-/** Returns an earlier answer. @param {any[]} parts @returns {ChatMessage} */
+/** Converts an earlier answer of the model. @param {any[]} parts @returns {ChatMessage} */
 function answerOf(parts) {
   const toolCalls = parts
     .filter(({ type }) => type === 'tool-call')
-    // Other providers' calls can have input of any type.
+    // Calls by other providers' models can have input of any type.
     .map(({ toolCallId: id, toolName: name, input }) => ({
       id,
       name,
@@ -51,7 +52,7 @@ function resultOf({ toolCallId: id, toolName: name, output }) {
   return { role: 'tool', id, name, content: outputOf(output) };
 }
 
-/** Returns the JSON that the model gets for a result. @param {any} output @returns {unknown} */
+/** Returns the JSON that the model gets as the result of a tool. @param {any} output @returns {unknown} */
 function outputOf({ type, value, reason = 'The call was denied.' }) {
   if (type === 'execution-denied') return { error: reason };
   if (/^error-/.test(type)) return { error: value };

@@ -34,10 +34,11 @@ import { GemmaWasmLanguageModel } from './language-model.js';
  */
 /** A provider of the AI SDK. @typedef {MakeLanguageModel & ProviderMethods} GemmaWasmProvider */
 
-/** Makes a provider with its own models and options. Models made from the same string share one engine. Throws
+/** Creates a provider with its own models and options. Models made from the same string share one engine. Throws
  * `bad-option`. @param {ProviderSettings} [settings] @returns {GemmaWasmProvider} */
 export function createGemmaWasm({ models, ...defaults } = {}) {
-  /** Models by name or address. A registry makes a model anew for each call. @type {Map<string, LazyModel>} */
+  /** Models by name or URL. They are kept, because the SDK's registry requests a model anew for each call.
+   * @type {Map<string, LazyModel>} */
   const known = new Map();
   /** @param {'languageModel' | 'embeddingModel'} kind @param {AnyModel} given @param {LoadOptions} [options]
    * @returns {[modelId: string, model: LazyModel]} */
@@ -71,7 +72,7 @@ export function createGemmaWasm({ models, ...defaults } = {}) {
   });
 }
 
-/** Returns the source that a string names, or another source as it is. @param {'languageModel' | 'embeddingModel'} kind
+/** Returns the source with a name. Returns other sources unchanged. @param {'languageModel' | 'embeddingModel'} kind
  * @param {AnyModel} source @param {ProviderSettings['models']} models @returns {AnyModel} */
 function named(kind, source, models) {
   if (!models || typeof source !== 'string') return source;
@@ -80,7 +81,7 @@ function named(kind, source, models) {
   throw noSuchModel(kind, source, `There is no model ${show(source)}. The models of this provider are ${names}.`);
 }
 
-/** Returns a name for messages and telemetry. Queries of URLs are left out, since they can contain secrets.
+/** Returns a name for a model in messages and telemetry. Leaves out the queries of URLs, which can contain secrets.
  * @param {any} source @returns {string} */
 function nameOf(source) {
   if (isModel(source)) return source.info.name || source.info.architecture;

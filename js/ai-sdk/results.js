@@ -3,13 +3,13 @@
 /** @import { ContentV4, FinishReasonV4, ProviderOptionsV4, ToolCallV4, UsageV4 } from './specification.js' */
 import { KEY } from './options.js';
 
-/** Returns an id that no other call or answer has. @param {string} prefix */
+/** Returns a random id for a call or an answer. @param {string} prefix */
 export function newId(prefix) {
   const words = [...crypto.getRandomValues(new Uint32Array(4))];
   return `${prefix}_${words.map((word) => word.toString(16).padStart(8, '0')).join('')}`;
 }
 
-/** Returns a call of a tool. @param {string} toolCallId @param {string} toolName @param {unknown} input
+/** Returns a tool call in the SDK's form. @param {string} toolCallId @param {string} toolName @param {unknown} input
  * @returns {ToolCallV4} */
 export function callOf(toolCallId, toolName, input) {
   return { type: 'tool-call', toolCallId, toolName, input: JSON.stringify(input) };
@@ -42,7 +42,7 @@ export function endOf(result) {
   };
 }
 
-/** What the SDK reports at the end of an answer that failed.
+/** The properties with which a failed answer ends.
  * @type {{ finishReason: FinishReasonV4, usage: UsageV4 }} */
 export const FAILED = {
   finishReason: { unified: 'error', raw: 'error' },

@@ -1,4 +1,4 @@
-/* stream: turns the steps of an answer into the AI SDK's stream parts. */
+/* stream: converts the steps of an answer to the AI SDK's stream parts. */
 /** @import { Generation } from '../generation.js' */
 /** @import { PartialCall } from '../protocol.js' */
 /** @import { ResponseV4, StreamPartV4, WarningV4 } from './specification.js' */
@@ -11,10 +11,10 @@ import { FAILED, callOf, endOf, newId } from './results.js';
  * @typedef {{ warnings: WarningV4[], response: ResponseV4, signal?: AbortSignal,
  *   onResult: (result: Awaited<ReturnType<Generation['result']>>) => void }} Streaming */
 
-/** The part of a call that was sent. sent: JSON of its input.
+/** A tool call that is being streamed. sent: the part of its input's JSON that was sent.
  * @typedef {{ id: string, sent: string, open: boolean }} SentCall */
 
-/** Returns the parts of an answer as a stream. Cancelling it ends the answer; the engine waits while nothing is read.
+/** Returns the parts of an answer as a stream, with back-pressure. Cancelling the stream ends the answer.
  * @param {Generation} generation @param {Streaming} how @returns {ReadableStream<StreamPartV4>} */
 export function streamOf(generation, how) {
   const steps = generation.steps();
@@ -39,13 +39,13 @@ async function* partsOf(generation, steps, { warnings, response, signal, onResul
     yield { type: 'finish', ...endOf(result) };
   } catch (error) {
     if (signal?.aborted) throw error;
-    // The SDK reports an error in the stream to onError, but not an error of the stream.
+    // Sends the error as a part, because the SDK reports those to onError, but not a stream that fails.
     yield { type: 'error', error: sdkError(error) };
     yield { type: 'finish', ...FAILED };
   }
 }
 
-/** The parts of one answer: blocks of reasoning and text, and the input of each call. */
+/** Creates the stream parts of one answer: blocks of reasoning and text, and the input of each tool call. */
 class AnswerParts {
   /** The open block. @type {{ type: 'text' | 'reasoning', id: string } | null} */
   #block = null;
@@ -80,7 +80,8 @@ class AnswerParts {
   *#call(sent, { name, arguments: args, done }) {
     const { id } = sent;
     const json = done ? JSON.stringify(args) : openJson(args);
-    // JavaScript lists names that are integers first, in which case nothing more can be appended.
+    // JavaScript objects list property names that are integers first. If the JSON no longer begins with what was sent,
+    // nothing more can be appended.
     const delta = json.startsWith(sent.sent) ? json.slice(sent.sent.length) : '';
     sent.sent += delta;
     sent.open = !done;

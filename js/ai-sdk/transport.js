@@ -1,4 +1,4 @@
-/* transport: a ChatTransport for the AI SDK's hooks that loads the model first and reports its progress to the page. */
+/* transport: a ChatTransport for the AI SDK's hooks that first loads the model and reports the progress to the page. */
 /** @import { Progress } from '../protocol.js' */
 /** @import { GemmaWasmLanguageModel } from './language-model.js' */
 import { onAbort } from '../rpc/signals.js';

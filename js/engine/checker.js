@@ -1,19 +1,19 @@
-/* checker: computes the engine's checksums (src/base/checksum.h) of bytes outside its heap, with a second instance of
- * its module. The memory of that instance never grows, so buffers in it stay valid, and bytes that a download reads
- * into them need no copy. */
+/* checker: computes the engine's checksums (src/base/checksum.h) of bytes outside the engine's heap, with a second
+ * instance of the wasm module. The memory of that instance never grows, so buffers in it stay valid, and bytes that a
+ * download reads into them need not be copied. */
 /** @import { Exports } from './heap.js' */
 import { checksum } from '../download/checksum.js';
 import { Heap, imports } from './heap.js';
 
 const PAGE = 65536;
-/** Bytes of all buffers, of a copied input, and of the module itself. */
+/** Sizes in bytes: of all buffers, of a copied input, and of the module's own data. */
 const ROOMS = 12 << 20;
 const COPIES = 5 << 20;
 const OWN = 1 << 20;
 
-/** Returns checksum functions. Creates the instance on first use; without memory for it, computes in JavaScript, which
- * is slower. @param {WebAssembly.Module} module
- * @param {{ heap: Heap, exports: Exports }} engine for bytes in its heap */
+/** Returns the functions `sum` and `room` of a download. Creates the second instance on first use; if there is no
+ * memory for it, computes checksums in JavaScript, which is slower. @param {WebAssembly.Module} module
+ * @param {{ heap: Heap, exports: Exports }} engine for bytes that are in its heap */
 export function checkerOf(module, { heap, exports }) {
   const own = sumIn(heap, exports, heap.reserve(8));
   const shared = !(heap.buffer instanceof ArrayBuffer);
@@ -27,7 +27,7 @@ export function checkerOf(module, { heap, exports }) {
     }
   };
   return {
-    /** Returns a buffer, undefined if no room is left. @param {number} size in bytes
+    /** Returns a buffer in the second instance's memory, undefined if that is full. @param {number} size in bytes
      * @returns {Uint8Array | undefined} */
     room: (size) => get()?.room(size),
     /** @param {Uint8Array} bytes @returns {number[]} */

@@ -7,13 +7,14 @@ import { ModelError } from '../errors.js';
 import { Grammar } from './grammar.js';
 import { utf8 } from './heap.js';
 
-/** Returns whether a token begins a call. before: number of tokens before it in the answer.
+/** Returns whether a token begins a tool call. before: number of tokens before it in the answer.
  * @typedef {(id: number, before: number) => boolean} Begins */
-/** begins: the constraint applies from this token on; null: from the beginning of the answer.
+/** A compiled constraint. begins: recognises the token from which the constraint applies; null if it applies from the
+ * beginning of the answer.
  * @typedef {{ constraint: Uint8Array | null, begins: Begins | null }} Constraint */
 
-/** Compiles a constraint. Other calls are answered between the synchronous passes of the compiler. Fails with
- * `bad-format` or `format-too-complex`.
+/** Compiles the constraint of an answer. Pauses between the synchronous passes of the compiler, so that the worker can
+ * answer other calls. Fails with `bad-format` or `format-too-complex`.
  * @param {PromptEncoder} encoder @param {Pick<GenerateArgs, 'format' | 'tools'>} args
  * @param {() => Promise<unknown>} pause throws if the call was aborted @returns {Promise<Constraint>} */
 export async function constraintOf(encoder, { format, tools }, pause) {
@@ -34,7 +35,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
       ? await ofTools(encoder, part, { ...tools, ...(begins && { choice: 'required' }), text, budget })
       : /** @type {NonNullable<typeof text>} */ (text);
     await pause();
-    // With a single spelling of each character, more tokens can be jumped forward.
+    // Allows one spelling of each character, because then more tokens are jump-forward tokens.
     return { constraint: lower(grammar, { spelling: 'shortest', budget }), begins };
   } catch (error) {
     if (!(error instanceof Unsupported)) throw error;
@@ -54,8 +55,9 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   }
 }
 
-/** Returns a matcher of a constraint, at the end of the prompt's beginning of the answer. Throws `bad-format` if the
- * constraint does not allow that. @param {Engine} native @param {Uint8Array} constraint @param {Prompt} prompt */
+/** Returns a matcher of a constraint. If the prompt contains the beginning of the answer, the matcher has read it.
+ * Throws `bad-format` if the constraint does not allow this beginning. @param {Engine} native
+ * @param {Uint8Array} constraint @param {Prompt} prompt */
 export function matcherOf(native, constraint, prompt) {
   const matcher = new Grammar(native, constraint).matcher();
   if (!('begin' in prompt) || !prompt.begin || matcher.acceptBytes(utf8(prompt.begin))) return matcher;

@@ -1,35 +1,37 @@
-/* drafts: guesses the next tokens of an answer, so that several are evaluated in one step. The guess is the continuation
- * of the last place where the latest tokens occurred (Saxena 2023, prompt lookup decoding). The caller draws each token
- * from its own logits and keeps a guess only if it is the token drawn, so answers do not change. Under a constraint, text
- * that it leaves no choice about is guessed first: other tokens with the same bytes are allowed too. */
+/* drafts: speculative decoding without a draft model. Drafts the next tokens of an answer, so that several are
+ * evaluated in one step. The draft is what followed the latest tokens at their last occurrence in the context (Saxena
+ * 2023, prompt lookup decoding). The caller draws each token from its own logits and accepts a draft token only if it
+ * is the token drawn, so answers do not change. Under a constraint, text that it leaves no choice about is drafted
+ * first, because other tokens with the same bytes are allowed too. */
 
-/** Number of latest tokens to look up. */
+/** Number of latest tokens that are looked up in the context. */
 const SEEN = 3;
-/** Largest number of tokens to guess: the engine computes four rows of logits at once. */
+/** Maximum number of draft tokens: the engine computes four rows of logits at a time. */
 const MOST = 3;
-/** Weight of the latest measurement in an average. */
+/** Weight of the latest measurement in moving averages. */
 const LATEST = 0.2;
-/** Largest share of the time of single steps that a step with guesses may take. */
+/** A step with draft tokens pays if it takes at most this share of the time that single steps would take for the same
+ * tokens. */
 const LEAST_GAIN = 0.9;
-/** Largest number of tokens without guesses after guesses that did not pay. */
+/** Maximum number of tokens without drafts after drafts that did not pay. */
 const LONGEST_REST = 64;
 
-/** Guesses for one answer. */
+/** Drafts tokens for one answer. */
 export class Drafts {
   /** The context so far. @type {number[]} */
   #ids = [];
-  /** Position after the last occurrence of each sequence of SEEN tokens, by its hash.
+  /** Position after the last occurrence of each sequence of SEEN tokens, by the hash of the sequence.
    * @type {Map<number, number>} */
   #places = new Map();
-  /** Average duration of a step by its number of tokens, in milliseconds. @type {number[]} */
+  /** Average duration of a step in milliseconds, by its number of tokens. @type {number[]} */
   #times = [];
-  /** Average number of tokens that were right. */
+  /** Average number of accepted tokens of a draft. */
   #right = MOST;
   #rest = 0;
   #nextRest = 1;
-  /** Size of the current guess. */
+  /** Number of tokens of the current draft. */
   #size = 0;
-  /** Guessed tokens that are evaluated but not drawn yet. @type {number[]} */
+  /** Draft tokens that are evaluated but not drawn yet. @type {number[]} */
   waiting = [];
   drafted = 0;
   accepted = 0;
@@ -39,7 +41,8 @@ export class Drafts {
     for (const id of prompt) this.add(id);
   }
 
-  /** Adds a token of the context. Returns whether it was guessed, so that its logits are known. @param {number} id */
+  /** Adds a token to the context. Returns whether it was a draft token, so that its logits are known.
+   * @param {number} id */
   add(id) {
     this.#places.set(this.#hash(), this.#ids.length);
     this.#ids.push(id);
@@ -49,12 +52,12 @@ export class Drafts {
     return true;
   }
 
-  /** Returns a hash of the latest tokens. A collision only makes a bad guess. */
+  /** Returns a hash of the latest tokens. A collision only causes a bad draft. */
   #hash() {
     return this.#ids.slice(-SEEN).reduce((hash, id) => (Math.imul(hash, 0x9e3779b1) ^ id) >>> 0, 1);
   }
 
-  /** Returns guesses of the tokens that follow, at most `room`. @param {number} room
+  /** Returns a draft of the next tokens, at most `room`; none while drafting is paused. @param {number} room
    * @param {readonly number[]} forced tokens of the text that a constraint requires next */
   guess(room, forced = []) {
     const ids = forced.length ? forced : this.#continuation();
@@ -65,7 +68,8 @@ export class Drafts {
     return this.waiting.slice();
   }
 
-  /** Returns what followed the latest tokens before. A repetition shorter than the guess continues within it. */
+  /** Returns the tokens that followed the latest tokens at their last occurrence. If they overlap with the latest
+   * tokens, the repetition continues. */
   #continuation() {
     const at = this.#places.get(this.#hash());
     if (at === undefined) return [];
@@ -73,7 +77,7 @@ export class Drafts {
     return Array.from({ length: MOST }, (_, i) => this.#ids[at + (i % period)]);
   }
 
-  /** Ends the current guess: returns how many of its tokens were not drawn. */
+  /** Ends the current draft. Returns how many of its tokens were not accepted. */
   end() {
     const wrong = this.waiting.length;
     if (this.#size) this.#judge(this.#size - wrong);
@@ -82,13 +86,14 @@ export class Drafts {
     return wrong;
   }
 
-  /** Pauses guessing, each time for longer, while a step with guesses takes longer than the tokens it gives would.
-   * @param {number} right number of tokens of a guess that were drawn */
+  /** Pauses drafting, each time for longer, while steps with draft tokens take longer than single steps would for the
+   * same tokens.
+   * @param {number} right number of accepted tokens of a draft */
   #judge(right) {
     this.#right += LATEST * (right - this.#right);
     const one = this.#times[1];
     const many = this.#times[this.#size + 1];
-    // Both are unknown at first.
+    // The condition is written so that it holds while a duration is unknown.
     if (!(many > LEAST_GAIN * one * (1 + this.#right))) {
       this.#nextRest = 1;
       return;

@@ -1,5 +1,5 @@
-/* embed: implements model.embed(). Evaluates several texts in one batch; the vector of a text does not depend on the
- * others in its batch. */
+/* embed: implements model.embed() in the worker. Evaluates several texts in one batch; the vector of a text does not
+ * depend on the other texts. */
 /** @import { EmbedArgs } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { ModelError, abortError, wrapped } from '../errors.js';
@@ -7,7 +7,8 @@ import { MAX_RESULT_BYTES } from '../protocol.js';
 import { POOLING } from './info.js';
 import { aside } from './saving.js';
 
-/** Returns the vectors, one after the other. Fails with `bad-option`, `context-exceeded`, `no-memory` or `not-finite`.
+/** Returns the vectors of all texts, concatenated. Fails with `bad-option`, `context-exceeded`, `no-memory` or
+ * `not-finite`.
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 export async function embed(context, job, args) {
   const { native } = context.runner;
@@ -55,7 +56,8 @@ function vectorsFor(count, width) {
   return wrapped('no-memory', `No memory for the vectors of ${count} texts`, () => new Float32Array(count * width));
 }
 
-/** Returns the ids of all texts. Runs before any evaluation, to reject a text that is too long at once.
+/** Returns the token ids of all texts. Runs before any evaluation, so that a text that is too long is rejected
+ * immediately.
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 async function tokenized({ runner, encoder, contextLength: most }, job, { texts, prefixes, truncate }) {
   const all = [];
@@ -68,7 +70,7 @@ async function tokenized({ runner, encoder, contextLength: most }, job, { texts,
         `Text ${i} has ${ids.length} tokens; the model takes ${most}. Shorten it, or set truncate: true.`,
       );
     }
-    // Keep the end token.
+    // Truncates the text, but keeps its end token.
     all.push(ids.length > most ? [...ids.slice(0, most - 1), encoder.eos ?? ids[most - 1]] : ids);
     await runner.pause();
   }
@@ -84,8 +86,8 @@ function packEnd(ids, start, room) {
   return end;
 }
 
-/** Returns a vector, scaled to length 1 if requested. Throws `not-finite` if finite weights overflowed.
- * @param {Float32Array} vector @param {boolean} normalize to length 1 @param {number} i of the text */
+/** Returns a vector, scaled to length 1 if `normalize` is set. Throws `not-finite` if the evaluation overflowed.
+ * @param {Float32Array} vector @param {boolean} normalize @param {number} i index of the text */
 function finished(vector, normalize, i) {
   let sum = 0;
   for (const x of vector) sum += x * x;

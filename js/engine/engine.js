@@ -11,15 +11,16 @@ import { MAX_THREADS } from '../protocol.js';
 import { checkerOf } from './checker.js';
 import { Heap, createMemory, imports, utf8 } from './heap.js';
 
-/** Bytes that WebAssembly can address. */
+/** Number of bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
-/** Most threads per core, and the least of that limit: browsers may report fewer cores than there are. Each further thread
- * takes about 12 ms to start, and makes every step slower (docs/reports/threads.md). */
+/** Maximum number of threads per core, and lower bound of the resulting limit, because browsers may report fewer cores
+ * than there are. Each further thread takes about 12 ms to start, and makes every step slower
+ * (docs/reports/threads.md). */
 const PER_CORE = 2;
 const LEAST_MOST = 4;
 const MAX_TOP = 64;
-/** Initial capacity for the ids of a text: more than any context holds. */
+/** Maximum initial capacity for the ids of a text, more than any context holds. */
 const FIRST_IDS = 2 ** 20;
 
 /** Flags of gw_encode. */
@@ -30,8 +31,9 @@ const MORE = 4;
 export const LOAD = { PLAN: 1, READY: 3 };
 export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 
-/** Dependencies on the platform. compile: compiles a wasm file by its name; load: imports a part of the JavaScript
- * (platform/files.js); yield: yields to waiting messages.
+/** Functions that differ between browsers and Node. compile: compiles the wasm file with a name; load: imports one of
+ * the modules that are loaded on first use (platform/files.js); yield: resolves after the worker has received queued
+ * messages.
  * @typedef {{ compile: (name: string) => Promise<WebAssembly.Module>, load: (part: string) => Promise<any>,
  *   parallelism: () => number,
  *   createThread: () => Helper, yield: () => Promise<unknown>,
@@ -40,7 +42,7 @@ export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
 
-/** An instance with one gw_model. */
+/** One WebAssembly instance with one gw_model. */
 export class Engine {
   #module;
   #exports;
@@ -52,7 +54,7 @@ export class Engine {
   #piece = { address: 0, size: 0 };
   #tops = 0;
 
-  /** @param {Parts} parts @param {Helper[]} helpers workers that have instantiated the module and wait */
+  /** @param {Parts} parts @param {Helper[]} helpers helper threads that have instantiated the module */
   constructor({ exports, memory, module }, helpers) {
     this.#module = module;
     this.#exports = exports;
@@ -70,7 +72,7 @@ export class Engine {
     });
   }
 
-  /** Instructions that the kernels avoid on this platform and why, '' if there are none. */
+  /** The instructions that the kernels avoid on this platform, and why; '' if there are none. */
   get variantNote() {
     return this.#heap.string(this.#exports.gw_build_note()) ?? '';
   }
@@ -105,7 +107,7 @@ export class Engine {
     return noted.code === name ? noted : new ModelError(name, 'The engine refused the call.');
   }
 
-  /** Returns the last error of the engine. */
+  /** Returns the engine's last error. */
   #noted() {
     const [code, what] = ['code', 'what'].map((part) => this.#heap.string(this.#ask('error_text', part)) ?? '');
     return new ModelError(/** @type {ErrorCode} */ (code), what);
@@ -148,18 +150,18 @@ export class Engine {
     this.#heap.view(this.#raw(name, i), bytes.length).set(bytes);
   }
 
-  /** Throws the last error of the engine. @returns {never} */
+  /** Throws the engine's last error. @returns {never} */
   refuse() {
     throw this.#noted();
   }
 
-  /** Returns the heap span for the next bytes of the file. Valid until the next call. */
+  /** Returns the part of the heap for the next bytes of the file. Valid until the next call. */
   window() {
     const room = this.#raw('load_room') >>> 0;
     return this.#heap.view(this.#raw('load_window'), room);
   }
 
-  /** Begins a SHA-256; hex() ends it and frees its memory. @returns {Hash} */
+  /** Starts computing a SHA-256. hex() of the result ends the computation and frees its memory. @returns {Hash} */
   hasher() {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
@@ -188,7 +190,7 @@ export class Engine {
     return checkerOf(this.#module, { heap: this.#heap, exports: this.#exports });
   }
 
-  /** Sets an option of loading. Must precede reserve(). @param {string} name @param {string} value */
+  /** Sets an option of the loader. Must be called before reserve(). @param {string} name @param {string} value */
   loadOption(name, value) {
     this.#heap.withText(name, (p) => this.#heap.withText(value, (q) => this.call('load_option', p, q)));
   }
@@ -201,7 +203,8 @@ export class Engine {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
-      // The platform grants less than WebAssembly can address. The plan counts the bytes grown below as used.
+      // The platform grants less memory than WebAssembly can address. The memory plan counts the bytes by which the
+      // heap grows here as used, hence the correction.
       const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(
@@ -220,12 +223,12 @@ export class Engine {
     return this.#ask('plan_bytes', part, contextLength);
   }
 
-  /** Returns a number of the model, NaN if it is missing. @param {string} key */
+  /** Returns a numeric property of the model, NaN if it is missing. @param {string} key */
   number(key) {
     return this.#ask('model_number', key);
   }
 
-  /** Returns a text of the model, null if it is missing. @param {string} key */
+  /** Returns a text property of the model, null if it is missing. @param {string} key */
   text(key) {
     return this.#heap.string(this.#ask('model_text', key));
   }
@@ -239,21 +242,22 @@ export class Engine {
     return rows;
   }
 
-  /** Returns the ids of a text. @param {string} text @param {boolean} special match names of control tokens
+  /** Returns the token ids of a text. @param {string} text @param {boolean} special whether to match names of control
+   * tokens
    * @returns {Int32Array} */
   encode(text, special) {
     return this.#encode(utf8(text), Number(special));
   }
 
-  /** Encodes a part of a text. Returns ids and the number of bytes that they cover: if `more` bytes follow, those could
-   * still change the ids of the rest. begun: the text has earlier parts.
+  /** Encodes a part of a text. Returns ids and the number of bytes that they cover. If `more` bytes follow, the rest is
+   * not encoded yet, because these bytes could change its ids. begun: whether the text has earlier parts.
    * @param {Uint8Array} bytes @param {{ special: boolean, begun: boolean, more: boolean }} of */
   encodePart(bytes, { special, begun, more }) {
     const ids = this.#encode(bytes, Number(special) | (begun ? CONTINUES : 0) | (more ? MORE : 0));
     return { ids, taken: this.#raw('encode_taken') };
   }
 
-  /** Encodes bytes that continue where tokens ended. @param {Uint8Array} bytes */
+  /** Encodes bytes that follow other tokens, not the beginning of a text. @param {Uint8Array} bytes */
   encodeMore(bytes) {
     return this.#encode(bytes, CONTINUES);
   }
@@ -261,8 +265,8 @@ export class Engine {
   /** @param {Uint8Array} bytes @param {number} flags @returns {Int32Array} */
   #encode(bytes, flags) {
     const { length } = bytes;
-    /** @param {number} p @param {number} room capacity in ids: twice the bytes is always enough, since a tokenizer that
-     * inserts a leading space can give more ids than bytes; a third is usually enough
+    /** @param {number} p @param {number} room capacity in ids. Twice the number of bytes always suffices (a tokenizer
+     * that inserts a leading space can return more ids than bytes)
      * @returns {Int32Array<ArrayBuffer>} */
     const into = (p, room) => {
       try {
@@ -286,7 +290,7 @@ export class Engine {
   }
 
   /** Returns the bytes of a token. Valid until the next call.
-   * @param {number} id @param {boolean} special return names of control tokens too
+   * @param {number} id @param {boolean} special whether to return the names of control tokens
    * @param {number} [before] the previous token, -1 at the beginning of a text */
   piece(id, special, before = -1) {
     const piece = this.#piece;
@@ -302,27 +306,29 @@ export class Engine {
     return this.#heap.view(piece.address, n);
   }
 
-  /** Returns a copy of piece(). @param {number} id @param {boolean} special @param {number} [before] */
+  /** Returns a copy of the bytes that piece() returns. @param {number} id @param {boolean} special
+   * @param {number} [before] */
   decode(id, special, before) {
     return this.piece(id, special, before).slice();
   }
 
-  /** The chat whose saved state the session holds; '' if the session evaluated everything itself. A saved state can be
-   * forged with valid checksums, so no other chat reuses it. */
+  /** Id of the chat that restored the session's state; '' if the session evaluated everything itself. A saved state can
+   * be forged with valid checksums, so other chats do not reuse it. */
   restoredFor = '';
 
-  /** Sets the context and returns the number of ids that the KV cache already has.
-   * @param {ArrayLike<number>} ids @param {string} [owner] the calling chat */
+  /** Sets the token ids of the context. Returns the number of them that the KV cache already has.
+   * @param {ArrayLike<number>} ids @param {string} [owner] id of the calling chat */
   sync(ids, owner = '') {
     if (this.restoredFor && this.restoredFor !== owner) {
       this.restoredFor = '';
-      this.sync([0]); // drops the cache: the last id is always evaluated again
+      this.sync([0]); // drops the KV cache, because the last id is always evaluated again
     }
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
-  /** Sets the texts of a batch of embeddings. @param {number[]} ids of all texts, in order @param {number[]} lengths
-   * @param {boolean} last pool by the last token */
+  /** Sets the texts of a batch of embeddings. @param {number[]} ids token ids of all texts, in order
+   * @param {number[]} lengths of the texts
+   * @param {boolean} last whether the vector is that of the last token, not the mean */
   pack(ids, lengths, last) {
     this.#heap.with(Int32Array.from(ids), (p) =>
       this.#heap.with(Int32Array.from(lengths), (q) => {
@@ -351,13 +357,14 @@ export class Engine {
     });
   }
 
-  /** Fingerprint of engine and model, 16 hexadecimal digits. A saved state must have the same. */
+  /** Fingerprint of engine and model, 16 hexadecimal digits. Only a saved state with the same fingerprint can be
+   * restored. */
   get stateName() {
     return this.#heap.string(this.#raw('state_name')) ?? '';
   }
 
-  /** Begins to save the state after these ids; saveNext() then returns its `savedBytes` bytes. Returns false if the
-   * session does not have that state. @param {number[]} ids none: the current state */
+  /** Starts to save the session's state after these ids; saveNext() then returns its `savedBytes` bytes in parts.
+   * Returns false if the session does not have that state. @param {number[]} ids empty for the current state */
   saves(ids) {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('save', p, ids.length)) === 0;
   }
@@ -366,13 +373,13 @@ export class Engine {
     return this.#raw('save_bytes');
   }
 
-  /** Returns the next bytes of the state, none at its end. Valid until the next call. */
+  /** Returns the next bytes of the state that is being saved, none at its end. Valid until the next call. */
   saveNext() {
     const count = this.#raw('save_next');
     return this.#heap.view(this.#raw('state_window'), count);
   }
 
-  /** Returns the heap span for the next bytes of a restored state. */
+  /** Returns the part of the heap for the next bytes of a state that is being restored. */
   stateRoom() {
     return this.#heap.view(this.#raw('state_window'), this.#raw('state_left'));
   }
@@ -388,12 +395,12 @@ export class Engine {
     return this.#raw('logits') + row * this.#vocab * 4;
   }
 
-  /** Returns ln p of an id. @param {number} id @param {number} [row] of logits */
+  /** Returns the log probability of an id. @param {number} id @param {number} [row] row of logits */
   logprob(id, row = 0) {
     return this.#exports.gw_logprob(this.#row(row), this.#vocab, id);
   }
 
-  /** Returns the k most likely ids of the first row, best first. @param {number} k */
+  /** Returns the k most likely ids of the first row of logits, best first. @param {number} k */
   topLogprobs(k) {
     const ids = this.#tops;
     const values = this.#tops + MAX_TOP * 4;
@@ -402,7 +409,8 @@ export class Engine {
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
-  /** Sets the number of interleaved streams for decoding (api.h). Returns the duration of a trial in milliseconds.
+  /** Sets in how many interleaved streams the weights are read while decoding, and runs a trial (api.h). Returns its
+   * duration in milliseconds.
    * @param {number} streams @param {number} quarter */
   autotune(streams, quarter) {
     const before = performance.now();
@@ -428,13 +436,14 @@ export class Engine {
     this.#exports.gw_sampler_accept(this.#raw('sampler_of'), id);
   }
 
-  /** Draws a token. @param {number} [back] rows of logits before the last one (want_last) */
+  /** Draws a token. @param {number} [back] index of the row of logits, counted back from the last one (want_last) */
   draw(back = 0) {
     return this.call('draw', this.#row(-back));
   }
 
-  /** Draws a token that a matcher allows. @param {number} matcher
-   * @param {boolean} masked mask the logits in any case @param {number} [back] rows of logits before the last one */
+  /** Draws a token that a grammar allows. @param {number} matcher
+   * @param {boolean} masked whether to mask the logits in any case @param {number} [back] index of the row of logits,
+   * counted back from the last one */
   drawUnder(matcher, masked, back = 0) {
     return this.call('match_draw', matcher, this.#row(-back), Number(masked));
   }
@@ -444,9 +453,10 @@ export class Engine {
   }
 }
 
-/** Creates an engine in the build that the platform supports. With `auto`, falls back from relaxed SIMD if the platform
- * computes it wrongly; `flaw` says why. Throws `unsupported-platform`, `unsupported-variant`, `engine-missing` or
- * `no-memory`. @param {{ variant?: string, threads?: number }} options @param {Platform} platform */
+/** Creates an engine with a build that the platform supports. With `auto`, uses the simd128 build if the platform
+ * computes relaxed SIMD wrongly; `flaw` of the result says why. Throws `unsupported-platform`, `unsupported-variant`,
+ * `engine-missing` or `no-memory`. @param {{ variant?: string, threads?: number }} options
+ * @param {Platform} platform */
 export async function createEngine({ variant = 'auto', threads }, platform) {
   const here = features();
   const { isolated } = here;
@@ -471,7 +481,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   return { engine: new Engine(parts, helpers), isolated, reason, flaw };
 }
 
-/** Instantiates a build. flaw: why it computes wrongly on this platform, '' if it does not.
+/** Instantiates a build. `flaw` of the result says what this platform computes wrongly, '' if nothing.
  * @param {string} name @param {boolean} threaded @param {Platform} platform */
 async function instantiate(name, threaded, platform) {
   const module = await compile(`gemma-${threaded ? `${name}-threads` : name}.wasm`, platform);
@@ -507,7 +517,7 @@ async function compile(name, platform) {
   }
 }
 
-/** Starts helper threads. Returns the ones that are ready within HELPER_TIMEOUT_MS, and terminates the others.
+/** Starts helper threads. Returns those that are ready within HELPER_TIMEOUT_MS, and terminates all others.
  * @param {number} count @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory }} parts
  * @param {Platform} platform */
 async function startHelpers(count, parts, platform) {

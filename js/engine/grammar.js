@@ -1,17 +1,17 @@
-/* grammar: matches a text with a grammar in the engine, token by token. js/grammar/lower.js makes the bytes of the
- * grammar. */
+/* grammar: matches a text with a grammar in the engine, token by token. js/grammar/lower.js compiles the grammar to
+ * bytes. */
 
 /** @import { Engine } from './engine.js' */
 
-/** Largest number of forced bytes to find in one call. */
+/** Maximum number of forced bytes that one call returns. */
 const MAX_FORCED = 1024;
 
-/** A compiled grammar, for any number of texts. */
+/** A compiled grammar in the engine's heap, with which any number of texts can be matched. */
 export class Grammar {
   #native;
   #bytes;
 
-  /** @param {Engine} native @param {Uint8Array} bytes of lower() */
+  /** @param {Engine} native @param {Uint8Array} bytes as lower() returns them */
   constructor(native, bytes) {
     this.#native = native;
     this.#bytes = bytes;
@@ -23,7 +23,7 @@ export class Grammar {
   }
 }
 
-/** The position in a grammar after a text. Its DFA cache lives until dispose(). */
+/** The state of matching one text with a grammar. Its DFA cache lives until dispose(). */
 export class Matcher {
   #native;
   #address;
@@ -41,12 +41,13 @@ export class Matcher {
     return this.#address;
   }
 
-  /** Appends a token. Returns false if it is not allowed. @param {number} id */
+  /** Appends a token to the text. Returns false if the grammar does not allow the token. @param {number} id */
   accept(id) {
     return this.#native.call('match_accept', this.#address, id) === 1;
   }
 
-  /** Appends bytes of text. Returns false, and appends none, if they are not allowed. @param {Uint8Array} bytes */
+  /** Appends bytes to the text. If the grammar does not allow them, appends none and returns false.
+   * @param {Uint8Array} bytes */
   acceptBytes(bytes) {
     return this.#native.send('match_text', this.#address, bytes) === 1;
   }
@@ -56,7 +57,7 @@ export class Matcher {
     return this.#native.call('match_allows', this.#address, id) === 1;
   }
 
-  /** Returns the mask of allowed tokens: bit id % 32 of word id / 32. */
+  /** Returns the mask of allowed tokens. A token is allowed if bit id % 32 of word id / 32 is set. */
   mask() {
     return this.#native.words('match_mask', this.#address, this.#words);
   }
@@ -81,7 +82,7 @@ export class Matcher {
     return this.#native.call('match_ended', this.#address) === 1;
   }
 
-  /** Returns the bytes that every continuation begins with. */
+  /** Returns the forced bytes: those that every allowed continuation begins with. */
   forced() {
     return this.#native.bytes('match_forced', this.#address, MAX_FORCED);
   }
@@ -92,12 +93,12 @@ export class Matcher {
     return this.#native.send('match_joins', this.#address, text, forced) === 1;
   }
 
-  /** Number of states whose allowed tokens were computed. It grows if a mask was not in the cache. */
+  /** Number of DFA states whose masks were computed. It grows when a mask is not in the cache. */
   get found() {
     return this.#native.call('match_found', this.#address);
   }
 
-  /** Size in the heap, in bytes. */
+  /** Size of the matcher in the heap, in bytes. */
   get heapBytes() {
     return this.#native.call('match_bytes', this.#address);
   }
@@ -108,7 +109,7 @@ export class Matcher {
     return this.#native.drawUnder(this.#address, masked, back);
   }
 
-  /** Announces that the token after the pending ones is drawn with this matcher in its current state. */
+  /** Tells the engine that the token after the pending ones will be drawn with this matcher in its current state. */
   want() {
     this.#native.call('match_want', this.#address);
   }

@@ -1,11 +1,12 @@
-/* heap: the only module that accesses the engine's memory: copies in, copies out, strings. Addresses from C are signed
- * numbers, and `>>> 0` turns them into offsets. Each access reads memory.buffer, because growth replaces it. */
+/* heap: the only module that accesses the engine's memory. Copies data in and out, and converts strings. Addresses from
+ * C are signed numbers, which `>>> 0` converts to offsets. Each access reads memory.buffer, because growing the memory
+ * replaces it. */
 import { ModelError, failure } from '../errors.js';
 
 const PAGE = 65536;
 const INITIAL_PAGES = 16;
 const MAX_PAGES = 65536;
-/** Smallest maximum to try: phones refuse a maximum far above their memory. */
+/** Smallest maximum memory size to try, because phones refuse a maximum far above their physical memory. */
 const MIN_PAGES = 4096;
 
 const encoder = new TextEncoder();
@@ -18,7 +19,7 @@ export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
-/** Access to the memory of one instance. */
+/** The memory of one WebAssembly instance. */
 export class Heap {
   #memory;
   #exports;
@@ -51,7 +52,7 @@ export class Heap {
     const start = address >>> 0;
     if (!start) return null;
     const bytes = new Uint8Array(this.buffer);
-    // A decoder may refuse shared memory, so it gets a copy.
+    // Copies the bytes, because a decoder may refuse shared memory.
     return textDecoder().decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
 
@@ -68,7 +69,7 @@ export class Heap {
     this.#exports.gw_free(address);
   }
 
-  /** Calls f with the address of data: of a copy, unless the data is in the heap already.
+  /** Calls f with the address of data in the heap. Copies the data there first, unless it is in the heap already.
    * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
   with(data, f) {
     if (data.buffer === this.buffer) return f(data.byteOffset);
@@ -108,7 +109,8 @@ export class Heap {
   }
 }
 
-/** Creates a memory with the largest maximum that the platform grants. Throws `no-memory`. @param {boolean} shared */
+/** Creates a WebAssembly memory with the largest maximum that the platform grants. Throws `no-memory`.
+ * @param {boolean} shared */
 export function createMemory(shared) {
   for (let maximum = MAX_PAGES; ; maximum = Math.floor((maximum * 3) / 4)) {
     try {
@@ -125,7 +127,7 @@ export function createMemory(shared) {
   }
 }
 
-/** Returns the imports of the module. @param {WebAssembly.Memory} memory */
+/** Returns the imports of the wasm module. @param {WebAssembly.Memory} memory */
 export function imports(memory) {
   /** @param {number} size @returns {number} 1 if the heap has `size` bytes now */
   const grow = (size) => {

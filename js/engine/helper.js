@@ -1,4 +1,4 @@
-/* helper: body of a helper thread, which runs the same module on the same memory with its own stack. */
+/* helper: the code of a helper thread, which runs the engine's module on the same memory with a separate stack. */
 import { imports } from './heap.js';
 
 /** @type {Record<string, (...args: number[]) => void>} */
@@ -19,7 +19,7 @@ export async function receive(message, post) {
       exports._emscripten_stack_restore(stack);
       exports.gw_pool_enter(pool, index);
     } catch {
-      // A trap. The engine waits for this thread, so report it.
+      // The module trapped. Report it, because the engine waits for this thread.
       exports._emscripten_stack_restore(stack);
       exports.gw_pool_fail(pool, index);
     }

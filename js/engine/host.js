@@ -1,5 +1,5 @@
-/* host: the engine worker's end of protocol.js. Loads one model, then answers calls. Calls that evaluate run one at a
- * time, in order; the others run at once, also during an evaluation. */
+/* host: the worker's side of protocol.js. Loads one model, then answers calls. Calls that evaluate run one at a time,
+ * in order; other calls run immediately, also during an evaluation. */
 /** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
@@ -54,17 +54,17 @@ const QUICK = {
   }),
 };
 
-/** Messages of JavaScript engines that cannot allocate an array, a buffer or a string. */
+/** Matches the error messages of JavaScript engines that cannot allocate an array, a buffer or a string. */
 const NO_ROOM = /allocat|invalid (typed )?array|array buffer|(array|string) length|too (large|big|long)|out of memory/i;
 
-/** Default limit of all saved chats together, in bytes. */
+/** Default limit on the total size of saved chats, in bytes. */
 const CHAT_CACHE_BYTES = 2 ** 30;
 
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {{ aborted: boolean }} QuickJob */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
-/** Interval of unrequested signs of life. */
+/** Shortest interval of heartbeats that are sent without a request. */
 const SIGN_MS = 250;
 
 /** Runs one engine for one client. */
@@ -80,7 +80,7 @@ export class Host {
   /** Running calls that do not use the session. @type {Map<number, QuickJob>} */
   #quick = new Map();
   #asking;
-  /** Time of the last sign of life. */
+  /** Time of the last unrequested heartbeat. */
   #lastSign = -Infinity;
 
   /** @param {Post} post @param {Platform} platform */
@@ -90,7 +90,7 @@ export class Host {
     this.#asking = new Asking(post);
   }
 
-  /** Sends a sign of life during synchronous work, which cannot receive messages. */
+  /** Sends a heartbeat during synchronous work, in which the worker cannot receive and return the client's. */
   #alive = () => {
     if (performance.now() - this.#lastSign < SIGN_MS) return;
     this.#lastSign = performance.now();
@@ -154,7 +154,8 @@ export class Host {
     }
   }
 
-  /** @param {Open} message @param {string} variant @param {Replay} pieces @param {string} [fault] of another build */
+  /** @param {Open} message @param {string} variant @param {Replay} pieces @param {string} [fault] why another build
+   * cannot be used */
   async #open({ id, source, options }, variant, pieces, fault) {
     const platform = this.#platform;
     const { headerOnly } = options;
@@ -184,7 +185,7 @@ export class Host {
   /** @param {Call} message */
   #call({ id, method, args }) {
     const context = /** @type {Context} */ (this.#context);
-    // The types of the tables do not tie a method to its arguments (protocol.js).
+    // The tables' types cannot express that the arguments belong to the method (protocol.js).
     const quick = Object.hasOwn(QUICK, method) && /** @type {Record<string, Function>} */ (QUICK)[method];
     if (quick) return void this.#callQuick(id, (job) => quick(context, args, job));
     const evaluate = /** @type {Record<string, Function>} */ (EVALUATING)[method];
@@ -221,8 +222,8 @@ export class Host {
     }
   }
 
-  /** Reports a failed call. An unknown exception means a bug or a trap, so the heap can no longer be trusted; so does
-   * the loss of a helper thread. A failed allocation in JavaScript is harmless.
+  /** Reports a failed call to the client. An unknown exception means a bug or a trap, and the heap can no longer be
+   * trusted; the same holds if a helper thread is lost. A failed allocation in JavaScript does no damage.
    * @param {number} id @param {unknown} cause */
   #fail(id, cause) {
     const ours = cause instanceof ModelError;

@@ -3,10 +3,10 @@
 /** @import { Context } from './jobs.js' */
 import { ADDRESSES } from './engine.js';
 
-/** By `pooling_type` of the file. @type {Record<number, 'mean' | 'last'>} */
+/** Names of the pooling methods, by the file's `pooling_type`. @type {Record<number, 'mean' | 'last'>} */
 export const POOLING = { 1: 'mean', 3: 'last' };
 
-/** Sampling options by the names that llama.cpp reads under `general.sampling.`. */
+/** Names of sampling options, by the keys that llama.cpp reads under `general.sampling.`. */
 const SAMPLING = /** @type {const} */ ({
   temp: 'temperature',
   top_k: 'topK',
@@ -19,13 +19,13 @@ const SAMPLING = /** @type {const} */ ({
  * @type {Record<string, Record<string, number>>} */
 const FAMILIES = { qwen3: { temperature: 0.6, topK: 20 } };
 
-/** Returns the sampling options that the family and the file recommend, unchecked.
+/** Returns the sampling options that the model family and the file recommend. Their ranges are not checked.
  * @param {Context['runner']['native']} native @param {string} architecture */
 function recommended(native, architecture) {
   const values = new Map(native.list('metadata').map(({ key, value }) => [key, value]));
   const found = Object.entries(SAMPLING).flatMap(([key, name]) => {
     const value = values.get(`general.sampling.${key}`);
-    // The file stores float32, where 0.95 reads as 0.949999988.
+    // Rounds, because the file stores float32, in which 0.95 is 0.949999988.
     return typeof value === 'number' ? [[name, Number(value.toPrecision(6))]] : [];
   });
   return { ...FAMILIES[architecture], ...Object.fromEntries(found) };

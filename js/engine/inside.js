@@ -1,5 +1,5 @@
-/* inside: implements model.debug.inside(). The engine stops after each stage of a layer (gw_want_look), where this
- * module reads attention weights, norms and logit lens. */
+/* inside: implements model.debug.inside() in the worker. The engine stops after each stage of a layer (gw_want_look);
+ * there, this module reads attention weights, norms and the logit lens. */
 /** @import { Inside, InsideArgs, InsideLayer, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Engine } from './engine.js' */
@@ -35,7 +35,8 @@ export async function inside(context, job, args) {
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }
 
-/** Returns positions counted from the beginning. @param {readonly number[] | null} asked @param {number} n tokens */
+/** Returns positions counted from the beginning. Throws `bad-option` for positions outside the prompt.
+ * @param {readonly number[] | null} asked @param {number} n number of tokens */
 function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {
@@ -44,7 +45,8 @@ function positionsOf(asked, n) {
   });
 }
 
-/** Allocates the results. @param {InsideArgs} args @param {number} rows positions @param {number} n tokens */
+/** Allocates the results. @param {InsideArgs} args @param {number} rows number of positions @param {number} n number of
+ * tokens */
 function roomFor({ layers, heads, lens, norms }, rows, n) {
   const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
   if (bytes > MAX_RESULT_BYTES) {
@@ -104,7 +106,7 @@ async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   }
 }
 
-/** Returns the most likely tokens after a row, by the logit lens.
+/** Returns the most likely next tokens that the logit lens computes for a row.
  * @param {Engine} native @param {Context['encoder']} encoder @param {number} row @param {number} count */
 function likely(native, encoder, row, count) {
   native.call('look_lens', row);

@@ -1,7 +1,7 @@
 /* interpreter: runs Jinja with limits on work, time and size, and records for each character of a text whether the
  * template wrote it. Only characters of the template may form control tokens (template.js).
  *
- * The record errs on the safe side: a text counts as message text unless every operation that made it is known here.
+ * If in doubt, a text counts as message text: unless every operation that made it is known to this file.
  *
  * Message text can also select text of the template: by a key, a condition, the length of a loop. Selected text gets
  * sentinels at both ends, and no control token may cross a sentinel. Otherwise a message could spell one, letter by
@@ -10,7 +10,8 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { ModelError } from '../errors.js';
 import { strip } from './strip.js';
 
-/** size: of a value and its parts; product: of the sizes of an operation's operands. */
+/** Limits of a template. size: of a value and its parts; product: of the sizes of an operation's operands; blanks:
+ * length of a run of white space in the source. */
 const LIMITS = {
   milliseconds: 2000,
   work: 1 << 27,
@@ -24,8 +25,8 @@ const LIMITS = {
 const STEP = 64;
 const ITEM = 8;
 
-/** An origin string has one letter per UTF-16 unit: x for text of messages and tools; o for text of the template, or s
- * with a sentinel before it, e with one after it, t with both. */
+/** Letters of an origin string, which has one letter per UTF-16 unit of a text. x: text of messages or tools; o: text
+ * of the template; s, e, t: text of the template with a sentinel before it, after it, or both. */
 const OWN = 'o';
 const OTHER = 'x';
 /** Origin of an empty text of messages or tools. */
@@ -34,10 +35,10 @@ const EMPTY = '-';
 const SENTINEL_BEFORE = { o: 's', e: 't' };
 /** @type {Record<string, string>} */
 const SENTINEL_AFTER = { o: 'e', s: 't' };
-/** Nodes whose result depends on their operands only. */
+/** Syntax nodes whose result depends only on their operands. */
 const OF_OPERANDS = /Literal$|^(Binary|Unary|Member|Call|Filter)Expression$|^FilterStatement$/;
 
-/** Ends of a text that Python's methods strip. @type {Record<string, 'both' | 'left' | 'right'>} */
+/** The ends of a text that each of Python's strip methods strips. @type {Record<string, 'both' | 'left' | 'right'>} */
 const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
 
 /** Throws `template-error` if a value exceeds its limit. @param {keyof typeof LIMITS} what @param {number} value */
@@ -51,42 +52,44 @@ export function limit(what, value) {
   );
 }
 
-// The types of this dependency do not resolve under Node's module resolution.
+// Cast, because the types of @huggingface/jinja do not resolve under Node's module resolution.
 /** @type {new (environment: any) => any} */
 const AnyInterpreter = /** @type {any} */ (Interpreter);
 
-/** The library's interpreter with limits and origins. Measures each value once: only namespaces change, and no value
- * may contain one. */
+/** The library's Jinja interpreter with limits, which also records the origins of texts. Measures each value once,
+ * because only namespaces change, and no value may contain a namespace. */
 class TracingInterpreter extends AnyInterpreter {
   #start = performance.now();
   #work = 0;
   /** @type {WeakMap<object, number>} */
   #sizes = new WeakMap();
-  /** The enclosing node. sum: sizes of its evaluated parts; operands: their values.
+  /** The enclosing syntax node. sum: total size of its parts evaluated so far; operands: their values.
    * @type {{ node: any, sum: number, operands: any[] }} */
   #outer = { node: {}, sum: 0, operands: [] };
-  /** Values of any type without text of messages or tools. @type {WeakSet<object>} */
+  /** Values of any type that contain no text of messages or tools. @type {WeakSet<object>} */
   #own = new WeakSet();
-  /** Origins of other texts, '' for texts without text of the template. @type {WeakMap<object, string>} */
+  /** Origin strings of all other texts; '' if a text contains nothing of the template.
+   * @type {WeakMap<object, string>} */
   #origins = new WeakMap();
-  /** Methods with their values. @type {WeakMap<object, { of: any, name: string }>} */
+  /** For each method, its name and the value that it belongs to. @type {WeakMap<object, { of: any, name: string }>} */
   #methods = new WeakMap();
-  /** Objects with names of control tokens among their keys. Keys have no origins. @type {WeakSet<object>} */
+  /** Objects with a key that contains the name of a control token. They are recorded because keys have no origins.
+   * @type {WeakSet<object>} */
   #named = new WeakSet();
-  /** Messages, tools and their parts. @type {WeakSet<object>} */
+  /** The messages and tools of the caller, and all their parts. @type {WeakSet<object>} */
   #given = new WeakSet();
-  /** Number of enclosing decisions that depend on messages or tools. */
+  /** Number of enclosing conditions and loops that depend on messages or tools. */
   #decided = 0;
   /** Whether the template compared the name of a control token with message text that contains one. */
   compares = false;
-  /** New texts in the value that was measured last. @type {any[]} */
+  /** Texts in the value measured last that were not measured before. @type {any[]} */
   #fresh = [];
   /** The innermost loop and the origins of its text; decided: whether message text decides how often it runs. */
   #loop = { node: /** @type {any} */ ({}), origins: /** @type {string[]} */ ([]), decided: false };
   #Text;
   #names;
 
-  /** @param {any} environment @param {Iterable<any>} own its values that belong to the template
+  /** @param {any} environment @param {Iterable<any>} own values of the environment that count as the template's
    * @param {(text: string) => boolean} names returns whether a text contains the name of a control token */
   constructor(environment, own, names) {
     super(environment);
@@ -106,7 +109,8 @@ class TracingInterpreter extends AnyInterpreter {
     this.#Text = super.evaluateBlock([], environment).constructor;
   }
 
-  /** Renders a program. Returns its text in runs (see below) and its origin. @param {any} program */
+  /** Renders a compiled template. Returns the text in runs (see traced()) and its origin string.
+   * @param {any} program */
   trace(program) {
     const text = this.run(program);
     const origin = this.#originOf(text);
@@ -133,7 +137,7 @@ class TracingInterpreter extends AnyInterpreter {
       const times = multiplies(outer.node, node) ? outer.sum : 0;
       limit('product', size * times);
       if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
-      if (!node) this.#own.add(result); // an omitted part of a slice
+      if (!node) this.#own.add(result); // a missing node: an omitted part of a slice
       if (result && OF_OPERANDS.test(node?.type)) result = this.#record(node, frame.operands, result);
       if (this.#decided && type === 'Set' && value === node) result = this.#selected(result);
       if (type === 'For') this.#enter(outer.node, node, result);
@@ -146,7 +150,7 @@ class TracingInterpreter extends AnyInterpreter {
   }
 
   /** Records whether message text decides how often a loop runs. The lists of messages, tools and parts do not count,
-   * since the caller decides their lengths. @param {any} loop @param {any} node @param {any} result */
+   * because the caller determines their lengths. @param {any} loop @param {any} node @param {any} result */
   #enter({ iterable }, node, result) {
     if (![iterable, iterable.lhs, iterable.test].includes(node) || this.#own.has(result)) return;
     const items = Array.isArray(result?.value) && node !== iterable.test ? result.value : [null];
@@ -187,8 +191,8 @@ class TracingInterpreter extends AnyInterpreter {
     );
   }
 
-  /** Returns whether message text selects the result of an operation. Macros record the origins of their texts
-   * themselves.
+  /** Returns whether message text selects the result of an operation, for example as a key. Not for calls of macros,
+   * which record the origins of their texts themselves.
    * @param {any} node @param {any[]} operands */
   #selects({ type }, operands) {
     if (type === 'MemberExpression') return !operands.slice(1).every((key) => this.#own.has(key));
@@ -196,7 +200,7 @@ class TracingInterpreter extends AnyInterpreter {
     return /^Filter/.test(type) || (type === 'CallExpression' && (this.#methods.has(callee) || this.#own.has(callee)));
   }
 
-  /** Calls f, whose result and assignments depend on a decision. @template T @param {any} decision
+  /** Calls f, whose result and assignments depend on a condition. @template T @param {any} decision
    * @param {() => T} f */
   #decide(decision, f) {
     if (this.#own.has(decision)) return f();
@@ -208,8 +212,8 @@ class TracingInterpreter extends AnyInterpreter {
     }
   }
 
-  /** Returns a copy, with sentinels at the ends of its texts, of a value that message text selected. Changes
-   * namespaces in place. @param {any} value @returns {any} */
+  /** Returns a copy of a value that message text selected, with sentinels at both ends of its texts. Changes namespaces
+   * in place. @param {any} value @returns {any} */
   #selected(value) {
     this.#spend(ITEM);
     if (!value || this.#given.has(value)) return value;
@@ -266,7 +270,7 @@ class TracingInterpreter extends AnyInterpreter {
       }
       return true;
     }
-    // With a count, replace() replaces only some occurrences.
+    // With its third argument, replace() replaces only some occurrences.
     if (name !== 'replace' || more.length !== 2 || !from) return false;
     const parts = text.value.split(from);
     if (parts.join(more[1].value) !== result.value) return false;
@@ -299,7 +303,7 @@ class TracingInterpreter extends AnyInterpreter {
     return this.#origins.get(value) || OTHER.repeat(written.length) || EMPTY;
   }
 
-  /** Returns whether a value contains the name of a control token that the template wrote.
+  /** Returns whether a value contains the name of a control token in text of the template.
    * @param {any} value @returns {boolean} */
   #holdsName(value) {
     const inner = value?.value;
@@ -311,7 +315,8 @@ class TracingInterpreter extends AnyInterpreter {
     return this.#hasName(value, 0);
   }
 
-  /** Returns whether a text has the name of a control token in its text of the template (which: 0) or of messages (1).
+  /** Returns whether a text contains the name of a control token in the parts that come from the template (which: 0) or
+   * from messages (1).
    * @param {any} text @param {number} which */
   #hasName(text, which) {
     return runs(text.value, this.#originOf(text)).some((part, i) => i % 2 === which && this.#names(part));
@@ -394,7 +399,7 @@ class TracingInterpreter extends AnyInterpreter {
     return trims ? this.#stripped(operand) : super.applyFilter(operand, filter, environment);
   }
 
-  /** Implements the methods `strip`, `lstrip` and `rstrip` with their argument, as Python does.
+  /** Implements the methods `strip`, `lstrip` and `rstrip` with their optional argument, as Python does.
    * @param {any} node @param {any} environment */
   evaluateCallExpression(node, environment) {
     const { callee, args } = node;
@@ -417,10 +422,10 @@ class TracingInterpreter extends AnyInterpreter {
     return result;
   }
 
-  /** Returns the size of a value. A function counts as much as its operands. @param {any} result
+  /** Returns the size of a value with its parts. The size of a function is that of its operands. @param {any} result
    * @param {number} parts size of the operands */
   #size(result, parts = 0) {
-    if (!result) return 0; // `first` of an empty list
+    if (!result) return 0; // the result of `first` for an empty list
     const { value, type } = result;
     if (typeof value === 'number') return Math.abs(value) * ITEM;
     const known = this.#sizes.get(result);
@@ -442,7 +447,7 @@ class TracingInterpreter extends AnyInterpreter {
     return size;
   }
 
-  /** Counts work. Throws `template-error` above the limits of work and time. @param {number} work */
+  /** Counts work. Throws `template-error` if the limit on work or time is exceeded. @param {number} work */
   #spend(work) {
     const before = this.#work;
     limit('work', (this.#work += work));
@@ -453,14 +458,14 @@ class TracingInterpreter extends AnyInterpreter {
 /** Parses a template. Throws `template-error` if it is too long. @param {string} source */
 export function compiled(source) {
   limit('characters of template', source.length);
-  // The lexer takes quadratic time over a run of white space.
+  // Limits runs of white space, for which the lexer takes quadratic time.
   limit('blanks', source.match(/\s{500,}/)?.[0].length ?? 0);
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
 }
 
-/** Renders a template. Returns its text in runs that alternate between text of the template (the first may be empty)
- * and text of messages; the origin of the whole text; and whether the template compares names of control tokens with
- * message text that contains one. Throws `template-error`.
+/** Renders a template. The result has `parts`, runs of text that come alternately from the template (the first run,
+ * which may be empty) and from messages; `origin`, the origin string of the whole text; and `compares`, whether the
+ * template compared the name of a control token with message text that contains one. Throws `template-error`.
  * @param {any} program
  * @param {{ own: Record<string, unknown>, given: Record<string, unknown> & { messages: { role: string }[] },
  *   names: (text: string) => boolean }} of own, given: variables of the template and of the caller; names: returns
@@ -486,11 +491,11 @@ function runs(text, origin) {
   return parts;
 }
 
-/** Returns whether an origin has a sentinel inside, which no control token may cross. @param {string} origin */
+/** Returns whether an origin string has a sentinel inside, that is, not only at its ends. @param {string} origin */
 export const hasSentinel = (origin) => /.[st]|[et]./.test(origin);
 
-/** Returns a slice of an origin with sentinels where it was cut. Without numbers: all of it, with sentinels at both
- * ends.
+/** Returns a slice of an origin string, with sentinels where it was cut. Without `from` and `to`, returns the whole
+ * string with sentinels at both ends.
  * @param {string} origin @param {number} [from] @param {number} [to] */
 function cut(origin, from = -1, to = origin.length + 1) {
   const part = origin === EMPTY ? '' : origin.slice(Math.max(from, 0), to);
@@ -501,8 +506,8 @@ function cut(origin, from = -1, to = origin.length + 1) {
   return to === origin.length ? all : all.slice(0, -1) + (SENTINEL_AFTER[last] ?? last);
 }
 
-/** Returns the origin of joined texts. An empty message text leaves a sentinel, because its place could hold other
- * text.
+/** Returns the origin string of joined texts. An empty text of a message leaves a sentinel, because other messages
+ * could have text in its place.
  * @param {string[]} origins @param {string} [between] */
 function glued(origins, between = '') {
   let all = '';
@@ -522,7 +527,7 @@ function glued(origins, between = '') {
 /** @type {WeakMap<object, boolean>} */
 const jumping = new WeakMap();
 
-/** Returns whether a loop contains `break` or `continue`, on which the text after them depends.
+/** Returns whether a loop contains `break` or `continue`, which decide whether the text after them is written.
  * @param {any} node @returns {boolean} */
 function jumps(node) {
   if (typeof node !== 'object' || !node) return false;
@@ -531,7 +536,8 @@ function jumps(node) {
   return known;
 }
 
-/** Returns whether a node may take time proportional to the product of the sizes of its parts, this one included.
+/** Returns whether evaluating a node may take time proportional to the product of the sizes of its operands, of which
+ * `part` is one.
  * @param {any} node @param {any} part */
 function multiplies({ type, callee, iterable, operator }, part) {
   return [callee, iterable, iterable?.lhs].includes(part) || /^Filter/.test(type) || /in$/.test(operator?.value);

@@ -1,4 +1,4 @@
-/* jobs: implements generate(). The host runs one job at a time. */
+/* jobs: implements generate() in the worker. The host runs one job at a time. */
 import { ModelError } from '../errors.js';
 import { CREDIT } from '../protocol.js';
 import { utf8 } from './heap.js';
@@ -14,13 +14,16 @@ const FLUSH_MS = 10;
 /** @import { Runner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
-/** The part `grammar`, which answers with a constraint need. @typedef {typeof import('./constraint.js')
+/** The module js/grammar.js, which constraints need. It is imported on first use.
+ * @typedef {typeof import('./constraint.js')
  *   & typeof import('./jump-forward.js')} Constraining */
-/** The loaded model and its environment. load: imports a part of the package's JavaScript (platform/files.js); store:
- * of models and saved chats; chatCacheBytes: limit of all saved chats.
+/** The loaded model and its environment. load: imports one of the modules that are loaded on first use
+ * (platform/files.js); store: the store of models and saved chats; chatCacheBytes: limit on the total size of saved
+ * chats.
  * @typedef {{ runner: Runner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
-/** unacked: steps that the consumer has not taken; stalled: resolves at the next ack, abort or call.
+/** A job. unacked: number of posted steps that the consumer has not read; stalled: resolves at the next ack, abort or
+ * call.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
@@ -59,10 +62,10 @@ async function begin(context, job, args) {
     outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]),
     logprobs: /** @type {TokenLogprob[]} */ ([]),
-    /** Tokens that must follow one by one, because log probabilities are requested. */
+    /** Forced tokens that are evaluated one at a time, because log probabilities are requested. */
     due: /** @type {number[]} */ ([]),
     drafts: /** @type {Drafts | null} */ (null),
-    /** Whether each token only depends on its logits and the constraint. */
+    /** Whether drafts are used: each token must depend only on its logits and the constraint. */
     guesses:
       args.draft &&
       (!constraint || !(args.jumpForward || begins || thinks)) &&
@@ -80,8 +83,8 @@ async function begin(context, job, args) {
   };
 }
 
-/** Returns a matcher that constrains the answer from its beginning, or waits until thoughts have ended or the answer
- * begins a call.
+/** Returns the matcher as `matcher` if it constrains the answer from its beginning; as `waiting` if the constraint
+ * applies only after the thoughts, or from the first token of a tool call.
  * @param {Matcher | null} matcher @param {Begins | null} begins @param {boolean} thinks */
 function matchersOf(matcher, begins, thinks) {
   const waits = begins || thinks;
@@ -123,7 +126,7 @@ async function answer(run) {
   return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
 }
 
-/** Begins to guess tokens once that part is loaded, or never if it is missing: an answer does not need it.
+/** Starts speculative decoding when its module is loaded. If the module is missing, the answer is generated without.
  * @param {Run} run */
 function startDrafts(run) {
   const begin = (/** @type {typeof import('./drafts.js')} */ part) => {
@@ -177,8 +180,8 @@ async function decode(run) {
   return reason ?? 'length';
 }
 
-/** Appends the tokens that need no choice: those of a thought that must end, and unless probabilities are requested,
- * jump-forward tokens. Returns the reason if the answer ends there. @param {Run} run */
+/** Appends the tokens that need no draw: those that end a thought and, unless log probabilities are requested,
+ * jump-forward tokens. Returns them, and the reason if the answer ends with them. @param {Run} run */
 function jumpForward(run) {
   const {
     native,
@@ -214,20 +217,22 @@ function draw(run) {
   return run.matcher ? run.matcher.draw(run.args.logprobs !== null, back) : drawFreely(run);
 }
 
-/** Draws a token without a constraint. If it ends the thoughts or begins a call, constrains the rest of the answer.
+/** Draws a token without a constraint. If the token ends the thoughts or begins a call, the constraint applies from
+ * then on.
  * @param {Run} run */
 function drawFreely(run) {
   const { native, waiting, begins, thoughts, tokens, args } = run;
   const drawn = native.draw(run.drafts?.waiting.length);
   if (!waiting) return drawn;
-  // An answer must not end inside a thought if something is required of its text.
+  // If the answer's text is constrained, the answer must not end inside a thought.
   const id = thoughts?.instead(drawn, !begins && native.call('is_end', drawn) === 1) ?? drawn;
   if (thoughts?.takes(id) || (begins && !begins(id, tokens.length - (thoughts?.tokens ?? 0)))) return id;
   run.matcher = waiting;
   return waiting.allows(id) ? id : waiting.draw(args.logprobs !== null);
 }
 
-/** Appends a token to the answer. Returns the reason if the answer ends with it. @param {Run} run @param {number} id
+/** Appends a token to the answer. Returns the reason if the answer ends with the token, else null. @param {Run} run
+ * @param {number} id
  * @param {boolean} forced @returns {FinishReason | null} */
 function appendToken(run, id, forced) {
   const {
@@ -288,7 +293,8 @@ async function step(run, ids) {
   time.decode += performance.now() - before;
 }
 
-/** Takes wrong guesses back, and returns new ones. @param {Run} run @param {Drafts} drafts */
+/** Removes rejected draft tokens from the KV cache, and returns new draft tokens. @param {Run} run
+ * @param {Drafts} drafts */
 function guess({ native, part, matcher, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
   const length = prompt.length + tokens.length;
   if (drafts.end()) native.call('truncate', length - 1);
@@ -313,7 +319,8 @@ function lastOf(tokens, prompt) {
 /** @param {Run} run @param {number} id @param {boolean} forced */
 function record(run, id, forced) {
   const { native, assembler, outbox, prompt, reader, thoughts, tokens, logprobs, args } = run;
-  // A constrained text has exactly the bytes that the grammar accepted, the tokenizer's leading space included.
+  // A constrained text keeps the leading space that some tokenizers insert, because it must have exactly the bytes that
+  // the grammar accepted.
   const before = run.matcher ? id : lastOf(tokens, prompt);
   tokens.push(id);
   native.accept(id);
@@ -423,7 +430,7 @@ class Outbox {
     this.#steps = [];
   }
 
-  /** Posts steps that are due. Resolves when the consumer can take more. */
+  /** Posts steps that are due. Resolves when the consumer is ready for more. */
   async settle() {
     const full = () => this.#job.unacked + this.#steps.length >= CREDIT;
     if (full() || performance.now() - this.#flushed > FLUSH_MS) this.flush();

@@ -1,18 +1,18 @@
 /* jump-forward: finds the tokens that a grammar leaves no choice about. They are appended without sampling and
  * evaluated in one batch with the tokens before them.
  *
- * The grammar forces bytes, and the tokenizer turns them into tokens, in the context of the last tokens. The model
- * draws the last of these itself if a longer token could begin there and extend beyond the forced bytes
+ * The grammar forces bytes, and the tokenizer converts them to tokens, together with the text of the last tokens. The
+ * last token is left to the model if a longer token could begin at its place and extend beyond the forced bytes
  * (gw_match_joins). */
 
 /** @import { Engine } from './engine.js' */
 /** @import { Matcher } from './grammar.js' */
 import { joined } from './heap.js';
 
-/** Previous tokens that the tokenizer reads together with the forced bytes. */
+/** Number of previous tokens whose text is tokenized together with the forced bytes. */
 const SEEN = 4;
 
-/** Returns the jump-forward tokens, which may be none.
+/** Returns the jump-forward tokens at the matcher's position; none if the model has a choice.
  * @param {Engine} native @param {Matcher} matcher @param {number[]} tokens of the answer so far, without control tokens
  * @returns {number[]} */
 export function jumpForwardTokens(native, matcher, tokens) {
@@ -35,7 +35,7 @@ function tokenised(native, tokens, forced) {
   return { ids: Array.from(native.encodeMore(forced)), text: forced };
 }
 
-/** Removes an incomplete character at the end. @param {Uint8Array} bytes */
+/** Removes an incomplete UTF-8 character at the end. @param {Uint8Array} bytes */
 function wholeCharacters(bytes) {
   let at = bytes.length - 1;
   while (at >= 0 && bytes.length - at < 4 && (bytes[at] & 0xc0) === 0x80) at--;

@@ -1,5 +1,5 @@
-/* loading: the steps from the client's source descriptors to weights in the heap: sets the options, opens the files one
- * after the other, sends their bytes through the loader, and times how many streams of weights are fastest. */
+/* loading: loads a model from the client's source descriptors into the heap. Sets options, opens the files one after
+ * the other, sends their bytes through the loader, and measures how many interleaved streams of weights are fastest. */
 /** @import { DownloadDeps } from '../download/download.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Asking } from '../rpc/asking.js' */
@@ -12,15 +12,17 @@ import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Size of weights, in bytes, that no processor cache holds; and number of parts of the weights that are timed. */
+/** Minimum size of the weights, in bytes, for which streams are timed: no processor cache holds them. And the number of
+ * parts of the weights that are timed. */
 const MEMORY_BOUND = 2e8;
 const QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
-/** Bytes of a table that stays on disk by itself, as in src/model/model.h. */
+/** Minimum size of a table that stays on disk with `rowsOnDisk: 'auto'`, in bytes (src/model/model.h has the same
+ * value). */
 const LARGE_TABLE = 64 << 20;
 
-/** Dependencies of a load. report, reportRest: receive its progress, and the progress of tables after it; pieces: bytes
- * of files that the client holds.
+/** Dependencies of a load. report: called with its progress; reportRest: called with the progress of tables that are
+ * downloaded after it; pieces: bytes of files that the client has.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
  *   report: (progress: Progress) => void, reportRest: (progress: Progress) => void }} LoadDeps */
 
@@ -69,8 +71,8 @@ function setOptions(native, { quantizeFloats, kvType }) {
   for (const [name, value] of Object.entries({ quantizeFloats, kvType })) if (value) native.loadOption(name, value);
 }
 
-/** Leaves tables of which only rows of tokens are read on disk, if that is possible. Returns the part that reads them,
- * undefined if there are none. Throws `bad-option`.
+/** Leaves tables on disk of which each token needs one row, if the sources allow that. Returns the module that reads
+ * their rows, undefined if no table stays on disk. Throws `bad-option`.
  * @param {Engine} native @param {Platform} platform @param {OpenOptions} options @param {Source[]} sources
  * @returns {Promise<typeof import('./rows.js') | undefined>} */
 async function tablesPart(native, platform, { rowsOnDisk = 'auto' }, sources) {
@@ -121,10 +123,11 @@ function keptOf(sources) {
   return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
 }
 
-/** Chooses the number of interleaved streams. Some processors read weights fastest in one stream, others in several, so
- * each quarter of the weights is timed with each. Quarters can have different types, so each is compared with itself
- * only. Turn -1 warms up the code and does not count. Successive trials read different quarters, so that no cache has
- * them. Only relaxed builds have a choice. @param {Engine} native */
+/** Chooses in how many interleaved streams the weights are read. Some processors are fastest with one stream, others
+ * with several, so each quarter of the weights is timed with one stream and with several. Quarters can have different
+ * types, so the times of a quarter are only compared with each other. Turn -1 warms up the code and does not count.
+ * Successive trials read different quarters, so that no cache has them. Only relaxed builds have a choice.
+ * @param {Engine} native */
 function chooseStreams(native) {
   if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
   /** @type {number[]} */
@@ -141,7 +144,8 @@ function chooseStreams(native) {
   native.autotune(Number(low * high < 1), QUARTERS);
 }
 
-/** Returns the context length in tokens. Throws `bad-option` above the file's. @param {Engine} native
+/** Returns the context length in tokens. Throws `bad-option` if `wanted` is above the file's context length.
+ * @param {Engine} native
  * @param {number} [wanted] default: the file's, at most DEFAULT_CONTEXT */
 export function chooseContext(native, wanted) {
   const trained = native.number('context_length');

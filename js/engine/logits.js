@@ -1,4 +1,4 @@
-/* logits: implements model.debug.logits() and model.debug.perplexity(). */
+/* logits: implements model.debug.logits() and model.debug.perplexity() in the worker. */
 /** @import { Logits, Perplexity } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Runner } from './runner.js' */
@@ -31,7 +31,7 @@ export async function logits({ runner, encoder }, job, { ids, all }) {
   return all ? out : native.logits();
 }
 
-/** Returns the perplexity of a text. Scores each token but the BOS once, in windows that overlap by half.
+/** Returns the perplexity of a text. Scores each token except the BOS once, in windows that overlap by half.
  * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
  * @returns {Promise<Perplexity['value']>} */
 export async function perplexity({ runner, encoder, contextLength }, job, { text, window }) {

@@ -1,5 +1,5 @@
-/* matching: implements model.debug.matches(). Matches texts with a format, token by token, by the automaton that
- * constrains answers. Needs only the header of the file. */
+/* matching: implements model.debug.matches(). Matches texts with a format, token by token, using the automaton that
+ * constrains answers. Needs only the header of a model file. */
 import { Unsupported, toBytes } from '../grammar/index.js';
 import { Grammar } from './grammar.js';
 
@@ -8,9 +8,9 @@ import { Grammar } from './grammar.js';
 /** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
 
-/** Compiles a format to match texts. If a schema is too complex when all that its specification allows may match, uses
- * the narrower constraint of answers, so that every format of answers can be matched. Both compilations have the same
- * budget, and other calls are answered between them.
+/** Compiles a format for matching texts. The result accepts everything that the specification of schemas allows. If
+ * that is too complex, uses the narrower constraint for answers, so that every format of an answer can be matched. Both
+ * compilations have the same budget; the worker answers other calls between them.
  * @param {Format} format @param {import('../grammar/index.js').Options} options
  * @param {() => Promise<unknown>} pause */
 async function compileToMatch(format, options, pause) {
@@ -28,7 +28,8 @@ async function compileToMatch(format, options, pause) {
   }
 }
 
-/** Matches texts. With `masks`, computes and times the mask before each token; otherwise only looks up the token.
+/** Matches texts. With `masks`, computes and times the token mask before each token; otherwise only tests whether the
+ * token is allowed.
  * @param {Context} context
  * @param {{ format: Format, texts: string[], draft?: number, masks?: boolean, formats?: boolean }} args
  * @param {{ aborted: boolean }} job @returns {Promise<Matches>} */
@@ -72,7 +73,7 @@ async function matchText(native, ids, { text, matcher, times, pause }) {
     if (times) matcher.touch();
     times?.push(performance.now() - before);
     const piece = native.decode(ids[i], false, i ? ids[i - 1] : -1);
-    // Some tokenizers insert a space before a text. It is not part of the text.
+    // Removes the space that some tokenizers insert before a text: it is not part of the text.
     const blank = i === 0 && piece.length < native.decode(ids[i], false, ids[i]).length;
     const taken = blank ? matcher.acceptBytes(piece) : matcher.allows(ids[i]) && matcher.accept(ids[i]);
     if (!taken) return { accepted: false, refusedAt: offsetOf(text, bytes) };
@@ -82,7 +83,7 @@ async function matchText(native, ids, { text, matcher, times, pause }) {
   return matcher.complete ? { accepted: true } : { accepted: false, refusedAt: text.length };
 }
 
-/** Returns the offset in a text of a byte of its UTF-8 form: of the character that contains the byte.
+/** Converts an offset in the UTF-8 form of a text to the offset of that character in the text.
  * @param {string} text @param {number} bytes */
 function offsetOf(text, bytes) {
   let at = 0;
@@ -95,7 +96,7 @@ function offsetOf(text, bytes) {
   return at;
 }
 
-/** Returns the token of a name, undefined if it is not one token. @param {Context['encoder']} encoder
+/** Returns the token with a name, undefined if the name is not a single token. @param {Context['encoder']} encoder
  * @param {string} text */
 function tokenNamed(encoder, text) {
   const ids = encoder.encode(text, { special: true });

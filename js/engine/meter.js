@@ -5,7 +5,8 @@
 const REPORT_EVERY_MS = 50;
 const RATE_OVER_MS = 3000;
 
-/** Reports progress at most every REPORT_EVERY_MS; the first and the last report and notices at once. */
+/** Reports progress at most every REPORT_EVERY_MS. The first and last reports, and all notices, are sent
+ * immediately. */
 export class Meter {
   #report;
   /** @type {Progress['phase']} */
@@ -25,7 +26,7 @@ export class Meter {
     this.#report = report;
   }
 
-  /** Begins with the first file. @param {Source} source
+  /** Starts to report, when the first file is open. @param {Source} source
    * @param {number | undefined} total bytes of all files, if known */
   begin({ download }, total) {
     this.#phase = download?.network ? 'fetch' : 'load';
@@ -45,7 +46,7 @@ export class Meter {
     this.#send();
   }
 
-  /** Reports the progress of another tab or process that downloads the file. @param {number} have in bytes
+  /** Reports the progress of another tab or process that downloads the file. @param {number} have bytes so far
    * @param {number} total */
   watch(have, total) {
     const now = performance.now();
@@ -57,7 +58,7 @@ export class Meter {
     this.#report({ phase: 'fetch', loaded: have, total, fromCache: 0, bytesPerSecond });
   }
 
-  /** Reports a notice at once. @param {string} code @param {string} message */
+  /** Reports a notice immediately. @param {string} code @param {string} message */
   notice(code, message) {
     const notice = { code, message };
     if (!this.notices.some((known) => known.code === code)) this.notices.push(notice);

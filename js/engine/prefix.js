@@ -2,7 +2,7 @@
 import { joined } from './heap.js';
 import { strip } from './strip.js';
 /** @import { GenerateAnswer, GenerateArgs } from '../protocol.js' */
-/** Returns the last `count` bytes of ids, at most three.
+/** Returns the last `count` bytes of the text of ids, at most three.
  * @param {{ bytes: (id: number, before: number) => Uint8Array }} encoder @param {number[]} ids @param {number} count */
 export function lastBytes(encoder, ids, count) {
   const from = Math.max(ids.length - 4, 0);
@@ -17,9 +17,9 @@ export function lastBytes(encoder, ids, count) {
  *   thoughts: { text: string, cut: boolean } | null, marked?: string, prompt: number[], tokens: number[],
  *   args: GenerateArgs }} Answer */
 
-/** Returns the prefix after an answer, or the reason why there is none. Drops white space at its end, since templates trim
- * it.
- * @param {(marked: string, thought: string, text: string) => string} answered returns a prompt with an answer
+/** Returns the prefix for the next turn: the conversation with this answer, without white space at the end, which
+ * templates trim. Returns the reason if there is none.
+ * @param {(marked: string, thought: string, text: string) => string} answered returns a prompt followed by an answer
  * @param {Answer} answer @param {string} finishReason
  * @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 export function prefixOf(

@@ -1,5 +1,5 @@
-/* prompt-encoder: turns texts into ids and back, and prompts of every kind into ids. Needs only the header of the
- * file. */
+/* prompt-encoder: converts texts to token ids and back, and prompts of every kind to token ids. Needs only the header
+ * of the model file. */
 import { ModelError, noTemplate } from '../errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
 import { SWITCH, thoughtMarks } from './thinking.js';
@@ -8,20 +8,22 @@ import { SWITCH, thoughtMarks } from './thinking.js';
 /** @import { Dialect } from '../tool-calling/dialects.js' */
 /** @import { Platform } from './engine.js' */
 /** @import { ChatTemplate, Message } from './template.js' */
-/** The part `grammar` (js/grammar.js).
+/** The module js/grammar.js, which is imported on first use.
  * @typedef {typeof import('../grammar/index.js') & typeof import('../grammar/ordered.js')
  *   & typeof import('../tool-calling/index.js')} Grammars */
 
-/** Bytes to decode in one call, since each call of a decoder has a fixed cost; typical maximum of a token, in bytes. */
+/** Number of bytes that are decoded per call, because each call of a decoder has a fixed cost; and typical maximum size
+ * of a token, in bytes. */
 const DECODED_AT_ONCE = 1 << 14;
 const ROOM = 16;
-/** Characters to encode in one call; maximum of bytes without a word boundary. */
+/** Number of characters that are encoded per call; and maximum number of bytes without a word boundary. */
 const ENCODED_AT_ONCE = 1 << 16;
 const MAX_REST = 1 << 24;
-/** Maximum of tokens of one text: more than any context holds. */
+/** Maximum number of tokens of one text, more than any context holds. */
 const MAX_IDS = 1 << 24;
 
-/** Yields between pieces of work. Throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
+/** Lets the worker receive messages between pieces of work. Throws if the call was aborted.
+ * @typedef {() => Promise<unknown>} Pause */
 const NO_PAUSE = async () => {};
 
 /** Returns a slice of a text. Does not split a surrogate pair at its end. @param {string} text @param {number} at
@@ -43,7 +45,7 @@ export class PromptEncoder {
   #nfc;
 
   /** @param {import('./engine.js').Engine} native @param {Platform['load']} load
-   * @param {() => void} alive sends a sign of life during synchronous work */
+   * @param {() => void} alive sends a heartbeat during synchronous work */
   constructor(native, load, alive) {
     this.#native = native;
     this.#load = load;
@@ -60,14 +62,15 @@ export class PromptEncoder {
     return id >= 0 ? id : null;
   }
 
-  /** Returns the ids of a text. exact: without normalisation. @param {string} text
+  /** Returns the token ids of a text. exact: do not normalise the text. @param {string} text
    * @param {{ bos?: boolean, special?: boolean, exact?: boolean }} [options] */
   encode(text, { bos = false, special = false, exact = false } = {}) {
     const ids = Array.from(this.#native.encode(exact ? text : this.#normal(text, special), special));
     return bos && this.bos !== null ? [this.bos, ...ids] : ids;
   }
 
-  /** Returns the ids of a text of any length. Yields between pieces. Throws `code` if the text has too many tokens.
+  /** Returns the token ids of a text of any length. Pauses between pieces of it. Throws an error with `code` if the
+   * text has too many tokens.
    * @param {string} given @param {{ bos?: boolean, special?: boolean, exact?: boolean }} options @param {Pause} pause
    * @param {'bad-count' | 'context-exceeded'} [code] */
   async encodeAll(given, { bos = false, special = false, exact = false }, pause, code = 'bad-count') {
@@ -94,8 +97,8 @@ export class PromptEncoder {
     return ids;
   }
 
-  /** Normalises a text to NFC if the file's tokenizer does, as the tokenizer.json of Qwen's models demands. Added
-   * tokens are matched first: a U+0338 after one must not combine with its '>'.
+  /** Normalises a text to NFC if the model's tokenizer requires that, as Qwen's tokenizer.json does. Added tokens are
+   * matched before: for example, U+0338 after a token must not combine with the '>' at its end.
    * @param {string} text @param {boolean} special */
   #normal(text, special) {
     if (text.normalize() === text || !this.#composes) return text;
@@ -120,15 +123,15 @@ export class PromptEncoder {
     return (this.#nfc ??= pre() === 'qwen2');
   }
 
-  /** Returns the text of ids. Drops the space that some tokenizers insert before a text and after control tokens, so
-   * the previous token must be known.
+  /** Returns the text of ids. Drops the space that some tokenizers insert before a text and after control tokens, which
+   * is why the previous token must be given.
    * @param {number[]} ids @param {boolean} [special] return names of control tokens too
    * @param {number} [before] the previous token, -1 at the beginning of a text */
   decode(ids, special = false, before = -1) {
     return [...this.#texts(ids, special, before)].join('');
   }
 
-  /** Returns the text of any number of ids. Yields between pieces.
+  /** Returns the text of any number of ids. Pauses between pieces of it.
    * @param {number[]} ids @param {boolean} special @param {Pause} pause */
   async decodeAll(ids, special, pause) {
     const parts = [];
@@ -145,7 +148,8 @@ export class PromptEncoder {
     const bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
     let n = 0;
     for (const [i, id] of ids.entries()) {
-      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice(); // decoders refuse shared memory
+      // A copy, because decoders refuse shared memory.
+      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice();
       if (n + piece.length > bytes.length) {
         yield decoder.decode(bytes.subarray(0, n), { stream: true });
         n = 0;
@@ -160,7 +164,8 @@ export class PromptEncoder {
     yield decoder.decode(bytes.subarray(0, n), { stream: true }) + decoder.decode();
   }
 
-  /** Returns the ids of a prompt without tools; for messages also the text that a later prompt may continue.
+  /** Returns the ids of a prompt without tools. For messages, also returns the rendered text, which a later prompt may
+   * continue.
    * @param {Prompt} prompt @param {Pause} [pause] @returns {Promise<{ ids: number[], text?: string, cut?: number }>} */
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
@@ -169,12 +174,13 @@ export class PromptEncoder {
     return (await this.#ready()).apply(this.#heard(messages), { ...more, prefix: this.#own(prefix) });
   }
 
-  /** Returns a prefix of this model; ids of another model would mean other tokens. @param {Prefix} [prefix] */
+  /** Returns the prefix if it is of this model, else undefined: ids of another model mean other tokens.
+   * @param {Prefix} [prefix] */
   #own(prefix) {
     return prefix?.of === this.#native.stateName ? prefix : undefined;
   }
 
-  /** Imports the part for formats and tools. @returns {Promise<Grammars>} */
+  /** Imports the module for formats and tools. @returns {Promise<Grammars>} */
   load() {
     return this.#load('grammar');
   }
@@ -192,7 +198,8 @@ export class PromptEncoder {
     return calling ? this.#withTools(prompt) : this.ids(prompt, pause);
   }
 
-  /** Renames `thoughts` as templates do, and `developer` to `system` unless the template knows `developer`.
+  /** Returns messages with the names that templates use: renames `thoughts`, and the role `developer` to `system`
+   * unless the template knows `developer`.
    * @param {Message[]} messages */
   #heard(messages) {
     const knows = this.templateSource?.includes('developer');
@@ -230,12 +237,12 @@ export class PromptEncoder {
     return new CallReader(dialect, (name) => this.idOf(name), tools && openings(tools));
   }
 
-  /** Whether the chat template can turn thinking on and off, with marks that are known. */
+  /** Whether the chat template can turn thinking on and off, and the vocabulary has known marks of thoughts. */
   get thinks() {
     return Boolean(this.templateSource?.includes(SWITCH) && thoughtMarks((name) => this.idOf(name)));
   }
 
-  /** Returns a reader of the thoughts in one answer, null if the model has none. Only valid after prompted().
+  /** Returns a reader of the thoughts in one answer, null if the model does not think. Only valid after prompted().
    * @param {Prompt} prompt @param {number[]} ids of the prompt
    * @param {boolean | number | null} thinking a number is the budget in tokens */
   thoughtReader(prompt, ids, thinking) {
@@ -244,7 +251,7 @@ export class PromptEncoder {
     return this.template.thoughtReader(ids, { thought: prompt.thought, budget });
   }
 
-  /** Returns the token of a name, null if it is not one token. @param {string} name */
+  /** Returns the token with a name, null if the name is not a single token. @param {string} name */
   idOf(name) {
     const [id, ...more] = this.encode(name, { special: true });
     return !more.length && id !== undefined && this.decode([id], true) === name ? id : null;
@@ -268,8 +275,9 @@ export class PromptEncoder {
     return this.eos === null ? ids : [...ids, this.eos];
   }
 
-  /** Returns the ids of a text with a BOS if the tokenizer adds one, or if the text is empty: a prompt needs a token.
-   * @param {string | null} text null: empty, but an end token follows @param {Pause} [pause] */
+  /** Returns the ids of a text, with a BOS if the tokenizer adds one or if the text is empty, because a prompt needs at
+   * least one token.
+   * @param {string | null} text null for an empty text that an end token follows @param {Pause} [pause] */
   #begun(text, pause = NO_PAUSE) {
     return this.encodeAll(text ?? '', { bos: this.addsBos || text === '' }, pause, 'context-exceeded');
   }

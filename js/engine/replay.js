@@ -1,12 +1,13 @@
-/* replay: keeps the bytes of streams, which the client can send only once, until the engine has proved its kernels. If
- * it cannot, the next engine reads the bytes again from the beginning. */
+/* replay: keeps bytes that the client can send only once (of streams) until the engine has tested its kernels. If the
+ * test fails, an engine of another build reads the bytes again from the beginning. */
 
-/** Gets the next bytes of a file, null at its end. @typedef {(part: number) => Promise<Uint8Array | null>} Pull */
+/** Requests the next bytes of a file from the client; null at its end.
+ * @typedef {(part: number) => Promise<Uint8Array | null>} Pull */
 
-/** Bytes of one load. */
+/** The bytes that one load has received from the client. */
 export class Replay {
   #pull;
-  /** Bytes by file. @type {(Uint8Array | null)[][]} */
+  /** Received bytes, by file. @type {(Uint8Array | null)[][]} */
   #kept = [];
   #keeping = true;
 
@@ -15,7 +16,7 @@ export class Replay {
     this.#pull = pull;
   }
 
-  /** Whether all bytes so far can be read again. */
+  /** Whether all bytes received so far can be read again. */
   get possible() {
     return this.#keeping || !this.#kept.length;
   }
@@ -32,7 +33,7 @@ export class Replay {
     };
   }
 
-  /** Frees the bytes: no engine reads them again. */
+  /** Frees the bytes, once no other engine will need them. */
   forget() {
     this.#keeping = false;
     for (const pieces of this.#kept) pieces.length = 0;

@@ -1,6 +1,5 @@
-/* rows: reads rows of weights that stay on disk, when the engine asks for them (gw_rows_wanted of src/api.h). From a
- * cached copy it reads whole pieces, each of which is checked every time, so that no changed bit goes unnoticed; a
- * corrupt piece is downloaded again. */
+/* rows: reads rows of weights that stay on disk, when the engine requests them (gw_rows_wanted in src/api.h). From a
+ * cached copy, reads whole pieces and compares their checksums at each read; a corrupt piece is downloaded again. */
 /** @import { Source } from '../download/source.js' */
 /** @import { Notice, Progress, TensorInfo } from '../protocol.js' */
 /** @import { Engine, Hash } from './engine.js' */
@@ -8,26 +7,27 @@
 import { ModelError, abortError, reading } from '../errors.js';
 import { sleep } from '../download/http.js';
 
-/** Words of the list of wanted rows (rowcache.h): tensor, count, rows. */
+/** Number of words in the list of requested rows (rowcache.h): tensor, count, rows. */
 const WANTED = 2 + 64;
-/** Interval at which an abort is noticed while rows are read, in milliseconds. */
+/** Interval of checks for an abort while rows are being read, in milliseconds. */
 const POLL_MS = 50;
-/** Bytes of a span that is read at once. */
+/** Maximum size of a span that is read at once, in bytes. */
 const MOST = 1 << 20;
-/** Bytes of a request for postponed tables, and number of requests at once. */
+/** Size of a request for postponed tables in bytes, and number of parallel requests. */
 const LANE = 4 << 20;
 const PARALLEL = 3;
-/** Bytes that are read and dropped at once. */
+/** Size of a read whose bytes are only hashed or dropped. */
 const DRAIN_BYTES = 1 << 20;
-/** Bytes between two rows that are read rather than left out. */
+/** Maximum number of bytes between two rows that are read together with them. */
 const SLACK = 1 << 12;
 
-/** Reads bytes of a file. grain: reads begin and end at its multiples; ahead: whether several reads may be pending.
+/** A reader of one file. grain: reads should begin and end at multiples of it; ahead: whether several reads may be
+ * pending.
  * @typedef {{ grain: number, total: number, ahead: boolean,
  *   read: (start: number, end: number) => Promise<Uint8Array> }} Reader */
 /** A range of bytes. @typedef {{ start: number, end: number }} Span */
 
-/** Throws the error of a source that cannot be read again. @returns {never} */
+/** Throws the error for `rowsOnDisk: true` with a source that cannot be read again. @returns {never} */
 export function refuse() {
   throw new ModelError(
     'bad-option',
@@ -35,7 +35,8 @@ export function refuse() {
   );
 }
 
-/** Moves a source to the next byte that the engine needs. A digest covers all bytes, so they are read.
+/** Moves a source to the next byte that the engine needs. If a SHA-256 must be computed, reads and hashes the bytes up
+ * to there; otherwise skips them if possible.
  * @param {Engine} native @param {Source} source @param {Hash | undefined} hash @param {Meter} meter */
 export async function skip(native, source, hash, meter) {
   const to = native.call('load_offset');
@@ -50,7 +51,7 @@ export async function skip(native, source, hash, meter) {
       continue;
     }
     n = await source.read(scratch.subarray(0, to - source.at));
-    if (!n) return; // the file is truncated, which the next read finds
+    if (!n) return; // the file is truncated, which the next read reports
     source.at += n;
     if (!source.download) meter.add(n);
   }
@@ -69,21 +70,21 @@ export function postpone(native, sources, meter) {
   }
 }
 
-/** Returns the whole pieces within a tensor. @param {Source['download']} download @param {number} offset
+/** Returns the range of whole pieces within a tensor. @param {Source['download']} download @param {number} offset
  * @param {number} bytes @returns {[number, number]} */
 function holeOf(download, offset, bytes) {
   const grain = download?.grain ?? 1;
   return [Math.ceil(offset / grain) * grain, Math.floor((offset + bytes) / grain) * grain];
 }
 
-/** Returns the rows of the tensors that stay on disk. Keeps the sources open.
+/** Returns the reader of all tensors that stay on disk. Keeps the sources open.
  * @param {Engine} native @param {Source[]} sources @param {{ reportRest: (progress: Progress) => void }} deps */
 export async function rowsOf(native, sources, { reportRest }) {
   for (const { download } of sources) await download?.serve();
   return new Rows(native, sources, reportRest);
 }
 
-/** Runs functions one after the other. @typedef {<T>(f: () => Promise<T>) => Promise<T>} Queue */
+/** Runs asynchronous functions one after the other. @typedef {<T>(f: () => Promise<T>) => Promise<T>} Queue */
 
 /** @param {Source} source @param {Queue} inTurn @returns {Reader} */
 function readerOf({ download, blob, file, name = '', total = Infinity }, inTurn) {
@@ -113,7 +114,7 @@ async function whole(name, span, read) {
 /** @param {NonNullable<Source['download']>} download @param {Queue} inTurn @returns {Reader} */
 function readerOfDownload(download, inTurn) {
   return {
-    // The copy can fail while the model is in use, and bytes of the network need no alignment.
+    // A getter, because the value changes if the cached copy fails: bytes from the network need no alignment.
     get grain() {
       return download.grain;
     },
@@ -130,7 +131,8 @@ function readerOfDownload(download, inTurn) {
 }
 
 /** Returns the spans that contain all rows, in order. Rows that are close together share one.
- * @param {number[]} starts of the rows, ascending @param {number} size of a row in bytes @param {Reader} reader */
+ * @param {number[]} starts offsets of the rows, ascending @param {number} size size of a row in bytes
+ * @param {Reader} reader */
 function spansOf(starts, size, { grain, total }) {
   /** @type {Span[]} */
   const spans = [];
@@ -144,7 +146,7 @@ function spansOf(starts, size, { grain, total }) {
   return spans;
 }
 
-/** The rows of weights that stay on disk. */
+/** Reads the rows of weights that stay on disk. */
 export class Rows {
   #native;
   #sources;
@@ -155,9 +157,9 @@ export class Rows {
 
   #report;
   #closed = false;
-  /** The last operation of the queue. @type {Promise<unknown>} */
+  /** Resolves when the last operation in the queue ends. @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** Why the rows cannot be trusted. @type {unknown} */
+  /** The error of all later calls, if the file turned out to be wrong. @type {unknown} */
   #failure;
   /** Progress of the tables. @type {Progress} */
   #progress = { phase: 'rest', loaded: 0, total: 0, fromCache: 0, bytesPerSecond: 0 };
@@ -170,7 +172,8 @@ export class Rows {
     this.#report = report;
   }
 
-  /** Runs an operation that may close the file of a copy, or that must not meet its closing. @type {Queue} */
+  /** Queues an operation that may close the cached copy's file, or that must not run while it is being closed.
+   * @type {Queue} */
   #inTurn = (f) => {
     const done = this.#last.then(() => {
       if (this.#closed) throw abortError();
@@ -186,7 +189,7 @@ export class Rows {
   }
 
   /** Downloads the postponed tables while the model is in use. If that fails, rows are still requested one by one, and
-   * the next load continues. */
+   * the next load continues the download. */
   async fetchRest() {
     for (const { download } of this.#sources) {
       if (!download?.late || this.#closed) continue;
@@ -235,8 +238,8 @@ export class Rows {
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
-  /** Checks the digest of the whole file, if one is known, and completes the copy, or removes it and fails later calls
-   * with `sha256-mismatch`.
+  /** Compares the SHA-256 of the whole file, if one is known, and completes the cached copy. If the hash differs,
+   * removes the copy, and later calls fail with `sha256-mismatch`.
    * @param {NonNullable<Source['download']>} download */
   async #complete(download) {
     const { digest: expected } = download;
@@ -247,7 +250,7 @@ export class Rows {
       const bytes = buffer.subarray(0, Number(download.total) - at);
       await download.at(at, bytes);
       hash.update(bytes);
-      await sleep(0); // answers go first
+      await sleep(0); // lets the worker generate answers first
       if (this.#closed) break;
     }
     const got = hash.hex();
@@ -259,8 +262,8 @@ export class Rows {
     return download.close(error);
   }
 
-  /** Gives the engine the rows that it lacks. If they cannot be read, drops the evaluation and fails with an error of the
-   * kinds `file`, `network` or `cache`; with `aborted` if the job was aborted.
+  /** Gives the engine the rows that it requested. If they cannot be read, drops the evaluation and fails with an error
+   * of the kinds `file`, `network` or `cache`; with `aborted` if the job was aborted.
    * @param {{ aborted: boolean }} job */
   async give(job) {
     try {
@@ -270,7 +273,7 @@ export class Rows {
       try {
         this.#native.call('run', 1);
       } catch {
-        /* the evaluation was aborted */
+        /* run() reports that the evaluation was aborted */
       }
       throw this.#failure ?? error;
     }
@@ -286,14 +289,14 @@ export class Rows {
     let rows;
     while (!Array.isArray(rows)) {
       rows = await Promise.race([read, sleep(POLL_MS)]);
-      // A later evaluation may want other rows: these must not reach it.
+      // After an abort, the engine must not get these rows: a later evaluation may have requested others.
       if (job.aborted) throw abortError();
     }
     rows.forEach((row, i) => this.#native.put('rows_room', i, row));
     this.#native.call('rows_commit');
   }
 
-  /** Returns the bytes of rows of a tensor. @param {number} tensor @param {number[]} list ascending */
+  /** Returns the bytes of rows of a tensor. @param {number} tensor @param {number[]} list row indices, ascending */
   async #read(tensor, list) {
     const { offset, bytes, shape, part = 0 } = this.#tensors[tensor];
     const size = bytes / shape[1];

@@ -1,5 +1,6 @@
 /* runner: evaluates in short slices, so that the worker can receive messages and abort between them. The client does
- * not set the abort flag in the heap itself: a thread that references a shared heap keeps it alive after dispose(). */
+ * not set the abort flag in the heap directly, because a thread that references a shared heap keeps it alive after
+ * dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Rows } from './rows.js' */
 import { abortError } from '../errors.js';
@@ -9,11 +10,11 @@ const SLICE_MS = 20;
 const YIELD_MS = 15;
 const MAX_LAYERS = 1 << 20;
 
-/** Runs evaluations and yields to messages between their slices. */
+/** Runs evaluations in slices, and lets the worker receive messages between them. */
 export class Runner {
   #platform;
   #lastYield = 0;
-  /** Layers in a slice. */
+  /** Number of layers in a slice, for batches and for single tokens. */
   #layers = { batch: 1, single: 1 };
 
   /** @param {Engine} native @param {Platform} platform @param {Rows} [rows] reads rows of weights that stay on disk */
@@ -23,13 +24,13 @@ export class Runner {
     this.rows = rows;
   }
 
-  /** Evaluates until no ids are pending. Throws `aborted` if the job was aborted. onSlice: called after each slice;
-   * onRows: when rows of logits are ready; onLook: at each stage of an inspection.
+  /** Evaluates until no token ids are pending. Throws `aborted` if the job was aborted. onSlice: called after each
+   * slice; onRows: called when rows of logits are ready; onLook: called at each stage of an inspection.
    * @param {{ aborted: boolean }} job
    * @param {{ onSlice?: () => void, onRows?: (rows: number, first: number) => void,
    *   onLook?: () => Promise<void> }} [hooks] */
   async settle(job, { onSlice, onRows, onLook } = {}) {
-    // The next batch can be larger than the last one.
+    // Starts with one layer, because the next batch can be larger than the last one.
     this.#layers.batch = 1;
     for (;;) {
       if (job.aborted) this.native.setAbort();
@@ -45,24 +46,25 @@ export class Runner {
     }
   }
 
-  /** Evaluates one slice, and adjusts the number of layers to its duration. */
+  /** Evaluates one slice, and adjusts the number of layers of the next one to the duration. */
   #slice() {
     const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
     const layers = this.#layers[kind];
     const before = performance.now();
     const state = this.native.call('run', layers);
-    if (state === RUN.ROWS) return state; // it evaluated nothing
+    if (state === RUN.ROWS) return state; // nothing was evaluated
     const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
     this.#layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
     return state;
   }
 
-  /** Yields to messages if the last yield was more than YIELD_MS ago. */
+  /** Lets the worker receive messages, if the last time was more than YIELD_MS ago. */
   async pause() {
     if (performance.now() - this.#lastYield > YIELD_MS) await this.yield();
   }
 
-  /** Returns a function that pauses, and throws `aborted` if the job was aborted. @param {{ aborted: boolean }} job */
+  /** Returns a function that calls pause(), and throws `aborted` if the job was aborted.
+   * @param {{ aborted: boolean }} job */
   pauses(job) {
     return async () => {
       await this.pause();
@@ -70,7 +72,7 @@ export class Runner {
     };
   }
 
-  /** Yields to messages. */
+  /** Lets the worker receive messages. */
   async yield() {
     await this.#platform.yield();
     this.#lastYield = performance.now();

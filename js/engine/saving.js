@@ -5,12 +5,12 @@
 import { ChatFiles } from '../download/chat-cache.js';
 import { ModelError, abortError, wrapped } from '../errors.js';
 
-/** Returns `head` followed by the state after the ids. Evaluates them first if the session has other ids by now.
- * Returns `head` alone if there are no ids, or if they belong to another model.
+/** Returns `head` followed by the session's state after the ids. Evaluates the ids first if the session has other ids
+ * by now. Returns only `head` if there are no ids, or if they belong to another model.
  * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
 export async function save({ runner, contextLength }, job, { head, ids: all, of, owner = '' }) {
   const { native } = runner;
-  const ids = all.slice(0, contextLength); // an answer that filled the context has one more
+  const ids = all.slice(0, contextLength); // an answer that filled the context has one token too many
   if (!ids.length || ![undefined, native.stateName].includes(of)) return head;
   const isOthers = native.restoredFor && native.restoredFor !== owner;
   if (isOthers || !native.saves(ids)) {
@@ -49,7 +49,7 @@ async function stateOf(runner, job) {
   }
 }
 
-/** Calls f, which may evaluate anything, and then restores the session's state. @template T
+/** Calls f, which may use the session, and then restores the session's state. @template T
  * @param {Context} context @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
 export async function aside(context, job, f) {
   const bytes = await stateOf(context.runner, job);
@@ -62,8 +62,8 @@ export async function aside(context, job, f) {
   }
 }
 
-/** Restores a state. Returns the number of tokens in the KV cache: 0, with a reason, if the state does not fit the
- * model.
+/** Restores a state of the session. Returns the number of tokens in the KV cache. If the state does not fit the model,
+ * returns 0 and a reason.
  * @param {Context} context @param {{ aborted: boolean }} job @param {Restore['args']} args
  * @returns {Promise<Restore['value']>} */
 export async function restore({ runner }, job, { bytes, owner = '' }) {
@@ -86,7 +86,8 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
   }
 }
 
-/** One per store, so that its operations run one after the other. @type {WeakMap<Store, ChatFiles>} */
+/** One ChatFiles per store, so that the operations of a store run one after the other.
+ * @type {WeakMap<Store, ChatFiles>} */
 const known = new WeakMap();
 
 /** @param {Context} context */
@@ -105,7 +106,7 @@ function chatFilesOf({ runner: { native }, store, chatCacheBytes }) {
   return files;
 }
 
-/** Reads or writes the chat cache. Fails with `bad-state` without a store.
+/** Reads or writes the chat cache. Fails with `bad-state` if the model was loaded without a cache.
  * @param {Context} context @param {Stored['args']} args @param {{ aborted: boolean }} job @returns {Promise<any>} */
 export async function stored(context, { what, name = '', bytes = new Uint8Array() }, job) {
   const files = chatFilesOf(context);

@@ -1,4 +1,5 @@
-/* stream: sends the files of a model through the engine's loader: window, read, commit. Checks lengths and digests. */
+/* stream: sends the files of a model through the engine's loader: gets a window of the heap, fills it, commits it.
+ * Checks lengths and SHA-256. */
 /** @import { Hash, Engine } from './engine.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Meter } from './meter.js' */
@@ -7,9 +8,10 @@ import { ModelError } from '../errors.js';
 
 const DRAIN_BYTES = 1 << 20;
 
-/** Reads the files into the engine. open: opens the i-th file; plan: called once the headers are complete, to reserve
- * the memory or throw; headerOnly: stop there. Fails with `truncated` or `sha256-mismatch`, among others.
- * @param {Engine} native @param {Source[]} sources receives the sources as they are opened
+/** Reads the files of a model into the engine. open: opens the i-th file; plan: called when the headers are complete,
+ * reserves the memory or throws; headerOnly: stop after the headers. Fails with `truncated` or `sha256-mismatch`, among
+ * others.
+ * @param {Engine} native @param {Source[]} sources filled with the sources as they are opened
  * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => Promise<{ skip: typeof import('./rows.js').skip } | undefined>,
  *   headerOnly: boolean, meter: Meter }} options */
 export async function loadInto(native, sources, { count, open, digests, plan, headerOnly, meter }) {
@@ -26,7 +28,7 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
     if (state === LOAD.PLAN) {
       if (!headerOnly) planned(native, sources, meter);
       skip = (await plan())?.skip;
-      // The digest of a file that arrives out of order is computed later.
+      // If parts of the file are downloaded later, its SHA-256 is computed later, too.
       for (const j of sources.keys()) if (sources[j].download?.late) delete hashes[j];
       if (headerOnly) return;
     } else {
@@ -68,7 +70,8 @@ function planned(native, sources, meter) {
   });
 }
 
-/** Reads the bytes after the last tensor, which the digest covers too, and throws `sha256-mismatch` if it differs.
+/** Reads the bytes after the last tensor, which belong to the SHA-256 too. Throws `sha256-mismatch` if the hash
+ * differs.
  * @param {Source} source @param {Hash} hash @param {string} expected */
 async function checkDigest(source, hash, expected) {
   const scratch = new Uint8Array(DRAIN_BYTES);

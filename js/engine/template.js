@@ -1,10 +1,10 @@
-/* template: turns messages into ids through the chat template (Jinja) of the GGUF file.
+/* template: converts messages to token ids with the chat template (Jinja) of the GGUF file.
  *
  * Message text never becomes a control token. The interpreter records which characters the template wrote
- * (interpreter.js), and only runs of these can match control tokens; all other text is encoded as plain text. Text
- * that a template selects by message text (a condition, a key) still counts as the template's, but no control token
- * may be assembled from several selected texts. A condition on the name of a control token is refused, because it
- * would let a template copy such names out of messages. */
+ * (interpreter.js), and only runs of these can match control tokens; all other text is encoded as plain text. Text that
+ * a template selects by message text (a condition, a key) still counts as the template's, but no control token may be
+ * assembled from several selected texts. Conditions on the name of a control token are rejected if they could let a
+ * template copy such names out of messages. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
 import { lastBytes, prefixOf } from './prefix.js';
@@ -13,47 +13,49 @@ import { ThoughtReader } from './thoughts.js';
 /** @import { Prefix } from '../protocol.js' */
 /** @import { ThoughtMarks } from './thinking.js' */
 
-/** Separates text of the template from other text. In texts, ESCAPE and a digit replace SENTINEL and ESCAPE. */
+/** Separates text of the template from other text. Where SENTINEL or ESCAPE occur in a text, they are replaced by
+ * ESCAPE and a digit. */
 const SENTINEL = '\ufdd0';
 const ESCAPE = '\ufdd1';
-/** Replaces the first character of a control token's name. */
+/** Replaces the first character of a control token's name, to make another text of it (checkCopies). */
 const OTHER = '\ufdd2';
 
-/** Tokens around calls, results and thoughts. Some tokenizers match them in any text, but messages must not contain
- * them. */
+/** Names of tokens around calls, results and thoughts. Some tokenizers match these names in any text, so those in
+ * messages are split. */
 const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>', '<think>', '</think>'];
 
-/** Used for Gemma files without a template. A system message is inserted before the first question. */
+/** The chat template for Gemma files that have none. It inserts a system message before the first message of the
+ * user. */
 const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
 {%- if m.role == 'system' %}{% set ns.lead = m.content + '\\n\\n' %}{% else %}
 {{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}
 {{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
 {{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
-/** A message in the form of chat templates. Conversations with tools have further members.
+/** A message in the form of chat templates. Conversations with tools have further properties.
  * @typedef {{ role: string, content: any, thoughts?: string }} Message */
-/** What a template is rendered with, besides messages. thinking: undefined leaves it to the template.
+/** Variables for a template, besides messages. thinking: undefined for the template's default.
  * @typedef {{ tools?: object[], thinking?: boolean }} Variables */
 
-/** An error that a template raised itself. */
+/** The error of a template that called raise_exception(). */
 class Refusal extends ModelError {}
 
 /** A compiled chat template with the tokens of its file. */
 export class ChatTemplate {
   #program;
   #tokenizer;
-  /** Names of control tokens. */
+  /** A trie of the names of control tokens. */
   #tree;
-  /** Length of the longest of these names. */
+  /** Length of the longest name of a control token. */
   #longest;
-  /** Matches the first character of a name. */
+  /** Matches the first character of a control token's name. */
   #starts;
-  /** Functions and constants for templates. @type {Record<string, unknown>} */
+  /** Functions and constants that templates can use. @type {Record<string, unknown>} */
   #builtins = builtins();
 
   /** Compiles a template. control: ids of control tokens by name; marks: names that the tokenizer matches in any text;
-   * thoughts: marks of thoughts; encode: returns the ids of plain text; variables: bos_token and others. Throws
-   * `template-error`.
+   * thoughts: the tokens around thoughts; encode: returns the ids of plain text; variables: bos_token and others.
+   * Throws `template-error`.
    * @param {string} source
    * @param {{ control: Map<string, number>, marks?: string[], thoughts?: ThoughtMarks,
    *   encode: (text: string) => number[], bos: number | null, variables: Record<string, string> }} tokenizer */
@@ -69,9 +71,9 @@ export class ChatTemplate {
     if (!ASKS_FOR_DATE.test(source)) this.#builtins.strftime_now = strftime;
   }
 
-  /** Renders messages. Reuses prefix.ids if the rendered text begins with prefix.text. begin: beginning of the answer;
-   * thought: beginning of its thought. Returns the ids, the text before the answer with sentinels, and `cut` of a prefix
-   * that ends inside a character. Throws `template-error`.
+  /** Renders messages. Reuses prefix.ids if the rendered text begins with prefix.text. begin: text that the answer
+   * begins with; thought: text that its thought begins with. Returns the ids, the text before the answer with
+   * sentinels, and `cut` of a prefix that ends inside a character. Throws `template-error`.
    * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, thought?: string } & Variables} [more] */
   apply(messages, { prefix, begin = '', thought = '', ...variables } = {}) {
     const given = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
@@ -79,7 +81,8 @@ export class ChatTemplate {
     this.#checkCopies(said, variables, written);
     const text = written.parts.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
     const whole = this.answered(text, thought, begin);
-    // Reuse a prefix only at the end or before a control token, since no tokens merge there.
+    // A prefix can be reused only at the end of the text or before a control token, because elsewhere its last token
+    // could merge with the next one.
     const rest = prefix && whole.startsWith(prefix.text) ? whole.slice(prefix.text.length) : '';
     if (prefix && (whole === prefix.text || (!prefix.cut && this.#match(rest, 0)))) {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text, cut: prefix.cut };
@@ -87,8 +90,8 @@ export class ChatTemplate {
     return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
 
-  /** Renders messages. If the template refuses them, joins successive messages of the user, and then also makes messages
-   * of the system theirs, as Gemma's documentation advises.
+  /** Renders messages. If the template rejects them, joins successive messages of the user; if it still does, also
+   * turns system messages into messages of the user, as Gemma's documentation advises.
    * @param {Message[]} messages @param {Variables} variables */
   #accepted(messages, variables) {
     const attempts = [messages];
@@ -106,13 +109,13 @@ export class ChatTemplate {
     throw refusal;
   }
 
-  /** Throws `template-error` if names of control tokens in messages change which control tokens the template writes.
-   * Renders the messages once more with changed names, and compares.
+  /** Throws `template-error` if names of control tokens in messages influence which control tokens the template writes.
+   * To find out, renders the messages again with these names changed, and compares.
    * @param {Message[]} messages @param {Variables} variables
    * @param {{ parts: string[], compares: boolean }} written */
   #checkCopies(messages, variables, written) {
     let names = 0;
-    /** Returns a copy of a value with changed names. @param {any} value @returns {any} */
+    /** Returns a copy of a value with the names of control tokens changed. @param {any} value @returns {any} */
     const without = (value) => {
       if (typeof value === 'string') {
         let text = '';
@@ -138,7 +141,7 @@ export class ChatTemplate {
           return i % 2 ? [] : [...this.#found(run)].map(({ at, end }) => run.slice(at, end));
         })
         .join(SENTINEL);
-    // A name that is spread over several texts cannot be changed.
+    // If a name was found only in joined texts (names is 0), it cannot be changed, so the messages are rejected.
     if (names && control(this.#render(others, { ...variables, tools: otherTools }).parts) === control(written.parts))
       return;
     throw new ModelError(
@@ -148,7 +151,7 @@ export class ChatTemplate {
     );
   }
 
-  /** Returns the rendered text with a sample tool, '' if the template ignores tools. */
+  /** Returns the text that the template renders for a sample tool, '' if it ignores tools. */
   get probe() {
     const messages = [{ role: 'user', content: 'x' }];
     const parameters = { type: 'object', properties: { y: { type: 'string', description: 'z' } }, required: ['y'] };
@@ -166,7 +169,8 @@ export class ChatTemplate {
     return text && SENTINEL + escaped(text) + SENTINEL;
   }
 
-  /** Returns a prompt followed by the beginning of its answer, with sentinels. The thought is complete if there is text.
+  /** Returns a prompt followed by the beginning of its answer, with sentinels. If there is text, the thought is
+   * complete.
    * @param {string} prompt with sentinels @param {string} thought @param {string} text */
   answered(prompt, thought, text) {
     const { thoughts } = this.#tokenizer;
@@ -178,13 +182,13 @@ export class ChatTemplate {
 
   lastBytes = lastBytes;
 
-  /** Returns the prefix after an answer, or the reason why there is none.
+  /** Returns the prefix for the turn after an answer, or the reason why there is none.
    * @param {import('./prefix.js').Answer} answer @param {string} finishReason */
   prefixOf(answer, finishReason) {
     return prefixOf((...parts) => this.answered(...parts), answer, finishReason);
   }
 
-  /** Returns a reader of the thoughts in an answer, null if the vocabulary has no marks for them.
+  /** Returns a reader of the thoughts in an answer, null if the vocabulary has no tokens that mark thoughts.
    * @param {number[]} prompt @param {{ thought?: string, budget?: number }} options thought: beginning of a thought in the
    * prompt */
   thoughtReader(prompt, { thought = '', budget }) {
@@ -210,7 +214,7 @@ export class ChatTemplate {
     return found;
   }
 
-  /** Yields the ranges of a text that name control tokens. @param {string} text */
+  /** Yields the ranges of a text that are names of control tokens. @param {string} text */
   *#found(text) {
     limit('product', (text.length * this.#longest) / 2);
     let done = 0;
@@ -231,7 +235,7 @@ export class ChatTemplate {
       ...(thinking !== undefined && { [SWITCH]: thinking }),
     };
     const given = { messages, ...(tools && { tools }) };
-    /** Results by text, because many steps test the same texts. @type {Map<string, boolean>} */
+    /** Results by text, because many operations of a template test the same texts. @type {Map<string, boolean>} */
     const known = new Map();
     const names = (/** @type {string} */ text) => {
       const found = known.get(text) ?? !this.#found(text).next().done;
@@ -281,7 +285,8 @@ export class ChatTemplate {
     return ids;
   }
 
-  /** Splits a text inside its marks, so that the tokenizer does not match them. @param {string} text */
+  /** Splits a text inside each of `marks` that it contains, so that the tokenizer does not match the name.
+   * @param {string} text */
   #apart(text) {
     const marks = (this.#tokenizer.marks ?? []).filter((mark) => text.includes(mark));
     return marks.reduce(
@@ -294,7 +299,7 @@ export class ChatTemplate {
     );
   }
 
-  /** Makes the ids begin with exactly one BOS, whether the template wrote it or not. @param {number[]} ids */
+  /** Makes the ids begin with exactly one BOS, whether or not the template wrote one. @param {number[]} ids */
   #oneBos(ids) {
     const { bos } = this.#tokenizer;
     if (bos === null) return ids;
@@ -320,11 +325,11 @@ function joined(messages) {
   return out;
 }
 
-/** The part of the prompt encoder that a template needs.
+/** The properties of the prompt encoder that a template needs.
  * @typedef {{ bos: number | null, addsBos: boolean, decode: (ids: number[], special: boolean) => string,
  *   encode: (text: string) => number[], idOf: (name: string) => number | null }} Tokenizer */
 
-/** Compiles the chat template of a file. @param {string} source '' for Gemma's template
+/** Compiles the chat template of a file. @param {string} source '' to use Gemma's template
  * @param {Tokenizer} tokenizer
  * @param {number[]} control ids of control tokens @param {number | null} eos */
 export function templateOf(source, tokenizer, control, eos) {
@@ -352,7 +357,8 @@ export function templateOf(source, tokenizer, control, eos) {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[\ufdd0\ufdd1]/g, (c) => ESCAPE + (c === SENTINEL ? 0 : 1));
 
-/** Matches templates for which the date is optional. They get none, so that the prompt is the same on every day. */
+/** Matches templates that can be rendered without a date. They get no date, so that a prompt is the same on every
+ * day. */
 const ASKS_FOR_DATE = /strftime_now\s+is\s+(not\s+)?defined/;
 
 /** Formats the current time as Python's strftime does. @param {string} format */
@@ -404,9 +410,9 @@ function builtins() {
   };
 }
 
-/** Marks the end of a name in a tree. */
+/** Key that marks the end of a name in the trie. */
 const END = -1;
-/** Children by UTF-16 code unit. @typedef {Map<number, any>} Tree */
+/** A node of the trie: children by UTF-16 code unit. @typedef {Map<number, any>} Tree */
 /** Returns a trie of names. @param {string[]} pieces */
 function tree(pieces) {
   /** @type {Tree} */

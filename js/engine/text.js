@@ -1,5 +1,5 @@
-/* text: assembles the bytes of tokens into text to show: complete characters only, without a part that may still
- * become a stop sequence. */
+/* text: assembles the bytes of tokens into text that can be shown: only complete characters, and nothing that may be
+ * the beginning of a stop sequence. */
 import { joined, textDecoder } from './heap.js';
 
 /** Assembles the text of one answer. */
@@ -10,9 +10,9 @@ export class TextAssembler {
   text = '';
   /** The stop sequence that ended the text. @type {string | null} */
   stopped = null;
-  /** Number of bytes at the end of an incomplete character. */
+  /** Number of bytes of an incomplete character at the end of the text. */
   cut = 0;
-  /** The last bytes: an incomplete character has at most three. @type {Uint8Array} */
+  /** The last three bytes: an incomplete character has at most as many. @type {Uint8Array} */
   #last = new Uint8Array();
 
   /** @param {string[]} stops */
@@ -29,7 +29,7 @@ export class TextAssembler {
     return this.#show(text.slice(0, cut ?? text.length - this.#pending.length));
   }
 
-  /** Ends the text. Returns the rest of it, without an incomplete character. */
+  /** Ends the text. Returns the part that was held back, without an incomplete character. */
   end() {
     const isCut = this.#decoder.decode() !== '';
     const begins = (/** @type {number} */ n) => textDecoder().decode(this.#last.slice(-n), { stream: true }) === '';
@@ -56,7 +56,8 @@ export class TextAssembler {
   }
 }
 
-/** Returns the longest suffix of a text that begins a stop sequence. @param {string} text @param {string[]} stops */
+/** Returns the longest suffix of a text that is the beginning of a stop sequence. @param {string} text
+ * @param {string[]} stops */
 function longestPrefix(text, stops) {
   for (let from = 0; from < text.length; from++) {
     const end = text.slice(from);

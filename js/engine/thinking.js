@@ -1,7 +1,8 @@
-/* thinking: the table of how models mark thoughts in an answer. Adding a family of models is adding a row. */
+/* thinking: the table of how model families mark thoughts in an answer. A new family needs only a new row. */
 
-/** The marks of one family's thoughts. begin, end: names of the tokens around a thought; head: text behind `begin` that
- * is not part of the thought; close: text that a forced end writes before `end`; gap: text between `end` and the answer.
+/** How one family marks thoughts. begin, end: names of the tokens around a thought; head: text after `begin` that is
+ * not part of the thought; close: text to write before `end` if a thought is ended early; gap: text between `end` and
+ * the answer.
  * @typedef {{ begin: string, end: string, head: string, close: string, gap: string }} ThoughtMarks */
 
 /** @type {ThoughtMarks[]} */
@@ -13,8 +14,8 @@ const MARKS = [
 /** Variable of chat templates that turns thinking on or off. */
 export const SWITCH = 'enable_thinking';
 
-/** Returns the marks that a vocabulary has, undefined if it has none.
- * @param {(name: string) => number | null} idOf the token of a name */
+/** Returns the row whose tokens the vocabulary has, undefined if there is none.
+ * @param {(name: string) => number | null} idOf returns the token with a name */
 export function thoughtMarks(idOf) {
   return MARKS.find(({ begin, end }) => idOf(begin) !== null && idOf(end) !== null);
 }

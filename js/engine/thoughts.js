@@ -1,46 +1,48 @@
 /* thoughts: separates the thoughts of one answer from its text, token by token. Thoughts are recognised by the ids of
- * their marks, so text that spells a mark stays text. */
+ * the tokens around them, so text that spells such a token stays text. */
 import { textDecoder } from './heap.js';
 /** @import { ThoughtMarks } from './thinking.js' */
 
 const NEWLINE = 0x0a;
 
-/** Tokens of the marks, by their names in ThoughtMarks.
+/** Token ids of the texts in ThoughtMarks.
  * @typedef {{ begin: number, end: number, head: number[], close: number[], gap: number[] }} MarkIds */
 
-/** Reads one answer. */
+/** Reads one answer that may contain thoughts. */
 export class ThoughtReader {
   #head;
   #ids;
   #budget;
   #decoder = textDecoder();
-  /** Text that is not shown yet: an incomplete head, or line ends that may end the thought. */
+  /** Text that is not shown yet: the beginning of a head, or line breaks that may be the end of the thought. */
   #held = '';
-  /** Whether the head of the thought is complete, and whether its text has begun. */
+  /** Whether the head of the current thought is complete (`headed`), and whether its text has begun (`begun`). */
   #headed;
   #begun;
-  /** Tokens of the text of thoughts so far; whether a thought has just begun. */
+  /** Number of tokens of thoughts so far, without their marks (`spent`), and whether a thought has just begun
+   * (`fresh`). */
   #spent = 0;
   #fresh;
-  /** Whether only line ends have followed the last thought; whether other bytes follow for the first time. */
+  /** Whether only line breaks have followed the last thought (`skips`), and whether the last token is the first that
+   * has other bytes (`follows`). */
   #skips = false;
   #follows = false;
   /** Whether the last token is inside a thought. */
   inside;
   /** Whether the last token ended a thought. */
   ended = false;
-  /** Whether any token did. */
+  /** Whether any thought has ended. */
   done = false;
   /** Whether the answer ended inside a character of a thought. */
   cut = false;
   /** Text of the thoughts so far. */
   text = '';
-  /** Number of their tokens, marks and the gap behind a thought included. */
+  /** Number of tokens of the thoughts, including their marks and the gap after a thought. */
   tokens = 0;
 
   /** @param {ThoughtMarks} marks @param {MarkIds} ids
    * @param {{ inside: boolean, begun: boolean, budget?: number }} options inside: whether the prompt ends inside a
-   * thought; begun: whether it has text of that thought; budget: maximum number of tokens of all thoughts */
+   * thought; begun: whether the prompt has text of that thought; budget: maximum number of tokens of all thoughts */
   constructor({ head }, ids, { inside, begun, budget = Infinity }) {
     this.#head = head;
     this.#ids = ids;
@@ -49,13 +51,14 @@ export class ThoughtReader {
     this.#begun = begun;
   }
 
-  /** Returns the token to append instead of a drawn one: the end of the thought instead of the end of the answer.
+  /** Returns the token to append for a drawn token: inside a thought, the end of the thought instead of the end of the
+   * answer.
    * @param {number} id @param {boolean} isEnd whether it would end the answer */
   instead(id, isEnd) {
     return this.inside && isEnd ? this.#ids.end : id;
   }
 
-  /** Returns whether a token would belong to a thought. @param {number} id */
+  /** Returns whether a token would be part of a thought. @param {number} id */
   takes(id) {
     return this.inside || id === this.#ids.begin;
   }
@@ -84,8 +87,8 @@ export class ThoughtReader {
     return '';
   }
 
-  /** Returns the tokens that must follow: the end of a thought whose budget is used up, and the gap behind a thought if a
-   * constraint begins there. @param {boolean} constrained */
+  /** Returns the tokens that must follow: the end of a thought whose budget is exhausted, or the gap after a thought if
+   * a constraint applies to the answer. @param {boolean} constrained */
   next(constrained) {
     const { head, close, end, gap } = this.#ids;
     if (this.ended) return constrained ? gap : [];
@@ -95,13 +98,13 @@ export class ThoughtReader {
     return this.#spent >= this.#budget + rest.length ? [...close, end, ...gap] : [];
   }
 
-  /** Returns the bytes of the last token without the line ends between a thought and the answer.
+  /** Returns the bytes of the last token without the line breaks between a thought and the answer.
    * @param {Uint8Array} bytes */
   trimmed(bytes) {
     return this.#follows ? bytes.subarray(bytes.findIndex((byte) => byte !== NEWLINE)) : bytes;
   }
 
-  /** Ends the answer. Returns the rest of a thought. */
+  /** Ends the answer. Returns the part of a thought that was held back. */
   finish() {
     this.cut = this.inside && this.#decoder.decode() !== '';
     const rest = this.inside && this.#begun ? this.#held : '';

@@ -3,9 +3,9 @@
 /** Maximum length of a tool's name. */
 export const MAX_NAME = 64;
 
-/** Returns a name for each given one: 1 to 64 letters, digits, `_`, `.` or `-`, unique. Names that are valid already
- * stay as they are.
- * @param {string[]} given distinct @param {string} prefix valid */
+/** Returns a valid and unique name for each given name: 1 to 64 letters, digits, `_`, `.` or `-`. Valid names stay
+ * unchanged.
+ * @param {string[]} given distinct names @param {string} prefix valid start of every name */
 export function namesFor(given, prefix) {
   const wanted = given.map((name) => {
     const valid = (prefix + name).replace(/[^\w.-]/gu, '_').slice(0, MAX_NAME) || '_';

@@ -8,7 +8,8 @@ import { schemaOf, validated } from '../schemas.js';
 /** A tool in the form of WebMCP.
  * @typedef {{ name: string, description: string, inputSchema: object,
  *   execute: (input: any) => Promise<unknown> }} ModelContextTool */
-/** The draft's interface. Earlier versions, on `navigator`, return nothing and have unregisterTool().
+/** Interface of the WebMCP draft. In earlier versions, on `navigator`, registerTool() returns nothing and there is
+ * unregisterTool().
  * @typedef {object} ModelContext
  * @property {(tool: ModelContextTool, options?: { signal?: AbortSignal, exposedTo?: string[] }) => Promise<void> | void}
  *   registerTool Registers a tool.
@@ -37,7 +38,7 @@ const isOffered = rule('an array of tools with `execute` and a `description`', (
   return Array.isArray(tools) && tools.map(toolOf).every((tool) => tool?.execute && tool.description);
 });
 
-/** Returns the page's model context: the draft's, or that of earlier versions. @returns {ModelContext | undefined} */
+/** Returns the page's model context, as in the draft or in its earlier versions. @returns {ModelContext | undefined} */
 function modelContext() {
   const { document, navigator } = /** @type {any} */ (globalThis);
   return document?.modelContext ?? navigator?.modelContext;
@@ -57,7 +58,7 @@ export async function offerTools(tools, options = {}) {
   const names = [];
   const withdraw = () => {
     stop.abort();
-    // The draft withdraws by the signal.
+    // Earlier versions have unregisterTool(); in the draft, the aborted signal withdraws the tools.
     for (const name of names.splice(0)) context?.unregisterTool?.(name);
   };
   const offer = { supported: context !== undefined, names, withdraw };

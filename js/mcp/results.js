@@ -1,4 +1,4 @@
-/* results: turns the result of an MCP tool into JSON for the model. */
+/* results: converts the result of an MCP tool to JSON for the model. */
 
 /** A part of a result. Members besides `type` depend on the type.
  * @typedef {Record<'type', string> & Record<string, any>} McpContent */
@@ -36,5 +36,5 @@ function textOf(part, media) {
   return `[${facts.join(', ')}: left out, because this model reads only text]`;
 }
 
-/** Returns the number of bytes of a Base64 text. @param {string} data */
+/** Returns the number of bytes that a Base64 text encodes. @param {string} data */
 const bytesOf = (data) => Math.floor((String(data).replace(/=+$/, '').length * 3) / 4);

@@ -1,5 +1,5 @@
-/* tools: maps the tools of an MCP client to the package's. The client connects to the server; nothing of it is
- * imported. */
+/* tools: converts the tools of an MCP client to tools of the package. The caller passes a connected client; no MCP code
+ * is imported. */
 /** @import { Tool, ToolContext } from '../options.js' */
 /** @import { Model } from '../model.js' */
 /** @import { McpResult } from './results.js' */
@@ -10,7 +10,7 @@ import { closed, schemaOf } from '../schemas.js';
 import { namesFor } from './names.js';
 import { valueOf } from './results.js';
 
-/** Maximum of pages of a list of tools, and of tools in it: a server may never end its list. */
+/** Maximum number of pages of a list of tools, and of tools in it, because a server could send an endless list. */
 const MAX_PAGES = 1000;
 const MAX_TOOLS = 10_000;
 const MAX_TIMEOUT = 2 ** 31 - 1;
@@ -59,7 +59,7 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  * @property {string} name Name on the server.
  * @property {Record<string, unknown>} [arguments] Arguments of the call.
  */
-/** The part of an MCP client that is used. `Client` of @modelcontextprotocol/client 2 has it.
+/** The methods of an MCP client that are used, as `Client` of @modelcontextprotocol/client 2 has them.
  * @typedef {object} McpClient
  * @property {(params?: McpListParams, options?: McpRequestOptions & McpListOptions) => Promise<McpToolPage>} listTools
  *   Lists the tools, or a page of them.
@@ -133,7 +133,7 @@ export class McpTools {
     this.#options = options;
   }
 
-  /** Lists the tools again, for example when the server reports that they changed. Keeps the old ones if it fails.
+  /** Lists the tools again, for example when the server reports a change. Keeps the old list if that fails.
    * @param {Pick<McpOptions, 'signal'>} [options] */
   async refresh(options = {}) {
     checkOptions(options, { signal: signalRule });
@@ -155,7 +155,7 @@ export class McpTools {
   }
 
   /** Returns the schema of a tool's arguments for models, and the reason if the tool cannot be used.
-   * @param {McpTool} tool @param {boolean} known whether the list already had a tool of this name
+   * @param {McpTool} tool @param {boolean} known whether the list already has a tool with this name
    * @returns {Promise<{ inputSchema: object, reason?: string }>} */
   async #checked({ name, inputSchema }, known) {
     if (known) return { inputSchema, reason: 'The server lists two tools of this name' };
@@ -186,7 +186,7 @@ export class McpTools {
             signal,
             ...(timeout && { timeout }),
             resetTimeoutOnProgress: true,
-            // The server reports progress only if it is asked to.
+            // The server reports progress only if the request has a progress callback.
             onprogress: (progress) => onProgress?.({ ...progress, name, id }),
           },
         );

@@ -1,23 +1,26 @@
-/* answer: an answer of a model as a sequence of events, which each endpoint writes in its own form. */
+/* answer: converts an answer of a model to a sequence of events, which each endpoint writes in its own form. */
 /** @import { Generation } from '../generation.js' */
 /** @import { GenerateResult, PartialCall, TokenLogprob } from '../protocol.js' */
 import { newId } from './context.js';
 
-/** A call whose arguments are JSON. @typedef {{ id: string, name: string, arguments: string }} FunctionCall */
-/** thought: a piece of the thoughts; text: a piece of the answer, with the log probabilities of its tokens if they were
- * requested; call: begins a call; arguments: a piece of the JSON of its arguments.
+/** A tool call whose arguments are JSON text. @typedef {{ id: string, name: string, arguments: string }}
+ * FunctionCall */
+/** An event of an answer. thought: a piece of the thoughts; text: a piece of the answer, with the log probabilities of
+ * its tokens if they were requested; call: the start of a tool call; arguments: a piece of the JSON of a call's
+ * arguments.
  * @typedef {{ kind: 'thought', text: string } | { kind: 'text', text: string, logprobs?: TokenLogprob[] }
  *   | { kind: 'call', index: number, id: string, name: string }
  *   | { kind: 'arguments', index: number, text: string }} AnswerEvent */
-/** logprobs: of the text, without thoughts.
+/** A complete answer. logprobs: those of the text, without thoughts.
  * @typedef {{ result: GenerateResult, calls: FunctionCall[], logprobs?: TokenLogprob[] }} Answer */
 /** @typedef {AsyncGenerator<AnswerEvent, Answer, undefined>} Events */
-/** An event of one of several answers, or at its end the answer. first: whether it is the first of that answer.
+/** An event of one of several answers, or, at the end of an answer, the complete answer. first: whether it is the first
+ * event of that answer.
  * @typedef {{ index: number, first: boolean, event: AnswerEvent, answer?: undefined }
  *   | { index: number, first: boolean, event?: undefined, answer: Answer }} Step */
 
-/** Yields the events of an answer, and returns the answer. Leaving the loop aborts it.
- * @param {Generation} generation @param {boolean} [single] ends the answer after one call
+/** Yields the events of an answer, and returns the complete answer. Leaving the loop aborts the answer.
+ * @param {Generation} generation @param {boolean} [single] whether to end the answer after one tool call
  * @returns {Events} */
 export async function* eventsOf(generation, single = false) {
   const calls = new CallWriter(single);
@@ -35,7 +38,7 @@ export async function* eventsOf(generation, single = false) {
   return { result, calls: calls.list, ...(result.logprobs && { logprobs: all }) };
 }
 
-/** Yields the events of answers, one answer after the other.
+/** Yields the events of several answers, one answer after the other.
  * @param {Events[]} answers @returns {AsyncGenerator<Step, void, undefined>} */
 export async function* inTurn(answers) {
   for (const [index, events] of answers.entries()) {
@@ -50,14 +53,14 @@ export async function* inTurn(answers) {
   }
 }
 
-/** Returns the answers when all have ended. @param {Events[]} answers */
+/** Resolves with all answers when they have ended. @param {Events[]} answers */
 export async function allOf(answers) {
   const all = [];
   for await (const { answer } of inTurn(answers)) if (answer) all.push(answer);
   return all;
 }
 
-/** Writes calls as JSON while they grow. */
+/** Writes the arguments of tool calls as JSON while the calls are generated. */
 class CallWriter {
   #single;
   /** @type {ArgumentWriter[]} */
@@ -71,7 +74,8 @@ class CallWriter {
     this.#single = single;
   }
 
-  /** Yields what is new. @param {PartialCall[]} calls @returns {Generator<AnswerEvent, void, undefined>} */
+  /** Yields events for the parts of calls that are new. @param {PartialCall[]} calls
+   * @returns {Generator<AnswerEvent, void, undefined>} */
   *next(calls) {
     const wanted = this.#single ? calls.slice(0, 1) : calls;
     for (const [index, { name, arguments: args, done }] of wanted.entries()) {
@@ -88,25 +92,27 @@ class CallWriter {
     this.isDone = this.#single && Boolean(calls[0]?.done);
   }
 
-  /** Yields the rest of the complete calls. A call that was cut off keeps its beginning.
+  /** Yields events for the rest of the complete calls. A call that was cut off keeps the part that was written.
    * @param {{ name: string, arguments: any }[]} calls */
   *end(calls) {
     yield* this.next(calls.map(({ name, arguments: args }) => ({ name, arguments: args, done: true })));
   }
 }
 
-/** Writes a growing value as growing JSON. Objects move names that are integers to the front, so it remembers the order of
- * members, and writes nothing between the first such name and the end. */
+/** Writes a value that is being generated as JSON text that only grows. JavaScript objects move property names that are
+ * integers to the front, so this class remembers the order of properties, and writes nothing after the first such name
+ * until the value is complete. */
 class ArgumentWriter {
   #written = '';
   #isOrdered = true;
-  /** Names of the members of each object, by its path. @type {Map<string, string[]>} */
+  /** Names of the properties of each object, by the object's path. @type {Map<string, string[]>} */
   #names = new Map();
 
-  /** Returns what is new. @param {any} value @param {boolean} done whether the value is complete */
+  /** Returns the JSON text that is new since the last call. @param {any} value @param {boolean} done whether the value
+   * is complete */
   next(value, done) {
     const text = this.#json(value, '');
-    // What closes strings and lists now may come later.
+    // Leaves out the closing quotes and brackets at the end, because the string or list may still grow.
     const sure = done ? text : text.replace(/["\]}]*$/, '');
     if (!(done || this.#isOrdered) || !sure.startsWith(this.#written)) return '';
     const fresh = sure.slice(this.#written.length);
@@ -126,7 +132,8 @@ class ArgumentWriter {
   }
 }
 
-/** Returns OpenAI's reason for the end of an answer. An answer that is limited to one call is aborted after it.
+/** Returns OpenAI's `finish_reason` of an answer. An aborted answer with a call counts as `tool_calls`: answers that
+ * are limited to one call are aborted after it.
  * @param {Answer} answer @returns {'stop' | 'length' | 'tool_calls'} */
 export function finishOf({ result: { finishReason }, calls }) {
   if (calls.length && /^(tool-calls|aborted)$/.test(finishReason)) return 'tool_calls';

@@ -1,4 +1,4 @@
-/* chat: POST /v1/chat/completions. */
+/* chat: implements the endpoint POST /v1/chat/completions. */
 /** @import { Answer, AnswerEvent, Events, FunctionCall } from './answer.js' */
 /** @import { Context } from './context.js' */
 import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
@@ -26,7 +26,7 @@ const KNOWN = COMMON.concat(
   'response_format tools tool_choice parallel_tool_calls reasoning_effort thinking continue_final_message'.split(' '),
 );
 
-/** POST /v1/chat/completions. @param {Context} context */
+/** Handles POST /v1/chat/completions. @param {Context} context */
 export async function chatCompletions(context) {
   const body = fieldsOf(context.body, KNOWN);
   required(body, 'messages');
@@ -43,7 +43,7 @@ export async function chatCompletions(context) {
     thinking: body.thinking ?? thinkingOf(body.reasoning_effort, model.info),
     signal: context.signal,
   };
-  // All are queued at once, so that no other request evaluates another prompt between them.
+  // Queues all n answers together, so that no other request evaluates another prompt between them.
   const answers = seedsOf(seed, count).map((seed) => {
     return eventsOf(model.generate(messages, { ...all, seed }), !parallel);
   });
@@ -54,7 +54,7 @@ export async function chatCompletions(context) {
   return Response.json({ ...head, object: 'chat.completion', choices, usage: usageOf(done, count) });
 }
 
-/** Returns the messages of a request. With `continue_final_message`, the last one begins the answer.
+/** Returns the messages of a request. With `continue_final_message`, the last message is the beginning of the answer.
  * @param {Record<string, any>} body */
 function conversationOf(body) {
   const messages = messagesOf(body.messages);
@@ -65,7 +65,7 @@ function conversationOf(body) {
   throw invalid(`\`${name}\` requires that the last message is the assistant's.`, name);
 }
 
-/** Returns a choice of a completion. @param {Answer} answer @param {number} index */
+/** Returns one element of `choices` of a chat completion. @param {Answer} answer @param {number} index */
 export function choiceOf(answer, index) {
   const { result, calls, logprobs } = answer;
   const message = {
@@ -103,7 +103,7 @@ async function* chunks(answers, head, usage) {
   yield sseEvent('[DONE]');
 }
 
-/** Returns what a chunk of an event has. @param {AnswerEvent} event */
+/** Returns the fields of a chunk for an event. @param {AnswerEvent} event */
 export function deltaOf(event) {
   if (event.kind === 'text') return { delta: { content: event.text }, logprobs: chatLogprobs(event.logprobs) };
   if (event.kind === 'thought') return { delta: { reasoning_content: event.text } };

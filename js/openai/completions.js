@@ -1,4 +1,4 @@
-/* completions: POST /v1/completions, which continues text without a chat template. */
+/* completions: implements the endpoint POST /v1/completions, which continues text without a chat template. */
 /** @import { Model } from '../model.js' */
 /** @import { Answer, Events } from './answer.js' */
 /** @import { Context } from './context.js' */
@@ -11,10 +11,10 @@ import { COMMON, commonOptions, field, fieldsOf, isBoolean, isInteger, required,
 import { eventStream, sseEvent } from './sse.js';
 
 const KNOWN = COMMON.concat('prompt max_tokens logprobs echo best_of'.split(' '));
-/** OpenAI's default for this endpoint. */
+/** OpenAI's default of `max_tokens` for this endpoint. */
 const MAX_TOKENS = 16;
 
-/** POST /v1/completions. @param {Context} context */
+/** Handles POST /v1/completions. @param {Context} context */
 export async function completions(context) {
   const body = fieldsOf(context.body, KNOWN);
   required(body, 'prompt');
@@ -72,7 +72,7 @@ async function* chunks(answers, head, { usage, count, echoed }) {
   yield sseEvent('[DONE]');
 }
 
-/** Returns the prompts of a request: texts or lists of token ids. @param {any} prompt
+/** Returns the prompts of a request, each a text or a list of token ids. @param {any} prompt
  * @returns {(string | number[])[]} */
 function promptsOf(prompt) {
   const list = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt : [prompt];

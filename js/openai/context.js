@@ -1,10 +1,10 @@
-/* context: what the answer to a request needs, and what its objects are labelled with. */
+/* context: the type of a request's context, and functions for the ids and times of response objects. */
 /** @import { ModelRegistry } from './models.js' */
 /** @import { ResponseStore } from './response-store.js' */
 
-/** A request while it is answered. params: groups of the route's path; body: of a POST; signal: aborts when the request
- * is aborted or the response is cancelled; abort: does the latter. `request` is held because Node stops forwarding
- * aborts to the signal of a Request that is collected.
+/** The context of a request. params: groups of the route's pattern; body: the body of a POST; signal: aborts when the
+ * request is aborted or the response is cancelled; abort: called when the response is cancelled. `request` is kept
+ * because Node stops forwarding aborts to the signal of a Request that is garbage-collected.
  * @typedef {{ request: Request, params: string[], body: Record<string, any>, models: ModelRegistry,
  *   responses: ResponseStore, signal: AbortSignal, abort: () => void }} Context */
 

@@ -1,15 +1,15 @@
-/* embeddings: POST /v1/embeddings. */
+/* embeddings: implements the endpoint POST /v1/embeddings. */
 /** @import { Context } from './context.js' */
 import { show } from '../errors.js';
 import { invalid, unsupported } from './errors.js';
 import { field, fieldsOf, required } from './options.js';
 
-/** Options of embed() that requests may contain, although OpenAI has none of them. */
+/** Options of embed() that requests may contain in addition to OpenAI's fields. */
 const EXTRAS = ['task', 'title', 'prompt', 'pooling', 'normalize', 'truncate'];
 const KNOWN = ['model', 'input', 'encoding_format', 'dimensions', ...EXTRAS];
 const isFormat = (/** @type {any} */ value) => value === 'float' || value === 'base64';
 
-/** POST /v1/embeddings. @param {Context} context */
+/** Handles POST /v1/embeddings. @param {Context} context */
 export async function embeddings(context) {
   const body = fieldsOf(context.body, KNOWN);
   required(body, 'input');
@@ -49,7 +49,8 @@ function textsOf(input) {
   throw invalid(`\`input\` must be a non-empty string, or an array of them (got ${show(input)}).`, 'input');
 }
 
-/** Returns the vector's little-endian floats in Base64, as clients request them by default. @param {Float32Array} vector */
+/** Returns a vector's little-endian floats in Base64, the form that OpenAI's clients request by default.
+ * @param {Float32Array} vector */
 function base64Of(vector) {
   const view = new DataView(new ArrayBuffer(vector.length * 4));
   vector.forEach((value, i) => view.setFloat32(i * 4, value, true));

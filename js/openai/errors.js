@@ -1,7 +1,7 @@
 /* errors: errors in the shape of OpenAI's API, with their HTTP status. */
 import { ModelError } from '../errors.js';
 
-/** A refused request. */
+/** The error of a request that is rejected. */
 export class RequestError extends Error {
   /** @param {number} status HTTP status @param {string} message a sentence @param {string | null} [param] field at
    * fault @param {string | null} [code] */
@@ -10,12 +10,13 @@ export class RequestError extends Error {
     this.status = status;
     this.param = param;
     this.code = code;
-    /** Methods that the path takes, of a request with another one (RFC 9110, section 15.5.6). */
+    /** For a request with a wrong method, the methods that the path supports (header Allow, RFC 9110, section
+     * 15.5.6). */
     this.allow = '';
   }
 }
 
-/** Returns the error of a method that a path does not take. @param {string} path @param {string[]} methods */
+/** Returns the error for a method that a path does not support. @param {string} path @param {string[]} methods */
 export function notAllowed(path, methods) {
   const error = new RequestError(
     405,
@@ -27,19 +28,19 @@ export function notAllowed(path, methods) {
   return error;
 }
 
-/** Returns the error of a value that is wrong. @param {string} message @param {string | null} param
+/** Returns the error for a value that is wrong. @param {string} message @param {string | null} param
  * @param {string} [code] */
 export const invalid = (message, param, code = 'invalid_value') => new RequestError(400, message, param, code);
 
-/** Returns the error of a feature that is not supported. @param {string} what plural noun, or a field in backticks
+/** Returns the error for a feature that is not supported. @param {string} what plural noun, or a field in backticks
  * @param {string | null} param @param {string} [remedy] a sentence */
 export function unsupported(what, param, remedy = 'Leave it out.') {
   return invalid(`${what} is not supported. ${remedy}`, param, 'unsupported_parameter');
 }
 
-/** OpenAI's code of an error's code. @type {Record<string, string>} */
+/** OpenAI's error codes, by the package's. @type {Record<string, string>} */
 const NAMES = { 'context-exceeded': 'context_length_exceeded', 'bad-option': 'invalid_value' };
-/** Errors of other kinds that the request causes. */
+/** Error codes of other kinds than `option` that also count as the client's mistake (status 400). */
 const CAUSED = ['template-error', 'no-memory'];
 
 /** Returns the field of the request for an option of the package. @param {string} option */
@@ -54,7 +55,7 @@ function ofModel({ code, kind, message }, prompt) {
   if (kind !== 'option' && !CAUSED.includes(code)) {
     return { status: code === 'disposed' || code === 'bad-state' ? 503 : 500, message, param: null, code: name };
   }
-  // Options have other names in the request.
+  // Replaces the names of options in the message by those of the request's fields.
   const text = message.replace(/`([a-z]+[A-Z]\w*|format)`/g, (_, option) => `\`${fieldOf(option)}\``);
   const [, param = null] = /`([a-z_]+)`/.exec(text) ?? [];
   return { status: 400, message: text, param: code === 'context-exceeded' ? prompt : param, code: name };
@@ -81,7 +82,7 @@ export function errorOf(error, prompt = 'messages') {
 export function errorResponse(error, more, prompt) {
   const { status, body, headers } = errorOf(error, prompt);
   const response = Response.json(body, { status, headers: { ...headers, ...more } });
-  // Repeating the request would fail again; OpenAI's clients repeat after any 5xx otherwise.
+  // Without this header, OpenAI's clients repeat the request after any 5xx status, and it would fail again.
   if (status >= 500) response.headers.set('x-should-retry', 'false');
   return response;
 }

@@ -1,4 +1,4 @@
-/* handler: finds what answers a request, reads its body, and turns errors into responses. */
+/* handler: finds the endpoint for a request, reads the body, and converts errors to responses. */
 /** @import { Context } from './context.js' */
 /** @import { HandlerModels } from './models.js' */
 import { ModelError, show } from '../errors.js';
@@ -11,7 +11,7 @@ import { ModelRegistry, listModels, retrieveModel } from './models.js';
 import { ResponseStore } from './response-store.js';
 import * as responses from './responses.js';
 
-/** Default maximum of a request's body, in bytes. */
+/** Default maximum size of a request's body, in bytes. */
 const MAX_BODY_BYTES = 16 * 2 ** 20;
 
 /** Options of a handler.
@@ -53,7 +53,7 @@ export function createHandler(models, options = {}) {
   };
 }
 
-/** Resolves with the response. Rejects at once if the request is aborted.
+/** Resolves with the response. Rejects immediately if the request is aborted.
  * @param {Request} request @param {(control: AbortController) => Promise<Response>} respond
  * @returns {Promise<Response>} */
 function answerOrAbort({ signal }, respond) {
@@ -82,7 +82,7 @@ async function answer(request, control, shared, maxBodyBytes) {
     response.headers.set('x-request-id', id);
     return response;
   } catch (error) {
-    // Ends other answers to the same request.
+    // Ends further answers of the same request.
     control.abort();
     const prompt = ['prompt', 'input'].find((name) => name in body);
     return errorResponse(error, { 'x-request-id': id }, prompt);
@@ -120,7 +120,7 @@ async function bodyOf(request, most) {
     const body = JSON.parse(text || '{}');
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
-    // Refused below, like JSON of another type. The parser's message would quote the body.
+    // Rejected below, like JSON that is not an object. The parser's own message would quote the body.
   }
   throw new RequestError(400, 'The body could not be parsed. Send a JSON object.');
 }
@@ -131,7 +131,7 @@ async function textOf(request, most) {
     if (bytes > most) throw new RequestError(413, `The body is larger than ${most} bytes.`, null, 'request_too_large');
   };
   check(Number(request.headers.get('content-length')));
-  // Firefox has no `body` in requests.
+  // In Firefox, requests have no `body`.
   if (!request.body) {
     const bytes = new Uint8Array(await request.arrayBuffer());
     check(bytes.length);

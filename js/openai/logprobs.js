@@ -1,7 +1,7 @@
 /* logprobs: log probabilities in OpenAI's two forms. */
 /** @import { AlternativeToken, TokenLogprob } from '../protocol.js' */
 
-/** OpenAI's value for impossible tokens: JSON has no infinity. */
+/** OpenAI's log probability of impossible tokens, because JSON cannot express -Infinity. */
 const LEAST = -9999;
 
 /** @param {Pick<AlternativeToken, 'bytes' | 'logprob'>} token */
@@ -10,14 +10,16 @@ function tokenOf({ bytes, logprob }) {
   return { token, bytes, logprob: Math.max(logprob, LEAST) };
 }
 
-/** Returns the form of chat completions, null if none were requested. @param {readonly TokenLogprob[]} [list] */
+/** Returns log probabilities in the form of chat completions, null if none were requested.
+ * @param {readonly TokenLogprob[]} [list] */
 export function chatLogprobs(list) {
   if (!list) return null;
   return { content: list.map((one) => ({ ...tokenOf(one), top_logprobs: one.top.map(tokenOf) })), refusal: null };
 }
 
-/** Returns the form of completions, null if none were requested. @param {readonly TokenLogprob[] | undefined} list
- * @param {number} offset of the first token in the text */
+/** Returns log probabilities in the form of completions, null if none were requested.
+ * @param {readonly TokenLogprob[] | undefined} list
+ * @param {number} offset offset of the first token in the text */
 export function completionLogprobs(list, offset) {
   if (!list) return null;
   const tokens = list.map(tokenOf);
@@ -25,7 +27,7 @@ export function completionLogprobs(list, offset) {
   return {
     tokens: tokens.map(({ token }) => token),
     token_logprobs: tokens.map(({ logprob }) => logprob),
-    // As OpenAI does, includes the drawn token if it is not among the likely ones.
+    // Includes the drawn token if it is not among the most likely ones, as OpenAI does.
     top_logprobs: list.map(({ top }, i) => {
       return Object.fromEntries([...top.map(tokenOf), tokens[i]].map(({ token, logprob }) => [token, logprob]));
     }),

@@ -1,9 +1,9 @@
-/* messages: OpenAI's messages in the package's form. */
+/* messages: converts OpenAI's messages to the package's form. */
 /** @import { ChatMessage } from '../protocol.js' */
 import { show } from '../errors.js';
 import { invalid, unsupported } from './errors.js';
 
-/** Returns messages in the package's form. Refuses parts and roles that are not supported.
+/** Returns messages in the package's form. Rejects parts and roles that are not supported.
  * @param {any} messages @returns {ChatMessage[]} */
 export function messagesOf(messages) {
   if (!Array.isArray(messages) || !messages.length) {
@@ -12,8 +12,8 @@ export function messagesOf(messages) {
   return alternating(messages.map((message, i) => messageOf(message, `messages[${i}]`)));
 }
 
-/** Returns a conversation for chat templates that accept only turns that alternate: joins successive messages of one
- * author, and puts an empty question before a conversation that the assistant begins.
+/** Returns a conversation for chat templates that require alternating turns: joins successive messages with the same
+ * role, and inserts an empty message of the user before a conversation that the assistant begins.
  * @param {ChatMessage[]} messages @returns {ChatMessage[]} */
 export function alternating(messages) {
   /** @type {ChatMessage[]} */
@@ -80,19 +80,19 @@ function callOf(call, place) {
   return { id, name, arguments: argumentsOf(json, `${place}.function.arguments`) };
 }
 
-/** Returns the arguments of a call from their JSON. @param {any} json @param {string} place */
+/** Parses the arguments of a tool call. @param {any} json @param {string} place */
 export function argumentsOf(json, place) {
   try {
     const value = JSON.parse(json || '{}');
     if (typeof value === 'object' && value) return value;
   } catch {
-    // Refused below.
+    // Rejected below.
   }
   throw invalid(`Invalid '${place}': pass a JSON object, encoded as a string.`, place);
 }
 
-/** Returns a tool's result as a value if it is the JSON of an object or array, which some models get in their own
- * notation. Numbers that a double cannot hold stay text.
+/** Parses a tool's result if it is the JSON of an object or array, because some models get values in their own
+ * notation. Returns the text if it has numbers that a double would change.
  * @param {string} text */
 export function resultOf(text) {
   let exact = /^\s*[{[]/.test(text);
@@ -108,7 +108,7 @@ export function resultOf(text) {
   }
 }
 
-/** Parts of a content that are text, and the member with it. @type {Record<string, string>} */
+/** For each type of content part that is text, the field with the text. @type {Record<string, string>} */
 const TEXTS = {
   text: 'text',
   refusal: 'refusal',
@@ -117,7 +117,7 @@ const TEXTS = {
   reasoning_text: 'text',
 };
 
-/** Returns the text of a message's content: a string, or parts, joined by line breaks.
+/** Returns the text of a message's content, which is a string or parts. Joins parts by line breaks.
  * @param {any} content @param {string} place @returns {string} */
 export function textOf(content, place) {
   if (typeof content === 'string') return content;

@@ -3,9 +3,9 @@
 import { ModelError, show } from '../errors.js';
 import { RequestError } from './errors.js';
 
-/** A model, or a function that loads it. The function is called once, with the first request for the model, and again
- * if it failed. @typedef {Model | (() => Model | Promise<Model>)} ModelEntry */
-/** One model for every request, or models by the ids that requests name.
+/** A model, or a function that loads it. The function is called for the first request for the model, and again if it
+ * failed. @typedef {Model | (() => Model | Promise<Model>)} ModelEntry */
+/** One model for all requests, or models by id.
  * @typedef {Model | Record<string, ModelEntry>} HandlerModels */
 
 /** @param {any} value @returns {value is Model} */
@@ -38,7 +38,7 @@ export class ModelRegistry {
     }
   }
 
-  /** Returns a model and its id. A handler with a single model answers every id.
+  /** Returns the model for an id, and its id. A handler with a single model accepts every id.
    * @param {unknown} asked @returns {Promise<{ id: string, model: Model }>} */
   async get(asked) {
     const [first] = this.#entries.keys();
@@ -81,12 +81,12 @@ export class ModelRegistry {
   }
 }
 
-/** GET /v1/models. @param {{ models: ModelRegistry }} context */
+/** Handles GET /v1/models. @param {{ models: ModelRegistry }} context */
 export async function listModels({ models }) {
   return Response.json({ object: 'list', data: models.list() });
 }
 
-/** GET /v1/models/{id}. @param {{ models: ModelRegistry, params: string[] }} context */
+/** Handles GET /v1/models/{id}. @param {{ models: ModelRegistry, params: string[] }} context */
 export async function retrieveModel({ models, params: [id] }) {
   return Response.json(models.describe(id));
 }

@@ -1,9 +1,11 @@
-/* options: fields of OpenAI's requests in the package's form, and which fields are ignored or refused. */
+/* options: converts fields of OpenAI's requests to options of the package, and lists the fields that are ignored or
+ * rejected. */
 /** @import { GenerateOptions, ToolDemand } from '../options.js' */
 import { show } from '../errors.js';
 import { RequestError, invalid, unsupported } from './errors.js';
 
-/** The sampling options by the names of fields. The last four are not OpenAI's. @type {Record<string, keyof GenerateOptions>} */
+/** Sampling options, by the names of request fields. OpenAI's API lacks the last four.
+ * @type {Record<string, keyof GenerateOptions>} */
 const SAMPLING = {
   temperature: 'temperature',
   top_p: 'topP',
@@ -15,10 +17,11 @@ const SAMPLING = {
   repetition_penalty: 'repetitionPenalty',
 };
 
-/** Fields of every request that have no effect: labels, and hints to OpenAI's service. */
+/** Fields that are accepted and ignored: labels, and hints for OpenAI's service. */
 const IGNORED =
   'user metadata safety_identifier service_tier prompt_cache_key prompt_cache_retention prompt_cache_options prediction verbosity';
-/** Fields that are refused unless they have a value that asks for nothing. @type {Record<string, (value: any) => boolean>} */
+/** Fields that are not supported. They are rejected unless their value turns the feature off.
+ * @type {Record<string, (value: any) => boolean>} */
 const REFUSED = {
   store: (value) => value === false,
   modalities: (value) => String(value) === 'text',
@@ -35,17 +38,17 @@ const REFUSED = {
   function_call: () => false,
   suffix: (value) => value === '',
 };
-/** Remedies of refused fields. @type {Record<string, string>} */
+/** For fields that are not supported, the remedy in the error message. @type {Record<string, string>} */
 const REMEDIES = {
   functions: 'Use `tools`.',
   function_call: 'Use `tool_choice`.',
   conversation: 'Use `previous_response_id`.',
 };
 
-/** Fields of every request that generates text. */
+/** Names of the fields that all endpoints for text share. */
 export const COMMON = [...Object.keys(SAMPLING), ...'model stream stream_options n seed stop logit_bias'.split(' ')];
 
-/** Returns the fields that have a value. Refuses fields that are unknown or not supported.
+/** Returns the fields that have a value. Rejects fields that are unknown or not supported.
  * @param {Record<string, any>} body @param {string[]} known @returns {Record<string, any>} */
 export function fieldsOf(body, known) {
   const given = Object.entries(body).filter(([, value]) => value !== null && value !== undefined);
@@ -59,13 +62,13 @@ export function fieldsOf(body, known) {
   return Object.fromEntries(given);
 }
 
-/** Throws the error of a missing field. @param {Record<string, any>} body @param {string} name */
+/** Throws the error for a missing field. @param {Record<string, any>} body @param {string} name */
 export function required(body, name) {
   if (body[name] !== undefined) return;
   throw new RequestError(400, `Missing required parameter: '${name}'.`, name, 'missing_required_parameter');
 }
 
-/** Returns a field, or throws if it is not right. @template T
+/** Returns the value of a field, or `standard` if it is missing. Throws if the value is wrong. @template T
  * @param {Record<string, any>} body @param {string} name @param {string} expected completes "must be …"
  * @param {(value: any) => boolean} fits @param {T} standard @returns {T} */
 export function field(body, name, expected, fits, standard) {
@@ -79,7 +82,7 @@ export const isBoolean = (value) => typeof value === 'boolean';
 /** @param {number} least @param {number} most @returns {(value: any) => boolean} */
 export const isInteger = (least, most) => (value) => Number.isInteger(value) && value >= least && value <= most;
 
-/** Returns the options that all endpoints share. @param {Record<string, any>} body */
+/** Returns the options from the fields that all endpoints for text share. @param {Record<string, any>} body */
 export function commonOptions(body) {
   const stream = field(body, 'stream', 'true or false', isBoolean, false);
   const count = field(body, 'n', 'an integer between 1 and 128', isInteger(1, 128), 1);
@@ -94,8 +97,8 @@ export function commonOptions(body) {
   return { stream, count, seed, usage: Boolean(usage), options };
 }
 
-/** Returns the seeds of n answers: consecutive ones, so that equal seeds give equal answers. Larger or negative seeds
- * wrap around. @param {number | undefined} seed @param {number} count */
+/** Returns the seeds of n answers: consecutive numbers, so that a request with the same seed gets the same answers.
+ * Seeds outside the range of 32 bits wrap around. @param {number | undefined} seed @param {number} count */
 export function seedsOf(seed, count) {
   const size = 2 ** 32;
   return Array.from({ length: count }, (_, i) =>
@@ -112,11 +115,12 @@ export function logprobsOf(body) {
   return asked ? top : undefined;
 }
 
-/** Budgets of thoughts in tokens. Higher efforts have none. @type {Record<string, number>} */
+/** Maximum number of tokens of the thoughts, by reasoning effort. Higher efforts have no limit.
+ * @type {Record<string, number>} */
 const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
 const EFFORTS = ['none', ...Object.keys(BUDGETS), 'high', 'xhigh', 'max'];
 
-/** Returns the option for an effort of reasoning. A model that does not think ignores it.
+/** Returns the option `thinking` for a reasoning effort. Models that do not think ignore the effort.
  * @param {unknown} effort @param {{ thinking: boolean }} info @param {string} [place]
  * @returns {GenerateOptions['thinking']} */
 export function thinkingOf(effort, info, place = 'reasoning_effort') {
@@ -129,7 +133,7 @@ export function thinkingOf(effort, info, place = 'reasoning_effort') {
   return budget ? { budget } : effort !== 'none';
 }
 
-/** Returns the constraint for a response format. A format `json_schema` without a schema allows any object.
+/** Returns the option `format` for a response format. `json_schema` without a schema allows any object.
  * @param {any} format @param {string} [place] @returns {GenerateOptions['format']} */
 export function formatOf(format, place = 'response_format') {
   const { type, json_schema: described } = format ?? {};
@@ -141,7 +145,7 @@ export function formatOf(format, place = 'response_format') {
   throw invalid(`Invalid '${place}.json_schema.schema': pass a JSON Schema (got ${show(schema)}).`, place);
 }
 
-/** Returns tools and choice. parallel: whether an answer may have several calls.
+/** Returns the options `tools` and `toolChoice`, and `parallel`: whether an answer may have several calls.
  * @param {Record<string, any>} body */
 export function toolsOf(body) {
   const list = field(body, 'tools', 'an array', Array.isArray, /** @type {any[]} */ ([]));

@@ -1,5 +1,5 @@
-/* response-events: the output items of a response, and the events that announce them. A response that is not streamed is
- * made from the same events. */
+/* response-events: builds the output items of a response, and the stream events about them. A response that is not
+ * streamed is built from the same events. */
 /** @import { GenerateResult } from '../protocol.js' */
 /** @import { Answer, AnswerEvent } from './answer.js' */
 /** @import { Item } from './response-store.js' */
@@ -9,20 +9,20 @@ import { chatLogprobs } from './logprobs.js';
 import { PREFIXES } from './response-items.js';
 
 /** An event of a stream. @typedef {Record<string, any> & { type: string, sequence_number: number }} ResponseEvent */
-/** An item that is not complete yet. index: its place in the output; text: of its only part, or the arguments of a
- * call so far. @typedef {{ item: Item, index: number, text: string, logprobs: any[] }} OpenItem */
+/** An item that is not complete yet. index: index in the output; text: text of the item's only part so far, or
+ * arguments of a call so far. @typedef {{ item: Item, index: number, text: string, logprobs: any[] }} OpenItem */
 
-/** Names of the deltas of each type of item. @type {Record<string, string>} */
+/** For each type of item, the name of its delta events. @type {Record<string, string>} */
 const DELTAS = {
   message: 'response.output_text',
   reasoning: 'response.reasoning_text',
   function_call: 'response.function_call_arguments',
 };
-/** Why an answer is incomplete. @type {Record<string, string>} */
+/** OpenAI's reasons for an incomplete answer, by `finishReason`. @type {Record<string, string>} */
 const INCOMPLETE = { length: 'max_output_tokens', context: 'max_output_tokens' };
 
-/** Yields the events of an answer, and fills in output, usage and status of its response. Throws what fails before the
- * first event, and everything without `streams`.
+/** Yields the events of an answer, and sets output, usage and status of the response. Throws errors that occur before
+ * the first event; without `streams`, throws all errors.
  * @param {Record<string, any>} response @param {AsyncGenerator<AnswerEvent, Answer, undefined>} answer
  * @param {{ streams: boolean, begun: Promise<unknown>, finished: () => void }} how begun: resolves when the
  *   prompt is accepted; finished: called before the last event
@@ -57,7 +57,7 @@ class ResponseWriter {
   #sequence = 0;
   /** @type {OpenItem | null} */
   #open = null;
-  /** Log probabilities of tokens whose text has not come yet. @type {any[]} */
+  /** Log probabilities of tokens whose text was held back. @type {any[]} */
   #logprobs = [];
 
   /** @param {Record<string, any>} response */
@@ -70,12 +70,12 @@ class ResponseWriter {
     return { type, sequence_number: this.#sequence++, ...fields };
   }
 
-  /** Returns an event with the response as it is now. @param {string} name */
+  /** Returns an event with a copy of the current response. @param {string} name */
   lifecycle(name) {
     return this.#event(`response.${name}`, { response: { ...this.#response, output: [...this.#response.output] } });
   }
 
-  /** Appends text to an item of this type, the open one or a new one.
+  /** Appends text to the open item if it has this type, else to a new item.
    * @param {'message' | 'reasoning' | 'function_call'} type @param {string} text @param {any[]} [logprobs] */
   *text(type, text, logprobs = []) {
     this.#logprobs.push(...logprobs);
@@ -89,7 +89,7 @@ class ResponseWriter {
     yield this.#event(`${DELTAS[type]}.delta`, { ...placeOf(open), delta: text, ...more });
   }
 
-  /** Begins a call. @param {string} id @param {string} name */
+  /** Begins an item for a tool call. @param {string} id @param {string} name */
   *call(id, name) {
     this.#logprobs = [];
     yield* this.#begin({ ...newItem('function_call'), call_id: id, name, arguments: '' });
@@ -103,7 +103,7 @@ class ResponseWriter {
     if (item.content) yield this.#event('response.content_part.added', { ...placeOf(open), part: partOf(open) });
   }
 
-  /** Ends the open item. @param {'completed' | 'incomplete'} status */
+  /** Completes the open item. @param {'completed' | 'incomplete'} status */
   *#close(status) {
     const open = this.#open;
     if (!open) return;
@@ -126,7 +126,8 @@ class ResponseWriter {
     yield this.#event('response.output_item.done', { output_index: index, item: whole });
   }
 
-  /** Ends the output. An answer that is limited to one call is aborted after it. @param {GenerateResult} result */
+  /** Completes the output. An aborted answer counts as complete, because answers that are limited to one call are
+   * aborted after it. @param {GenerateResult} result */
   *end({ finishReason, usage }) {
     const response = this.#response;
     if (!this.#open && !response.output.length) yield* this.#begin(newItem('message'));
@@ -139,7 +140,7 @@ class ResponseWriter {
     response.usage = usageOf(usage);
   }
 
-  /** Reports an error. @param {unknown} error */
+  /** Marks the response as failed, and yields the event for it. @param {unknown} error */
   *fail(error) {
     const { body } = errorOf(error);
     const { code, message, param } = body.error;
@@ -149,18 +150,18 @@ class ResponseWriter {
   }
 }
 
-/** Members of new items of text. @type {Record<string, Record<string, any>>} */
+/** Fields of a new item with text, by type. @type {Record<string, Record<string, any>>} */
 const EMPTY = { message: { role: 'assistant', content: [] }, reasoning: { summary: [], content: [] } };
 
 /** @param {string} type @returns {Item} */
 const newItem = (type) => ({ id: newId(PREFIXES[type]), type, status: 'in_progress', ...EMPTY[type] });
 
-/** Returns the members of events that name an item and its part. @param {OpenItem} open */
+/** Returns the fields of events that identify an item and its part. @param {OpenItem} open */
 function placeOf({ item, index }) {
   return { item_id: item.id, output_index: index, ...(item.content && { content_index: 0 }) };
 }
 
-/** Returns the only part of an item of text. @param {OpenItem} open */
+/** Returns the only part of an item with text. @param {OpenItem} open */
 function partOf({ item, text, logprobs }) {
   if (item.type === 'reasoning') return { type: 'reasoning_text', text };
   return { type: 'output_text', text, annotations: [], logprobs: [...logprobs] };

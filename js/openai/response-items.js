@@ -9,14 +9,14 @@ import { alternating, argumentsOf, resultOf, textOf } from './messages.js';
 /** @param {any} value @returns {value is Record<string, any>} */
 export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Returns a member that must be a string. @param {Record<string, any>} item @param {string} name
+/** Returns a field that must be a string. @param {Record<string, any>} item @param {string} name
  * @param {string} place of the item */
 function stringOf(item, name, place) {
   if (typeof item[name] === 'string') return item[name];
   throw invalid(`Invalid '${place}.${name}': pass a string (got ${show(item[name])}).`, `${place}.${name}`);
 }
 
-/** Checks of each type of item. Each returns the members that only this type has.
+/** For each type of item, a function that checks it and returns the fields that only this type has.
  * @type {Record<string, (item: Record<string, any>, place: string) => Record<string, any>>} */
 const ITEMS = {
   message({ role, content, phase }, place) {
@@ -44,11 +44,11 @@ const ITEMS = {
     return { summary: summary ?? [], content: text ? [{ type: 'reasoning_text', text }] : [] };
   },
 };
-/** Beginnings of the ids of items. @type {Record<string, string>} */
+/** Prefix of generated ids, by type of item. @type {Record<string, string>} */
 export const PREFIXES = { message: 'msg_', function_call: 'fc_', function_call_output: 'fco_', reasoning: 'rs_' };
 
-/** Returns the items of a request's input, checked, each with an id and a status.
- * @param {any} input a string or items @param {ResponseStore} stored what items can refer to
+/** Checks the items of a request's input, and returns them with an id and a status each.
+ * @param {any} input a string or items @param {ResponseStore} stored responses whose items can be referred to
  * @returns {Item[]} */
 export function itemsOf(input, stored) {
   if (typeof input === 'string') return itemsOf([{ role: 'user', content: input }], stored);
@@ -73,8 +73,8 @@ function itemOf(item, place, stored) {
   return { id: known, type, status: 'completed', ...ITEMS[type](item, place) };
 }
 
-/** Returns the messages of a conversation. Reasoning and calls join the assistant's message beside them, as the model wrote
- * it. @param {Item[]} items @param {string | null} instructions @returns {ChatMessage[]} */
+/** Returns the messages of a conversation. Reasoning and calls become part of the assistant's message next to them, as
+ * the model wrote it. @param {Item[]} items @param {string | null} instructions @returns {ChatMessage[]} */
 export function messagesOf(items, instructions) {
   /** @type {ChatMessage[]} */
   const messages = instructions === null ? [] : [{ role: 'system', content: instructions }];

@@ -1,4 +1,5 @@
-/* response-request: the body of a request for a response in the package's form, and the response object that repeats it. */
+/* response-request: converts the body of POST /v1/responses to the package's form, and creates the response object that
+ * repeats it. */
 /** @import { Model } from '../model.js' */
 /** @import { GenerateOptions } from '../options.js' */
 /** @import { ChatMessage } from '../protocol.js' */
@@ -12,7 +13,8 @@ const KNOWN = COMMON.filter((name) => name !== 'n').concat(
   'input instructions previous_response_id include truncation store metadata text reasoning'.split(' '),
   'max_output_tokens max_tool_calls top_logprobs tools tool_choice parallel_tool_calls'.split(' '),
 );
-/** What `include` may name. All but the log probabilities belong to tools and to hidden reasoning, which there are none of.
+/** Values that `include` may have. All but the first are accepted without effect: they belong to OpenAI's own tools and
+ * to hidden reasoning.
  * @type {string[]} */
 const INCLUDABLE = [
   'message.output_text.logprobs',
@@ -25,12 +27,12 @@ const INCLUDABLE = [
   'code_interpreter_call.outputs',
 ];
 
-/** A request. items: what the answer follows, that of previous responses included; parallel: whether the answer may have
- * several calls.
+/** A checked request. items: the conversation before the answer, including previous responses; parallel: whether the
+ * answer may have several calls.
  * @typedef {{ body: Record<string, any>, items: Item[], messages: ChatMessage[],
  *   stream: boolean, store: boolean, truncates: boolean, parallel: boolean, options: GenerateOptions }} ResponseRequest */
 
-/** Returns a request, checked. @param {Record<string, any>} given @param {ResponseStore} stored
+/** Checks a request and converts it. @param {Record<string, any>} given @param {ResponseStore} stored
  * @returns {ResponseRequest} */
 export function requestOf(given, stored) {
   const body = fieldsOf(given, KNOWN);
@@ -77,7 +79,7 @@ function truncationOf(body) {
   return field(body, 'truncation', "'auto' or 'disabled'", isKnown, /** @type {string} */ ('disabled'));
 }
 
-/** Returns the items of the previous response and of those before it.
+/** Returns the items of the previous response and of all responses before it.
  * @param {Record<string, any>} body @param {ResponseStore} stored */
 function earlierItems(body, stored) {
   const id = field(body, 'previous_response_id', 'a string', isString, null);
@@ -135,13 +137,14 @@ function logprobsOf(body) {
   throw invalid(`\`top_logprobs\` requires \`include\`: ['${INCLUDABLE[0]}'].`, 'top_logprobs');
 }
 
-/** Returns the thinking that a request asks for. @param {Record<string, any>} body @param {Model['info']} info */
+/** Returns the option `thinking` for a request. @param {Record<string, any>} body @param {Model['info']} info */
 export function reasoningOf(body, info) {
   const { effort } = field(body, 'reasoning', 'an object', isObject, /** @type {any} */ ({}));
   return thinkingOf(effort, info, 'reasoning.effort');
 }
 
-/** Returns the response object at the beginning of an answer. It repeats the request, with the values that are in use.
+/** Returns the response object at the beginning of an answer. It repeats the request's fields with the values that are
+ * used.
  * @param {ResponseRequest} request @param {string} model id @param {Model['info']} info */
 export function responseOf({ body, store, parallel }, model, { defaults }) {
   const { format: given, verbosity = 'medium' } = body.text ?? {};
@@ -186,7 +189,8 @@ export function responseOf({ body, store, parallel }, model, { defaults }) {
   };
 }
 
-/** Returns the members that a tool may lack. Arguments are always strict. @param {Record<string, any>} tool */
+/** Returns a tool's fields with defaults for missing ones. `strict` is always true.
+ * @param {Record<string, any>} tool */
 function describedTool({ description = null, parameters = null, strict }) {
   return { description, parameters, strict: strict ?? true };
 }

@@ -1,19 +1,19 @@
-/* response-store: keeps finished responses in memory for `previous_response_id` and for the calls that read them back.
- * Bounded: the least recently used responses are dropped first. */
+/* response-store: keeps finished responses in memory for `previous_response_id` and for requests that retrieve them.
+ * Its size is limited; the least recently used responses are dropped first. */
 
-/** Maximum of stored responses. */
+/** Maximum number of stored responses. */
 const MAX_RESPONSES = 1000;
-/** Maximum of all stored items together, in bytes of UTF-16. */
+/** Maximum total size of all stored items, in bytes of UTF-16. */
 const MAX_BYTES = 64 << 20;
 
 /** An item of a conversation: a message, a call, its output, or reasoning. @typedef {Record<string, any>} Item */
-/** input: every item that the answer was generated from, those of previous responses included; output is part of the
- * response.
+/** A stored response. input: all items that the answer was generated from, including those of previous responses; the
+ * output is part of `response`.
  * @typedef {{ response: Record<string, any>, input: Item[] }} StoredResponse */
 
-/** Stored responses by id. */
+/** The stored responses of one handler. */
 export class ResponseStore {
-  /** The least recently used come first. @type {Map<string, StoredResponse & { bytes: number }>} */
+  /** Responses by id, the least recently used first. @type {Map<string, StoredResponse & { bytes: number }>} */
   #entries = new Map();
   #bytes = 0;
   #maxResponses;
@@ -24,10 +24,10 @@ export class ResponseStore {
     this.#maxBytes = maxBytes;
   }
 
-  /** Stores a response, and drops others until the limits hold. One that is too large by itself is not stored.
+  /** Stores a response, and drops others until the limits hold. Does not store a response that alone exceeds the limit.
    * @param {StoredResponse} stored */
   put(stored) {
-    // Items shared with other responses count each time: the bound holds whichever of them is dropped.
+    // Items that several responses share count for each of them, so that the limit holds whichever response is dropped.
     const bytes = 2 * JSON.stringify(stored).length;
     if (bytes > this.#maxBytes) return;
     this.#entries.set(stored.response.id, { ...stored, bytes });
@@ -47,7 +47,8 @@ export class ResponseStore {
     return found;
   }
 
-  /** Returns an item of a stored output by its own id. Ids of input are the callers', and may repeat.
+  /** Returns an item of a stored response's output by id. Items of inputs are not searched, because callers choose
+   * their ids, which may repeat.
    * @param {string} id @returns {Item | undefined} */
   item(id) {
     for (const { response } of this.#entries.values()) {
@@ -57,7 +58,7 @@ export class ResponseStore {
     return undefined;
   }
 
-  /** Returns whether there was such a response. @param {string} id */
+  /** Deletes a response. Returns whether it existed. @param {string} id */
   delete(id) {
     this.#bytes -= this.#entries.get(id)?.bytes ?? 0;
     return this.#entries.delete(id);

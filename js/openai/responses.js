@@ -1,4 +1,5 @@
-/* responses: /v1/responses. Answers are kept in memory as long as the handler lives, within the bounds of its store. */
+/* responses: implements the endpoints under /v1/responses. Responses are kept in memory while the handler exists,
+ * within the limits of response-store.js. */
 /** @import { Model } from '../model.js' */
 /** @import { Context } from './context.js' */
 /** @import { ResponseEvent } from './response-events.js' */
@@ -10,10 +11,11 @@ import { responseEvents } from './response-events.js';
 import { reasoningOf, requestOf, responseOf } from './response-request.js';
 import { eventStream, sseEvent } from './sse.js';
 
-/** Fields of chat completions in messages of errors, and what they are called here. @type {Record<string, string>} */
+/** Names of this endpoint's fields, by the names in chat completions, for error messages.
+ * @type {Record<string, string>} */
 const FIELDS = { messages: 'input', response_format: 'text.format', max_tokens: 'max_output_tokens' };
 
-/** POST /v1/responses. @param {Context} context */
+/** Handles POST /v1/responses. @param {Context} context */
 export async function createResponse(context) {
   const { models, responses } = context;
   const request = requestOf(context.body, responses);
@@ -30,7 +32,8 @@ export async function createResponse(context) {
   }
 }
 
-/** Begins an answer. @param {Model} model @param {ResponseRequest} request @param {Record<string, any>} response
+/** Starts the answer to a request. @param {Model} model @param {ResponseRequest} request
+ * @param {Record<string, any>} response
  * @param {Context} context */
 function eventsFor(
   model,
@@ -58,7 +61,7 @@ async function* written(events) {
   yield sseEvent('[DONE]');
 }
 
-/** Returns the error with the names of this endpoint's fields. @param {unknown} error */
+/** Returns an error whose message has the names of this endpoint's fields. @param {unknown} error */
 function renamed(error) {
   if (!(error instanceof ModelError)) return error;
   const { status, body } = errorOf(error);
@@ -67,14 +70,14 @@ function renamed(error) {
   return new RequestError(status, text, param && (FIELDS[param] ?? param), code);
 }
 
-/** Returns a stored response, or throws the error 404. @param {Context} context */
+/** Returns a stored response. Throws an error with status 404 if there is none. @param {Context} context */
 function storedOf({ responses, params: [id] }) {
   const found = responses.get(id);
   if (found) return found;
   throw new RequestError(404, `Response with id '${id}' not found.`, null, 'response_not_found');
 }
 
-/** GET /v1/responses/{id}. @param {Context} context */
+/** Handles GET /v1/responses/{id}. @param {Context} context */
 export async function retrieveResponse(context) {
   const { response } = storedOf(context);
   if (new URL(context.request.url).searchParams.get('stream') === 'true') {
@@ -83,21 +86,21 @@ export async function retrieveResponse(context) {
   return Response.json(response);
 }
 
-/** DELETE /v1/responses/{id}. @param {Context} context */
+/** Handles DELETE /v1/responses/{id}. @param {Context} context */
 export async function deleteResponse(context) {
   const { id } = storedOf(context).response;
   context.responses.delete(id);
   return Response.json({ id, object: 'response', deleted: true });
 }
 
-/** POST /v1/responses/{id}/cancel. @param {Context} context @returns {Promise<Response>} */
+/** Handles POST /v1/responses/{id}/cancel. @param {Context} context @returns {Promise<Response>} */
 export async function cancelResponse(context) {
   const { id } = storedOf(context).response;
   const remedy = 'Abort the request of a response that is being generated.';
   throw invalid(`Response '${id}' cannot be cancelled, because it does not run in the background. ${remedy}`, null);
 }
 
-/** GET /v1/responses/{id}/input_items. @param {Context} context */
+/** Handles GET /v1/responses/{id}/input_items. @param {Context} context */
 export async function listInputItems(context) {
   const { input } = storedOf(context);
   const query = new URL(context.request.url).searchParams;
@@ -113,7 +116,7 @@ export async function listInputItems(context) {
   return Response.json({ object: 'list', data, first_id, last_id, has_more: rest.length > limit });
 }
 
-/** POST /v1/responses/input_tokens. @param {Context} context */
+/** Handles POST /v1/responses/input_tokens. @param {Context} context */
 export async function countInputTokens({ body, models, responses, signal }) {
   const request = requestOf(body, responses);
   const { model } = await models.get(body.model);
@@ -123,7 +126,8 @@ export async function countInputTokens({ body, models, responses, signal }) {
   return Response.json({ object: 'response.input_tokens', input_tokens });
 }
 
-/** Returns the tools that the prompt describes. @param {ResponseRequest} request @returns {any} */
+/** Returns the tools for the chat template, undefined if the request turns tools off. @param {ResponseRequest} request
+ * @returns {any} */
 const toolsIn = ({ options: { tools, toolChoice } }) => (toolChoice === 'none' ? undefined : tools);
 
 /** Returns the prompt without tools, as it is counted. @param {Model} model @param {ResponseRequest} request */
@@ -132,7 +136,7 @@ function promptOf(model, { body, messages }) {
   return { ...model.describePrompt(messages), ...(thinking !== undefined && { thinking: Boolean(thinking) }) };
 }
 
-/** Returns the messages without the oldest turns if they leave too little room for the answer.
+/** Returns the messages, without the oldest turns if these leave too little of the context for the answer.
  * @param {Model} model @param {ResponseRequest} request @param {AbortSignal} signal */
 async function shortened(model, request, signal) {
   const { shortened: fitting } = await import('../overflow.js');
@@ -150,7 +154,7 @@ async function shortened(model, request, signal) {
   return fit.messages;
 }
 
-/** POST /v1/responses/compact. @returns {Promise<Response>} */
+/** Handles POST /v1/responses/compact. @returns {Promise<Response>} */
 export async function compactResponse() {
   throw unsupported('`/v1/responses/compact`', null, 'Send the items that matter.');
 }

@@ -1,15 +1,16 @@
-/* sse: responses that stream server-sent events. */
+/* sse: creates responses that stream server-sent events. */
 import { errorOf } from './errors.js';
 
-/** Returns an event. @param {unknown} data JSON, or text as it is @param {string} [name] */
+/** Returns the text of an event. @param {unknown} data a value to send as JSON, or a string to send unchanged
+ * @param {string} [name] */
 export function sseEvent(data, name) {
   const text = typeof data === 'string' ? data : JSON.stringify(data);
   return `${name ? `event: ${name}\n` : ''}data: ${text}\n\n`;
 }
 
-/** Returns a response that streams events as the reader takes them. Rejects if there is an error before the first one,
- * so that it gets an HTTP status.
- * @param {AsyncGenerator<string, unknown, undefined>} events of sseEvent()
+/** Returns a response that streams events with back-pressure. Rejects if an error occurs before the first event, so
+ * that the response can have an error status.
+ * @param {AsyncGenerator<string, unknown, undefined>} events texts from sseEvent()
  * @param {{ signal: AbortSignal, abort: () => void }} context
  * @param {(error: unknown) => string} [failed] returns the event of a later error */
 export async function eventStream(events, { signal, abort }, failed = (error) => sseEvent(errorOf(error).body)) {

@@ -1,4 +1,4 @@
-/* create: create() and availability(), and the class that a page sees. */
+/* create: implements create() and availability(), and creates the class `LanguageModel` that a page uses. */
 /** @import { Model } from '../model.js' */
 /** @import { LoadOptions } from '../options.js' */
 /** @import { Availability, CreateCoreOptions, CreateOptions, ExpectedContent } from './idl.js' */
@@ -34,7 +34,7 @@ import { boolean, checkOptions, checkValue, integer, rule } from '../options.js'
  */
 /** The class that a page uses as `LanguageModel`. @typedef {Function & LanguageModelStatics} LanguageModelClass */
 
-/** Contents that sessions can have. */
+/** Languages and kinds of content that sessions support. */
 const INPUTS = ['text', 'tool-response'];
 const OUTPUTS = ['text', 'tool-call'];
 const isTags = rule(
@@ -44,7 +44,7 @@ const isTags = rule(
 
 const natural = integer(0, 1 << 20);
 
-/** Waits for the next task, so that events are separate. */
+/** Waits for the next task, so that events are fired in separate tasks. */
 const nextTask = () => new Promise((resolve) => setTimeout(resolve));
 
 /** Creates the class `LanguageModel` of a model. Nothing is loaded before the first create(). Throws `bad-option`.
@@ -68,12 +68,12 @@ export function createLanguageModel(source, options = {}) {
       return factory.availability(toCreateOptions(options, true));
     }
   };
-  // Minifiers rename classes.
+  // Sets the name of the class, because minifiers rename classes.
   Object.defineProperty(Class, 'name', { value: 'LanguageModel' });
   return /** @type {any} */ (Class);
 }
 
-/** Creates the sessions of one class. */
+/** Creates the sessions of one `LanguageModel` class. */
 class Factory {
   #source;
   #options;
@@ -92,7 +92,7 @@ class Factory {
     return this.#source.availability();
   }
 
-  /** @param {string} tag canonical */
+  /** @param {string} tag canonical language tag */
   #knows(tag) {
     const { languages } = this.#options;
     if (languages) return languages.some((known) => tag === known || tag.startsWith(`${known}-`));
@@ -149,7 +149,7 @@ class Factory {
     }
     monitor.report(0);
     await nextTask();
-    // The end is reported when the model is ready.
+    // The fraction 1 is reported only when the model is ready.
     const model = await this.#source.model((fraction) => monitor.report(Math.min(fraction, 1 - 2 ** -16)));
     const { embedding, chatTemplate } = model.info;
     if (embedding || !chatTemplate) {

@@ -1,4 +1,4 @@
-/* errors: the DOMExceptions of the Prompt API, and the DOMException for each error of the package. */
+/* errors: the DOMExceptions of the Prompt API, and the conversion of the package's errors to DOMExceptions. */
 import { ModelError } from '../errors.js';
 
 /** Returns a DOMException. @param {string} name @param {string} message a sentence @param {unknown} [cause] */
@@ -7,7 +7,7 @@ export function domError(name, message, cause) {
   return cause === undefined ? error : Object.assign(error, { cause });
 }
 
-/** QuotaExceededError for platforms without that class. Its code is that of the older DOMException of the same name. */
+/** QuotaExceededError for platforms without that class. `code` is that of the older DOMException with this name. */
 class OwnQuotaExceededError extends DOMException {
   /** @param {string} message @param {{ requested: number, quota: number }} amounts */
   constructor(message, { requested, quota }) {
@@ -17,7 +17,8 @@ class OwnQuotaExceededError extends DOMException {
   }
 }
 
-/** Returns the error of a prompt that does not fit. @param {number} requested tokens @param {number} quota tokens */
+/** Returns the error for a prompt that does not fit into the context window. @param {number} requested tokens
+ * @param {number} quota tokens */
 export function quotaError(requested, quota) {
   const Native = /** @type {any} */ (globalThis).QuotaExceededError ?? OwnQuotaExceededError;
   const message =
@@ -26,14 +27,16 @@ export function quotaError(requested, quota) {
   return new Native(message, { requested, quota });
 }
 
-/** Names for errors while a model answers. The rest is UnknownError. @type {Partial<Record<string, string>>} */
+/** Names of DOMExceptions for errors while a model answers, by error code. The default is UnknownError.
+ * @type {Partial<Record<string, string>>} */
 const OF_PROMPT = {
   'bad-format': 'NotSupportedError',
   'format-too-complex': 'NotSupportedError',
   'bad-option': 'NotSupportedError',
   disposed: 'InvalidStateError',
 };
-/** Names for errors while a model is loaded. The rest is OperationError. @type {Partial<Record<string, string>>} */
+/** Names of DOMExceptions for errors while a model is loaded, by error code. The default is OperationError.
+ * @type {Partial<Record<string, string>>} */
 const OF_CREATE = {
   'not-generative': 'NotSupportedError',
   'no-chat-template': 'NotSupportedError',

@@ -1,4 +1,4 @@
-/* events: event handler attributes, and the monitor of create(). */
+/* events: implements event handler attributes, and the monitor of create(). */
 
 /** ProgressEvent, which Node lacks. */
 class OwnProgressEvent extends Event {
@@ -11,7 +11,7 @@ class OwnProgressEvent extends Event {
   }
 }
 
-/** The event handlers (`oncontextoverflow`) of a target. */
+/** The event handler attributes of a target, for example `oncontextoverflow`. */
 export class Handlers {
   #target;
   /** @type {Map<string, Function | null>} */
@@ -27,7 +27,7 @@ export class Handlers {
     return this.#own.get(type) ?? null;
   }
 
-  /** Sets a handler. It is called in the order in which a handler was first set. @param {string} type
+  /** Sets a handler. A new handler keeps the place of the first one in the order of listeners. @param {string} type
    * @param {unknown} handler null, or anything that is not a function, removes it */
   set(type, handler) {
     if (!this.#own.has(type)) this.#target.addEventListener(type, (event) => this.get(type)?.call(this.#target, event));
@@ -37,7 +37,7 @@ export class Handlers {
 
 /** Smallest step of the reported fraction, as in the specification. */
 const STEP = 1 / 0x10000;
-/** Least time between two events, in milliseconds. */
+/** Shortest time between two events, in milliseconds. */
 const EVERY_MS = 50;
 
 /** Receives the `downloadprogress` events of one create(). Their `loaded` goes from 0 to 1, and their `total` is 1. */
@@ -62,7 +62,7 @@ export class CreateMonitor extends EventTarget {
     return 'CreateMonitor';
   }
 
-  /** Fires an event, unless the fraction was reported or the last event was just now. @internal
+  /** Fires an event, unless this fraction was reported already or the last event is too recent. @internal
    * @param {number} fraction */
   report(fraction) {
     const loaded = Math.floor(Math.min(fraction, 1) / STEP) * STEP;
@@ -75,7 +75,7 @@ export class CreateMonitor extends EventTarget {
     this.dispatchEvent(new Progress('downloadprogress', { loaded, total: 1, lengthComputable: true }));
   }
 
-  /** Ends the events. @internal */
+  /** Stops firing events. @internal */
   stop() {
     this.#stopped = true;
   }

@@ -1,5 +1,5 @@
 /* idl: converts arguments as Web IDL bindings do (https://webidl.spec.whatwg.org): dictionaries, sequences, unions,
- * enumerations. Throws TypeError. The dictionaries are those of the Prompt API. */
+ * enumerations. Throws TypeError. Defines the dictionaries of the Prompt API. */
 
 /** Whether a session can be created: `downloadable` and `downloading` models are downloaded by `create()`.
  * @typedef {'unavailable' | 'downloadable' | 'downloading' | 'available'} Availability */
@@ -60,7 +60,8 @@
  * @property {AbortSignal} [signal] Aborts the call.
  */
 
-/** A conversion. where: name of the value in messages. @typedef {(value: any, where: string) => any} Conversion */
+/** A function that converts a value. where: name of the value in error messages.
+ * @typedef {(value: any, where: string) => any} Conversion */
 /** @typedef {{ to: Conversion, required?: boolean, fallback?: unknown }} Member */
 
 /** @param {any} value */
@@ -81,7 +82,7 @@ const number = (value) => Number(value);
 const object = (value, where) => (isObject(value) ? value : refuse(where, 'an object'));
 /** @type {Conversion} */
 const callback = (value, where) => (typeof value === 'function' ? value : refuse(where, 'a function'));
-/** Accepts signals of other frames too. @type {Conversion} */
+/** Converts an AbortSignal. Also accepts signals of other frames. @type {Conversion} */
 const signal = (value, where) =>
   Object.prototype.toString.call(value) === '[object AbortSignal]' ? value : refuse(where, 'an AbortSignal');
 
@@ -101,7 +102,8 @@ const sequence = (item) => (value, where) => {
 const sequenceOrString = (item) => (value, where) =>
   isObject(value) && value[Symbol.iterator] != null ? sequence(item)(value, where) : string(value, where);
 
-/** Reads the members in their order, which is that of the alphabet as in Web IDL. @param {Record<string, Member>} members
+/** Returns the conversion of a dictionary. Reads its members in alphabetical order, as Web IDL requires.
+ * @param {Record<string, Member>} members
  * @returns {Conversion} */
 const dictionary = (members) => (value, where) => {
   if (value !== undefined && value !== null && !isObject(value)) refuse(where, 'an object');
@@ -118,7 +120,7 @@ const dictionary = (members) => (value, where) => {
 const PLATFORM_OBJECT =
   /^\[object (ArrayBuffer|AudioBuffer|Blob|File|Image\w*|HTML\w+|OffscreenCanvas|SVG\w+|Video\w+)\]$/;
 
-/** Returns whether a value is an image, a sound or bytes, which are not converted to strings. @param {any} value */
+/** Returns whether a value is an image, audio or bytes, which must not be converted to strings. @param {any} value */
 const isMedia = (value) => ArrayBuffer.isView(value) || PLATFORM_OBJECT.test(Object.prototype.toString.call(value));
 
 const TYPES = oneOf(['text', 'image', 'audio', 'tool-call', 'tool-response']);
@@ -183,7 +185,8 @@ export function toPrompt(method, given) {
   return { input: toInput(given[0], 'input'), ...promptOptions(given[1], 'options') };
 }
 
-/** Converts the options of create(), or those of availability(). Throws RangeError for invalid language tags.
+/** Converts the options of create() or, with `core`, those of availability(). Throws RangeError for invalid language
+ * tags.
  * @param {unknown} value @param {boolean} core @returns {CreateOptions} */
 export function toCreateOptions(value, core) {
   const options = (core ? coreOptions : createOptions)(value, 'options');

@@ -1,13 +1,13 @@
-/* operations: runs the calls of a session in order, each with its own signal. */
+/* operations: runs the calls of a session one after the other, each with its own signal. */
 import { domErrorOf } from './errors.js';
 
 /** The calls of one session. */
 export class Operations {
-  /** Settles when the last queued call has ended. @type {Promise<unknown>} */
+  /** Settles when the last call in the queue has ended. @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** Aborts each pending call. @type {Set<(reason: unknown) => void>} */
+  /** For each pending call, a function that aborts it. @type {Set<(reason: unknown) => void>} */
   #pending = new Set();
-  /** Why the session ended. @type {{ reason: unknown } | null} */
+  /** The reason for which the session ended; null before. @type {{ reason: unknown } | null} */
   #end = null;
 
   /** Throws the reason if the session has ended or the signal is aborted. @param {AbortSignal} [signal] */
@@ -16,10 +16,10 @@ export class Operations {
     if (signal?.aborted) throw signal.reason;
   }
 
-  /** Runs a task after the earlier ones. Throws at once if check() does. Rejects as soon as the signal aborts or the session
-   * ends, but the next task waits until this one has ended.
+  /** Runs a task after the earlier ones. Throws immediately if check() does. Rejects as soon as the signal aborts or
+   * the session ends, but the next task waits until this task has ended.
    * @template T @param {AbortSignal | undefined} given @param {(signal: AbortSignal) => Promise<T>} task
-   * @param {boolean} [queued] false: runs at once @returns {Promise<T>} */
+   * @param {boolean} [queued] false to run the task immediately @returns {Promise<T>} */
   run(given, task, queued = true) {
     this.check(given);
     const controller = new AbortController();
@@ -43,7 +43,7 @@ export class Operations {
     });
   }
 
-  /** Ends the session: aborts the pending calls, and refuses later ones. @param {unknown} reason */
+  /** Ends the session: aborts pending calls, and rejects later ones. @param {unknown} reason */
   end(reason) {
     if (this.#end) return;
     this.#end = { reason };

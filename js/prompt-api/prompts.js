@@ -1,4 +1,5 @@
-/* prompts: validates prompts as the specification does, and makes conversations of them that chat templates accept. */
+/* prompts: validates prompts as the Prompt API's specification requires, and converts them to conversations that chat
+ * templates accept. */
 /** @import { PromptInput, PromptMessage } from './idl.js' */
 /** @import { ChatMessage } from '../protocol.js' */
 import { domError } from './errors.js';
@@ -24,8 +25,8 @@ function textOf({ content }) {
     .join('');
 }
 
-/** Returns the messages of a prompt. Throws TypeError, or a SyntaxError or NotSupportedError of the DOM.
- * @param {PromptInput} input @param {boolean} started whether messages precede it @returns {Said[]} */
+/** Returns the messages of a prompt. Throws a TypeError, or a DOMException named SyntaxError or NotSupportedError.
+ * @param {PromptInput} input @param {boolean} started whether the session already has messages @returns {Said[]} */
 export function messagesOf(input, started) {
   if (typeof input === 'string') return [{ role: 'user', content: input }];
   if (!input.length) return [{ role: 'user', content: '' }];
@@ -41,8 +42,8 @@ export function messagesOf(input, started) {
   });
 }
 
-/** Returns a conversation that chat templates accept: some demand that the user and the assistant take turns, and that
- * the user begins. Joins messages of one author in a row, and adds an empty message where one is missing.
+/** Returns a conversation that chat templates accept: some require that the user and the assistant alternate, and that
+ * the user begins. Joins successive messages with the same role, and adds an empty message where one is missing.
  * @param {readonly Said[]} messages @returns {Said[]} */
 export function conversationOf(messages) {
   /** @type {Said[]} */
@@ -69,14 +70,15 @@ export function formatOf(constraint, bounds) {
   return { regex: constraint };
 }
 
-/** Returns whether an answer that was cut follows the constraint all the same: an expression may leave the end open.
+/** Returns whether an answer that was cut off satisfies the constraint nevertheless, as it can with a regular
+ * expression.
  * @param {any} constraint @param {string} text */
 export function followsCut(constraint, text) {
   return isRegExp(constraint) && new RegExp(constraint.source, constraint.flags.replace(/[gy]/g, '')).test(text);
 }
 
-/** Returns the messages without white space between the JSON values of a beginning of the answer, because answers that
- * follow a schema have none.
+/** Returns the messages; if the last one is the beginning of an answer that follows a schema, without white space
+ * between its JSON values, because such answers have none.
  * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
 export function compacted(messages, constraint) {
   const last = messages[messages.length - 1];
@@ -88,7 +90,7 @@ export function compacted(messages, constraint) {
 /** @param {any} value */
 const isRegExp = (value) => Object.prototype.toString.call(value) === '[object RegExp]';
 
-/** Returns messages that describe the constraint to the model, in the last message of the user.
+/** Returns the messages with a description of the constraint for the model in the last message of the user.
  * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
 export function withConstraint(messages, constraint) {
   if (!constraint) return messages;

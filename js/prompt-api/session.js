@@ -10,7 +10,7 @@ import { toPrompt, toSignalOptions } from './idl.js';
 import { Operations } from './operations.js';
 import { compacted, conversationOf, followsCut, formatOf, messagesOf, withConstraint } from './prompts.js';
 
-/** Most tokens of an answer that the context window leaves room for, unless the caller says how many. */
+/** Maximum number of tokens that the context window reserves for an answer, unless the option `maxTokens` is given. */
 const DEFAULT_ROOM = 1024;
 /** Temperatures of the sampling modes, as multiples of the model's own. @type {Record<SamplingMode, number>} */
 const HEAT = {
@@ -23,12 +23,14 @@ const HEAT = {
   'most-creative': 1.5,
 };
 
-/** model: loaded; maxTokens: of an answer.
+/** The parts of a new session. model: a loaded model; initial: messages that are never evicted; maxTokens: maximum
+ * number of tokens of an answer.
  * @typedef {{ model: Model, initial: Said[], tools: PromptTool[], samplingMode: SamplingMode,
  *   maxTokens?: number, schemaBounds?: SchemaBounds }} Setup */
-/** One prompt and its answer, or the messages of one append(): what the context window evicts as a whole.
+/** Messages that the context window evicts together: a prompt and its answer, or the messages of one append().
  * @typedef {Said[]} Exchange */
-/** usage: tokens of all messages and tools; chat: which gave the last answer, unless messages came or went since.
+/** The state of a session. usage: tokens of all messages and tools; chat: the chat with the last answer, undefined if
+ * messages were added or evicted after it.
  * @typedef {{ exchanges: Exchange[], usage: number, toolTokens: number, chat?: Chat }} State */
 
 /** A session with a model. `create()` makes it. */
@@ -247,7 +249,7 @@ export class LanguageModel extends EventTarget {
   }
 
   /** Adds an exchange to the session, unless the signal aborts.
-   * @param {Exchange} said @param {AbortSignal} signal @param {Chat} [chat] which answered */
+   * @param {Exchange} said @param {AbortSignal} signal @param {Chat} [chat] the chat that answered */
   async #keep(said, signal, chat) {
     const first = said[0].role === 'system' && !this.#started ? said.slice(0, 1) : [];
     const initial = [...this.#setup.initial, ...first];
@@ -258,8 +260,8 @@ export class LanguageModel extends EventTarget {
     this.#state = { ...this.#state, exchanges, usage, chat };
   }
 
-  /** Evicts the oldest exchanges until messages fit, and returns the tokens of all. Throws QuotaExceededError, and evicts
-   * nothing, if they do not fit even so.
+  /** Evicts the oldest exchanges until the session has room for messages, and returns the number of tokens of all
+   * messages. If there is no room even then, evicts nothing and throws QuotaExceededError.
    * @param {Said[]} said @param {AbortSignal} signal */
   async #makeRoom(said, signal) {
     const { initial } = this.#setup;
@@ -285,12 +287,13 @@ export class LanguageModel extends EventTarget {
     return toolTokens + (await this.#setup.model.countTokens(conversationOf(messages), { signal }));
   }
 
-  /** Evaluates messages, so that a later answer need not. @param {Said[]} messages @param {AbortSignal} [signal] */
+  /** Evaluates messages in advance, so that a later answer begins sooner. @param {Said[]} messages
+   * @param {AbortSignal} [signal] */
   async #evaluate(messages, signal) {
     return this.#ask(messages, { maxTokens: 0, signal }).generation.result();
   }
 
-  /** Asks the model to answer messages, or to continue them if the last one is the assistant's.
+  /** Generates an answer to messages, or continues the last message if it is the assistant's.
    * @param {Said[]} messages @param {GenerateOptions} options */
   #ask(messages, options) {
     const { model, tools, samplingMode } = this.#setup;
@@ -299,7 +302,8 @@ export class LanguageModel extends EventTarget {
     const heat = HEAT[samplingMode];
     const temperature = heat * (model.info.defaults.temperature ?? 1);
     const all = { ...options, ...(tools.length && last.role !== 'assistant' && { tools: tools.map(toolOf) }) };
-    // The chat knows the token ids of its answers, so that they need not be evaluated again.
+    // Uses the existing chat if possible, because it has the token ids of its answers, which are then not evaluated
+    // again.
     const before = this.#state.chat;
     const follows = before?.messages.length === turns.length - 1 && last.role === 'user';
     const chat = follows ? before.clone() : model.chat({ messages: turns, temperature });
@@ -309,7 +313,7 @@ export class LanguageModel extends EventTarget {
   }
 }
 
-/** Returns the messages of a prompt with the description of its constraint.
+/** Returns the messages of a prompt, with a description of its constraint unless `omitResponseConstraintInput` is set.
  * @param {PromptOptions & { input: PromptInput }} prompt @param {boolean} started whether messages precede it */
 function described({ input, responseConstraint, omitResponseConstraintInput }, started) {
   if (omitResponseConstraintInput && !responseConstraint) {

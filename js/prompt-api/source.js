@@ -1,4 +1,4 @@
-/* source: the model behind the sessions. The first create() loads it. */
+/* source: the model that the sessions share. The first create() loads it. */
 /** @import { Loader } from '../lazy-model.js' */
 /** @import { Model } from '../model.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
@@ -8,7 +8,7 @@ import { LOAD_OPTIONS, checkOptions } from '../options.js';
 /** A model for sessions: what loadModel() takes, a loaded model, or a function that loads one. The function is called for
  * the first create(), and again if it failed. @typedef {ModelSource | Model | Loader} PromptSource */
 
-/** A model that is loaded when it is needed. */
+/** A model that is loaded on first use. */
 export class Source {
   #model;
 
@@ -22,7 +22,8 @@ export class Source {
     return this.#model.availability();
   }
 
-  /** Loads the model, or waits for it. Takes no signal: an abort of one caller does not abort the load.
+  /** Loads the model, or waits for a load in progress. Has no signal, because other sessions may wait for the same
+   * load.
    * @param {(fraction: number) => void} onFraction */
   model(onFraction) {
     return this.#model.open(undefined, ({ loaded, total }) => {

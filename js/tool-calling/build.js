@@ -1,5 +1,5 @@
-/* build: builds grammars of answers that may call tools, from text, calls and the grammars of the tools' schemas.
- * Knows no dialect. */
+/* build: helps dialects build grammars for answers that may call tools, from text, calls and the grammars of the tools'
+ * schemas. Knows no dialect itself. */
 import { ANY_CHAR, ANY_TEXT, EMPTY, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';
@@ -15,7 +15,7 @@ import { parametersOf } from './messages.js';
  *   tools: Tool[], choice: 'auto' | 'required' | { name: string }, id: (name: string) => number | null,
  *   control: (id: number) => boolean, schema: (schema: any, place: string) => Grammar }} CallGrammarOptions */
 
-/** Builds one grammar. */
+/** Builds the grammar of one answer. */
 export class Builder {
   /** @type {Record<string, Node>} */
   rules = {};
@@ -31,14 +31,14 @@ export class Builder {
   }
 
   /** Returns the tools that may be called with the grammars of their arguments. Throws `bad-format`.
-   * @param {(node: Node) => Node} change maps each rule of the arguments
-   * @param {(grammar: Grammar) => Grammar} [order] fixes the order of members
+   * @param {(node: Node) => Node} change maps the node of each rule of the arguments
+   * @param {(grammar: Grammar) => Grammar} [order] fixes the order of properties
    * @returns {{ name: string, args: Node }[]} */
   tools(change, order = (grammar) => ordered(grammar, this.budget)) {
     const { tools, choice: only, schema } = this.#wanted;
     const named = typeof only === 'string' ? tools : tools.filter(({ name }) => name === only.name);
     return named.map((tool) => {
-      // A tool without parameters takes none.
+      // A tool without `parameters` has no arguments: only an empty object matches.
       const { name } = tool;
       const parameters = tool.parameters ? parametersOf(tool) : { type: 'object', maxProperties: 0 };
       const place = `/tools/${tools.indexOf(tool)}/parameters`;
@@ -57,15 +57,16 @@ export class Builder {
     return { rule: prefix + start };
   }
 
-  /** Returns a token by its name, or the name as text if there is no such token. @param {string} name
+  /** Returns a node for the token with a name. If there is no such token, the node matches the name as text.
+   * @param {string} name
    * @returns {Node} */
   mark(name) {
     const id = this.#wanted.id(name);
     return id === null ? literal(name) : { token: id };
   }
 
-  /** Returns the grammar of texts without these marks. A mark that is a control token cannot occur in text anyway;
-   * others are excluded by their spelling. @param {string[]} marks
+  /** Returns a node for texts that do not contain the marks. A mark that is a control token cannot occur in text
+   * anyway; other marks are excluded by their spelling. @param {string[]} marks
    * @param {string[]} [words] control tokens that may occur between texts @returns {Node} */
   words(marks, words = []) {
     const { id, control } = this.#wanted;
@@ -103,20 +104,20 @@ export class Builder {
     return typeof this.#wanted.choice === 'string';
   }
 
-  /** Returns the grammar with its start rule. @param {Node} start @returns {Grammar} */
+  /** Returns the finished grammar. @param {Node} start its start rule. @param @param {Node} start @returns {Grammar} */
   grammar(start) {
     return { rules: { ...this.rules, answer: start }, start: 'answer' };
   }
 }
 
-/** Inserts a space after each colon and comma of a grammar of compact JSON. Python's json.dumps writes this form, and
+/** Returns a grammar of compact JSON with a space after each colon and comma. Python's json.dumps writes this form, so
  * models have seen it most often. @param {Node} node @returns {Node} */
 export function spaced(node) {
   if ('literal' in node) return node.literal === ',' || node.literal === ':' ? literal(`${node.literal} `) : node;
   return 'jsonString' in node ? node : mapped(node, spaced);
 }
 
-/** Returns the grammar of texts that do not begin with a character. @param {number} sign its code point
+/** Returns a node for texts that do not begin with a given character. @param {number} sign code point of the character
  * @returns {Node} */
 export function notFirst(sign) {
   const [low, high] = /** @type {{ chars: [number, number][] }} */ (ANY_CHAR).chars;

@@ -1,6 +1,6 @@
-/* dialects: the table of the ways in which models call tools. Each row recognises its models, renders messages for the
- * chat template, builds the grammar of answers, and parses calls. Models whose template ignores tools get instructions
- * as text and answer in JSON (llama.cpp calls this form generic). */
+/* dialects: the table of the forms in which models call tools. Each dialect recognises its models, prepares messages
+ * for the chat template, builds the grammar of answers, and parses calls. Models whose template ignores tools get
+ * instructions as text and answer in JSON (llama.cpp calls this form generic). */
 import { ANY_TEXT, choice, literal, repeat, sequence } from '../grammar/nodes.js';
 import { Builder, notFirst, spaced } from './build.js';
 import { asResponses, functionOf, joinedResponses, oneCallPerMessage, standardForm, withoutTools } from './messages.js';
@@ -14,11 +14,11 @@ import { declared, unquotedCalls } from './unquoted.js';
 /** @import { Parse, ParsedAnswer } from './reading.js' */
 /** @import { CallGrammarOptions } from './build.js' */
 
-/** Facts about a file. probe: the text that its template renders for a sample tool, '' if it ignores tools; has:
- * returns whether the vocabulary has a token of that name.
+/** Facts by which a dialect recognises a model. probe: the text that the model's template renders for a sample tool, ''
+ * if it ignores tools; has: returns whether the vocabulary has a token with a name.
  * @typedef {{ probe: string, has: (name: string) => boolean }} Facts */
-/** Input of the chat template. tools: undefined if there are none or the template ignores them; instructions: text
- * to insert before the conversation.
+/** Input of the chat template. tools: undefined if there are none or the template ignores tools; instructions: text to
+ * insert before the conversation.
  * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
 /** marks: names of the tokens that delimit calls; openings: how answers with calls begin, the token first if there is one;
  * first: the first character of such an answer and of no other; stop: the token that ends an answer with calls, besides
@@ -58,7 +58,7 @@ const GEMMA4_CALLS = unquotedCalls({
   quote: '<|"|>',
   stop: '<|tool_response>',
 });
-/** Gemma 4, whose answers with calls end where it expects the first result. @type {Dialect} */
+/** Gemma 4. Its answers with calls end where the model expects the first result. @type {Dialect} */
 const GEMMA4 = {
   name: 'gemma4',
   fits: ({ probe, has }) => probe.includes('<|tool>') && GEMMA4_CALLS.marks.every((name) => has(name)),
@@ -162,7 +162,7 @@ export const GENERIC = {
   },
 };
 
-/** The dialects in the order of their tests. */
+/** The dialects, in the order in which they are tested. */
 export const DIALECTS = [FUNCTION_GEMMA, GEMMA4, HERMES, LLAMA3, GENERIC];
 
 /** Returns the grammar of `{"name": "NAME", "FIELD": ARGUMENTS}` for each tool. @param {Builder} build

@@ -1,12 +1,12 @@
-/* tool-calling: finds the dialect of a model, prepares messages for it and reads its calls. Loaded with the first
- * conversation that has tools. Other folders import this file only. */
+/* tool-calling: the entry of this folder, and the only file that others import. Finds the dialect of a model, prepares
+ * messages for it and reads its calls. Loaded with the first conversation that has tools. */
 /** @import { Facts } from './dialects.js' */
 import { DIALECTS, GENERIC } from './dialects.js';
 
 export { withInstructions } from './messages.js';
 export { CallReader } from './reading.js';
 
-/** Returns the dialect of a file's model. @param {Facts} facts */
+/** Returns the dialect of a model. @param {Facts} facts */
 export function dialectOf(facts) {
   return DIALECTS.find(({ fits }) => fits(facts)) ?? GENERIC;
 }

@@ -1,11 +1,11 @@
-/* messages: converts conversations with tools to the form that chat templates take. The standard form is Hugging
+/* messages: converts conversations with tools to the form that chat templates accept. The standard form is Hugging
  * Face's: `tool_calls` of the assistant, role `tool` for results, tools as functions. Some dialects need another
- * one. */
+ * form. */
 /** @import { PostedMessage, ToolCall, ToolSpec as Tool } from '../protocol.js' */
 
 /** A message in the form of chat templates. @typedef {Record<string, any> & { role: string, content: any }} Message */
 
-/** Returns the schema of the arguments, with the type `object` if it has none. @param {Tool} tool */
+/** Returns the schema of a tool's arguments. Adds the type `object` if the schema has no type. @param {Tool} tool */
 export function parametersOf({ parameters = { properties: {} } }) {
   return Object.hasOwn(parameters, 'type') ? parameters : { type: 'object', ...parameters };
 }
@@ -16,10 +16,11 @@ export function functionOf(tool) {
   return { type: 'function', function: { name, description, parameters: parametersOf(tool) } };
 }
 
-/** Returns a value as JSON, or a string as it is. @param {any} value */
+/** Returns a value as JSON text; returns a string unchanged. @param {any} value */
 export const toText = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
 
-/** Returns a message without its calls. @param {PostedMessage} message @returns {Message} */
+/** Returns a message in the form of chat templates, without its calls. @param {PostedMessage} message
+ * @returns {Message} */
 export function plain({ role, content, thoughts }) {
   return { role: role === 'model' ? 'assistant' : role, content, ...(thoughts && { thoughts }) };
 }
@@ -33,7 +34,7 @@ function withCalls(message) {
   return { ...plain(message), tool_calls: calls };
 }
 
-/** Returns the standard form. @param {PostedMessage[]} messages */
+/** Converts messages to the standard form. @param {PostedMessage[]} messages */
 export function standardForm(messages) {
   return messages.map((message) => {
     const { role, content, name, id } = message;
@@ -41,7 +42,8 @@ export function standardForm(messages) {
   });
 }
 
-/** Returns the form with one call per message, followed by its result, for templates that accept no more.
+/** Converts messages to a form with one call per message, followed by the call's result, for templates that accept only
+ * one call.
  * @param {PostedMessage[]} messages @returns {Message[]} */
 export function oneCallPerMessage(messages) {
   /** @type {PostedMessage[]} */
@@ -64,7 +66,8 @@ export function oneCallPerMessage(messages) {
   return standardForm(out);
 }
 
-/** Returns the form with results as values by the name of their tool. Joins successive results into one message.
+/** Converts messages to a form in which results are objects { name of the tool: result }. Successive results become one
+ * message.
  * @param {PostedMessage[]} messages @returns {Message[]} */
 export function asResponses(messages) {
   /** @type {Message[]} */
@@ -78,8 +81,8 @@ export function asResponses(messages) {
   return out;
 }
 
-/** Returns the form with results as values in the message that calls. Drops the text of such a message: templates write it
- * behind the results and end the turn there, so that the model could not answer them.
+/** Converts messages to a form in which the message with the calls also has their results. Drops the text of such a
+ * message: templates write it after the results and end the turn there, so that the model could not answer the results.
  * @param {PostedMessage[]} messages @returns {Message[]} */
 export function joinedResponses(messages) {
   /** @type {Message[]} */
@@ -97,8 +100,8 @@ export function joinedResponses(messages) {
   return out;
 }
 
-/** Returns the form without tools, for templates that ignore them: calls as the JSON that the model wrote, results as
- * messages of the user.
+/** Converts messages to a form without tools, for templates that ignore tools: calls become the JSON that the model
+ * wrote, results become messages of the user.
  * @param {PostedMessage[]} messages @returns {Message[]} */
 export function withoutTools(messages) {
   /** @type {Message[]} */

@@ -1,16 +1,17 @@
-/* partial: parses incomplete JSON, for callers that render an answer while it streams. Incomplete strings are included
- * as far as they came, incomplete numbers and words are not: half a number is another number. */
+/* partial: parses incomplete JSON, for callers that render an answer while it streams. Incomplete strings are included;
+ * incomplete numbers and literals (true, false, null) are not, because the beginning of a number is another number. */
 
 /** Matches a number, true, false or null. */
 const BARE = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 const BLANK = /[ \t\n\r]*/y;
-/** Matches an incomplete escape at the end, after an even number of backslashes. */
+/** Matches an incomplete escape sequence at the end of a text. */
 const HALF_ESCAPE = /^((?:[^\\]|\\[^])*?)\\(?:u[0-9a-fA-F]{0,3})?$/;
 
-/** An open object or array. key: name of the next member.
+/** An object or array that is not closed yet. key: name of the next property.
  * @typedef {{ value: any, key: string | null }} Frame */
 
-/** Returns the value of a JSON text so far, undefined if there is none yet. @param {string} text @returns {any} */
+/** Returns the value of an incomplete JSON text; undefined if no value has begun. @param {string} text
+ * @returns {any} */
 export function partialJson(text) {
   const reader = new Reader(text);
   while (reader.step());
@@ -31,7 +32,7 @@ class Reader {
     this.#text = text;
   }
 
-  /** Reads one token. Returns false at the end. */
+  /** Reads one token. Returns false at the end of the text. */
   step() {
     this.#take(BLANK);
     const c = this.#text[this.#at];
@@ -52,7 +53,7 @@ class Reader {
     return found;
   }
 
-  /** Reads a number or a word. A number at the end of the text may still grow. */
+  /** Reads a number or a literal. Ignores a number at the end of the text, because more digits may follow. */
   #bare() {
     const found = this.#take(BARE);
     if (!found || (/\d$/.test(found) && !/[\s,\]}]/.test(this.#text.charAt(this.#at)))) return false;
@@ -98,14 +99,15 @@ class Reader {
     }
     if (Array.isArray(frame.value)) return frame.value.push(value) > 0;
     if (frame.key === null) return false;
-    // As in JSON.parse, `__proto__` is an ordinary name.
+    // Defines the property, so that `__proto__` is an ordinary name, as in JSON.parse.
     Object.defineProperty(frame.value, frame.key, { value, writable: true, enumerable: true, configurable: true });
     frame.key = null;
     return true;
   }
 }
 
-/** Decodes the text between quotes. Drops a lone high surrogate at the end if the string is incomplete.
+/** Decodes the text between the quotes of a JSON string. If the string is incomplete, drops a lone high surrogate at
+ * its end.
  * @param {string} raw @param {boolean} whole */
 function decoded(raw, whole) {
   const body = whole ? raw : raw.replace(HALF_ESCAPE, '$1');

@@ -1,16 +1,16 @@
-/* reading: reads answers that may call tools, token by token. Delimiters of calls are recognised by token ids, so text
- * that spells a control token stays text. Parses the whole answer at each step, so that callers can show partial
- * calls. */
+/* reading: separates the calls of an answer from its text, token by token. Recognises the delimiters of calls by token
+ * ids, so text that spells a control token stays text. Parses the whole answer at each step, so that callers can show
+ * partial calls. */
 import { partialJson } from './partial.js';
 /** @import { PartialCall as Call, PostedMessage, ToolCall } from '../protocol.js' */
 
-/** A part of an answer: text, or a token of `marks` by its name.
+/** A part of an answer: text, or the name of a token that delimits calls.
  * @typedef {{ text: string } | { mark: string }} Item */
 /** Text and calls of an answer so far. @typedef {{ text: string, calls: Call[] }} ParsedAnswer */
-/** spelled: marks without a token in this vocabulary, which the model spells as text.
+/** Parses an answer. spelled: delimiters that have no token in the vocabulary, so that the model spells them as text.
  * @typedef {(items: Item[], spelled: string[]) => ParsedAnswer} Parse */
 
-/** Reads one answer. */
+/** Reads one answer that may call tools. */
 export class CallReader {
   #marks;
   #spelled;
@@ -78,7 +78,7 @@ export class CallReader {
   /** Returns the complete calls. Their ids continue those of the conversation. @param {PostedMessage[]} messages
    * @returns {ToolCall[]} */
   completeCalls(messages) {
-    // Earlier messages may have been removed, so counting the calls is not enough.
+    // Uses the highest number in an id, not the number of calls, because earlier messages may have been removed.
     const before = messages
       .flatMap(({ toolCalls = [] }) => toolCalls)
       .reduce((next, { id }) => Math.max(next + 1, Number(id.slice(5)) + 1 || 0), 0);
@@ -87,7 +87,8 @@ export class CallReader {
   }
 }
 
-/** Joins items to one text. Returns it with the names of marks by their offsets. @param {Item[]} items */
+/** Joins the parts of an answer to one text. Returns the text, and the names of delimiters by their offset in it.
+ * @param {Item[]} items */
 export function flat(items) {
   /** @type {Map<number, string>} */
   const marks = new Map();
@@ -119,14 +120,16 @@ function stringEnd(text, from) {
   return at;
 }
 
-/** Returns a call from its JSON object. @param {any} value @param {string} field @param {boolean} done
+/** Returns the call that a JSON object describes. @param {any} value @param {string} field name of the property with
+ * the arguments @param {boolean} done whether the call is complete
  * @returns {Call[]} none until the name is complete */
 export function callOf(value, field, done) {
   if (typeof value?.name !== 'string' || (!done && !(field in value))) return [];
   return [{ name: value.name, arguments: value[field] ?? {}, done }];
 }
 
-/** Parses the JSON object of a call at an offset. end: the offset after it, -1 if it is incomplete.
+/** Parses the JSON object of a call at an offset. `end` of the result is the offset after the object, -1 if it is
+ * incomplete.
  * @param {string} text @param {number} from @param {string} field @returns {{ calls: Call[], end: number }} */
 export function jsonCall(text, from, field) {
   const end = objectEnd(text, from);

@@ -1,6 +1,6 @@
-/* unquoted: the calls of FunctionGemma and Gemma 4: `call:NAME{key:value,…}` between two tokens, strings between two quote
- * tokens and everything else unquoted (ai.google.dev/gemma/docs/functiongemma). Parsing converts a call to JSON; building
- * a grammar converts the JSON grammar of a tool's schema to this form. */
+/* unquoted: the call format of FunctionGemma and Gemma 4: `call:NAME{key:value,…}` between two tokens, with strings
+ * between two quote tokens and everything else unquoted (ai.google.dev/gemma/docs/functiongemma). Parsing converts a
+ * call to JSON; building a grammar converts the JSON grammar of a tool's schema to this form. */
 import { ANY_TEXT, EMPTY, choice, literal, optional, sequence } from '../grammar/nodes.js';
 import { Ordering, eachOnce, mapped } from '../grammar/ordered.js';
 import { Builder } from './build.js';
@@ -12,15 +12,15 @@ import { partialJson } from './partial.js';
 /** @import { CallGrammarOptions } from './build.js' */
 /** @import { Item, ParsedAnswer } from './reading.js' */
 
-/** Names of the tokens around a call, of the one on both sides of a string, and of the one that a model writes behind its
- * calls, if it does. @typedef {{ start: string, end: string, quote: string, stop?: string }} CallMarks */
+/** Names of tokens. start, end: around a call; quote: on both sides of a string; stop: written after the calls, if the
+ * model does that. @typedef {{ start: string, end: string, quote: string, stop?: string }} CallMarks */
 
 /** Matches a name that needs no quotes. */
 const BARE = /^[^\s:{}[\],"]+$/;
 /** Matches a key without quotes after a brace or a comma. */
 const BARE_KEY = /([{,]\s*)([^\s:{}[\],"]+)\s*:/g;
 
-/** Returns the members of a dialect that depend on the marks of its calls. @param {CallMarks} names */
+/** Returns the properties of a dialect that follow from the tokens of its calls. @param {CallMarks} names */
 export function unquotedCalls(names) {
   const { start, end, quote, stop } = names;
   return {
@@ -71,12 +71,14 @@ function jsonOf(items, quote) {
   return json;
 }
 
-/** Returns a tool for the model's template, which writes one type per value. @param {Tool} tool @returns {Tool} */
+/** Returns a tool in the form that the model's template expects: each schema has one type. @param {Tool} tool
+ * @returns {Tool} */
 export function declared(tool) {
   return { ...tool, parameters: typed(parametersOf(tool)) };
 }
 
-/** Reduces each type of a schema to one, '' if there is none. @param {any} schema @returns {any} */
+/** Returns a schema with one type in each of its parts: the first type, or '' if there is none. @param {any} schema
+ * @returns {any} */
 function typed(schema) {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema;
   const { properties, items } = schema;
@@ -104,7 +106,7 @@ function grammar(wanted, { start, end, quote, stop }) {
   return build.grammar(build.answer(build.calls(call, EMPTY, behind), ANY_TEXT));
 }
 
-/** Converts grammars of JSON to this form. */
+/** Converts grammars of JSON to the unquoted form. */
 class Converter {
   #quote;
   #order;
@@ -112,7 +114,7 @@ class Converter {
   /** @param {Builder} build @param {Node} quote */
   constructor(build, quote) {
     this.#quote = quote;
-    // Members without a fixed name are left out: calls contain declared parameters only.
+    // Leaves out properties without a fixed name, because calls contain declared parameters only.
     this.#order = new Ordering(
       build.rules,
       { key: (name) => this.#key(name), sort: sorted, others: false },
@@ -136,7 +138,7 @@ class Converter {
   }
 }
 
-/** Sorts members as the model's template does, by Jinja's dictsort. @param {Member[]} members */
+/** Sorts properties as the model's template does, by Jinja's dictsort. @param {Member[]} members */
 function sorted(members) {
   const folded = (/** @type {Member} */ { key }) => ('literal' in key ? key.literal.toLowerCase() : '');
   return members.sort((a, b) => (folded(a) < folded(b) ? -1 : Number(folded(a) > folded(b))));
