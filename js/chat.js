@@ -301,7 +301,8 @@ export class Chat {
 const nothingToAnswer = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
 
 /** Says why a saved chat has no KV cache. @param {Prefixes} prefixes */
-const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answer ${why}` : 'nothing was answered'}`;
+const reasonOf = ({ why }) =>
+  `only the messages were saved, because ${why ? `the last answer ${why}` : 'there is no answer yet'}`;
 
 /** @param {import('./protocol.js').GenerateResult} answer @returns {ChatMessage} */
 function messageOf({ text, thoughts, finishReason, toolCalls }) {
@@ -317,7 +318,7 @@ function messageOf({ text, thoughts, finishReason, toolCalls }) {
 
 /** @param {Bytes} saved @param {Record<string, any>} others the other options of model.chat() */
 function unpack(saved, others) {
-  const none = rule('left out beside `saved`, which contains it', (value) => value === undefined);
+  const none = rule('left out if `saved` is given, which contains it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);
   return unpackChat(
     ArrayBuffer.isView(saved)

@@ -44,7 +44,7 @@ export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
   if ((!format || prefixed) && (!tools?.length || toolChoice === 'none')) return;
   throw new ModelError(
     'bad-option',
-    "An answer that is continued takes no `format`, and one with a given beginning takes tools only with toolChoice 'none'.",
+    "A continued answer cannot have a `format`. An answer whose beginning is given can have tools only with toolChoice 'none'.",
   );
 }
 
@@ -96,7 +96,11 @@ function checkCalls(calls, i, called) {
 /** @param {any} message @param {number} i @param {Map<string, string>} called @returns {ChatMessage} */
 function checkResult({ id, name: given, content }, i, called) {
   const name = given ?? called.get(id);
-  checkValue(`The name of message ${i}`, name, rule('that of the tool, or its `id` that of the call', string.fits));
+  checkValue(
+    `The name of message ${i}`,
+    name,
+    rule('the name of the tool, unless `id` is the id of a call', string.fits),
+  );
   const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
   return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
 }

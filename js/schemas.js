@@ -40,8 +40,8 @@ export function schemaOf(name, schema) {
     if (standard && !convert) {
       throw new ModelError(
         'bad-option',
-        `\`${name}\` is a schema of ${standard.vendor} that does not convert itself to` +
-          ' JSON Schema. Convert it first: zod 4.2 and ArkType 2.1.28 can by themselves, Valibot by toStandardJsonSchema().',
+        `\`${name}\` is a schema of ${standard.vendor} that cannot convert itself to` +
+          ' JSON Schema. Update the library (zod 4.2 and ArkType 2.1.28 can), or convert it: Valibot by toStandardJsonSchema().',
       );
     }
     if (Array.isArray(schema)) throw new Error('it is a list');

@@ -327,7 +327,7 @@ export class CachedFile {
   tell(error) {
     const { name = '', message = String(error) } = Object(error);
     const what = this.#found.some(({ whole }) => whole)
-      ? 'The cached copy is kept, but not used now'
+      ? 'The cached copy is kept, but cannot be used now'
       : 'The model is not cached for the next visit';
     this.#notice('not-cached', `${what}. ${WORDS[name] ?? message}`);
   }

@@ -163,7 +163,7 @@ export class Download {
     });
     const continues = part && answer && compare(answer.version, part.journal) === 'same';
     if (whole || (part && !continues))
-      notice('changed', 'The file on the server has changed. It replaces the cached copy.');
+      notice('changed', 'The file on the server has changed, so it replaces the cached copy.');
     if (continues) return this.#resume(part, answer);
     if (!part) return this.#start(answer);
     this.#requests.drop(answer);

@@ -227,7 +227,7 @@ export class Remote {
     const later = headers.get('retry-after') ?? '';
     const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
     const got = `status ${status}`;
-    const wait = after > 0 ? ` It can be asked again in ${Math.ceil(after / 1000)} s.` : '';
+    const wait = after > 0 ? ` Another request is allowed in ${Math.ceil(after / 1000)} s.` : '';
     const code = status === 416 ? 'source-changed' : 'http-error';
     const message = `${this.shown} answered ${got}${statusText && ` (${statusText})`}. ${why}${wait}`;
     const error = new (passes ? TransientError : ModelError)(code, message, { got });

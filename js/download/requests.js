@@ -123,7 +123,10 @@ export class Requests {
   /** @returns {never} */
   #refuse() {
     this.#stream = this.drop(this.#stream);
-    throw new ModelError('cache-failed', `${this.shown} is not cached, and the server sends no parts of it.`);
+    throw new ModelError(
+      'cache-failed',
+      `${this.shown} is not cached, and the server does not support range requests.`,
+    );
   }
 
   /** Requests a range, or the whole file. Throws `aborted` after close().

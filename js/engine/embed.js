@@ -67,7 +67,7 @@ async function tokenized({ runner, encoder, contextLength: most }, job, { texts,
     if (ids.length > most && !truncate) {
       throw new ModelError(
         'context-exceeded',
-        `Text ${i} has ${ids.length} tokens; the model takes ${most}. Shorten it, or set truncate: true.`,
+        `Text ${i} has ${ids.length} tokens; the model accepts ${most}. Shorten it, or set truncate: true.`,
       );
     }
     // Truncates the text, but keeps its end token.

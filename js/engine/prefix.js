@@ -42,6 +42,7 @@ export function prefixOf(
     const last = kept.splice(-1);
     length -= encoder.decode(last, false, kept.at(-1) ?? prompt.at(-1)).length;
   }
-  if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
+  if (!text.startsWith(answer) || length !== answer.length)
+    return { why: 'differs from the text that the chat template writes' };
   return { prefix: { of, text: said(answer), ids: [...prompt, ...kept] } };
 }

@@ -304,7 +304,7 @@ export class Rule {
 
   /** @param {{ jsonString: Node }} node */
   #string(node) {
-    if (this.how !== 'text') throw new Unsupported('a JSON string is inside the content of another', '');
+    if (this.how !== 'text') throw new Unsupported('a JSON string is inside the content of another JSON string', '');
     const texts = textsOf(node);
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
   }

@@ -193,7 +193,8 @@ export class Document {
       if (this.resources.has(base)) throw new Unsupported(`the schema has no anchor for ${key} ${text}`, at);
     }
     const resource = this.resources.get(base);
-    if (!resource) throw new Unsupported(`${key} ${text} leads out of the schema, and nothing is fetched`, at);
+    if (!resource)
+      throw new Unsupported(`${key} ${text} leads out of the schema, and other documents are not fetched`, at);
     return this.follow(resource, decoded(fragment, at), at, text);
   }
 
@@ -202,7 +203,7 @@ export class Document {
    * @param {string} what */
   checkDynamic(name, at, what) {
     const places = this.dynamic.get(name)?.size ?? 0;
-    if (places > 1) throw new Unsupported(`the target of ${what} depends on the way that led to it`, at);
+    if (places > 1) throw new Unsupported(`the target of ${what} depends on how it was reached`, at);
   }
 
   /** @param {Located} resource @param {string} pointer @param {string} at @param {string} text @returns {Located} */

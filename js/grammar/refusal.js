@@ -66,7 +66,7 @@ export class Budget {
    * @param {number} [steps] */
   spend(place, steps = 1) {
     this.left -= steps;
-    if (this.left < 0) throw new TooComplex('the format has too many cases to hold', place);
+    if (this.left < 0) throw new TooComplex('the format has too many cases', place);
     this.#steps += steps;
     if (this.#steps < LOOK) return;
     this.#steps = 0;
@@ -81,7 +81,7 @@ export function bounded(pass) {
   try {
     return pass();
   } catch (error) {
-    if (error instanceof RangeError) throw new TooComplex('parts too deep within each other');
+    if (error instanceof RangeError) throw new TooComplex('its parts are nested too deeply');
     throw error;
   }
 }

@@ -196,7 +196,7 @@ export class Emitter {
       const key = `${at} ${counts}`;
       const known = states.get(key);
       if (known) return known;
-      if (states.size > MOST_COUNTS) throw new TooComplex('contains has too many counts');
+      if (states.size > MOST_COUNTS) throw new TooComplex('contains needs too many counters');
       const node = this.rule(() =>
         this.countedItem(items, at, counts, depth, (now) => {
           const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);

@@ -34,7 +34,7 @@ export function schemaGrammar(schema, options, budget) {
   if (!keys.some((key) => LIMITS.test(key)) && !keys.every((key) => ANNOTATIONS.test(key))) {
     const names = keys.slice(0, 5).join(', ');
     throw new Unsupported(
-      `no keyword of JSON Schema in it limits a value (it has only ${names}); name members in \`properties\``,
+      `no keyword of JSON Schema in it limits a value (it has only ${names}); describe members in \`properties\``,
       '',
     );
   }

@@ -222,7 +222,10 @@ test('an answer starts with a given prefix, replacing the last answer or adding 
   const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
   await refuses(model.chat(options).continue({ prefix: 'x' }).result(), 'bad-state');
-  assert.match((await refuses(() => chat.continue({ format: 'json' }), 'bad-option')).message, /takes no `format`/);
+  assert.match(
+    (await refuses(() => chat.continue({ format: 'json' }), 'bad-option')).message,
+    /cannot have a `format`/,
+  );
   await refuses(() => chat.continue({ prefix: 'x', tools: [{ name: 'a' }] }), 'bad-option');
   assert.ok(
     await chat.clone().continue({ prefix: 'x', format: undefined, tools: [], seed: null, maxTokens: 2 }).text(),

@@ -193,7 +193,7 @@ test('texts that are too long are refused, or cut so that their end stays', asyn
   const model = await open(t, 'embed-small-f32', { contextLength: 64 });
   const text = 'etaoin'.repeat(30);
   const error = await refuses(model.embed(['short', text]), 'context-exceeded');
-  assert.match(error.message, /Text 1 has \d+ tokens; the model takes 64/);
+  assert.match(error.message, /Text 1 has \d+ tokens; the model accepts 64/);
   const ids = await model.tokenize(text);
   const kept = await model.detokenize(ids.slice(0, 62));
   assert.equal((await model.tokenize(kept)).length, 62);

@@ -326,7 +326,7 @@ test('a schema is JSON Schema, or is converted by its library, or is refused wit
   }
   assert.throws(
     () => schemaOf('schema', bare),
-    /is a schema of valibot that does not convert itself .* toStandardJsonSchema\(\)/,
+    /is a schema of valibot that cannot convert itself .* toStandardJsonSchema\(\)/,
   );
   const typebox = { [Symbol('Kind')]: 'Object', type: 'object', properties: {} };
   assert.deepEqual(
@@ -379,7 +379,7 @@ test('objects without a keyword of JSON Schema hold nothing, and are refused', (
     { default: {}, name: 'x' },
     { $defs: { a: {} }, fields: {} },
   ]) {
-    assert.throws(() => compile({ schema }), /no keyword of JSON Schema .* name members in `properties`/);
+    assert.throws(() => compile({ schema }), /no keyword of JSON Schema .* describe members in `properties`/);
   }
   for (const schema of [{}, { title: 'x' }, { $comment: 'x' }, { type: 'string', foo: 1 }])
     assert.ok(compile({ schema }));

@@ -251,7 +251,7 @@ test('a storage that is full in the middle of the table: rows come from the serv
   assert.deepEqual(await answers(model), expected);
   server.state.faults = () => ({ noRanges: true });
   const error = await refuses(load(server.url, { cache: full() }), 'cache-failed');
-  assert.match(error.message, /sends no parts/);
+  assert.match(error.message, /does not support range requests/);
 });
 
 /** Serves the model; with `hold`, ranges within the table wait until `release()`, except for the ranges of single rows.

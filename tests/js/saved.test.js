@@ -286,7 +286,7 @@ test('messages alone: the reason says why', async (t) => {
   const { text } = await model.chat(SHORT).send('Hello').result();
   assert.match(
     await reasonAfter({ stop: [text.slice(2, 4)] }),
-    /^messages alone were saved: the last answer ends at a stop sequence$/,
+    /^only the messages were saved, because the last answer ends at a stop sequence$/,
   );
   assert.match(
     await reasonAfter(
@@ -298,7 +298,7 @@ test('messages alone: the reason says why', async (t) => {
       },
       '',
     ),
-    /nothing was answered/,
+    /there is no answer yet/,
   );
 });
 
