@@ -52,7 +52,8 @@ const CHAT_OPTIONS = {
  * @typedef {object} ChatStart
  * @property {string} [system] System message.
  * @property {readonly ChatMessage[]} [messages] Messages so far. Default: none.
- * @property {Bytes} [saved] Bytes of `chat.save()`, which replace `system` and `messages`. Damaged ones are `bad-saved`.
+ * @property {Bytes} [saved] Bytes of `chat.save()`, which replace `system` and `messages`. Damaged ones fail with
+ *   `bad-saved`.
  * @property {'error' | 'truncate-oldest' | 'summarize'} [overflow] Policy for a conversation that outgrows the context:
  *   fail with `context-exceeded`, remove the oldest turns, or replace them by a summary. Default: error.
  * @property {Summarize} [summarize] Required by `overflow: 'summarize'`.

@@ -27,7 +27,7 @@ const GEMMA = {
 /** Purpose of the vectors. @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' |
  * 'question' | 'fact'} Task */
 
-/** Options of `embed`. A value out of range is `bad-option`.
+/** Options of `embed`. A value out of range fails with `bad-option`.
  * @typedef {object} EmbedOptions
  * @property {Task} [task] Purpose of the vectors, for models trained with one prompt per task. Default: no prompt.
  * @property {string | readonly string[]} [title] Title of the document, or one for each. Only with the task `document`.

@@ -76,7 +76,8 @@ export class ModelError extends Error {
     this.got = got;
   }
 
-  /** Makes `instanceof` recognise errors of other copies of this class. Each bundle of the package contains one.
+  /** Makes `instanceof` recognise errors of other copies of this class. Each file of the package that is bundled
+   * separately contains a copy.
    * @param {any} error */
   static [Symbol.hasInstance](error) {
     // Subclasses inherit this method but use the normal check. The code does not say `ModelError`, because esbuild

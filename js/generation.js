@@ -1,5 +1,5 @@
-/* generation: the result of generate(): an answer to iterate by pieces or steps, to await, or to read as a stream. It
- * starts by itself. */
+/* generation: the result of generate(): an answer that can be iterated by pieces or steps, awaited, or read as a
+ * stream. The generation starts immediately. */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
 /** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, TokenLogprob, ToolCall } from './protocol.js' */
@@ -183,7 +183,7 @@ export class Generation {
       const stopped = aborted.aborted && last.finishReason === 'tool-calls';
       const answer = stopped ? { ...last, finishReason: /** @type {const} */ ('aborted') } : last;
       const read = valueOf({ ...answer, text: this.#begun + answer.text }, args);
-      // The text is complete, so a number at its end is too. Parse it as ordinary JSON from now on.
+      // The text is complete, so a number at its end is complete, too. From now on, partial() parses ordinary JSON.
       if (this.#reader && 'value' in read) this.#reader = JSON.parse;
       const result = { ...answer, ...('value' in read && (await schemas?.validated(schema, read.value))) };
       onResult?.(result, { next: prefix, why });

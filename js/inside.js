@@ -2,7 +2,7 @@
 import { boolean, checkOptions, checkValue, integer, rule, signal } from './options.js';
 /** @import { ModelInfo } from './protocol.js' */
 
-/** Options of `inside`. A value out of range is `bad-option`.
+/** Options of `inside`. A value out of range fails with `bad-option`.
  * @typedef {object} InsideOptions
  * @property {readonly number[]} [layers] Indices of the layers to report. Default: all.
  * @property {readonly number[] | 'all'} [heads] Heads whose attention weights are reported. Default: none.

@@ -12,7 +12,7 @@ import { ModelError, inBraces, show } from './errors.js';
 import { SAMPLING } from './generated.js';
 import { MAX_THREADS } from './protocol.js';
 
-/** The result of a Standard Schema's `validate`.
+/** The result of `validate` of a Standard Schema.
  * @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
  *   | { readonly issues: readonly { readonly message: string }[] }} Validated */
 /** A schema object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
@@ -22,11 +22,11 @@ import { MAX_THREADS } from './protocol.js';
  *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
  *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
 
-/** The members of an object of a JSON Schema. P: its `properties`; R: names of its `required`.
+/** The type of an object that a JSON Schema describes. P: `properties` of the schema; R: names in `required`.
  * @template P, R
  * @typedef {{ -readonly [K in keyof P as K extends R ? K : never]: FromSchema<P[K]> }
  *   & { -readonly [K in keyof P as K extends R ? never : K]?: FromSchema<P[K]> }} MembersOf */
-/** The JSON of one `type` of a schema. @template S, T
+/** The type of the JSON values that one `type` of a schema allows. @template S, T
  * @typedef {T extends 'string' ? string : T extends 'number' | 'integer' ? number : T extends 'boolean' ? boolean
  *   : T extends 'null' ? null : T extends 'array' ? (S extends { items: infer I } ? FromSchema<I>[] : any[])
  *   : [T, S] extends ['object', { properties: infer P }]
@@ -52,7 +52,7 @@ import { MAX_THREADS } from './protocol.js';
  * @property {string} id Id of the call.
  * @property {AbortSignal} signal Aborted when the answer is.
  */
-/** A demand to call a tool.
+/** A requirement that the model calls a tool.
  * @typedef {object} ToolDemand
  * @property {string} [name] Name of the tool. Default: any.
  * @property {boolean} [everyRound] Whether the demand also holds for answers to the results of tools. Default: false.
@@ -72,7 +72,7 @@ import { MAX_THREADS } from './protocol.js';
  * @property {P} [parameters] As in `Tool`.
  * @property {boolean | null} [strict] Ignored: arguments always follow the schema.
  */
-/** JSON that follows a schema.
+/** Format: JSON that follows a schema.
  * @template [V=any]
  * @typedef {object} SchemaFormat
  * @property {StandardSchema<V> | object | boolean} schema A JSON Schema, or a schema object of a library.
@@ -81,15 +81,15 @@ import { MAX_THREADS } from './protocol.js';
  * @property {number} [maxItems] Items of an array that the schema leaves unbounded.
  * @property {number} [maxProperties] Members of an object that the schema leaves unbounded.
  */
-/** Text that matches a regular expression as a whole.
+/** Format: text that matches a regular expression as a whole.
  * @typedef {object} RegexFormat
  * @property {string | RegExp} regex The expression, without the flags i, m, s and v.
  */
-/** Text of a grammar.
+/** Format: text that follows a grammar.
  * @typedef {object} GrammarFormat
  * @property {string} grammar A grammar in GBNF, the notation of llama.cpp.
  */
-/** One of several texts.
+/** Format: one of several texts.
  * @typedef {object} ChoicesFormat
  * @property {readonly string[]} choices The texts, at least one.
  */
@@ -101,7 +101,7 @@ import { MAX_THREADS } from './protocol.js';
  * @template F
  * @typedef {F extends { schema: infer S } ? FromSchema<S> : F extends { choices: readonly (infer C)[] } ? C
  *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
-/** A limit of thinking.
+/** A limit on the thoughts.
  * @typedef {object} ThinkingOptions
  * @property {number} budget Maximum number of tokens of the thoughts. The answer follows after them.
  */
@@ -144,11 +144,11 @@ import { MAX_THREADS } from './protocol.js';
  * @property {AbortSignal} [signal] Ends the answer. The result has `finishReason: 'aborted'` and the text so far.
  * @property {(progress: PrefillProgress) => void} [onPrefillProgress] Called as the prompt is evaluated.
  */
-/** Options of an answer. null is the same as undefined. A value out of range is `bad-option`.
+/** Options of an answer. null is the same as undefined. A value out of range fails with `bad-option`.
  * @template [V=any]
  * @typedef {SamplingOptions & DecodingOptions<V>} GenerateOptions */
 /** HTTP headers, in any form that `new Headers()` accepts. @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
-/** Options of `loadModel` and `inspectModel`. A value out of range is `bad-option`.
+/** Options of `loadModel` and `inspectModel`. A value out of range fails with `bad-option`.
  * @typedef {object} LoadOptions
  * @property {(progress: Progress) => void} [onProgress] Called as the model is read.
  * @property {AbortSignal} [signal] Aborts the load, which then fails with `aborted`.

@@ -30,8 +30,8 @@ import { ModelError } from './errors.js';
  * @property {boolean} lost Whether another tab took the lock because this owner seemed dead.
  * @property {() => void} free Releases the lock.
  */
-/** A place for models, which `openCache` accepts: files of bytes by name. The package makes the names: hexadecimal digits,
- * `-`, and `.gguf` or `.state`, which begins with `c-`.
+/** A store of files by name, which `openCache` accepts. The package chooses the names: hexadecimal digits, `-` and
+ * `.gguf`, or `c-`, digits, `-` and `.state`.
  * @typedef {object} Store
  * @property {() => Promise<string[]>} list Returns the names of all files.
  * @property {(name: string) => Promise<number>} size Returns the size of a file in bytes, 0 if it is missing.
@@ -46,13 +46,13 @@ import { ModelError } from './errors.js';
  * @property {(name: string) => Promise<void>} [flush] Makes written bytes survive a crash.
  * @property {(name: string) => Promise<void>} [close] Closes a file that was read or written.
  * @property {() => Promise<StorageUse>} [estimate] Returns how much storage is used.
- * @property {() => Promise<boolean>} [persist] Asks the browser not to clear the storage by itself.
+ * @property {() => Promise<boolean>} [persist] Asks the browser not to clear the storage automatically.
  */
 /** How much storage is used.
  * @typedef {object} StorageUse
  * @property {number} [usage] Bytes in use.
  * @property {number} [quota] Bytes that may be used.
- * @property {boolean} [persisted] Whether the browser will not clear the storage by itself.
+ * @property {boolean} [persisted] Whether the browser promises not to clear the storage.
  */
 
 // Loaded models
@@ -183,7 +183,7 @@ import { ModelError } from './errors.js';
  * @property {string} [id] Of a tool's result: the id of the call.
  * @property {boolean} [prefix] Of the last message of a prompt, from the assistant: whether the answer begins with it.
  */
-/** A part of a message. Other types are `bad-option`.
+/** A part of a message. Other types fail with `bad-option`.
  * @typedef {object} TextPart
  * @property {'text'} type Type of the part.
  * @property {string} text Text. Parts are joined by line breaks.
@@ -257,7 +257,7 @@ import { ModelError } from './errors.js';
  * @property {number} [draftedTokens] Number of draft tokens, with the option `draft`.
  * @property {number} [acceptedTokens] Number of draft tokens that were accepted.
  */
-/** Why a schema library refused a value.
+/** The reason why a schema library rejected a value.
  * @typedef {object} Issue
  * @property {string} message The library's message.
  */
@@ -391,8 +391,8 @@ import { ModelError } from './errors.js';
 /** A failed request's error. name: the name of the store's error, such as QuotaExceededError.
  * @typedef {PackedError & { name: string, message: string }} AskedError */
 
-/** Client to worker. open: the first message, sent once; abort: aborts a pending call; ack: number of steps that the
- * consumer has read since the last ack; beat: a heartbeat, which the worker returns.
+/** Messages of the client to the worker. open: the first message, sent once; abort: aborts a pending call; ack: number
+ * of steps that the consumer has read since the last ack; beat: a heartbeat, which the worker returns.
  * @typedef {{ kind: 'open', id: number, source: SourceDescriptor[], options: OpenOptions }} Open
  * @typedef {{ kind: 'answer', question: number, value?: Questions[keyof Questions]['value'],
  *   error?: AskedError }} Answer
@@ -404,17 +404,17 @@ import { ModelError } from './errors.js';
  * @property {number} done Number so far.
  * @property {number} total Number in all.
  */
-/** Worker to client. progress: of a load or a prompt; rest: progress of tables that are downloaded after the load;
- * beat: a heartbeat, also sent during long synchronous work; fatal: the engine cannot be used any more; thread:
- * requests a helper thread that uses this port (browsers); locked: a lock file to remove when the worker has ended
- * (Node).
+/** Messages of the worker to the client. progress: of a load or a prompt; rest: progress of tables that are downloaded
+ * after the load; beat: a heartbeat, also sent during long synchronous work; fatal: the engine cannot be used any more;
+ * thread: requests a helper thread that uses this port (browsers); locked: a lock file to remove when the worker has
+ * ended (Node).
  * @typedef {{ kind: 'progress', id: number, value: Progress | PrefillProgress }
  *   | { kind: 'steps', id: number, steps: Step[], calls?: PartialCall[] }} Event
  * @typedef {Event | Question | { kind: 'done', id: number, value: ModelInfo | Calls[keyof Calls]['value'] }
  *   | { kind: 'failed' | 'fatal', id: number, error: PackedError } | { kind: 'beat' } | { kind: 'disposed' }
  *   | { kind: 'rest', value: Progress } | { kind: 'thread', port: MessagePort } | { kind: 'locked', path: string, owner: string }} FromWorker */
 
-/** Engine worker to helper thread, which replies to `prepare` with true when it is ready.
+/** Messages of the engine worker to a helper thread, which replies to `prepare` with true when it is ready.
  * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }
  *   | { kind: 'enter', pool: number, index: number, stack: number }} ToThread */
 

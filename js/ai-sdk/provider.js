@@ -8,7 +8,7 @@ import { GemmaWasmEmbeddingModel } from './embeddings.js';
 import { noSuchModel } from './errors.js';
 import { GemmaWasmLanguageModel } from './language-model.js';
 
-/** What a model is made of: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
+/** A model to use: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
  * @typedef {ModelSource | Model} AnyModel */
 /** Models of a provider.
  * @typedef {object} NamedModels

@@ -78,7 +78,7 @@ export class ChatFiles {
         return await this.#latest(name, pause);
       } catch (error) {
         if (error instanceof ModelError && error.code === 'aborted') throw error;
-        return await this.#latest(name, pause); // another tab may have replaced the file meanwhile
+        return await this.#latest(name, pause); // reads again, because another tab may have replaced the file
       }
     });
   }

@@ -154,7 +154,7 @@ export class Download {
     if (whole && (await this.#requests.within(this.#tuning.glanceMs, () => this.#keeps(whole, found)))) {
       return this.#file.tidy(key);
     }
-    // Another tab may have stored the file meanwhile.
+    // If this load had to wait for the lock, another tab may have stored the file, so start over.
     if (await this.#file.lock(key, (have, total) => this.#watch(have, total))) return this.#probe();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#askFirst(part).catch((error) => {

@@ -1,4 +1,4 @@
-/* http: requests ranges of one file from a server; determines the version of each response, and whether a retry can fix
+/* http: requests ranges of one file from a server. Determines the version of each response, and whether a retry may fix
  * a failure. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { ErrorCode, ErrorDetails } from '../errors.js' */

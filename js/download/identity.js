@@ -1,4 +1,4 @@
-/* identity: decides whether two responses are of one version of a file, and which file a URL names. */
+/* identity: decides whether two responses are of the same version of a file, and which file a URL identifies. */
 
 /** Words in the names of query parameters whose values are redacted, because they may be secret. */
 const SECRET = new RegExp(

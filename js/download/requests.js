@@ -44,7 +44,7 @@ class Pace {
 /** Returns the elapsed ms, at least 1, because clocks can be coarse. @param {number} now @param {number} since */
 const passed = (now, since) => Math.max(now - since, 1);
 
-/** All requests for one file. */
+/** Makes the requests for one file. */
 export class Requests {
   /** @type {'first' | 'pieces' | 'long' | 'whole'} */
   #way = 'first';

@@ -4,7 +4,8 @@ import { imports } from './heap.js';
 /** @type {Record<string, (...args: number[]) => void>} */
 let exports;
 
-/** Handles a message of the engine worker. @param {import('../protocol.js').ToThread} message
+/** Handles a message that the engine worker sent to this helper thread.
+ * @param {import('../protocol.js').ToThread} message
  * @param {(ready: boolean) => void} post */
 export async function receive(message, post) {
   if (message.kind === 'prepare') {

@@ -90,7 +90,7 @@ export class Host {
     this.#asking = new Asking(post);
   }
 
-  /** Sends a heartbeat during synchronous work, in which the worker cannot receive and return the client's. */
+  /** Sends a heartbeat during synchronous work, in which the worker cannot return the client's heartbeats. */
   #alive = () => {
     if (performance.now() - this.#lastSign < SIGN_MS) return;
     this.#lastSign = performance.now();

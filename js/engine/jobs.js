@@ -108,7 +108,7 @@ async function answer(run) {
   const { native, runner, outbox, assembler, args, waiting } = run;
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
-  // The first token of a call may be drawn a second time (free()), which needs all logits.
+  // Computes all logits if the first token of a tool call may be drawn a second time (drawFreely()).
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
   if (run.guesses) startDrafts(run);
   await runner.yield();

@@ -18,7 +18,7 @@ export class Meter {
   #marks = [{ time: performance.now(), loaded: 0 }];
   /** @type {number | undefined} */
   total;
-  /** The first notice of each code. @type {Notice[]} */
+  /** All notices, but only the first one with each code. @type {Notice[]} */
   notices = [];
 
   /** @param {(progress: Progress) => void} report */

@@ -10,7 +10,7 @@ import { ModelError, abortError, wrapped } from '../errors.js';
  * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
 export async function save({ runner, contextLength }, job, { head, ids: all, of, owner = '' }) {
   const { native } = runner;
-  const ids = all.slice(0, contextLength); // an answer that filled the context has one token too many
+  const ids = all.slice(0, contextLength); // after an answer that filled the context, there is one id too many
   if (!ids.length || ![undefined, native.stateName].includes(of)) return head;
   const isOthers = native.restoredFor && native.restoredFor !== owner;
   if (isOthers || !native.saves(ids)) {

@@ -7,7 +7,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {[lo: number, hi: number, to: number]} Edge */
-/** A DFA. edges: by state, sorted and disjoint; accept: by state. Every state can reach an accepting one.
+/** A DFA. edges: by state, sorted and disjoint; accept: by state. Every state can reach an accepting state.
  * @typedef {{ start: number, accept: boolean[], edges: Edge[][] }} Dfa */
 /** A DFA that is explored lazily. `next` returns sorted, disjoint edges.
  * @typedef {{ start: number, accepts: (state: number) => boolean, next: (state: number) => Edge[] }} Lazy */

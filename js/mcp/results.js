@@ -1,6 +1,6 @@
 /* results: converts the result of an MCP tool to JSON for the model. */
 
-/** A part of a result. Members besides `type` depend on the type.
+/** A part of a result. Its other properties depend on `type`.
  * @typedef {Record<'type', string> & Record<string, any>} McpContent */
 /** The result of a call.
  * @typedef {object} McpResult

@@ -175,7 +175,7 @@ export class LanguageModel extends EventTarget {
     return this.#operations.run(signal, copy, false);
   }
 
-  /** Ends the session: aborts its calls, and refuses later ones. @returns {undefined} */
+  /** Ends the session: aborts its calls, and rejects later ones. @returns {undefined} */
   destroy() {
     this.end(domError('InvalidStateError', 'The session was destroyed. Create another one.'));
   }

@@ -19,7 +19,7 @@ export async function openFolder(name) {
     async read(file) {
       try {
         const blob = await (await folder.getFileHandle(file)).getFile();
-        // An empty file is one that its writer has not closed yet.
+        // A file stays empty until its writer closes it, so empty files are ignored.
         return blob.size ? await blob.arrayBuffer() : null;
       } catch (error) {
         // Another tab may have removed the file since it was listed.

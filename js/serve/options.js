@@ -2,7 +2,7 @@
  * the table of docs/serve.md. */
 import { ModelError, show } from '../errors.js';
 
-/** Options of the server. A value out of range is `bad-option`.
+/** Options of the server. A value out of range fails with `bad-option`.
  * @typedef {object} ServeOptions
  * @property {string[]} [name] Id of a model. Repeat it to name several models, in their order. Default: the file's name
  *   without its extension.

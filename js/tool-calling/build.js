@@ -104,7 +104,7 @@ export class Builder {
     return typeof this.#wanted.choice === 'string';
   }
 
-  /** Returns the finished grammar. @param {Node} start its start rule. @param @param {Node} start @returns {Grammar} */
+  /** Returns the finished grammar. @param {Node} start the start rule @returns {Grammar} */
   grammar(start) {
     return { rules: { ...this.rules, answer: start }, start: 'answer' };
   }

@@ -66,8 +66,7 @@ export function oneCallPerMessage(messages) {
   return standardForm(out);
 }
 
-/** Converts messages to a form in which results are objects { name of the tool: result }. Successive results become one
- * message.
+/** Converts messages to a form in which results are objects { name, response }. Successive results become one message.
  * @param {PostedMessage[]} messages @returns {Message[]} */
 export function asResponses(messages) {
   /** @type {Message[]} */

@@ -113,7 +113,8 @@ export function objectEnd(text, from) {
   return -1;
 }
 
-/** Returns the offset of the closing quote. @param {string} text @param {number} from offset of the opening quote */
+/** Returns the offset of the closing quote of a JSON string. @param {string} text @param {number} from offset of the
+ * opening quote */
 function stringEnd(text, from) {
   let at = from + 1;
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;

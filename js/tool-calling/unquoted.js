@@ -77,7 +77,8 @@ export function declared(tool) {
   return { ...tool, parameters: typed(parametersOf(tool)) };
 }
 
-/** Returns a schema with one type in each of its parts: the first type, or '' if there is none. @param {any} schema
+/** Returns a schema in which each part has one type: its first type that is not `null`, or '' if there is none.
+ * @param {any} schema
  * @returns {any} */
 function typed(schema) {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema;
