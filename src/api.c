@@ -343,7 +343,11 @@ int gw_run(gw_model *m, int layers) {
     gw_session *s = &m->session;
     int bad = not_ready(m);
     if (bad) return bad;
-    if (s->want_top) s->needed.best = gw_sampler_top(m->sampler, s->required, GW_MOST_REQUIRED, &s->needed.n);
+    if (s->want_top) {
+        uint32_t drafts = s->n_ids > s->want_last ? s->want_last - 1 : 0;
+        s->needed.best = gw_sampler_top(m->sampler, s->ids + s->n_ids - drafts, drafts, s->required, GW_MOST_REQUIRED,
+                                        &s->needed.n);
+    }
     return gw_session_run(s, layers);
 }
 

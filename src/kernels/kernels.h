@@ -123,8 +123,8 @@ typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
 /* The two-stage output head (model/topk.c): Q8_0 in two planes, quant + 128 = 16 n + l. The high plane has the layout
  * of Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block.
- * y[4 * panels) = the high plane times one row of int8 activations, each quant taken as 16 n - 120. */
-typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y);
+ * y[t][0..4 * panels) = the high plane times row t of int8 activations, each quant taken as 16 n - 120. */
+typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy);
 /* Multiplies both planes by int15 activations, with the same bits as matmul_q8_int15 with the same quants. */
 typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
                               size_t ldy);

@@ -37,6 +37,16 @@ OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const
     }
 }
 
+/* Multiplies the high plane by all rows, one by one, from panel `begin` on. */
+INLINE void each_high(walker *f, const uint8_t *high, int begin, int panels, const gw_acts *a, float *y, size_t ldy) {
+    high += begin * (a->k / GW_BLOCK) * GW_HIGH_BYTES, y += begin * GW_PANEL;
+    for (int t = 0; t < a->n; t++) {
+        gw_acts row = *a;
+        row.q8 += t * GW_BLOCK, row.s8 += t, row.sum8 += t;
+        each_walk(f, high, high, NULL, panels - begin, &row, y + t * ldy);
+    }
+}
+
 /* Multiplies all rows by all panels: TILE rows at a time, the last ones one by one. */
 INLINE void whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;

@@ -31,8 +31,9 @@ INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
         UNROLL
         for (int s = 0; s < INTERLEAVED; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES;
-            v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m, pairs);
-            total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s8 + b));
+            size_t at = b * a->stride;
+            v128_t dot = high_dot(high, a->q8 + at * GW_BLOCK, a->sum8 + at, &m, pairs);
+            total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s8 + at));
         }
     }
     for (int s = 0; s < INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
@@ -41,8 +42,9 @@ INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
 OUTLINE void high_by_dots(const walk *w, const gw_acts *a) { walk_high(w, a, false); }
 OUTLINE void high_by_pairs(const walk *w, const gw_acts *a) { walk_high(w, a, true); }
 
-void gw_relaxed_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
-    each_walk(adds_pairs() ? high_by_pairs : high_by_dots, high, high, NULL, panels, a, y);
+void gw_relaxed_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy) {
+    int done = gw_relaxed_few_high(high, panels, a, y, ldy);
+    each_high(adds_pairs() ? high_by_pairs : high_by_dots, high, done, panels, a, y, ldy);
 }
 
 /* --- both planes --- */

@@ -33,8 +33,8 @@ OUTLINE void walk_high(const walk *to, const gw_acts *a) {
     for (int s = 0; s < INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_simd_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
-    each_walk(walk_high, high, high, NULL, panels, a, y);
+void gw_simd_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy) {
+    each_high(walk_high, high, 0, panels, a, y, ldy);
 }
 
 /* --- both planes --- */

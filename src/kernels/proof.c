@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One row is multiplied by eight panels side by side and by one alone; several rows by a pair of panels and by one
- * alone. ROWS covers every tile and every number of rows after the last whole tile. The reference is slow, so it
+/* One row, or a few, are multiplied by eight panels side by side and by one alone; more rows by a pair of panels and by
+ * one alone. ROWS covers every tile and every number of rows after the last whole tile. The reference is slow, so it
  * computes few rows and panels; the others are these times powers of two, chosen so that no two in the same product are
  * equal. MOST_K: a super-block. */
 enum {
@@ -50,7 +50,9 @@ static float random_float(trial *t) { return (float)(random_bits(t) & 0xffff) / 
 
 /* The factor of each row of activations, and of each panel. */
 static const float times[ROWS] = { 1, 1, -1, -2, 2, 0.5f, -4, 4, 0.25f, -0.5f, 8 };
-static const int batches[] = { ROWS, 6, 5, 2 };
+static const struct {
+    int rows, panels;
+} batches[] = { { ROWS, FEW }, { 6, FEW }, { 5, FEW }, { 2, PANELS }, { 3, PANELS }, { 4, PANELS } };
 enum { BATCHES = sizeof batches / sizeof *batches };
 static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
@@ -174,9 +176,10 @@ static bool same_products(const trial *t, size_t rows, size_t panels) {
 static bool kernel_holds(trial *t, gw_matmul_kernel *own) {
     gw_acts several = t->own.acts;
     for (int i = 0; i < BATCHES; i++) {
-        several.n = batches[i];
-        own(t->w, FEW, &several, t->got, FEW * GW_PANEL);
-        if (!same_products(t, (size_t)batches[i], FEW)) return false;
+        size_t panels = (size_t)batches[i].panels;
+        several.n = batches[i].rows;
+        own(t->w, batches[i].panels, &several, t->got, panels * GW_PANEL);
+        if (!same_products(t, (size_t)several.n, panels)) return false;
     }
     for (t->one.acts.sequential = 0; t->one.acts.sequential < 2; t->one.acts.sequential++) {
         own(t->w, PANELS, &t->one.acts, t->got, 0);
@@ -201,7 +204,8 @@ static bool product_holds(trial *t, const struct product *p, const bool *needed)
 
 static bool planes_hold(trial *t) {
     static const uint32_t list[] = { 4, 0, 2, 8, 7 };
-    enum { K = 2 * GW_BLOCK, HIGH = 2 * GW_HIGH_BYTES, LOW = 2 * GW_LOW_BYTES, LISTED = sizeof list / sizeof *list };
+    enum { K = 2 * GW_BLOCK, HIGH = 2 * GW_HIGH_BYTES, LOW = 2 * GW_LOW_BYTES, MOST_HIGH = 4 };
+    enum { LISTED = sizeof list / sizeof *list };
     take_rows(t, K);
     for (int b = 0; b < 2; b++) choose_group(t, t->w + b * GW_HIGH_BYTES, GW_HIGH_BYTES, GW_PANEL);
     choose_group(t, t->low, LOW, 0);
@@ -216,9 +220,13 @@ static bool planes_hold(trial *t) {
         float want = t->want[i % GW_PANEL] * panel_times[p];
         if (!same(t->got + p * GW_PANEL + i % GW_PANEL, &want, 1)) return false;
     }
-    gw_ref_planes_high(t->w, 1, &t->plain.acts, t->want);
-    GW_KERNEL_INT(planes_high)(t->w, PANELS, &t->one.acts, t->got);
-    return same_products(t, 1, PANELS);
+    gw_ref_planes_high(t->w, 1, &t->plain.acts, t->want, LD);
+    gw_acts rows = t->own.acts;
+    for (rows.n = 1; rows.n <= MOST_HIGH; rows.n++) {
+        GW_KERNEL_INT(planes_high)(t->w, PANELS, &rows, t->got, PANELS * GW_PANEL);
+        if (!same_products(t, (size_t)rows.n, PANELS)) return false;
+    }
+    return true;
 }
 
 /* --- attention --- */

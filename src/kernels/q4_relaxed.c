@@ -67,16 +67,17 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_
     for (int i = 0; i < rows; i++) wasm_v128_store(j->y + (t + i) * j->ldy, total[i]);
 }
 
-/* Multiplies one row by several panels at once. Of several rows, as many as fit are multiplied in tiles, the others
- * panel by panel, so that a panel stays in a cache. */
+/* Multiplies one row, or a few, by several panels at once. Of more rows, as many as fit are multiplied in tiles, the
+ * others panel by panel, so that a panel stays in a cache. */
 INLINE void product(const job *j, const gw_acts *a, bool pairs) {
     int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED, tiled = gw_in_tiles(a->n, false);
+    int done = a->n > 1 ? gw_relaxed_few(j) : each * INTERLEAVED;
     gw_nibble_masks m = masks();
     for (int i = 0; i < each; i++) {
         const walk to = walk_of(j, i, each, INTERLEAVED);
         interleaved(&to, a, m, pairs);
     }
-    for (int p = each * INTERLEAVED; p < j->panels; p += PAIR) {
+    for (int p = done; p < j->panels; p += PAIR) {
         const job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p)), copy = two;
         gw_relaxed_rows_q4(&copy, tiled, false);
         KEEP_LOOP

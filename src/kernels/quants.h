@@ -12,6 +12,7 @@
 #endif
 
 enum { COLUMNS = 8, GROUP = 8 }; /* vectors of an unpacked block; most blocks of a group */
+enum { FEW = 8 };                /* up to this number of rows, products are bound by memory too */
 
 #define LOAD(p, i) wasm_v128_load((p) + 16 * (i))
 #define AND wasm_v128_and

@@ -185,7 +185,8 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
         const walk to = walk_of(j, i, each, INTERLEAVED);
         interleaved(m, &to, a, 1);
     }
-    for (int p = each * INTERLEAVED; p < j->panels; p += PAIR) {
+    int begin = f == &format_q4 && a->n > 1 && !m->run ? gw_relaxed_few(j) : each * INTERLEAVED;
+    for (int p = begin; p < j->panels; p += PAIR) {
         const job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p)), tiled = two;
         several(&tiled, t - done, !f->table && m->with_sign);
         each_panel(m, &two, t);

@@ -67,10 +67,12 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 
 /* --- several rows of activations --- */
 
-enum { FEW = 8 }; /* fewer rows than this are not processed in tiles */
-
 /* Returns how many of the n rows are processed in tiles. */
-INLINE int gw_in_tiles(int n, bool int15) { return n < FEW ? 0 : n - n % (int15 ? TILE / 2 : TILE); }
+INLINE int gw_in_tiles(int n, bool int15) { return n - n % (int15 ? TILE / 2 : TILE); }
+
+/* Multiplies panels of Q4_0 by all rows of a job, several panels side by side, if these are 2 to FEW rows and DOT is
+ * fast. Returns the number of panels, 0 to all of the job. */
+int gw_relaxed_few(const job *j);
 
 /* Multiplies at most PAIR panels by the first n rows of a job: whole tiles. with_sign: multiplies the signed bytes of
  * Q8_0 directly. */

@@ -149,9 +149,10 @@ static float planes_row(const uint8_t *high, const uint8_t *low, const gw_acts *
     return total;
 }
 
-void gw_ref_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+void gw_ref_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy) {
     for (int p = 0; p < panels; p++, high += a->k / GW_BLOCK * GW_HIGH_BYTES, y += GW_PANEL)
-        for (int r = 0; r < GW_PANEL; r++) y[r] = planes_row(high, NULL, a, 0, r);
+        for (int t = 0; t < a->n; t++)
+            for (int r = 0; r < GW_PANEL; r++) y[t * ldy + r] = planes_row(high, NULL, a, t, r);
 }
 
 void gw_ref_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {

@@ -75,6 +75,10 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, 
     return pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)) : wasm_i32x4_add(low, high);
 }
 
+/* Multiplies panels of a high plane (kernels.h) by two or more rows of int8 activations, several panels side by side.
+ * Returns the number of panels; see gw_relaxed_few. */
+int gw_relaxed_few_high(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy);
+
 /* Converts four f16 to f32: exact for every finite value, denormals too (no infinities, no NaN). */
 INLINE v128_t scales_from(const uint8_t *p, const gw_nibble_masks *m) {
     return wasm_f32x4_mul(wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->half), m->two112);

@@ -14,6 +14,17 @@ enum { CHUNK = 40, VECTORS = COLUMNS };
 enum { CHUNK = 32, VECTORS = 2 * COLUMNS };
 #endif
 
+/* Returns the number of blocks that are unpacked at once for n rows. Few rows take as long as reading: during a short
+ * chunk's products, the prefetchers get far enough. */
+INLINE size_t chunk_of(const acts *a, int n) {
+#ifdef GW_HAVE_RELAXED
+    return n <= FEW && !a->joined ? GROUP : CHUNK;
+#else
+    (void)a, (void)n;
+    return CHUNK;
+#endif
+}
+
 /* A block of two panels as int16: vector 2 g holds columns (4 g, 4 g + 2) of four rows side by side, vector 2 g + 1
  * columns (4 g + 1, 4 g + 3). */
 typedef v128_t wide_block[2 * COLUMNS][PAIR];
@@ -183,8 +194,9 @@ INLINE void strip_rows(const format *f, const job *j, strip *s, size_t end, int 
     const uint8_t *w = j->w + s->b / f->blocks * f->bytes;
     const strip constants = *s; /* a copy that stays in registers */
     s->a = j->a, s->y = j->y, s->ldy = j->ldy, s->next = j->panels > 1 ? GW_PANEL : 0;
-    for (; s->b < end; s->b += CHUNK) {
-        s->blocks = (uint32_t)gw_min(CHUNK, end - s->b);
+    const size_t step = chunk_of(j->a, n);
+    for (; s->b < end; s->b += step) {
+        s->blocks = (uint32_t)gw_min(step, end - s->b);
         for (uint32_t i = 0; i < s->blocks; i += f->blocks, w += f->bytes) {
             KEEP_LOOP
             for (int p = 0; p < PAIR; p++) open_group(f, &constants, w + p * panel, c.block + i, p);

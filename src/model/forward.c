@@ -247,17 +247,26 @@ static gw_view head_input(gw_state *s, int first, int rows) {
     return h;
 }
 
+/* Moves rows of logits together. */
+static void close_up(gw_view y) {
+    for (int r = 1; r < y.n; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
+}
+
 void gw_forward_logits(gw_state *s, int first, int rows) {
     gw_view h = head_input(s, first, rows), y = s->logits;
     y.n = rows;
     linear(s, h, (const gw_linear *[]){ &s->weights->output }, &y, 1, true);
     gw_soft_cap(&s->ops, y.at, (size_t)rows * gw_ld(y.columns), s->config->logit_cap);
-    for (int r = 1; r < rows; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
+    close_up(y);
 }
 
-uint32_t gw_forward_topk(gw_state *s, int token, const gw_topk *t) {
-    const float *x = head_input(s, token, 1).at;
-    return gw_matmul_topk(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, t, s->logits.at);
+uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t) {
+    gw_view h = head_input(s, first, rows), y = s->logits;
+    y.n = rows;
+    uint32_t open = gw_matmul_topk(&s->ops, h.at, gw_ld(h.columns), rows, &s->weights->output.matrix,
+                                   s->config->logit_cap, t, y.at);
+    close_up(y);
+    return open;
 }
 
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows) {

@@ -72,8 +72,8 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* Computes one token's logits as far as t needs them, and returns the panels that it computed; see gw_matmul_topk. */
-uint32_t gw_forward_topk(gw_state *s, int token, const gw_topk *t);
+/* Computes the logits of tokens first .. first + rows - 1 as far as t needs them, like gw_matmul_topk. */
+uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
 /* Computes one token's logits for some rows only. Returns false, and computes nothing, if there are too many rows. */
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows);
 

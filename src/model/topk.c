@@ -133,7 +133,7 @@ static void approximate(const void *place, int i, float *out) {
     const topk_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
-                               out);
+                               out, 0);
 }
 
 /* Excludes rows that are not candidates. */
@@ -145,12 +145,11 @@ static void leave_out(const topk_job *j, uint32_t begin, uint32_t end) {
     }
 }
 
-/* Stores A of one part, and finds its greatest row. */
-static void put_part(void *place, int i, const float *a) {
-    topk_job *j = place;
+/* Finds the greatest A of a part, and its row. */
+static void find_best(void *ctx, int i) {
+    topk_job *j = ctx;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     size_t row = (size_t)begin * GW_PANEL, n = gw_min((size_t)end * GW_PANEL, j->m->rows) - row, at = 0;
-    memcpy(j->y + row, a, (size_t)(end - begin) * GW_PANEL * sizeof(float));
     leave_out(j, begin, end);
     for (int e = 0; e < j->want.n; e++) {
         size_t id = (size_t)j->want.required[e];
@@ -160,6 +159,14 @@ static void put_part(void *place, int i, const float *a) {
     while (at + 1 < n && j->y[row + at] != best) at++;
     j->part[i].best = best;
     j->part[i].row = (uint32_t)(row + at);
+}
+
+/* Stores A of one part, and finds the greatest. */
+static void put_part(void *place, int i, const float *a) {
+    const topk_job *j = place;
+    uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
+    memcpy(j->y + (size_t)begin * GW_PANEL, a, (size_t)(end - begin) * GW_PANEL * sizeof(float));
+    find_best(place, i);
 }
 
 static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
@@ -250,26 +257,65 @@ static topk_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y)
     return j;
 }
 
-static uint32_t all_rows(gw_ops *o, const float *x, const gw_matrix *m, float cap, float *y) {
-    gw_matmul(o, x, m->k, 1, &m, &y, 1, true);
-    gw_soft_cap(o, y, m->rows, cap);
+static uint32_t all_rows(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, float *y) {
+    gw_matmul(o, x, ldx, n, &m, &y, 1, true);
+    gw_soft_cap(o, y, (size_t)n * gw_ld(m->rows), cap);
     return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
 }
 
-uint32_t gw_matmul_topk(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_topk *t, float *y) {
+/* The first pass for several rows of activations, which reads the high plane once. */
+typedef struct {
+    gw_acts acts;
+    const gw_matrix *m;
+    float *y;
+    uint32_t step;
+} rows_job;
+
+static void approximate_rows(void *ctx, int i) {
+    const rows_job *j = ctx;
+    uint32_t panels = (uint32_t)(gw_ld(j->m->rows) / GW_PANEL), begin = (uint32_t)i * j->step;
+    GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES,
+                               (int)gw_min(j->step, panels - begin), &j->acts, j->y + (size_t)begin * GW_PANEL,
+                               gw_ld(j->m->rows));
+}
+
+static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float *y) {
+    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL);
+    rows_job j = { .acts = o->acts, .m = m, .y = y, .step = step_of(panels) };
+    j.acts.n = n, j.acts.k = m->k, j.acts.stride = gw_acts_stride(n);
+    j.acts.x = x, j.acts.ldx = ldx;
+    for (int t = 0; t < n; t++) GW_KERNEL_INT(quantise_int8)(&j.acts, t, 0, m->k);
+    gw_parallel(o->pool, approximate_rows, &j, (int)((panels + j.step - 1) / j.step));
+}
+
+/* Computes the logits of one row. approximated: y holds A. */
+static uint32_t topk_row(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_topk *t, float *y,
+                         bool approximated) {
     static const gw_pure first_pass = { approximate, put_part };
-    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), open = 0;
-    /* If most parts give one of the k rows, the least of these excludes little. */
-    if (!m->low || (t->best > 1 && t->best > panels / step_of(panels) / 2)) return all_rows(o, x, m, cap, y);
     topk_job *j = job_of(o, x, m, y);
+    uint32_t open = 0;
     j->cap = cap;
     j->want = *t;
-    gw_parallel_pure(o->pool, &first_pass, j, j->parts);
+    if (approximated) gw_parallel(o->pool, find_best, j, j->parts);
+    else gw_parallel_pure(o->pool, &first_pass, j, j->parts);
     j->threshold = least_threshold(j);
     gw_parallel(o->pool, refine_part, j, j->parts);
     compute_required(j);
     for (int i = 0; i < j->parts; i++) open += j->part[i].open;
     return open;
+}
+
+uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
+                        float *y) {
+    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0;
+    /* If most parts give one of the k rows, the least of these excludes little. */
+    if (!m->low || (t->best > 1 && t->best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, y);
+    if (n > 1) approximate_all(o, x, ldx, n, m, y);
+    for (int r = 0; r < n; r++) {
+        uint32_t open = topk_row(o, x + r * ldx, m, cap, t, y + r * gw_ld(m->rows), n > 1);
+        most = open > most ? open : most;
+    }
+    return most;
 }
 
 /* Scattered panels take longer than consecutive ones, and greedy decoding reads only half of each. */
@@ -289,6 +335,6 @@ void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, con
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
     topk_job *j = job_of(o, x, m, y);
-    GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y);
+    GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y, 0);
     upper_of(j, 0, m->rows, upper);
 }

@@ -16,10 +16,12 @@ typedef struct {
     gw_rows rows;
 } gw_topk;
 
-/* Computes y = gw_soft_cap(gw_matmul(x, m, int15)) exactly for the rows of t and for every row that the bound cannot
- * exclude; -INFINITY for the rest. Computes all rows of a matrix without planes, and of one that is too small for its
- * parts to tell them apart. Returns the number of panels that the bound did not exclude. */
-uint32_t gw_matmul_topk(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_topk *t, float *y);
+/* Computes y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x[n][ldx], m, int15)) exactly for the rows of t and for every row
+ * that the bound cannot exclude; -INFINITY for the rest. Computes all rows of a matrix without planes, and of one that
+ * is too small for its parts to tell them apart. Returns the number of panels that the bound did not exclude, the
+ * largest of the n. */
+uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
+                        float *y);
 
 /* Returns whether gw_matmul_few is faster than computing all rows. */
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);

@@ -430,13 +430,17 @@ static int32_t accepted(const gw_sampler *s, uint32_t i) { return s->history[(s-
 
 bool gw_sampler_greedy(const gw_sampler *s) { return s->option[TEMPERATURE] == 0; }
 
-uint32_t gw_sampler_top(const gw_sampler *s, int32_t *changed, int cap, int *n) {
-    uint32_t window = penalises(s) ? (uint32_t)fmin(s->option[WINDOW], s->n_history) : 0;
+uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_drafts, int32_t *changed, int cap,
+                        int *n) {
+    bool penalty = penalises(s);
+    uint32_t window = penalty ? (uint32_t)fmin(s->option[WINDOW], s->n_history) : 0;
     uint32_t k = gw_sampler_greedy(s) ? 1 : (uint32_t)s->option[TOP_K];
-    if (k > MAX_HEAP || k >= s->n || s->n_bias + window > (uint32_t)cap) return 0;
-    for (uint32_t i = 0; i < s->n_bias; i++) changed[i] = s->bias[i].id;
-    for (uint32_t i = 1; i <= window; i++) changed[s->n_bias + i - 1] = accepted(s, i);
-    *n = (int)(s->n_bias + window);
+    if (!penalty) n_drafts = 0;
+    *n = (int)(s->n_bias + window + n_drafts);
+    if (k > MAX_HEAP || k >= s->n || *n > cap) return 0;
+    for (uint32_t i = 0; i < s->n_bias; i++) *changed++ = s->bias[i].id;
+    for (uint32_t i = 1; i <= window; i++) *changed++ = accepted(s, i);
+    for (uint32_t i = 0; i < n_drafts; i++) *changed++ = drafts[i];
     return k;
 }
 

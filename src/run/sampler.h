@@ -36,8 +36,10 @@ bool gw_sampler_greedy(const gw_sampler *s);
 
 /* Returns the number of greatest logits that the next draw needs, besides those of the n ids in `changed`, which bias
  * and penalties change (some may be listed twice): 1 for an argmax, k with top-k. Logits that equal the least of them
- * are needed too. Returns 0 if the draw needs all logits, or for more than cap ids. */
-uint32_t gw_sampler_top(const gw_sampler *s, int32_t *changed, int cap, int *n);
+ * are needed too. drafts: ids that will be accepted before a later draw from the same evaluation. Returns 0 if the draw
+ * needs all logits, or for more than cap ids. */
+uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_drafts, int32_t *changed, int cap,
+                        int *n);
 
 /* Computes the distribution of the next draw without drawing: the possible tokens, best first, and their
  * probabilities; writes at most cap of each. Returns their number, or the errors of gw_sampler_draw. */

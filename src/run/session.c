@@ -322,24 +322,23 @@ static bool may_exclude(gw_session *s) {
     return false;
 }
 
-static void give_top(gw_session *s, int token) {
+static void give_top(gw_session *s, int first, int rows) {
     enum { LEAST_EXCLUDED = 3, REST = 100 }; /* of four panels */
-    uint64_t open = gw_forward_topk(&s->state, token, &s->needed), panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
+    uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
+    uint64_t open = gw_forward_topk(&s->state, first, rows, &s->needed);
     if (s->needed.best > 1 && 4 * open > (4 - LEAST_EXCLUDED) * panels) s->rest = REST;
 }
 
-/* Computes the last tokens' logits; of a single one all, or at least the wanted ones. */
+/* Computes the last tokens' logits: all, or at least the wanted ones. needed.rows are those of a single token. */
 static void give_last(gw_session *s) {
-    int rows = last_wanted(s), token = s->state.batch.n - 1;
+    int rows = last_wanted(s), first = s->state.batch.n - rows;
+    bool some = s->needed.rows.bits != NULL;
     s->logit_first = s->n_ids - (uint32_t)rows;
     s->logit_rows = (uint32_t)rows;
-    if (rows > 1) {
-        gw_forward_logits(&s->state, s->state.batch.n - rows, rows);
-        return;
-    }
-    if (s->needed.rows.bits && gw_forward_few(&s->state, token, &s->needed.rows)) return;
-    if (s->want_top && s->needed.best && may_exclude(s)) give_top(s, token);
-    else gw_forward_logits(&s->state, token, 1);
+    if (rows == 1 && some && gw_forward_few(&s->state, first, &s->needed.rows)) return;
+    bool top = s->want_top && s->needed.best && (rows == 1 || !some);
+    if (top && may_exclude(s)) give_top(s, first, rows);
+    else gw_forward_logits(&s->state, first, rows);
 }
 
 static void end_context(gw_session *s) {

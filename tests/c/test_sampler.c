@@ -606,3 +606,23 @@ TEST(sampler_logprobs) {
     free(order);
     free(x);
 }
+
+/* --- the logits that a draw needs ------------------------------------------------------------------- */
+
+TEST(sampler_top_counts_the_ids_that_penalties_will_change) {
+    static const int32_t drafts[] = { 70, 71 };
+    int32_t changed[4];
+    int n;
+    gw_sampler *s = gw_sampler_new(500);
+    CHECK(s != NULL);
+    set(s, "top_k", 40);
+    gw_sampler_accept(s, 9);
+    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 4, &n), 40);
+    CHECK_INT(n, 0);
+    set(s, "repetition_penalty", 1.5);
+    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 4, &n), 40);
+    CHECK_INT(n, 3);
+    CHECK(changed[0] == 9 && changed[1] == 70 && changed[2] == 71);
+    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* no room for them */
+    gw_sampler_free(s);
+}

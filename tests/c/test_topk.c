@@ -130,7 +130,7 @@ static uint32_t check_k(const char *what, float cap, uint32_t k) {
     uint32_t rows = rig.plain.rows, exact;
     memcpy(sorted, whole, rows * sizeof *sorted);
     qsort(sorted, rows, sizeof *sorted, descending);
-    exact = gw_matmul_topk(&rig.ops, rig.x, &rig.planes, cap, &(gw_topk){ .best = k }, top);
+    exact = gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, cap, &(gw_topk){ .best = k }, top);
     CHECK_INT(drawn(top, k), drawn(whole, k));
     for (uint32_t r = 0; r < rows; r++)
         if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, what);
@@ -245,6 +245,9 @@ TEST(top_kernels_agree_with_the_specification) {
         gw_relaxed_only_7_bits = round % 2;
         gw_relaxed_pairs = round / 2 % 2;
 #endif
+#if defined(GW_HAVE_RELAXED) && defined(GW_RELAXED_SIMDE)
+        gw_relaxed_engine = GW_ENGINE_PAIRS + round / 4 % 3;
+#endif
         random_rows(1);
         random_x(1);
         for (int i = 0; i < 40; i++)
@@ -263,13 +266,19 @@ TEST(top_kernels_agree_with_the_specification) {
             FAST(planes_some)(rig.high, rig.low, list, (int)n, &fast, top);
             check_same(top, whole, 4 * PANELS, "some panels");
         }
-        gw_ref_planes_high(rig.high, PANELS, &slow, whole);
-        FAST(planes_high)(rig.high, PANELS, &fast, top);
-        check_same(top, whole, 4 * PANELS, "the high plane");
+        for (int n = 1; n <= MOST_N; n++) {
+            slow = acts_of(0, n, K), fast = acts_of(1, n, K);
+            gw_ref_planes_high(rig.high, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_high)(rig.high, PANELS, &fast, top, 4 * PANELS);
+            check_same(top, whole, (size_t)n * 4 * PANELS, "the high plane");
+        }
     }
 #ifdef GW_HAVE_RELAXED
     gw_relaxed_only_7_bits = false;
     gw_relaxed_pairs = GW_PAIRS_ASK;
+#endif
+#if defined(GW_HAVE_RELAXED) && defined(GW_RELAXED_SIMDE)
+    gw_relaxed_engine = GW_ENGINE_PAIRS;
 #endif
     close_rig();
 }
@@ -438,14 +447,42 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&rig.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ 1, 7, exact, all_rows }, top);
+    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, 7, exact, all_rows }, top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ 1, MOST_ROWS, all, all_rows }, top);
+    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, MOST_ROWS, all, all_rows }, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     close_rig();
+}
+
+/* Several rows of activations, of which one has no bound: the same logits as one by one. */
+TEST(top_of_several_rows_is_that_of_each) {
+    enum { N = 4, LD = MOST_ROWS };
+    static float one[MOST_ROWS];
+    for (int threads = 1; threads <= 3; threads++)
+        for (int cap = 0; cap <= 30; cap += 30) {
+            open_rig(MOST_ROWS, MOST_K, threads);
+            random_rows(1);
+            random_x(1);
+            rig.x[2 * MOST_K + 33] = 1e30f;
+            aim_row(1000, 1), aim_row(2500, 0.8f);
+            pack();
+            product(&rig.plain, N, whole);
+            gw_soft_cap(&rig.ops, whole, N * LD, (float)cap);
+            for (int n = 2; n <= N; n++) {
+                const gw_topk want = { .best = 1 };
+                gw_matmul_topk(&rig.ops, rig.x, MOST_K, n, &rig.planes, (float)cap, &want, top);
+                for (int t = 0; t < n; t++) {
+                    float *x = rig.x + t * MOST_K;
+                    gw_matmul_topk(&rig.ops, x, MOST_K, 1, &rig.planes, (float)cap, &want, one);
+                    check_same(top + t * LD, one, MOST_ROWS, "alone");
+                    CHECK_INT(arg_max(top + t * LD), arg_max(whole + t * LD));
+                }
+            }
+            close_rig();
+        }
 }
 
 /* Returns a set of about one row in `of`; none beyond MOST_ROWS - 40. */
@@ -480,7 +517,7 @@ THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
         for (uint32_t of = 2; of < 500; of *= 3) {
             gw_rows rows = random_rows_of(of);
             gw_topk one = { .best = 1, .rows = rows };
-            uint32_t open = gw_matmul_topk(&rig.ops, rig.x, &rig.planes, (float)cap, &one, top);
+            uint32_t open = gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, (float)cap, &one, top);
             CHECK_INT(best_of(&rows, top), best_of(&rows, whole));
             CHECK(open < MOST_ROWS / 4 / 2);
             for (uint32_t r = 0; r < MOST_ROWS; r++)
@@ -526,7 +563,8 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         rig.x[33] = values[i];
         pack();
         product(&rig.plain, 1, whole);
-        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ .best = 1 }, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ .best = 1 }, top),
+                  gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
     static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 }; /* infinities and NaN */
@@ -535,7 +573,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         set_scale(block_of(77, 3), scales[i]);
         pack();
         product(&rig.plain, 1, whole);
-        gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 0, &(gw_topk){ .best = 1 }, top);
+        gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ .best = 1 }, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
@@ -613,7 +651,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
     static const int32_t exact[] = { 8, 1235, 2999 }; /* one of them in the panel of the greatest */
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
-    gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 30, &(gw_topk){ 1, 3, exact, all_rows }, top);
+    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 30, &(gw_topk){ 1, 3, exact, all_rows }, top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     close_rig();
 }
@@ -628,7 +666,8 @@ THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
         rig.x[33] = values[i];
         product(&rig.plain, 1, whole);
         gw_soft_cap(&rig.ops, whole, 1001, 30);
-        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, &rig.planes, 30, &(gw_topk){ .best = 1 }, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 30, &(gw_topk){ .best = 1 }, top),
+                  gw_ld(1001) / 4);
         for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
     }
     close_rig();

@@ -4,17 +4,21 @@
  */
 import { readFile } from 'node:fs/promises';
 import { closeSync, openSync, readSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
 import { createEngine, LOAD } from '../../js/engine/engine.js';
+import { nodePort } from '../../js/platform/port-node.js';
 
-/** @param {string} path of a GGUF @param {string} [variant] */
-export async function bareEngine(path, variant = 'simd128') {
+const JS = new URL('../../js/', import.meta.url);
+
+/** @param {string} path of a GGUF @param {string} [variant]
+ * @param {{ threads?: number, modules?: URL }} [options] modules: folder of the wasm modules */
+export async function bareEngine(path, variant = 'simd128', { threads = 1, modules = JS } = {}) {
   const { engine } = await createEngine(
-    { variant, threads: 1 },
+    { variant, threads },
     /** @type {any} */ ({
-      compile: async (/** @type {string} */ name) => {
-        return WebAssembly.compile(await readFile(new URL(`../../js/${name}`, import.meta.url)));
-      },
-      parallelism: () => 1,
+      compile: async (/** @type {string} */ name) => WebAssembly.compile(await readFile(new URL(name, modules))),
+      createThread: () => nodePort(new Worker(new URL('thread.node.js', JS))),
+      parallelism: () => threads,
     }),
   );
   const file = openSync(path, 'r');
@@ -33,11 +37,12 @@ export async function bareEngine(path, variant = 'simd128') {
   return engine;
 }
 
-/** Returns an engine with its weights loaded. @param {string} path */
-export async function loadedEngine(path) {
-  const engine = await bareEngine(path);
+/** Returns an engine with its weights loaded. @param {string} path @param {string} [variant]
+ * @param {{ threads?: number, modules?: URL, context?: number }} [options] context: its length in tokens */
+export async function loadedEngine(path, variant, options) {
+  const engine = await bareEngine(path, variant, options);
   const file = await readFile(path);
-  engine.reserve(512);
+  engine.reserve(options?.context ?? 512);
   for (
     let state = engine.call('load_commit', 0), count;
     state !== LOAD.READY;

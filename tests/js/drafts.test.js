@@ -32,6 +32,7 @@ for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
         const ids = repeated(model.info.vocabSize, seed);
         for (const sampling of [
           { temperature: 0 },
+          { temperature: 0, frequencyPenalty: 0.5, presencePenalty: 0.5 },
           { temperature: 1, seed },
           { temperature: 0.4, topK: 0, topP: 1, seed, repetitionPenalty: 1.2, logitBias: { 9: 3 } },
         ]) {

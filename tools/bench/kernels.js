@@ -30,6 +30,7 @@ const SOURCES = [
     'pack_planes',
     'ref',
     'q4_relaxed',
+    'few_relaxed',
     'activations',
     'round',
     'floats',

@@ -1,0 +1,126 @@
+/* few_relaxed: multiplies panels of nibbles, in the layout of Q4_0, by a few rows of activations with the relaxed dot
+ * product of bytes. Memory limits these products almost as much as those of one row, so several panels are read side by
+ * side. Chunks (tiles.h) would read no memory while they multiply. */
+#include "kernels/kernels.h"
+
+#ifdef GW_HAVE_RELAXED
+
+#include "kernels/quants_relaxed.h"
+
+/* The most rows of bytes at once: their sums for PAIR panels, the quants and an activation fit the registers. A row of
+ * int15 activations is two rows of bytes, one for each plane. */
+enum { MOST = 4 };
+
+typedef struct {
+    int rows, planes;
+    int panels; /* that are read side by side */
+    bool high;  /* quants are 16 n - 120 instead of n - 8 */
+} few;
+
+/* The products of some rows of bytes with PAIR panels. */
+typedef v128_t sums[MOST][PAIR];
+
+/* Adds the products with half a block of PAIR panels that are `apart` bytes from each other. Each splatted activation
+ * is used for all panels. The loop stays rolled up: unrolled, LLVM chains the products of each sum. */
+INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, int rows, int shift, v128_t low) {
+    const uint8_t *second = w + apart;
+    KEEP_LOOP
+    for (const int8_t *end = q + 16; q != end; q += 4, w += 16, second += 16) {
+        v128_t v[PAIR] = { wasm_v128_and(wasm_u16x8_shr(wasm_v128_load(w), shift), low),
+                           wasm_v128_and(wasm_u16x8_shr(wasm_v128_load(second), shift), low) };
+        UNROLL
+        for (int i = 0; i < rows; i++) {
+            v128_t x = SPLAT(q + i * GW_BLOCK);
+            for (int p = 0; p < PAIR; p++) dot[i][p] = DOT(x, v[p], dot[i][p]);
+        }
+    }
+}
+
+/* Adds the products with block `at` of the activations to the totals. The low nibbles come first, then the high ones:
+ * together, they would need more registers than there are. */
+INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, const acts *a, size_t at,
+                      const gw_nibble_masks *m) {
+    const int8_t *q = a->q + at * k->planes * GW_BLOCK;
+    int last = k->planes - 1; /* the plane of low bits */
+    sums dot;
+    UNROLL
+    for (int i = 0; i < k->rows; i++)
+        for (int p = 0; p < PAIR; p++) {
+            v128_t zero = wasm_i32x4_splat(0), minus = wasm_i32x4_neg(wasm_i32x4_shl(SPLAT(a->sum + at + i), 3));
+            dot[i * k->planes][p] = zero;
+            dot[i * k->planes + last][p] = k->high ? zero : minus;
+        }
+    add_half(dot, w + 8, apart, q, k->rows * k->planes, 0, m->low);
+    add_half(dot, w + 8, apart, q + 16, k->rows * k->planes, 4, m->low);
+    v128_t scale[PAIR] = { scales_from(w, m), scales_from(w + apart, m) };
+    UNROLL
+    for (int i = 0; i < k->rows; i++)
+        for (int p = 0; p < PAIR; p++) {
+            v128_t all = dot[i * k->planes][p];
+            if (last) all = joined(all, dot[i * k->planes + last][p]);
+            if (k->high)
+                all = wasm_i32x4_sub(wasm_i32x4_shl(all, 4),
+                                     wasm_i32x4_mul(SPLAT(a->sum + at + i), wasm_i32x4_splat(120)));
+            total[i][p] = add_scaled(total[i][p], all, scale[p], SPLAT(a->scale + at + i));
+        }
+}
+
+/* Multiplies the panels of a walk by k->rows rows from row t on. */
+INLINE void multiply(const few *k, const walk *s, const acts *a, int t, size_t ldy) {
+    enum { MOST_PAIRS = 4 };
+    const gw_nibble_masks m = masks();
+    const walk to = *s; /* copies, which stores cannot change */
+    const acts x = *a;
+    sums total[MOST_PAIRS];
+    for (int i = 0; i < k->panels; i++)
+        for (int r = 0; r < k->rows; r++) total[i / PAIR][r][i % PAIR] = wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (size_t b = 0; b < x.blocks; b++) {
+        /* rolled up, each load would switch streams and defeat the prefetchers: two rows take 2.6 times as long */
+        UNROLL
+        for (int i = 0; i < k->panels; i += PAIR)
+            add_block(k, total[i / PAIR], to.w + i * to.stride + b * GW_Q4_BYTES, to.stride, &x, b * x.stride + t, &m);
+    }
+    for (int i = 0; i < k->panels; i++)
+        for (int r = 0; r < k->rows; r++)
+            wasm_v128_store(to.y + (t + r) * ldy + i * to.step, total[i / PAIR][r][i % PAIR]);
+}
+
+typedef void kernel(const walk *s, const acts *a, int t, size_t ldy);
+#define ROWS(name, ...)                                                  \
+    OUTLINE void name(const walk *s, const acts *a, int t, size_t ldy) { \
+        multiply(&(few){ __VA_ARGS__ }, s, a, t, ldy);                   \
+    }
+ROWS(two_rows, .rows = 2, .planes = 1, .panels = 8)
+ROWS(three_rows, .rows = 3, .planes = 1, .panels = 4)
+ROWS(four_rows, .rows = 4, .planes = 1, .panels = 4)
+ROWS(two_high, .rows = 2, .planes = 1, .panels = 8, .high = true)
+ROWS(three_high, .rows = 3, .planes = 1, .panels = 4, .high = true)
+ROWS(four_high, .rows = 4, .planes = 1, .panels = 4, .high = true)
+ROWS(two_int15, .rows = 2, .planes = 2, .panels = 4)
+
+/* Multiplies as many panels as are read side by side, and returns their number. */
+INLINE int each_side(const job *j, bool high) {
+    static kernel *const kernels[2][MOST - 1] = { { two_rows, three_rows, four_rows },
+                                                  { two_high, three_high, four_high } };
+    const acts *a = j->a;
+    if (a->n < 2 || a->n > FEW || adds_pairs()) return 0;
+    int most = MOST / a->planes, passes = (a->n + most - 1) / most, rows = (a->n + passes - 1) / passes;
+    kernel *run = a->planes == 2 ? two_int15 : kernels[high][rows - 2];
+    int side = run == two_rows || run == two_high ? 8 : 4, each = j->panels / side;
+    for (int i = 0; i < each; i++) {
+        const walk to = walk_of(j, i, each, side);
+        /* The last pass may repeat rows, which get the same bits. */
+        for (int t = 0; t < a->n; t += rows) run(&to, a, (int)gw_min(t, a->n - rows), j->ldy);
+    }
+    return each * side;
+}
+
+int gw_relaxed_few(const job *j) { return each_side(j, false); }
+
+int gw_relaxed_few_high(const uint8_t *high, int panels, const gw_acts *all, float *y, size_t ldy) {
+    acts a = ACTS(all, 8);
+    return each_side(&(job){ high, a.blocks * GW_HIGH_BYTES, panels, &a, y, ldy }, true);
+}
+
+#endif

@@ -1,0 +1,112 @@
+/**
+ * batches: measures a step of the model for several numbers of tokens, split into its layers and its output head.
+ * Prints medians in milliseconds, and each step as a multiple of a step of one token.
+ *
+ *   node tools/bench/batches.js MODEL [--rows 1,2,3,4,6,8] [--variant relaxed] [--threads 2] [--times 15]
+ *                              [--context 256] [--all] [--sequential] [--modules DIR,DIR]
+ *
+ * The head computes the logits of up to 4 tokens, as for greedy drawing; --all: all of their logits. --context: tokens
+ * before the step. --sequential: one token reads one stream of weights (gw_rehearse). --modules: folders of wasm
+ * modules, which take turns.
+ */
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { RUN } from '../../js/engine/engine.js';
+import { loadedEngine } from '../../tests/js/bare-engine.js';
+import { at, cli } from '../support/proc.js';
+
+/** @import { Engine } from '../../js/engine/engine.js' */
+
+const LOGIT_ROWS = 4;
+const SLICE = 16; // of timings before the engine counts as optimised
+
+/** @param {number[]} list */
+const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
+
+function readArguments() {
+  const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
+  const flag = { type: /** @type {const} */ ('boolean') };
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      rows: text('1,2,3,4,6,8'),
+      variant: text('relaxed'),
+      threads: text('2'),
+      times: text('15'),
+      context: text('256'),
+      modules: text(at('js')),
+      all: flag,
+      sequential: flag,
+    },
+  });
+  const [model] = positionals;
+  if (!model) throw new Error('Name a model: node tools/bench/batches.js MODEL.');
+  return { ...values, model, rows: values.rows.split(',').map(Number), context: Number(values.context) };
+}
+
+/** Evaluates all pending tokens, but only `layers` layers if that is not 0. @param {Engine} engine
+ * @param {number} layers @returns {number} the duration in milliseconds */
+function run(engine, layers) {
+  const before = performance.now();
+  const state = engine.call('run', layers);
+  if (!layers && state !== RUN.DONE) throw new Error(`Evaluation stopped in state ${state}.`);
+  return performance.now() - before;
+}
+
+/** Evaluates one step of n tokens, and takes it back. @param {Engine} engine @param {number} n
+ * @param {number} context */
+function step(engine, n, context) {
+  engine.call('want_last', Math.min(n, LOGIT_ROWS));
+  for (let i = 0; i < n; i++) engine.call('append', 5000 + 977 * i);
+  const layers = run(engine, engine.number('n_layer'));
+  const head = run(engine, 0);
+  engine.call('truncate', context);
+  return { layers, head };
+}
+
+/** @param {ReturnType<typeof readArguments>} v @param {string} folder */
+async function ready(v, folder) {
+  const modules = pathToFileURL(`${resolve(folder)}/`);
+  const options = { threads: Number(v.threads), modules, context: v.context + 64 };
+  const engine = await loadedEngine(v.model, v.variant, options);
+  engine.resetSampler();
+  engine.setOption('temperature', 0);
+  engine.call('rehearse', Number(v.sequential ?? false), 4);
+  engine.sync(Array.from({ length: v.context }, (_, i) => 1000 + ((i * 7919) % 200000)));
+  if (!v.all) engine.call('want_top', 1);
+  run(engine, 0);
+  for (let i = 0; i < SLICE; i++) step(engine, 1 + (i % 8), v.context);
+  return engine;
+}
+
+await cli(async () => {
+  const v = readArguments();
+  const folders = v.modules.split(',');
+  /** @type {Engine[]} */
+  const engines = [];
+  for (const folder of folders) engines.push(await ready(v, folder));
+  const times = v.rows.map(() => engines.map(() => ({ layers: /** @type {number[]} */ ([]), head: [0] })));
+  times.flat().forEach((time) => (time.head = []));
+  for (let turn = 0; turn < Number(v.times); turn++)
+    v.rows.forEach((n, i) =>
+      engines.forEach((engine, e) => {
+        const took = step(engine, n, v.context);
+        times[i][e].layers.push(took.layers);
+        times[i][e].head.push(took.head);
+      }),
+    );
+  engines.forEach((engine, e) => {
+    console.log(`${folders[e]}: ${engine.variant}, Node ${process.version}, threads ${engine.threads}`);
+    console.log('rows  layers    head  together  of one');
+    /** @type {number | undefined} */
+    let one;
+    v.rows.forEach((n, i) => {
+      const [layers, head] = [median(times[i][e].layers), median(times[i][e].head)];
+      one ??= layers + head;
+      const cells = [layers, head, layers + head, (layers + head) / one];
+      console.log(String(n).padStart(4), ...cells.map((cell) => cell.toFixed(2).padStart(7)));
+    });
+    engine.close();
+  });
+});
