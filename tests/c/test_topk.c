@@ -458,7 +458,7 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
 }
 
 /* Several rows of activations, of which one has no bound: the same logits as one by one. */
-TEST(top_of_several_rows_is_that_of_each) {
+THREADED_TEST(top_of_several_rows_is_that_of_each) {
     enum { N = 4, LD = MOST_ROWS };
     static float one[MOST_ROWS];
     for (int threads = 1; threads <= 3; threads++)
