@@ -14,7 +14,7 @@ const run = promisify(execFile);
 const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
 /** All models except large ones, which have the same types, and embedding models (embed.test.js). */
-const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
+const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
 /** Every format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 

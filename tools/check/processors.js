@@ -20,7 +20,7 @@ const CHILD = at('tests', 'js', 'processor-child.js');
 const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
 /** All models except large ones, which have the same types. */
-const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
+const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
 /** Each format, in rows that are whole super-blocks and in rows that are not. */
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
 
