@@ -490,16 +490,21 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
   return rows;
 }
 
-/** Writes the model of a spec. @param {ModelSpec} spec @param {string} path
- * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
-export async function makeModel(spec, path) {
+/** Returns everything of a spec's model except the weights. @param {ModelSpec} spec */
+export function headerOf(spec) {
   const s = complete(spec);
   const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(s.pooling && { addEos: true }) };
   const tensors = tensorsOf(s, vocab.pieces.length);
-  const rows = specialRows(s, vocab);
   const file = { metadata: metadataOf(s, vocab), tensors };
   s.edit?.(file);
-  const header = ggufHeader(file.metadata, file.tensors, s);
+  return { s, vocab, tensors, file, header: ggufHeader(file.metadata, file.tensors, s) };
+}
+
+/** Writes the model of a spec. @param {ModelSpec} spec @param {string} path
+ * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
+export async function makeModel(spec, path) {
+  const { s, vocab, tensors, file, header } = headerOf(spec);
+  const rows = specialRows(s, vocab);
   writeGguf(path, header, (i) => tensorData(file.tensors[i], s, rows));
   const parameters = tensors.reduce((sum, t) => sum + t.shape.reduce((a, b) => a * b, 1), 0);
   return { bytes: header.total, dataOffset: header.dataOffset, parameters, vocab };

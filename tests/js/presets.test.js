@@ -1,0 +1,29 @@
+/* The page's figures of memory for models with rows on disk, compared with the engine's memory plan for headers of the
+ * same shapes. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { inspectModel } from '../../js/index.node.js';
+import { PRESETS as SHAPES, headerOf } from '../../tools/models/make-model.js';
+import { PRESETS } from '../../web/models/presets.js';
+
+/** Presets without an entry have all their weights in memory. @type {Record<string, string>} */
+const SHAPE_OF = { 'gemma-4-E2B_q4_0-it.gguf': 'gemma4-e2b', 'gemma-4-E4B_q4_0-it.gguf': 'gemma4-e4b' };
+
+for (const preset of PRESETS.filter(({ memory }) => memory)) {
+  test(`${preset.name} needs the memory that the page names`, async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'gw-preset-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const { header } = headerOf(SHAPES[SHAPE_OF[preset.file]]);
+    const path = join(folder, preset.file);
+    await writeFile(path, header.bytes);
+    await truncate(path, header.total);
+    const { info } = await inspectModel(path, { contextLength: 4096 });
+    const { memory, fileBytes } = info;
+    t.diagnostic(`${memory.total} bytes in memory, ${memory.onDisk} on disk; the file has ${fileBytes} bytes`);
+    assert.ok(Math.abs(fileBytes / preset.bytes - 1) < 0.001, `the shape is not the published file's: ${fileBytes} bytes`);
+    assert.equal(preset.memory, Math.round(memory.total / 1e7) * 1e7);
+  });
+}
