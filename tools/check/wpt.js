@@ -21,9 +21,9 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
 /** The suite of the report in this repository. */
-const COPY = `The suite came as a copy of its files about text, read one by one from the copy of web-platform-tests in Servo's repository, not as a
-checkout: the newest stored version of each, under its own path. Two names are stand-ins, \`readStream()\` with \`kTestPrompt2\` and
-\`promise_rejects_quotaexceedederror()\`, because the stored helpers are older. testharness.js is of January 2026.`;
+const COPY = `The suite came as a copy of its files about text, assembled file by file from public copies of web-platform-tests, not as a checkout. Paths
+are those of the copy in Servo's repository. Where several versions are stored, the newest was taken. Two stand-ins replace helpers that
+are not stored: \`readStream()\` with \`kTestPrompt2\`, and \`promise_rejects_quotaexceedederror()\`. testharness.js is of January 2026.`;
 /** Names of testharness.js for its status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */
