@@ -61,6 +61,8 @@ export const FLAGS = {
     variant: 'variant',
     'quantize-floats': 'quantizeFloats',
     'kv-type': 'kvType',
+    'rows-on-disk': 'rowsOnDisk',
+    'rows-later': 'rowsLater',
   },
   serve: {
     name: 'name',
@@ -113,7 +115,15 @@ export const HELP = {
   --kv-type auto|f32|i16|q8_0
                            Format of the KV cache. q8_0 takes the least memory, f32 loses nothing. auto is f32 for files
                            of floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
-                           with outlier channels, q8_0 changes one greedy token in ten to a hundred. Default: auto.`,
+                           with outlier channels, q8_0 changes one greedy token in ten to a hundred. Default: auto.
+  --rows-on-disk auto|true|false
+                           Where to keep tables of which a token needs one row, such as Gemma 4's per-layer embeddings.
+                           auto leaves tables of 64 MB or more in the cached copy or file and reads rows there; a
+                           stream, or a URL that is not cached, is loaded into memory. true leaves all these tables on
+                           disk, false none. Answers are the same. Default: auto.
+  --rows-later true|false  Makes a model ready before its tables on disk are downloaded. Rows that are missing are
+                           requested one by one while the rest is downloaded, and onProgress reports the phase rest.
+                           Default: true.`,
   serve: `  --name TEXT              Id of a model. Repeat it to name several models, in their order. Default: the file's name
                            without its extension.
   --port N                 Port to listen on. 0 picks a free one. Default: 8080.

@@ -83,7 +83,10 @@ export function idList(text) {
  * @param {Record<string, Rule>} rules */
 function optionsOf(values, flags, rules) {
   const given = Object.entries(flags).map(([flag, name]) => {
-    return [name, 'min' in rules[name] ? number(values, flag) : values[flag]];
+    const rule = rules[name];
+    if ('min' in rule) return [name, number(values, flag)];
+    const text = values[flag];
+    return [name, /^(true|false)$/.test(text) && rule.fits(true) ? text === 'true' : text];
   });
   return Object.fromEntries(given);
 }

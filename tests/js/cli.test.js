@@ -62,6 +62,16 @@ test('inspect', async () => {
   assert.match(stdout, /blk\.0\.attn_q\.weight: Q4_0 \[64, 128\]/);
 });
 
+test('--rows-on-disk and --rows-later', async () => {
+  const table = await testModel('gemma4-q4_0');
+  const onDisk = async (/** @type {string[]} */ ...flags) => (await json('inspect', table, ...flags)).memory.onDisk;
+  assert.deepEqual([await onDisk(), await onDisk('--rows-on-disk', 'false', '--rows-later', 'false')], [0, 0]);
+  assert.ok((await onDisk('--rows-on-disk', 'true')) > 0);
+  const { status, stderr } = await run(['inspect', table, '--rows-later', 'never']);
+  assert.equal(status, 2);
+  assert.match(stderr, /rowsLater.*"never"/);
+});
+
 test('--quantize-floats', async () => {
   const qat = await testModel('mqa-q4_0');
   const weights = async (/** @type {string[]} */ ...flags) => (await json('inspect', qat, ...flags)).memory.weights;

@@ -10,7 +10,7 @@ import { properties } from './typedefs.js';
 /** Options with a flag, besides sampling. */
 const FLAGS = {
   answer: ['maxTokens', 'seed', 'stop', 'logprobs'],
-  load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType'],
+  load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType', 'rowsOnDisk', 'rowsLater'],
   serve: properties('js/serve/options.js', 'ServeOptions').map(({ name }) => name),
 };
 const ROW = /X\(\w+,\s*"(\w+)",\s*([^,]+),\s*([^,]+),\s*([^,]+),\s*(true|false),\s*((?:"[^"]*"\s*)+)\)/g;
@@ -73,14 +73,18 @@ function helpOf(typedef, names, file = 'js/options.js') {
   return names.map((name) => {
     const { type, text } = all.find((one) => one.name === name) ?? {};
     if (!type || !text) throw new Trouble(`${file}: ${typedef} does not describe ${name}`);
-    return help(flagOf(name), placeholder(type), text);
+    return help(flagOf(name), placeholder(type, text), text);
   });
 }
 
-/** @param {string} type */
-function placeholder(type) {
-  if (type === 'boolean') return '';
-  return type.includes("'") ? type.replace(/[' ]/g, '') : /number/.test(type) ? 'N' : 'TEXT';
+/** @param {string} type @param {string} text what the option means */
+function placeholder(type, text) {
+  if (type === 'boolean') return text.includes('Default: false') ? '' : 'true|false';
+  return type.includes("'")
+    ? type.replace(/[' ]/g, '').replace('boolean', 'true|false')
+    : /number/.test(type)
+      ? 'N'
+      : 'TEXT';
 }
 
 /** @param {string} kind @param {string[]} names */
