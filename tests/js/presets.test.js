@@ -23,7 +23,10 @@ for (const preset of PRESETS.filter(({ memory }) => memory)) {
     const { info } = await inspectModel(path, { contextLength: 4096 });
     const { memory, fileBytes } = info;
     t.diagnostic(`${memory.total} bytes in memory, ${memory.onDisk} on disk; the file has ${fileBytes} bytes`);
-    assert.ok(Math.abs(fileBytes / preset.bytes - 1) < 0.001, `the shape is not the published file's: ${fileBytes} bytes`);
+    assert.ok(
+      Math.abs(fileBytes / preset.bytes - 1) < 0.001,
+      `the shape is not the published file's: ${fileBytes} bytes`,
+    );
     assert.equal(preset.memory, Math.round(memory.total / 1e7) * 1e7);
   });
 }

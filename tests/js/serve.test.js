@@ -68,7 +68,7 @@ test('host, origin and path decide whether a request is answered', async (t) => 
     [403, '/v1/models', 'Origin: https://app.example.attacker.example'],
     [403, '/api/tags', 'Origin: file://'],
     // paths
-    [404, '/'.repeat(2) + 'v1/models'],
+    [404, `${'/'.repeat(2)}v1/models`],
     [404, '/v1//models'],
     [404, '/v1%2Fmodels'],
     [404, '/V1/models'],
