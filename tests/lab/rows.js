@@ -6,7 +6,7 @@
  *   large  E4B, a sparse file without values: peak memory of the tab that answers
  *   torn   E4B from a server: a tab that is killed at 4.5 GB, and the bytes that are fetched twice */
 import assert from 'node:assert/strict';
-import { mkdtempSync, openSync, readSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { byteRange } from '../../tools/serve.js';
@@ -83,7 +83,8 @@ function fileServer(path, rate = Infinity) {
   return { state, intercept };
 }
 
-/** Makes a file with the header of E4B, whose weights are all 0 and take no space. @param {string} path */
+/** Makes a file with the header of E4B. Its matrices are all 0 and take no space; norms and factors of positions are 1,
+ * because 0 as a factor would make positions infinite. @param {string} path */
 async function makeSparse(path) {
   /** @type {any} */
   let file;
@@ -93,10 +94,15 @@ async function makeSparse(path) {
     throw stop;
   };
   await makeModel({ ...PRESETS['gemma4-e4b'], edit }, path).catch((error) => error === stop || Promise.reject(error));
-  const { bytes, total } = ggufHeader(file.metadata, file.tensors);
+  const { bytes, total, dataOffset, offsets } = ggufHeader(file.metadata, file.tensors);
   const out = openSync(path, 'w');
   writeSync(out, bytes, 0, bytes.length, 0);
+  for (const [i, { shape }] of file.tensors.entries()) {
+    if (shape.length === 1)
+      writeSync(out, new Float32Array(shape[0]).fill(1), 0, 4 * shape[0], dataOffset + offsets[i]);
+  }
   truncateSync(path, total);
+  closeSync(out);
 }
 
 /** @param {import('./place.js').Side} side @param {string} path of the model @param {number} [rate] */
