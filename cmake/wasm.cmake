@@ -24,10 +24,10 @@ set(threads_flags -matomics)
 # What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
 # otherwise.
 set(gw_small text/trie model/attention model/describe model/kv
-    model/tokens file/store file/types base/half run/session text/tokenizer text/vocabulary text/merge_queue text/added text/alphabet model/arch model/vectors
+    model/tokens file/store file/types base/half text/tokenizer text/vocabulary text/merge_queue text/added text/alphabet model/arch model/vectors
     base/threads model/ops)
 set(gw_smallest kernels/proof kernels/proof_relaxed kernels/ref   # for the proofs alone
-    api file/gguf model/config model/forward model/load model/model run/state text/grammar text/matcher text/plain)
+    api file/gguf model/config model/forward model/load model/model run/session run/state run/step text/grammar text/matcher text/plain)
 list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
 list(TRANSFORM gw_smallest REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
 set_source_files_properties(${gw_small} PROPERTIES COMPILE_OPTIONS -Os)

@@ -61,6 +61,7 @@ export const FLAGS = {
     variant: 'variant',
     'quantize-floats': 'quantizeFloats',
     'kv-type': 'kvType',
+    sequences: 'sequences',
     'rows-on-disk': 'rowsOnDisk',
     'rows-later': 'rowsLater',
   },
@@ -116,6 +117,8 @@ export const HELP = {
                            Format of the KV cache. q8_0 takes the least memory, f32 loses nothing. auto is f32 for files
                            of floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
                            with outlier channels, q8_0 changes one greedy token in ten to a hundred. Default: auto.
+  --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
+                           cache for contextLength tokens. Models that only compute embeddings ignore it. Default: 1.
   --rows-on-disk auto|true|false
                            Where to keep tables of which a token needs one row, such as Gemma 4's per-layer embeddings.
                            auto leaves tables of 64 MB or more in the cached copy or file and reads rows there; a

@@ -8,6 +8,7 @@ export const MODULES = {
   'grammar.js': new URL('./grammar.js', import.meta.url),
   'look.js': new URL('./look.js', import.meta.url),
   'drafts.js': new URL('./drafts.js', import.meta.url),
+  'sequences.js': new URL('./sequences.js', import.meta.url),
   'rows.js': new URL('./rows.js', import.meta.url),
   'template.js': new URL('./template.js', import.meta.url),
 };

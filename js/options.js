@@ -10,7 +10,7 @@
 import { ModelCache } from './download/cache.js';
 import { ModelError, inBraces, show } from './errors.js';
 import { SAMPLING } from './generated.js';
-import { MAX_THREADS } from './protocol.js';
+import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
 
 /** The result of `validate` of a Standard Schema.
  * @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
@@ -164,6 +164,9 @@ import { MAX_THREADS } from './protocol.js';
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` loses
  *   nothing. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
  *   contexts with outlier channels, `q8_0` changes one greedy token in ten to a hundred. Default: auto.
+ * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
+ *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Models that only
+ *   compute embeddings ignore it. Default: 1.
  * @property {'auto' | boolean} [rowsOnDisk] Where to keep tables of which a token needs one row, such as Gemma 4's
  *   per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows there; a
  *   stream, or a URL that is not cached, is loaded into memory. `true` leaves all these tables on disk, `false` none.
@@ -435,6 +438,7 @@ export const LOAD_OPTIONS = {
   variant: oneOf('auto', 'relaxed', 'simd128'),
   quantizeFloats: oneOf('auto', 'keep', 'q8_0'),
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
+  sequences: integer(1, MAX_SEQUENCES),
   rowsOnDisk: rule('auto, true or false', (value) => value === 'auto' || typeof value === 'boolean'),
   rowsLater: boolean,
   cache: rule(

@@ -61,7 +61,7 @@ import { ModelError } from './errors.js';
  * (no `folder`), or a store of the client (`remote`).
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   quantizeFloats?: string, kvType?: string, rowsOnDisk?: boolean | 'auto', rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
+ *   quantizeFloats?: string, kvType?: string, sequences?: number, rowsOnDisk?: boolean | 'auto', rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
 /** Information about a load that does not stop it.
  * @typedef {object} Notice
  * @property {string} code `not-cached`, `retry`, `offline`, `changed`, `mended`, `rows-later` or `rows-stopped`.
@@ -95,6 +95,7 @@ import { ModelError } from './errors.js';
  * @property {EmbeddingInfo | null} embedding Properties of an embedding model ([embeddings](embeddings.md)); null for a
  *   model that generates text.
  * @property {number} threads Threads in use, the engine's own included.
+ * @property {number} sequences Number of answers that are evaluated together (option `sequences`).
  * @property {string} variant Build in use: `simd128` or `relaxed`, with `+threads` for the threaded builds.
  * @property {string} variantReason Why `auto` did not take relaxed SIMD although the platform has it, or which instructions
  *   its kernels avoid because the platform computes them wrongly (docs/reports/processors.md of the repository). Empty
@@ -422,6 +423,8 @@ import { ModelError } from './errors.js';
 export const MAX_RESULT_BYTES = 2 ** 31 - 2 ** 21;
 /** Maximum number of threads (GW_MAX_THREADS in src/base/base.h). */
 export const MAX_THREADS = 64;
+/** Maximum number of answers that are evaluated together (GW_SEQUENCES in src/run/session.h). */
+export const MAX_SEQUENCES = 16;
 /** Maximum number of steps that the engine generates ahead of the consumer. */
 export const CREDIT = 64;
 

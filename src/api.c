@@ -18,13 +18,14 @@ struct gw_model {
     gw_file file;
     gw_loader loader;
     gw_session session;
-    gw_sampler *sampler;
-    gw_trie trie; /* made when a grammar is first read */
+    gw_sampler *samplers[GW_SEQUENCES], *sampler; /* of each sequence; of the selected one */
+    gw_trie trie;                                 /* made when a grammar is first read */
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
-    int kv_type;  /* GW_KV_* */
-    double limit; /* maximum heap size in bytes; 0: none */
+    int kv_type;   /* GW_KV_* */
+    int sequences; /* besides the first one */
+    double limit;  /* maximum heap size in bytes; 0: none */
     bool reserved;
 };
 
@@ -79,15 +80,24 @@ gw_model *gw_model_new(gw_pool *pool) {
     if (!m) return NULL;
     memset(m, 0, sizeof *m);
     m->pool = pool;
+    m->session.now = m->session.sequences;
     m->file.tokenizer = gw_tokenizer_new();
     if (m->file.tokenizer && gw_loader_init(&m->loader, &m->file, pool) == 0) return m;
     gw_model_free(m);
     return NULL;
 }
 
+static void free_samplers(gw_model *m) {
+    for (uint32_t i = 0; i < GW_SEQUENCES; i++) {
+        gw_sampler_free(m->samplers[i]);
+        m->samplers[i] = NULL;
+    }
+    m->sampler = NULL;
+}
+
 void gw_model_free(gw_model *m) {
     if (!m) return;
-    gw_sampler_free(m->sampler);
+    free_samplers(m);
     gw_state_end(&m->state);
     gw_session_free(&m->session);
     gw_trie_free(&m->trie);
@@ -106,12 +116,15 @@ double gw_part_bytes(const gw_model *m, int i) {
 static const struct load_option {
     const char *name;
     size_t field;
-    const char *values[5];
+    const char *values[GW_SEQUENCES + 1];
 } load_options[] = {
     { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
     { "output", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
     { "tables", offsetof(gw_model, file.tables), { "memory", "large", "file" } },
     { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
+    { "sequences",
+      offsetof(gw_model, sequences),
+      { "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16" } },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
 
@@ -157,16 +170,26 @@ static double heap_now(double held) {
 #endif
 }
 
-static double sampler_bytes(const gw_config *c) {
-    return c->arch->policy->generates ? (double)gw_sampler_bytes(c->n_vocab) : 0;
+/* Returns the number of sequences: only models that generate text have contexts to keep apart. */
+static uint32_t sequences_of(const gw_model *m) {
+    return m->file.config.arch->policy->generates ? (uint32_t)m->sequences + 1 : 1;
+}
+
+static double sampler_bytes(const gw_model *m) {
+    const gw_config *c = &m->file.config;
+    return c->arch->policy->generates ? (double)sequences_of(m) * (double)gw_sampler_bytes(c->n_vocab) : 0;
+}
+
+static gw_session_shape shape_of(const gw_model *m, uint32_t n_ctx) {
+    return (gw_session_shape){ n_ctx, sequences_of(m), gw_file_kv_type(&m->file, m->kv_type) };
 }
 
 static plan plan_for(const gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
-    gw_session_need need = gw_session_measure(c, n_ctx, gw_file_kv_type(&m->file, m->kv_type));
+    gw_session_need need = gw_session_measure(c, shape_of(m, n_ctx));
     plan p = { .weights = (double)gw_file_weight_bytes(&m->file), .kv = (double)need.kv };
     p.scratch = (double)need.scratch;
-    p.sampler = sampler_bytes(c);
+    p.sampler = sampler_bytes(m);
     p.window = (double)gw_loader_window_bytes(&m->loader);
     p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + (double)gw_store_bytes(&m->file.store) +
              (double)m->trie.size;
@@ -222,12 +245,13 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
 static int allocate(gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
     gw_error *e = &m->file.error;
-    int kv_type = gw_file_kv_type(&m->file, m->kv_type);
-    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, kv_type, e);
+    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, shape_of(m, n_ctx), e);
     if (bad) return bad;
-    if (c->arch->policy->generates && !(m->sampler = gw_sampler_new(c->n_vocab)))
-        return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the sampler (%zu bytes).",
-                       gw_sampler_bytes(c->n_vocab));
+    for (uint32_t i = 0; c->arch->policy->generates && i < sequences_of(m); i++)
+        if (!(m->samplers[i] = gw_sampler_new(c->n_vocab)))
+            return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the sampler (%zu bytes).",
+                           gw_sampler_bytes(c->n_vocab));
+    m->sampler = m->samplers[0];
     return gw_loader_reserve(&m->loader);
 }
 
@@ -247,8 +271,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
         return prove_kernels(m);
     }
     gw_session_free(&m->session); /* the host may try again with a smaller context */
-    gw_sampler_free(m->sampler);
-    m->sampler = NULL;
+    free_samplers(m);
     return bad;
 }
 
@@ -264,6 +287,7 @@ double gw_model_number(const gw_model *m, const char *key) {
     if (!strcmp(key, "parts")) return m->loader.parts.used ? m->loader.n_parts : NAN;
     if (m->loader.state < GW_LOAD_PLAN) return NAN;
     if (!strcmp(key, "n_ctx")) return m->reserved ? m->session.n_ctx : NAN;
+    if (!strcmp(key, "sequences")) return sequences_of(m);
     if (!strcmp(key, "file_bytes")) return file_bytes(m);
     if (!strcmp(key, "pack_texts")) return m->reserved ? gw_session_together(&m->session).texts : NAN;
     if (!strcmp(key, "pack_ids")) return m->reserved ? gw_session_together(&m->session).ids : NAN;
@@ -316,7 +340,10 @@ gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
 }
 
 void gw_match_free(gw_model *m, gw_matcher *x) {
-    if (m->session.needed.rows.bits == gw_matcher_bits(x)) m->session.needed.rows = (gw_rows){ 0 };
+    for (uint32_t i = 0; i < m->session.n_sequences; i++) {
+        gw_topk *needed = &m->session.sequences[i].needed;
+        if (needed->rows.bits == gw_matcher_bits(x)) needed->rows = (gw_rows){ 0 };
+    }
     gw_matcher_free(x);
 }
 
@@ -339,16 +366,34 @@ static int no_context(gw_model *m) {
     return bad ? bad : no_sampler(m);
 }
 
+static void find_top(gw_sequence *q, gw_sampler *sampler) {
+    if (!q->want_top) return;
+    uint32_t drafts = q->n_ids > q->want_last ? q->want_last - 1 : 0;
+    q->needed.best =
+        gw_sampler_top(sampler, q->ids + q->n_ids - drafts, drafts, q->required, GW_MOST_REQUIRED, &q->needed.n);
+}
+
 int gw_run(gw_model *m, int layers) {
     gw_session *s = &m->session;
     int bad = not_ready(m);
     if (bad) return bad;
-    if (s->want_top) {
-        uint32_t drafts = s->n_ids > s->want_last ? s->want_last - 1 : 0;
-        s->needed.best = gw_sampler_top(m->sampler, s->ids + s->n_ids - drafts, drafts, s->required, GW_MOST_REQUIRED,
-                                        &s->needed.n);
-    }
+    find_top(s->now, m->sampler);
     return gw_session_run(s, layers);
+}
+
+int gw_step(gw_model *m, uint32_t mask, int layers) {
+    int bad = no_context(m);
+    if (bad) return bad;
+    for (uint32_t i = 0; i < m->session.n_sequences; i++)
+        if (mask >> i & 1) find_top(&m->session.sequences[i], m->samplers[i]);
+    return gw_session_step(&m->session, mask, layers);
+}
+
+int gw_select(gw_model *m, uint32_t i) {
+    int bad = not_ready(m);
+    if (bad || (bad = gw_session_select(&m->session, i))) return bad;
+    m->sampler = m->samplers[i];
+    return 0;
 }
 
 const int32_t *gw_rows_wanted(gw_model *m) {
@@ -406,7 +451,7 @@ void gw_look_attention(const gw_model *m, int row, int head, float *out) {
     const gw_segment *p = b->segments;
     while (row >= p->row + p->n) p++;
     gw_kv_layer rows = gw_forward_cache(&s->state, s->layer, p);
-    memset(out, 0, s->n_ids * sizeof *out);
+    memset(out, 0, s->now->n_ids * sizeof *out);
     gw_attention_weights(gw_forward_heads(c, s->layer, p->length), &rows, p->pos + (uint32_t)(row - p->row),
                          gw_row(b->q, row) + (size_t)head * c->layer[s->layer].head_dim, head, out + p->cache);
 }
@@ -415,6 +460,7 @@ int gw_look_lens(gw_model *m, int row) {
     if (!m->file.config.arch->policy->generates)
         return gw_fail(&m->file.error, GW_E_BAD_STATE,
                        "The logit lens needs a model that generates text; this one only computes embeddings.");
+    m->session.state.logits = m->session.now->logits;
     gw_forward_logits(&m->session.state, row, 1);
     return 0;
 }
@@ -427,17 +473,18 @@ int gw_match_want(gw_model *m, gw_matcher *x) {
     int bad = not_ready(m);
     if (bad) return bad;
     /* Without a mask all tokens count: the caller may not need one. */
-    m->session.needed.rows = (gw_rows){ gw_matcher_mask(x), m->trie.words };
+    m->session.now->needed.rows = (gw_rows){ gw_matcher_mask(x), m->trie.words };
     return 0;
 }
 
 void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
-    const gw_session *s = &m->session;
+    const gw_sequence *s = m->session.now;
+    if (!s) return NULL;
     /* while rows of logits are given out: from the first row */
-    bool rows = s->state.batch.n != 0 || s->logit_rows == 0;
-    return s->state.logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
+    bool rows = s->rows != 0 || s->logit_rows == 0;
+    return s->logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
 
 /* --- saved states --- */
@@ -465,11 +512,11 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
         if (!(logits[i] <= FLT_MAX))
             return gw_fail(&m->file.error, GW_E_NOT_FINITE,
                            "The logit of token %u after %u tokens is not a finite number (got %g).", (unsigned)(i % n),
-                           s->logit_first + (unsigned)(i / n) + 1, logits[i]);
+                           s->now->logit_first + (unsigned)(i / n) + 1, logits[i]);
     return 0;
 }
 
-int gw_check_logits(gw_model *m) { return check_rows(m, gw_logits(m), m->session.logit_rows); }
+int gw_check_logits(gw_model *m) { return check_rows(m, gw_logits(m), m->session.now->logit_rows); }
 
 int32_t gw_draw(gw_model *m, const float *logits) {
     int bad = no_sampler(m);
@@ -548,15 +595,18 @@ FORWARD(int, gw_match_joins, (gw_model *m, gw_matcher *x, size_t forced, const c
         gw_matcher_joins(x, text, n, forced))
 
 FORWARD_IF(not_ready, gw_sync, (gw_model *m, const int32_t *ids, uint32_t n), gw_session_sync(&m->session, ids, n))
+FORWARD_IF(no_context, gw_kept, (gw_model *m, uint32_t i, const int32_t *ids, uint32_t n),
+           gw_session_kept(&m->session, i, ids, n))
+FORWARD_IF(no_context, gw_copy, (gw_model *m, uint32_t from, uint32_t n), gw_session_copy(&m->session, from, n))
 FORWARD_IF(not_ready, gw_append, (gw_model *m, int32_t id), gw_session_append(&m->session, id))
 FORWARD_IF(not_ready, gw_want_last, (gw_model *m, uint32_t rows), gw_session_want_last(&m->session, rows))
 FORWARD_IF(not_ready, gw_pack, (gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling),
            gw_session_sync_texts(&m->session, ids, lengths, texts, pooling))
 FORWARD(const float *, gw_vector, (const gw_model *m, uint32_t text), gw_row(m->session.vectors.rows, (int)text))
-FORWARD(uint32_t, gw_logit_rows, (const gw_model *m), m->session.logit_rows)
-FORWARD(uint32_t, gw_logit_first, (const gw_model *m), m->session.logit_first)
-FORWARD(uint32_t, gw_position, (const gw_model *m), m->session.state.kv.pos)
-FORWARD(uint32_t, gw_pending, (const gw_model *m), m->session.n_ids - m->session.state.kv.pos)
+FORWARD(uint32_t, gw_logit_rows, (const gw_model *m), m->session.now->logit_rows)
+FORWARD(uint32_t, gw_logit_first, (const gw_model *m), m->session.now->logit_first)
+FORWARD(uint32_t, gw_position, (const gw_model *m), m->session.now->kv.pos)
+FORWARD(uint32_t, gw_pending, (const gw_model *m), m->session.now->n_ids - m->session.now->kv.pos)
 FORWARD(int32_t *, gw_abort_flag, (gw_model *m), (int32_t *)&m->session.abort)
 
 FORWARD_IF(no_context, gw_save, (gw_model *m, const int32_t *ids, uint32_t n),

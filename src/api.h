@@ -168,6 +168,8 @@ int gw_match_joins(gw_model *m, gw_matcher *x, size_t forced, const char *text, 
 int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
 
 /* --- evaluation: one session per model, made by gw_load_reserve --------------------------------
+ * All functions below, also those of saved states and of the sampler, refer to the selected sequence (gw_select), the
+ * first by default.
  * gw_sync(m, ids, n) makes the context equal ids[0..n) without evaluating it. Keeps the longest prefix that
  *   the KV cache can still serve, but re-evaluates at least the last id. Returns the number of ids kept, or
  *   GW_E_CONTEXT if n > n_ctx, GW_E_BAD_TOKEN, GW_E_BAD_OPTION if n = 0.
@@ -197,6 +199,20 @@ void gw_truncate(gw_model *m, uint32_t n);
  * gw_logits() holds the last row, and the others lie before it. The next gw_sync sets it to 1. */
 int gw_want_last(gw_model *m, uint32_t rows);
 int gw_run(gw_model *m, int layers);
+/* Selects a sequence, from 0 on (load option "sequences"). */
+int gw_select(gw_model *m, uint32_t i);
+/* Evaluates the next block of all sequences whose bit is set in `mask`, in one batch: one row of each sequence with one
+ * pending id, and prompts in chunks. Returns GW_RUN_MORE, GW_RUN_ROWS, or GW_RUN_DONE after a block; then gw_logits()
+ * of each sequence without pending ids (gw_pending) holds its logits, as after gw_run. Between two calls of a block,
+ * other sequences may change. A call for another set of sequences that lacks one of the block's, and gw_run, begin the
+ * block anew. GW_E_BAD_STATE where all logits, vectors or an inspection are wanted. */
+int gw_step(gw_model *m, uint32_t mask, int layers);
+/* Returns how many of the ids gw_sync would keep if sequence i were selected. */
+int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
+/* Makes the selected sequence the first n evaluated ids of sequence `from`, with their keys and values, or fewer if the
+ * windows of `from` have moved on. Returns their number. Copies rows: sharing them would need a table of rows in every
+ * attention kernel, and a copy takes less than the evaluation of one id. */
+int gw_copy(gw_model *m, uint32_t from, uint32_t n);
 const int32_t *gw_rows_wanted(gw_model *m); /* NULL if none are */
 void *gw_rows_room(gw_model *m, int i);
 int gw_rows_commit(gw_model *m);

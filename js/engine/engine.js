@@ -120,10 +120,10 @@ export class Engine {
     return address || this.refuse();
   }
 
-  /** Calls gw_NAME(model, object, ...more, bytes, length). Throws on a negative result.
-   * @param {string} name @param {number} object @param {Uint8Array} bytes @param {number[]} more */
-  send(name, object, bytes, ...more) {
-    return this.#heap.with(bytes, (p) => this.call(name, object, ...more, p, bytes.length));
+  /** Calls gw_NAME(model, object, ...more, data, length). Throws on a negative result.
+   * @param {string} name @param {number} object @param {Uint8Array | Int32Array} data @param {number[]} more */
+  send(name, object, data, ...more) {
+    return this.#heap.with(data, (p) => this.call(name, object, ...more, p, data.length));
   }
 
   /** Calls gw_NAME(model, object) and returns a copy of `count` words at the returned address. Throws on 0.

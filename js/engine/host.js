@@ -1,5 +1,6 @@
-/* host: the worker's side of protocol.js. Loads one model, then answers calls. Calls that evaluate run one at a time,
- * in order; other calls run immediately, also during an evaluation. */
+/* host: the worker's side of protocol.js. Loads one model, then answers calls. Calls that evaluate run in order, one at a
+ * time, or several of generate() if the model has several sequences; other calls run immediately, also during an
+ * evaluation. */
 /** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
@@ -62,7 +63,9 @@ const CHAT_CACHE_BYTES = 2 ** 30;
 
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {{ aborted: boolean }} QuickJob */
-/** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
+/** alone: runs while no other job does.
+ * @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void, alone: boolean, begun: boolean
+ *   }} HostJob */
 
 /** Shortest interval of heartbeats that are sent without a request. */
 const SIGN_MS = 250;
@@ -75,8 +78,10 @@ export class Host {
   #engine = null;
   /** @type {Context | null} */
   #context = null;
-  /** @type {HostJob[]} The first one is running. */
+  /** The first ones are running. @type {HostJob[]} */
   #queue = [];
+  /** Evaluates several answers together. @type {import('./sequences.js').Sequences | undefined} */
+  #sequences;
   /** Running calls that do not use the session. @type {Map<number, QuickJob>} */
   #quick = new Map();
   #asking;
@@ -170,14 +175,18 @@ export class Host {
       report: (value) => this.#post({ kind: 'progress', id, value }),
       reportRest: (value) => this.#post({ kind: 'rest', value }),
     });
+    const runner = new Runner(native, platform, rows);
     this.#context = {
-      runner: new Runner(native, platform, rows),
+      runner,
       encoder: new PromptEncoder(native, (part) => platform.load(part), this.#alive),
       contextLength: chooseContext(native, options.contextLength),
       load: (part) => platform.load(part),
       store: storeOf(options.cache, { platform, asking: this.#asking }),
       chatCacheBytes: options.chatCacheBytes ?? CHAT_CACHE_BYTES,
     };
+    if (!headerOnly && native.number('sequences') > 1) {
+      this.#sequences = new (await platform.load('sequences')).Sequences(this.#context, runner);
+    }
     const variantReason = [fault ?? flaw, native.variantNote].filter(Boolean).join('; ');
     return describe(this.#context, { ...facts, variantReason, ...loaded });
   }
@@ -188,24 +197,26 @@ export class Host {
     // The tables' types cannot express that the arguments belong to the method (protocol.js).
     const quick = Object.hasOwn(QUICK, method) && /** @type {Record<string, Function>} */ (QUICK)[method];
     if (quick) return void this.#callQuick(id, (job) => quick(context, args, job));
-    const evaluate = /** @type {Record<string, Function>} */ (EVALUATING)[method];
+    const evaluate = /** @type {Record<string, any>} */ (EVALUATING)[method];
     /** @type {HostJob} */
     const job = {
       id,
       aborted: false,
       unacked: 0,
+      alone: method !== 'generate',
+      begun: false,
       post: this.#post,
-      othersWait: () => this.#queue.length > 1,
+      othersWait: () => this.#queue.some(({ begun }) => !begun),
       stalled: () =>
         new Promise((resolve) => {
           job.wake = resolve;
         }),
       wake() {},
-      run: () => evaluate(context, job, args),
+      run: () => (this.#sequences ? this.#sequences.run(evaluate, job, args) : evaluate(context, job, args)),
     };
     this.#queue.push(job);
-    this.#queue[0].wake();
-    if (this.#queue.length === 1) this.#work();
+    for (const { wake } of this.#queue) wake();
+    this.#beginNext();
   }
 
   /** @param {number} id @param {(job: QuickJob) => unknown} f */
@@ -216,10 +227,23 @@ export class Host {
     this.#quick.delete(id);
   }
 
-  async #work() {
-    for (let job; (job = this.#queue[0]); this.#queue.shift()) {
-      await this.#answer(job.id, job.run);
-    }
+  /** Begins the jobs whose turn it is, in order. */
+  #beginNext() {
+    const next = this.#queue.findIndex(({ begun }) => !begun);
+    if (next < 0) return;
+    const job = this.#queue[next];
+    const isShared = next < (this.#sequences?.count ?? 1) && !job.alone && !this.#queue[0].alone;
+    if (next > 0 && !isShared) return;
+    job.begun = true;
+    void this.#work(job);
+    this.#beginNext();
+  }
+
+  /** @param {HostJob} job */
+  async #work(job) {
+    await this.#answer(job.id, job.run);
+    this.#queue.splice(this.#queue.indexOf(job), 1);
+    this.#beginNext();
   }
 
   /** Reports a failed call to the client. An unknown exception means a bug or a trap, and the heap can no longer be
@@ -243,15 +267,15 @@ export class Host {
     if (at < 0) return;
     this.#queue[at].aborted = true;
     this.#queue[at].wake();
-    if (at === 0) return;
+    if (this.#queue[at].begun) return;
     this.#queue.splice(at, 1);
     this.#fail(id, abortError());
   }
 
   /** @param {{ id: number, count: number }} message */
   #ack({ id, count }) {
-    const job = this.#queue[0];
-    if (job?.id !== id) return;
+    const job = this.#queue.find((one) => one.id === id);
+    if (!job) return;
     job.unacked -= count;
     job.wake();
   }

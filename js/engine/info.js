@@ -55,6 +55,7 @@ export function describe({ runner: { native }, encoder, contextLength }, facts) 
     width: native.number('n_embd'),
     embedding: pooling ? { dimensions: native.number('n_embd'), pooling, dense: native.number('dense') > 0 } : null,
     threads: native.threads,
+    sequences: native.number('sequences'),
     variant: native.variant,
     ...facts,
     fileBytes: native.number('file_bytes'),

@@ -1,4 +1,4 @@
-/* jobs: implements generate() in the worker. The host runs one job at a time. */
+/* jobs: implements generate() in the worker. */
 import { ModelError } from '../errors.js';
 import { CREDIT } from '../protocol.js';
 import { utf8 } from './heap.js';
@@ -11,7 +11,7 @@ const FLUSH_MS = 10;
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Drafts } from './drafts.js' */
 /** @import { Matcher } from './grammar.js' */
-/** @import { Runner } from './runner.js' */
+/** @import { CallRunner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
 /** The module js/grammar.js, which constraints need. It is imported on first use.
@@ -20,7 +20,7 @@ const FLUSH_MS = 10;
 /** The loaded model and its environment. load: imports one of the modules that are loaded on first use
  * (platform/files.js); store: the store of models and saved chats; chatCacheBytes: limit on the total size of saved
  * chats.
- * @typedef {{ runner: Runner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
+ * @typedef {{ runner: CallRunner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
 /** A job. unacked: number of posted steps that the consumer has not read; stalled: resolves at the next ack, abort or
  * call.
@@ -106,6 +106,7 @@ export async function generate(context, job, args) {
 /** @param {Run} run @returns {Promise<GenerateAnswer>} */
 async function answer(run) {
   const { native, runner, outbox, assembler, args, waiting } = run;
+  await runner.claim?.(run.job, run.prompt, args.owner);
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
   // Computes all logits if the first token of a tool call may be drawn a second time (drawFreely()).
@@ -295,11 +296,13 @@ async function step(run, ids) {
 
 /** Removes rejected draft tokens from the KV cache, and returns new draft tokens. @param {Run} run
  * @param {Drafts} drafts */
-function guess({ native, part, matcher, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
+function guess({ native, runner, part, matcher, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
   const length = prompt.length + tokens.length;
   if (drafts.end()) native.call('truncate', length - 1);
   const forced = part && matcher ? part.jumpForwardTokens(native, matcher, tokens) : [];
-  const guesses = drafts.guess(Math.min(contextLength - length, maxTokens - tokens.length - 1), forced);
+  const room = Math.min(contextLength - length, maxTokens - tokens.length - 1);
+  // Beside other answers, the rows of a guess would take time from theirs.
+  const guesses = drafts.guess(runner.isShared?.() ? 0 : room, forced);
   native.call('want_last', 1 + guesses.length);
   return guesses;
 }

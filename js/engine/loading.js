@@ -67,8 +67,10 @@ export async function load(descriptors, options, deps) {
 }
 
 /** Sets the options of the engine's loader. @param {Engine} native @param {OpenOptions} options */
-function setOptions(native, { quantizeFloats, kvType }) {
-  for (const [name, value] of Object.entries({ quantizeFloats, kvType })) if (value) native.loadOption(name, value);
+function setOptions(native, { quantizeFloats, kvType, sequences }) {
+  for (const [name, value] of Object.entries({ quantizeFloats, kvType, sequences })) {
+    if (value) native.loadOption(name, `${value}`);
+  }
 }
 
 /** Leaves tables on disk of which each token needs one row, if the sources allow that. Returns the module that reads

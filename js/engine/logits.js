@@ -1,7 +1,7 @@
 /* logits: implements model.debug.logits() and model.debug.perplexity() in the worker. */
 /** @import { Logits, Perplexity } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-/** @import { Runner } from './runner.js' */
+/** @import { CallRunner } from './runner.js' */
 import { ModelError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
 
@@ -53,7 +53,7 @@ export async function perplexity({ runner, encoder, contextLength }, job, { text
   return { perplexity: Math.exp(nll), nll, tokens: count };
 }
 
-/** Returns the sum of -ln p of ids[from ..] in one window. @param {Runner} runner @param {EvaluationJob} job
+/** Returns the sum of -ln p of ids[from ..] in one window. @param {CallRunner} runner @param {EvaluationJob} job
  * @param {number[]} ids @param {number} from */
 async function windowLoss(runner, job, ids, from) {
   const { native } = runner;

@@ -267,7 +267,7 @@ export class Rows {
    * @param {{ aborted: boolean }} job */
   async give(job) {
     try {
-      await this.#give(job);
+      await this.fill(job);
     } catch (error) {
       this.#native.setAbort();
       try {
@@ -275,12 +275,21 @@ export class Rows {
       } catch {
         /* run() reports that the evaluation was aborted */
       }
+      throw error;
+    }
+  }
+
+  /** Does the same, but leaves the evaluation as it is if the rows cannot be read. @param {{ aborted: boolean }} job */
+  async fill(job) {
+    try {
+      await this.#fill(job);
+    } catch (error) {
       throw this.#failure ?? error;
     }
   }
 
   /** @param {{ aborted: boolean }} job */
-  async #give(job) {
+  async #fill(job) {
     if (this.#failure) throw this.#failure;
     const [tensor, count, ...list] = this.#native.words('rows_wanted', 0, WANTED);
     const read = this.#read(tensor, list.slice(0, count));

@@ -6,6 +6,11 @@
 import { abortError } from '../errors.js';
 import { RUN } from './engine.js';
 
+/** The runner of one call. claim: chooses the sequence for a prompt; isShared: returns whether other answers are evaluated
+ * at the same time.
+ * @typedef {Pick<Runner, 'native' | 'rows' | 'settle' | 'pause' | 'pauses' | 'yield'> & { isShared?: () => boolean,
+ *   claim?: (job: { aborted: boolean }, ids: number[], owner?: string) => Promise<void> }} CallRunner */
+
 const SLICE_MS = 20;
 const YIELD_MS = 15;
 const MAX_LAYERS = 1 << 20;
@@ -15,7 +20,7 @@ export class Runner {
   #platform;
   #lastYield = 0;
   /** Number of layers in a slice, for batches and for single tokens. */
-  #layers = { batch: 1, single: 1 };
+  layers = { batch: 1, single: 1 };
 
   /** @param {Engine} native @param {Platform} platform @param {Rows} [rows] reads rows of weights that stay on disk */
   constructor(native, platform, rows) {
@@ -31,10 +36,11 @@ export class Runner {
    *   onLook?: () => Promise<void> }} [hooks] */
   async settle(job, { onSlice, onRows, onLook } = {}) {
     // Starts with one layer, because the next batch can be larger than the last one.
-    this.#layers.batch = 1;
+    this.layers.batch = 1;
     for (;;) {
       if (job.aborted) this.native.setAbort();
-      const state = this.#slice();
+      const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
+      const state = this.slice(kind, (layers) => this.native.call('run', layers));
       if (state === RUN.LOGITS) {
         onRows?.(this.native.call('logit_rows'), this.native.call('logit_first'));
       }
@@ -46,15 +52,15 @@ export class Runner {
     }
   }
 
-  /** Evaluates one slice, and adjusts the number of layers of the next one to the duration. */
-  #slice() {
-    const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
-    const layers = this.#layers[kind];
+  /** Evaluates one slice, and adjusts the number of layers of the next one to the duration.
+   * @param {'batch' | 'single'} kind @param {(layers: number) => number} run */
+  slice(kind, run) {
+    const layers = this.layers[kind];
     const before = performance.now();
-    const state = this.native.call('run', layers);
+    const state = run(layers);
     if (state === RUN.ROWS) return state; // nothing was evaluated
     const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
-    this.#layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
+    this.layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
     return state;
   }
 

@@ -58,7 +58,7 @@ export class App {
     this.limits = limits;
     this.#models = models;
     this.#guard = new Guard(options);
-    this.#queue = new Queue(options.queue ?? DEFAULTS.queue);
+    this.#queue = new Queue(options.queue ?? DEFAULTS.queue, (id) => models[id]?.info.sequences ?? 1);
     this.#bodies = new Bodies(limits);
     this.#log = log;
     for (const model of Object.values(models)) this.#meter(model);

@@ -1,15 +1,16 @@
-/* queue: a bounded queue of requests. For each model, PARALLEL requests run at a time, in the order of arrival. */
+/* queue: a bounded queue of requests. For each model, a number of requests run at a time, in the order of arrival. */
 
 import { RequestError } from '../openai/errors.js';
 
-/** Number of requests of one model that run at a time. The engine evaluates one of them; the other is ready when it
+/** Number of requests of one model that run besides those that the engine evaluates. They are ready when one of these
  * ends. */
-const PARALLEL = 2;
+const AHEAD = 1;
 /** Weight of the latest request in the moving average of durations. */
 const WEIGHT = 0.2;
 const MAX_RETRY_AFTER = 120;
 
-/** The requests of one model. @typedef {{ running: number, waiting: (() => void)[] }} Line */
+/** The requests of one model. most: maximum number that run at a time.
+ * @typedef {{ most: number, running: number, waiting: (() => void)[] }} Line */
 
 /** A request in the queue. */
 class Ticket {
@@ -38,14 +39,17 @@ class Ticket {
 
 export class Queue {
   #capacity;
+  #sequences;
   #inside = 0;
   #seconds = 0;
   /** @type {Map<string, Line>} */
   #lines = new Map();
 
-  /** @param {number} capacity maximum number of requests */
-  constructor(capacity) {
+  /** @param {number} capacity maximum number of requests
+   * @param {(model: string) => number} [sequences] returns the number of answers that a model generates at a time */
+  constructor(capacity, sequences = () => 1) {
     this.#capacity = capacity;
+    this.#sequences = sequences;
   }
 
   /** Number of requests that are being answered. */
@@ -60,7 +64,8 @@ export class Queue {
 
   /** Value of Retry-After for rejected requests: about the time until the queue is empty, at least 1 s. */
   get retryAfter() {
-    return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil((this.#seconds * this.#inside) / PARALLEL)));
+    const most = Math.max(1 + AHEAD, ...[...this.#lines.values()].map((line) => line.most));
+    return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil((this.#seconds * this.#inside) / most)));
   }
 
   /** Throws a RequestError if the queue is full. */
@@ -79,9 +84,9 @@ export class Queue {
   /** @param {string} model @param {AbortSignal} signal @returns {Promise<Line>} */
   async start(model, signal) {
     signal.throwIfAborted();
-    const line = this.#lines.get(model) ?? { running: 0, waiting: [] };
+    const line = this.#lines.get(model) ?? { most: this.#sequences(model) + AHEAD, running: 0, waiting: [] };
     this.#lines.set(model, line);
-    if (line.running < PARALLEL) {
+    if (line.running < line.most) {
       line.running++;
       return line;
     }

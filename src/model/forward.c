@@ -112,9 +112,9 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
 }
 
 /* Returns the cache that holds a layer's keys and values. */
-static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer) {
+static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer, const gw_kv *kv) {
     const gw_config *c = s->config;
-    return &s->kv.layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];
+    return &kv->layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];
 }
 
 /* k and v of all tokens, unless another layer owns them; q of those from `first` on. Without a weight for values, these
@@ -137,13 +137,13 @@ static void project(gw_state *s, const gw_layer *w, bool owns, int first) {
 static void store(gw_state *s, uint32_t layer) {
     const gw_layer *w = &s->weights->layers[layer];
     const gw_layer_shape *shape = &s->config->layer[layer];
-    const gw_kv_layer *cache = cache_of(s, layer);
     gw_batch *b = &s->batch;
     norm_heads(s, &w->k_norm, shape->head_dim, b->k);
     if (s->config->arch->norms_values) norm_heads(s, NULL, shape->head_dim, b->v);
     rope(s, b->k, shape, 0, 1.0f);
     for (int i = 0; i < b->n_segments; i++) {
         const gw_segment *p = &b->segments[i];
+        const gw_kv_layer *cache = cache_of(s, layer, p->kv);
         for (int t = 0; t < p->n; t++)
             gw_kv_store(cache, p->cache + p->pos + t, gw_row(b->k, p->row + t), gw_row(b->v, p->row + t));
     }
@@ -182,7 +182,7 @@ gw_heads gw_forward_heads(const gw_config *c, uint32_t layer, uint32_t length) {
 }
 
 gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment *p) {
-    return gw_kv_from(cache_of(s, layer), p->cache);
+    return gw_kv_from(cache_of(s, layer, p->kv), p->cache);
 }
 
 void gw_forward_attend(gw_state *s, uint32_t layer, int first) {

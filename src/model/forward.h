@@ -26,12 +26,13 @@ typedef struct {
     uint32_t length; /* of the text; 0 for a context */
     uint32_t cache;  /* the text's first row in the cache; 0 for a context */
     uint32_t text;   /* index among the texts */
+    const gw_kv *kv; /* of the text's sequence */
 } gw_segment;
 
 /* Activations of a batch of n tokens: room for GW_BATCH rows each. Columns of q to up are those of the layer. */
 typedef struct {
     int n, n_segments;
-    gw_segment segments[GW_BATCH]; /* mostly one; many if short texts are packed */
+    gw_segment segments[GW_BATCH]; /* mostly one; many for packed texts or several sequences */
     gw_view x;                     /* [n_embd]  the residual stream */
     gw_view h;                     /* [n_embd]  normalised input of a product, or its output */
     gw_view q, a;                  /* [n_head * head_dim]  queries; attention's result */
@@ -46,9 +47,8 @@ typedef struct {
     const gw_config *config;
     const gw_weights *weights;
     gw_ops ops;
-    gw_kv kv;
     gw_batch batch;
-    gw_view logits;    /* [n_vocab]  room for GW_LOGIT_ROWS */
+    gw_view logits;    /* [n_vocab]  room for the rows that are computed at once */
     bool long_context; /* has room for more tokens than the short RoPE factors are for */
 } gw_state;
 

@@ -63,19 +63,41 @@ static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
     }
 }
 
-uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
+/* Returns whether the rings reach back to a length. */
+static bool rings_reach(const gw_kv *kv, uint32_t length) { return gw_kv_window_start(kv, length) >= kv->low; }
+
+uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length) {
     if (length > kv->pos) length = kv->pos;
-    if (gw_kv_window_start(kv, length) >= kv->low) {
-        kv->pos = length;
-    } else if (kv->saved_pos && kv->saved_pos <= length) {
-        kv->pos = kv->saved_pos;
+    if (rings_reach(kv, length)) return length;
+    return kv->saved_pos <= length ? kv->saved_pos : 0;
+}
+
+uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
+    bool rings = rings_reach(kv, (uint32_t)gw_min(length, kv->pos));
+    kv->pos = gw_kv_reach(kv, length);
+    if (!rings) {
         kv->low = gw_kv_window_start(kv, kv->pos);
         copy_rings(kv, kv->pos, false);
-    } else {
-        kv->pos = kv->low = 0;
     }
     if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* the saved rows belong to a discarded past */
     return kv->pos;
+}
+
+uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length) {
+    bool rings = rings_reach(from, (uint32_t)gw_min(length, from->pos));
+    to->pos = gw_kv_reach(from, length);
+    to->low = rings ? from->low : gw_kv_window_start(from, to->pos);
+    to->saved_pos = 0;
+    for (uint32_t l = 0; l < to->shape.n_layer; l++) {
+        const gw_kv_layer *layer = &to->layers[l];
+        const gw_kv_layer *source = layer->ring && !rings ? &from->saved[l] : &from->layers[l];
+        if (!layer->rows || !source->rows) continue;
+        uint32_t first = layer->ring ? to->low : 0;
+        size_t row = (size_t)layer->n_head * layer->head;
+        copy_rows(layer->k, layer->rows, source->k, source->rows, first, to->pos, row);
+        copy_rows(layer->v, layer->rows, source->v, source->rows, first, to->pos, row);
+    }
+    return to->pos;
 }
 
 void gw_kv_reserve(gw_kv *kv, uint32_t n) {

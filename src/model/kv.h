@@ -40,8 +40,14 @@ typedef struct {
 /* Takes all memory from the arena (which may only measure). */
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena);
 
+/* Returns the greatest length <= `length` that the cache can still serve. */
+uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length);
 /* Truncates the cache to the greatest length <= `length` that it can still serve; returns that length. */
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length);
+
+/* Makes `to`, of the same shape, the first `length` positions of `from`, or fewer if the rings of `from` no longer
+ * reach back to them. Returns that length. */
+uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length);
 
 /* Call before rows pos .. pos + n - 1 are written (n <= batch). */
 void gw_kv_reserve(gw_kv *kv, uint32_t n);

@@ -1,5 +1,6 @@
-/* session: one context of a model: its ids, how many of them are evaluated, and the next step. Schedules the parts of
- * forward.c. Knows neither files nor JavaScript. */
+/* session: the sequences of a model: their ids, how many of them are evaluated, and the next step. Schedules the parts
+ * of forward.c for one sequence, or for several in one batch.
+ * Knows neither files nor JavaScript. */
 #ifndef GW_SESSION_H
 #define GW_SESSION_H
 
@@ -7,7 +8,7 @@
 
 #include "model/vectors.h"
 
-enum { GW_MOST_REQUIRED = 256 };
+enum { GW_MOST_REQUIRED = 256, GW_SEQUENCES = 16 };
 
 /* A step evaluates up to GW_BATCH rows: one of the three parts of a layer (forward.h) or, after the last layer, logits
  * or vectors. */
@@ -18,25 +19,39 @@ typedef struct {
     uint32_t n, first[GW_TEXTS + 1];
 } gw_texts; /* text i: ids first[i] .. first[i + 1] - 1 */
 
+/* One context with a cache. */
 typedef struct {
-    gw_state state;
-    gw_error *error;
-    uint32_t n_ctx;
-    int32_t *ids;   /* [n_ctx] */
-    uint32_t n_ids; /* the first state.kv.pos of them are evaluated */
-    /* The current block, ids kv.pos .. end - 1; none if state.batch.n is 0. All its rows complete a step before any of
-     * them begins the next one. */
-    uint32_t end, row; /* row: index of the next row to process in the current step */
-    uint32_t layer;
-    int step;                       /* GW_STEP_… */
-    gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */
-    uint32_t n_prompt;              /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
+    gw_kv kv;
+    int32_t *ids;      /* [n_ctx] */
+    uint32_t n_ids;    /* the first kv.pos of them are evaluated */
+    uint32_t n_prompt; /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
+    uint32_t rows;     /* of the current block; 0: the sequence is not in it */
+    gw_view logits;    /* [n_vocab]  room for GW_LOGIT_ROWS */
     uint32_t logit_first, logit_rows;
     uint32_t want_last; /* of logits, at the end of the pending ids */
-    bool want_all, want_top, want_vectors, want_look;
+    bool want_all, want_top;
     uint32_t rest;  /* tokens that compute all logits, because the bound excluded too few */
     gw_topk needed; /* the logits that are used; best = 0: all of needed.rows. Until the next sync */
     int32_t required[GW_MOST_REQUIRED];
+} gw_sequence;
+
+typedef struct {
+    gw_state state;
+    gw_error *error;
+    uint32_t n_ctx, n_sequences;
+    gw_sequence sequences[GW_SEQUENCES], *now; /* now: the selected one, which most functions refer to */
+    /* The current block: the next rows of its members, one member after the other; none if n_members is 0. All its rows
+     * complete a step before any of them begins the next one. */
+    gw_sequence *members[GW_SEQUENCES];
+    uint32_t n_members;
+    uint32_t end, row;     /* rows of the block; index of the next row to process in the current step */
+    int32_t ids[GW_BATCH]; /* of the batch */
+    uint32_t turn;         /* the sequence whose prompt is evaluated first */
+    uint32_t layer;
+    int step;                       /* GW_STEP_… */
+    gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */
+    gw_view logits;                 /* [n_vocab]  room for a row of each sequence; unused if there is only one */
+    bool want_vectors, want_look;
     gw_texts texts; /* want_vectors: the ids' texts */
     gw_vectors vectors;
     gw_row_cache *missing; /* after GW_RUN_ROWS: the cache that lacks rows */
@@ -44,18 +59,31 @@ typedef struct {
     void *block;
 } gw_session;
 
-/* Bytes by part for a context of n_ctx; kv_type: GW_KV_* of kv.h. */
+/* Bytes by part. */
 typedef struct {
     uint64_t kv, scratch;
 } gw_session_need;
-gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx, int kv_type);
-int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx, int kv_type,
+/* What memory a session needs: a context of n_ctx for each of 1 to GW_SEQUENCES sequences; kv_type: GW_KV_*. */
+typedef struct {
+    uint32_t n_ctx, n_sequences;
+    int kv_type;
+} gw_session_shape;
+gw_session_need gw_session_measure(const gw_config *c, gw_session_shape shape);
+int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, gw_session_shape shape,
                     gw_error *e);
 void gw_session_free(gw_session *s);
+/* Evaluates like gw_session_run, but for all sequences in the set `mask`, and only one block of at most GW_BATCH rows.
+ * Each sequence with one pending id gets its row; prompts share what is left. */
+int gw_session_step(gw_session *s, uint32_t mask, int layers);
 
 /* As documented in api.h. */
 enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2, GW_RUN_LOOK = 3, GW_RUN_ROWS = 4 };
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
+/* Selects a sequence. */
+int gw_session_select(gw_session *s, uint32_t i);
+int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n);
+/* Makes the selected sequence the first n evaluated ids of sequence `from`, or fewer; returns their number. */
+int gw_session_copy(gw_session *s, uint32_t from, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
 void gw_session_truncate(gw_session *s, uint32_t n);
@@ -70,6 +98,12 @@ gw_session_room gw_session_together(const gw_session *s);
 int gw_session_sync_texts(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
 void gw_session_want_look(gw_session *s);
 void gw_session_clear(gw_session *s);
+/* Returns the number of rows that each layer finishes before the next one begins. */
+uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx);
+/* Drops the current block: its members begin their rows again. */
+void gw_session_drop_block(gw_session *s);
+/* Drops the block if the selected sequence is in it. */
+void gw_session_leave_block(gw_session *s);
 /* As documented in api.h. */
 void gw_session_autotune(gw_session *s, int sequential, uint32_t quarter);
 

@@ -14,7 +14,7 @@ static const char magic[8] = "gwstate";
 _Static_assert(sizeof(gw_state_header) == 64, "the header has no gaps");
 
 void gw_state_key(const gw_state_of *of, char key[17]) {
-    uint32_t facts[] = { GW_LAYOUT, (uint32_t)of->session->state.kv.shape.type };
+    uint32_t facts[] = { GW_LAYOUT, (uint32_t)of->session->now->kv.shape.type };
     snprintf(key, 17, "%016llx", (unsigned long long)gw_hash(of->model, facts, sizeof facts));
 }
 
@@ -24,7 +24,7 @@ typedef struct {
     uint32_t first, end;
 } span;
 
-static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->state.kv.layers[io->layer]; }
+static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->now->kv.layers[io->layer]; }
 
 /* Returns the positions of the current plane. */
 static span rows_of(const gw_state_io *io) {
@@ -32,12 +32,12 @@ static span rows_of(const gw_state_io *io) {
     uint32_t aside = l->ring ? io->head.aside : 0;
     if (!l->rows) return (span){ 0 }; /* another layer owns them */
     if (io->plane < KEYS_ASIDE) return (span){ l->ring ? io->head.low : 0, io->head.pos };
-    return (span){ gw_kv_window_start(&io->of.session->state.kv, aside), aside };
+    return (span){ gw_kv_window_start(&io->of.session->now->kv, aside), aside };
 }
 
 /* Moves on to the plane that has the next row; false if there is none. */
 static bool next_row(gw_state_io *io) {
-    uint32_t layers = io->of.session->state.kv.shape.n_layer;
+    uint32_t layers = io->of.session->now->kv.shape.n_layer;
     while (io->layer < layers) {
         span s = rows_of(io);
         if (io->at < s.first) io->at = s.first;
@@ -76,7 +76,7 @@ static uint64_t all_bytes(const gw_state_io *io) {
     gw_state_io walk = *io;
     uint64_t sum = sizeof walk.head + (uint64_t)walk.head.pos * sizeof(int32_t) + walk.head.sampler + sizeof walk.hash;
     walk.at = 0;
-    for (walk.layer = 0; walk.layer < walk.of.session->state.kv.shape.n_layer; walk.layer++)
+    for (walk.layer = 0; walk.layer < walk.of.session->now->kv.shape.n_layer; walk.layer++)
         for (walk.plane = 0; walk.plane < PLANES; walk.plane++) {
             span s = rows_of(&walk);
             sum += (uint64_t)(s.end - s.first) * gw_kv_row_bytes(layer_of(&walk));
@@ -86,7 +86,7 @@ static uint64_t all_bytes(const gw_state_io *io) {
 
 static int begin(gw_state_io *io, gw_state_of of) {
     size_t size = WINDOW_BYTES;
-    const gw_kv *kv = &of.session->state.kv;
+    const gw_kv *kv = &of.session->now->kv;
     for (uint32_t l = 0; l < kv->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(&kv->layers[l]));
     gw_state_end(io);
     *io = (gw_state_io){ .of = of, .window = gw_alloc(size), .size = size };
@@ -104,7 +104,7 @@ void gw_state_end(gw_state_io *io) {
 
 /* Returns a header that describes the session; head sizes are those of the first layer. */
 static gw_state_header header_of(const gw_state_of *of) {
-    const gw_kv *kv = &of->session->state.kv;
+    const gw_kv *kv = &of->session->now->kv;
     gw_state_header h = { .layout = GW_LAYOUT,
                           .kv_type = (uint32_t)kv->shape.type,
                           .model = of->model,
@@ -123,15 +123,16 @@ static bool keeps_aside(const gw_kv *kv) {
 }
 
 static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
-    const gw_kv *kv = &s->state.kv;
-    bool idle = s->state.batch.n == 0; /* otherwise rows of rings are being overwritten */
-    return idle && n && n <= kv->pos && !memcmp(s->ids, ids, n * sizeof *ids) && gw_kv_window_start(kv, n) >= kv->low;
+    const gw_kv *kv = &s->now->kv;
+    bool idle = s->now->rows == 0; /* otherwise rows of rings are being overwritten */
+    return idle && n && n <= kv->pos && !memcmp(s->now->ids, ids, n * sizeof *ids) &&
+           gw_kv_window_start(kv, n) >= kv->low;
 }
 
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n) {
-    const gw_kv *kv = &of.session->state.kv;
+    const gw_kv *kv = &of.session->now->kv;
     if (n == 0) {
-        ids = of.session->ids;
+        ids = of.session->now->ids;
         n = kv->pos;
     }
     if (!holds(of.session, ids, n)) return 1;
@@ -147,10 +148,10 @@ int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t 
 }
 
 static void write_piece(gw_state_io *io, uint8_t *out, size_t n) {
-    const gw_kv *kv = &io->of.session->state.kv;
+    const gw_kv *kv = &io->of.session->now->kv;
     switch (io->phase) {
     case HEADER: memcpy(out, &io->head, n); break;
-    case IDENTIFIERS: memcpy(out, io->of.session->ids + io->at, n); break;
+    case IDENTIFIERS: memcpy(out, io->of.session->now->ids + io->at, n); break;
     case SAMPLER: gw_sampler_write(io->of.sampler, out); break;
     case ROWS: {
         const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
@@ -191,7 +192,7 @@ static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t
 
 /* Checks the fields that may differ from the session's own. */
 static int check_places(gw_state_io *io, const gw_state_header *h) {
-    const gw_kv *kv = &io->of.session->state.kv;
+    const gw_kv *kv = &io->of.session->now->kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx)
         return refuse(io, "the number of tokens must be at most", kv->shape.n_ctx, h->pos);
     if (h->low > gw_kv_window_start(kv, h->pos))
@@ -233,7 +234,7 @@ static int take_header(gw_state_io *io, const uint8_t *bytes) {
 
 static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
     gw_session *s = io->of.session;
-    int32_t *ids = s->ids + io->at;
+    int32_t *ids = s->now->ids + io->at;
     memcpy(ids, bytes, n);
     for (size_t i = 0; i < n / sizeof *ids; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= s->state.config->n_vocab)
@@ -244,7 +245,7 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
 
 /* Skips rows that this ring, of another context length, has no room for. */
 static int take_row(gw_state_io *io, const uint8_t *bytes) {
-    const gw_kv *kv = &io->of.session->state.kv;
+    const gw_kv *kv = &io->of.session->now->kv;
     const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
     if (rows_of(io).end - io->at > l->rows) return 0;
     if (gw_kv_row_in(l, io->plane & 1, io->at, bytes)) return 0;
@@ -255,14 +256,14 @@ static int take_row(gw_state_io *io, const uint8_t *bytes) {
 /* Accepts the state if its hash is right. */
 static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     gw_session *s = io->of.session;
-    gw_kv *kv = &s->state.kv;
+    gw_kv *kv = &s->now->kv;
     uint64_t hash;
     memcpy(&hash, bytes, sizeof hash);
     if (hash != io->hash)
         return gw_fail(io->of.error, GW_E_BAD_SAVED,
                        "The saved state is corrupt: its checksum must be %016llx (got %016llx).",
                        (unsigned long long)io->hash, (unsigned long long)hash);
-    kv->pos = s->n_ids = io->head.pos;
+    kv->pos = s->now->n_ids = io->head.pos;
     kv->low = io->head.low;
     gw_kv_reserve(kv, 0); /* the saved rings may have been longer */
     kv->saved_pos = keeps_aside(kv) ? io->head.aside : 0;

@@ -75,10 +75,12 @@ test('tools.md', async (t) => {
 test('chat.md: its blocks, one after the other, are one program', async (t) => {
   const [{ shown }] = await run(t, [blocks('chat').join('\n')], ['null']);
   const tail = shown.slice(shown.findIndex(([reason]) => reason === 'aborted'));
-  const [[, aborted], [messages], , [answers, reused], [dropped, used, room], [kept, why], [restored]] = tail;
+  const [[, aborted], [messages], , [answers, reused], [stories], [dropped, used, room], [kept, why], [restored]] =
+    tail;
   assert.equal(aborted, true);
   assert.equal(messages, 12, 'the system message, five turns, and one added message');
   assert.ok(answers.length === 3 && reused > 0);
+  assert.equal(stories.length, 3);
   assert.equal(dropped, undefined);
   assert.ok(used > 0 && used < room);
   assert.ok(kept > 0, why);

@@ -93,6 +93,23 @@ for (const how of ['terminate', 'exit', 'freeze']) {
   });
 }
 
+for (const how of ['terminate', 'freeze']) {
+  test(`${how} while several answers are generated: all of them end, and a restart brings the model back`, async (t) => {
+    const model = await open(t, { sequences: 3 });
+    const expected = essence(await model.generate('x', SHORT).result());
+    busy(model);
+    const waiting = ['x', 'y', 'z'].map((prompt) => model.generate(prompt, LONG).result());
+    for (const call of waiting) call.catch(() => {});
+    await sleep(60);
+    doomed.harm(how);
+    const errors = await Promise.all(waiting.map(lostAfter));
+    assert.equal(await model.lost, errors[0]);
+    await model.restart();
+    const again = await Promise.all([1, 2, 3].map(() => model.generate('x', SHORT).result()));
+    for (const one of again) assert.deepEqual(essence(one), expected);
+  });
+}
+
 test('terminate: the Prompt API loads the model again for the next session', async () => {
   const LanguageModel = createLanguageModel(STORYTELLER, { threads: 1, contextLength: 128 });
   const session = await LanguageModel.create();

@@ -124,6 +124,7 @@ test('each option of loadModel: its range is checked', async () => {
     variant: ['fast', 1],
     quantizeFloats: ['Q8_0', 'q4_0', '', 8],
     kvType: ['f16', 'I16', 'q4_0', '', 16],
+    sequences: [0, 17, 1.5, '2'],
     rowsOnDisk: ['yes', '', 0, {}],
     rowsLater: ['yes', 1],
     cache: ['yes', {}, 1],

@@ -189,6 +189,35 @@ test('without the server, a corrupt row is an error with a code, and other rows 
   await refuses(model.debug.logits([250]), 'cache-corrupt');
 });
 
+test('a corrupt row fails only the answer that needs it, beside others and after them', async (t) => {
+  const at = await folder(t);
+  const server = await faultyServer(t, bytes);
+  const model = await load(server.url, { cache: openCache(at), sequences: 3 });
+  t.after(() => model.dispose());
+  await flip(await copyIn(at), table.offset + (250 * table.bytes) / table.shape[1]);
+  await server.close();
+  const memory = await load(path, { rowsOnDisk: false });
+  t.after(() => memory.dispose());
+  // Rows beside the corrupt one are in the same piece of the copy.
+  const logitBias = Object.fromEntries(Array.from({ length: 170 }, (_, i) => [150 + i, -Infinity]));
+  const answer = async (/** @type {import('../../js/index.js').Model} */ from, /** @type {number[]} */ prompt) => {
+    return (await from.generate(prompt, { maxTokens: 12, seed: 3, logitBias }).result()).tokens;
+  };
+  const prompts = [
+    [2, 5, 7],
+    [2, 5, 9, 11],
+  ];
+  const right = [await answer(memory, prompts[0]), await answer(memory, prompts[1])];
+  for (let i = 0; i < 3; i++) {
+    const [one, failed, two] = await Promise.all([
+      answer(model, prompts[0]),
+      refuses(answer(model, [2, 250, 8]), 'cache-corrupt'),
+      answer(model, prompts[1]),
+    ]);
+    assert.deepEqual([one, two], right, failed.message);
+  }
+});
+
 test('a file that changes or is truncated is an error with a code', async (t) => {
   const at = await folder(t);
   const file = join(at, 'model.gguf');

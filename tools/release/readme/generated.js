@@ -10,7 +10,7 @@ import { properties } from './typedefs.js';
 /** Options with a flag, besides sampling. */
 const FLAGS = {
   answer: ['maxTokens', 'seed', 'stop', 'logprobs'],
-  load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType', 'rowsOnDisk', 'rowsLater'],
+  load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType', 'sequences', 'rowsOnDisk', 'rowsLater'],
   serve: properties('js/serve/options.js', 'ServeOptions').map(({ name }) => name),
 };
 const ROW = /X\(\w+,\s*"(\w+)",\s*([^,]+),\s*([^,]+),\s*([^,]+),\s*(true|false),\s*((?:"[^"]*"\s*)+)\)/g;

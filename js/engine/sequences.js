@@ -1,0 +1,255 @@
+/* sequences: evaluates several answers of generate() together. Each call has one of the engine's sequences
+ * (src/run/session.h): a context with a KV cache and a sampler. All calls that wait for an evaluation get it in one batch,
+ * so the weights are read once for all of them. The other calls run alone, in the sequence that suits them best. */
+
+/** @import { Context, EvaluationJob } from './jobs.js' */
+/** @import { CallRunner, Runner } from './runner.js' */
+import { RUN } from './engine.js';
+
+/** Ids whose evaluation costs less than a copy of a prefix, or the wait for one. */
+const FEW = 16;
+
+/** A sequence of the engine. prompt: ids that the call of this sequence is evaluating now; used: number of the latest call;
+ * owner: `restoredFor` of engine.js.
+ * @typedef {{ index: number, isFree: boolean, prompt: number[], used: number, owner: string }} Sequence */
+/** A call that waits for the evaluation of its pending ids.
+ * @typedef {{ sequence: Sequence, job: { aborted: boolean }, onSlice?: () => void, resolve: (_: any) => void,
+ *   reject: (error: unknown) => void }} Waiting */
+
+/** The sequences of one engine. */
+export class Sequences {
+  #context;
+  #runner;
+  #native;
+  /** @type {Sequence[]} */
+  #all;
+  /** The selected sequence. */
+  #now;
+  #calls = 0;
+  #running = 0;
+  /** @type {Set<Waiting>} */
+  #waiting = new Set();
+  #isWorking = false;
+  /** Whether the calls are evaluated one at a time, because rows of weights could not be read for one of them. */
+  #isApart = false;
+
+  /** @param {Context} context @param {Runner} runner of the context */
+  constructor(context, runner) {
+    this.#context = context;
+    this.#runner = runner;
+    this.#native = runner.native;
+    this.count = this.#native.number('sequences');
+    this.#all = Array.from({ length: this.count }, (_, index) => {
+      return { index, isFree: true, prompt: [], used: 0, owner: '' };
+    });
+    this.#now = this.#all[0];
+  }
+
+  /** Runs a call: alone, or beside others.
+   * @template T @param {(context: Context, job: EvaluationJob, args: any) => Promise<T>} evaluate
+   * @param {EvaluationJob & { alone: boolean }} job
+   * @param {any} args @returns {Promise<T>} */
+  async run(evaluate, job, args) {
+    if (job.alone) {
+      this.#claim(args.ids ?? [], args.owner);
+      return evaluate(this.#context, job, args);
+    }
+    /** @type {{ sequence?: Sequence }} */
+    const call = {};
+    this.#running++;
+    try {
+      return await evaluate({ ...this.#context, runner: this.#runnerOf(call) }, job, args);
+    } finally {
+      this.#running--;
+      if (call.sequence) Object.assign(call.sequence, { isFree: true, prompt: [] });
+    }
+  }
+
+  /** Returns the runner of a call. Its engine selects the sequence of the call before each use.
+   * @param {{ sequence?: Sequence }} call @returns {CallRunner} */
+  #runnerOf(call) {
+    const runner = this.#runner;
+    const native = new Proxy(this.#native, {
+      get: (engine, name) => {
+        if (call.sequence) this.#select(call.sequence);
+        const value = Reflect.get(engine, name, engine);
+        if (typeof value !== 'function') return value;
+        return (/** @type {any[]} */ ...args) => {
+          if (call.sequence) this.#select(call.sequence);
+          return value.apply(engine, args);
+        };
+      },
+    });
+    return {
+      native,
+      rows: runner.rows,
+      yield: () => runner.yield(),
+      pauses: (job) => runner.pauses(job),
+      pause: async () => {}, // #work yields between all slices
+      isShared: () => this.#running > 1,
+      claim: async (job, ids, owner) => {
+        while (!job.aborted && this.#isComing(ids, owner)) await runner.yield();
+        call.sequence = this.#claim(ids, owner);
+        Object.assign(call.sequence, { isFree: false, prompt: ids });
+        this.#native.sync(ids, owner);
+      },
+      settle: (job, { onSlice } = {}) => {
+        const sequence = /** @type {Sequence} */ (call.sequence);
+        return new Promise((resolve, reject) => {
+          this.#waiting.add({ sequence, job, onSlice, resolve, reject });
+          if (this.#pending(sequence) > 1) runner.layers.batch = 1;
+          void this.#work();
+        });
+      },
+    };
+  }
+
+  /** @param {Sequence} sequence */
+  #select(sequence) {
+    if (sequence === this.#now) return;
+    this.#native.call('select', sequence.index);
+    this.#now.owner = this.#native.restoredFor;
+    this.#native.restoredFor = sequence.owner;
+    this.#now = sequence;
+  }
+
+  /** Returns the number of pending ids. @param {Sequence} sequence */
+  #pending(sequence) {
+    this.#select(sequence);
+    return this.#native.call('pending');
+  }
+
+  // The choice of a sequence
+
+  /** Returns how much of a prompt a sequence has, and how many tokens.
+   * @param {Sequence} sequence @param {number[]} ids @param {string} owner */
+  #held(sequence, ids, owner) {
+    this.#select(sequence);
+    const isOthers = !['', owner].includes(this.#native.restoredFor);
+    const kept = ids.length && !isOthers ? this.#native.send('kept', sequence.index, Int32Array.from(ids)) : 0;
+    return { sequence, kept, isOthers, position: this.#native.call('position') };
+  }
+
+  /** Returns whether another call is evaluating a longer prefix of a prompt than any sequence has.
+   * @param {number[]} ids @param {string} [owner] */
+  #isComing(ids, owner = '') {
+    const held = this.#all.map((sequence) => this.#held(sequence, ids, owner));
+    const least = Math.max(...held.map(({ kept }) => kept)) + FEW;
+    return held.some(({ sequence: { prompt }, isOthers, position }) => {
+      const shared = isOthers ? 0 : sharedIds(prompt, ids);
+      return shared >= least && position < shared;
+    });
+  }
+
+  /** Chooses a sequence for a prompt, copies the longest known prefix there, and selects it. Chooses the free sequence that
+   * loses the fewest tokens that the prompt does not need, where tokens count less the more calls came after theirs.
+   * @param {number[]} ids @param {string} [owner] */
+  #claim(ids, owner = '') {
+    const held = this.#all.map((sequence) => this.#held(sequence, ids, owner));
+    const best = held.reduce((a, b) => (b.kept > a.kept ? b : a));
+    const costs = held
+      .filter(({ sequence }) => sequence.isFree)
+      .map((one) => ({
+        ...one,
+        cost: Math.max(0, one.position - one.kept - FEW) / (1 + this.#calls - one.sequence.used),
+      }));
+    const { sequence, kept } = costs.reduce((a, b) => {
+      return b.cost < a.cost || (b.cost === a.cost && b.kept > a.kept) ? b : a;
+    });
+    this.#select(sequence);
+    if (best.kept > kept) {
+      this.#native.call('copy', best.sequence.index, best.kept);
+      this.#native.restoredFor = best.sequence.owner;
+    }
+    sequence.used = ++this.#calls;
+    return sequence;
+  }
+
+  // Evaluation
+
+  async #work() {
+    if (this.#isWorking) return;
+    this.#isWorking = true;
+    while (this.#waiting.size) {
+      // Answers that continue join the others, and messages arrive.
+      await this.#runner.yield();
+      await this.#slice();
+    }
+    this.#isWorking = false;
+  }
+
+  async #slice() {
+    for (const one of this.#waiting) if (one.job.aborted) this.#abort(one);
+    const all = [...this.#waiting];
+    const together = this.#isApart ? all.slice(0, 1) : all;
+    if (!together.length) return;
+    try {
+      const state = this.#evaluate(together);
+      if (state === RUN.ROWS) return await this.#readRows(together);
+      for (const one of together) {
+        one.onSlice?.();
+        if (!this.#pending(one.sequence)) this.#end(one);
+      }
+    } catch (error) {
+      for (const one of together) this.#end(one, error);
+    }
+  }
+
+  /** @param {Waiting[]} together */
+  #evaluate(together) {
+    const kind = together.some(({ sequence }) => this.#pending(sequence) > 1) ? 'batch' : 'single';
+    if (together.length === 1) this.#select(together[0].sequence);
+    const mask = together.reduce((bits, { sequence }) => bits | (1 << sequence.index), 0);
+    return this.#runner.slice(kind, (layers) => {
+      return together.length === 1 ? this.#native.call('run', layers) : this.#native.call('step', mask, layers);
+    });
+  }
+
+  /** Gives the engine the rows that it lacks. If that fails, the calls are evaluated one at a time, so that only the one
+   * that needs the rows fails. @param {Waiting[]} together */
+  async #readRows(together) {
+    const isAborted = () => together.some(({ job }) => job.aborted);
+    try {
+      const job = {
+        get aborted() {
+          return isAborted();
+        },
+      };
+      await this.#runner.rows?.fill(job);
+    } catch (error) {
+      if (isAborted()) return;
+      this.#isApart = together.length > 1;
+      if (!this.#isApart) this.#abort(together[0], error);
+    }
+  }
+
+  /** Ends the evaluation of a call. Its context then is what was evaluated.
+   * @param {Waiting} one @param {unknown} [error] */
+  #abort(one, error) {
+    try {
+      if (!this.#pending(one.sequence)) return this.#end(one);
+      this.#native.setAbort();
+      this.#native.call('run', 1);
+    } catch (aborted) {
+      this.#end(one, error ?? aborted);
+    }
+  }
+
+  /** @param {Waiting} one @param {unknown} [error] */
+  #end(one, error) {
+    this.#waiting.delete(one);
+    one.sequence.prompt = [];
+    this.#isApart = false;
+    if (error === undefined) one.resolve(undefined);
+    else one.reject(error);
+  }
+}
+
+/** Returns the number of ids at the beginning that two prompts share, without the last of `ids`, which is evaluated in any
+ * case. @param {number[]} prompt @param {number[]} ids */
+function sharedIds(prompt, ids) {
+  const most = Math.min(prompt.length, ids.length - 1);
+  let n = 0;
+  while (n < most && prompt[n] === ids[n]) n++;
+  return n;
+}

@@ -1,0 +1,340 @@
+/* step: evaluates a session step by step (session.h): the rows of a block, for one sequence or for several. */
+#include "run/session.h"
+
+#include <string.h>
+
+void gw_session_drop_block(gw_session *s) {
+    for (uint32_t i = 0; i < s->n_members; i++) s->members[i]->rows = 0;
+    s->n_members = 0;
+    s->state.batch.n = 0;
+}
+
+void gw_session_leave_block(gw_session *s) {
+    if (s->now->rows) gw_session_drop_block(s);
+}
+
+/* --- steps --- */
+
+/* Returns whether the block contains all pending ids of a member. */
+static bool completes(const gw_sequence *q) { return q->kv.pos + q->rows == q->n_ids; }
+
+static void add_member(gw_session *s, gw_sequence *q, uint32_t most) {
+    q->rows = (uint32_t)gw_min(most, q->n_ids - q->kv.pos);
+    s->members[s->n_members++] = q;
+}
+
+static void begin_block(gw_session *s) {
+    s->layer = s->row = s->end = 0;
+    s->step = GW_STEP_KEEP;
+    for (uint32_t i = 0; i < s->n_members; i++) {
+        gw_kv_reserve(&s->members[i]->kv, s->members[i]->rows);
+        s->end += s->members[i]->rows;
+    }
+}
+
+/* Finds the texts of up to GW_BATCH rows from s->row on. */
+static int find_texts(const gw_session *s, gw_segment *segments) {
+    const gw_texts *p = &s->texts;
+    uint32_t begin = s->now->kv.pos + s->row, row = begin, text = 0;
+    uint32_t end = (uint32_t)gw_min(begin + GW_BATCH, s->now->kv.pos + s->end);
+    int n = 0;
+    while (p->first[text + 1] <= row) text++;
+    for (; row < end; text++) {
+        uint32_t first = p->first[text], pos = row - first, to = (uint32_t)gw_min(p->first[text + 1], end);
+        segments[n++] = (gw_segment){ .row = (int)(row - begin),
+                                      .n = (int)(to - row),
+                                      .pos = pos,
+                                      .length = p->first[text + 1] - first,
+                                      .cache = first,
+                                      .text = text,
+                                      .kv = &s->now->kv };
+        row = to;
+    }
+    return n;
+}
+
+/* Finds the sequences of up to GW_BATCH rows from s->row on. */
+static int find_sequences(const gw_session *s, gw_segment *segments) {
+    uint32_t skip = s->row, row = 0;
+    int n = 0;
+    for (uint32_t i = 0; i < s->n_members && row < GW_BATCH; i++) {
+        const gw_sequence *q = s->members[i];
+        uint32_t from = (uint32_t)gw_min(skip, q->rows), rows = (uint32_t)gw_min(q->rows - from, GW_BATCH - row);
+        skip -= from;
+        if (!rows) continue;
+        segments[n++] = (gw_segment){ .row = (int)row, .n = (int)rows, .pos = q->kv.pos + from, .kv = &q->kv };
+        row += rows;
+    }
+    return n;
+}
+
+static void find_ids(gw_session *s) {
+    const gw_batch *b = &s->state.batch;
+    for (int i = 0; i < b->n_segments; i++) {
+        const gw_segment *p = &b->segments[i];
+        const gw_sequence *q = s->now;
+        for (uint32_t j = 0; j < s->n_members; j++)
+            if (&s->members[j]->kv == p->kv) q = s->members[j];
+        memcpy(s->ids + p->row, q->ids + p->cache + p->pos, (size_t)p->n * sizeof *s->ids);
+    }
+}
+
+/* Makes the next rows of the block the batch. */
+static void begin_batch(gw_session *s) {
+    gw_batch *b = &s->state.batch;
+    int at = (int)s->row;
+    b->x.at = gw_row(s->x, at);
+    b->q.at = gw_row(s->q, at);
+    for (int r = 0; r < GW_ROPES; r++)
+        if (s->angles[r].at) b->angles[r].at = gw_row(s->angles[r], at);
+    gw_forward_begin(&s->state, s->want_vectors ? find_texts(s, b->segments) : find_sequences(s, b->segments));
+    find_ids(s);
+}
+
+/* Moves on to the next step if all rows have completed this one. Returns false after the last step. */
+static bool find_step(gw_session *s) {
+    if (s->row < s->end) return true;
+    if (s->step == GW_STEP_FINISH) return false;
+    s->row = 0;
+    if (s->step != GW_STEP_FEED) s->step++;
+    else s->step = ++s->layer < s->state.config->n_layer ? GW_STEP_KEEP : GW_STEP_FINISH;
+    return true;
+}
+
+/* Returns the number of a member's last rows whose logits are wanted. */
+static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
+
+/* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and
+ * values on, these are the last want_last ids, unless all logits, vectors or an inspection are wanted; of other tokens
+ * only keys and values are needed there. */
+static int first_wanted(const gw_session *s) {
+    if (s->members[0]->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners)
+        return 0;
+    uint32_t row = 0;
+    for (uint32_t i = 0; i < s->n_members; row += s->members[i++]->rows)
+        if (wanted(s->members[i])) return (int)(row + s->members[i]->rows - wanted(s->members[i]));
+    return s->state.batch.n;
+}
+
+/* Evaluates a part of a layer for the batch. Inspection reads x after each part: after the first layer's GW_STEP_KEEP,
+ * x is the embedding; in other layers it is still the result of GW_STEP_FEED. */
+static int take_step(gw_session *s) {
+    gw_state *st = &s->state;
+    int first = first_wanted(s), n = st->batch.n;
+    if (s->step == GW_STEP_KEEP) {
+        if (s->layer == 0 && (s->missing = gw_forward_missing(st, s->ids))) return GW_RUN_ROWS;
+        if (s->layer == 0) gw_forward_embed(st, s->ids);
+        gw_forward_keep(st, s->layer, first);
+    } else if (first < n) {
+        if (s->step == GW_STEP_ATTEND) gw_forward_attend(st, s->layer, first);
+        else gw_forward_feed(st, s->layer, first);
+    }
+    s->row += (uint32_t)n;
+    return s->want_look && (s->step != GW_STEP_KEEP || s->layer == 0) ? GW_RUN_LOOK : GW_RUN_MORE;
+}
+
+/* --- a context: logits --- */
+
+/* Computes the logits of the next rows of the only member, when all are wanted. */
+static int give_rows(gw_session *s) {
+    gw_sequence *q = s->members[0];
+    q->logit_first = q->kv.pos + s->row;
+    q->logit_rows = (uint32_t)gw_min(GW_LOGIT_ROWS, s->end - s->row);
+    s->state.logits = q->logits;
+    gw_forward_logits(&s->state, 0, (int)q->logit_rows);
+    s->row += q->logit_rows;
+    return GW_RUN_LOGITS;
+}
+
+/* Few rows are excluded where the logits of the model are close to each other. Then the bound is tried only now and
+ * then, since its first pass costs half of the matrix. An argmax always gains. */
+static bool may_exclude(gw_sequence *q) {
+    if (q->needed.best == 1 || q->rest == 0) return true;
+    q->rest--;
+    return false;
+}
+
+static void give_top(gw_session *s, gw_sequence *q, int first, int rows) {
+    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* of four panels */
+    uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
+    uint64_t open = gw_forward_topk(&s->state, first, rows, &q->needed);
+    if (q->needed.best > 1 && 4 * open > (4 - LEAST_EXCLUDED) * panels) q->rest = REST;
+}
+
+/* Computes a member's logits where no other member wants any: all, or at least the wanted ones. needed.rows are those of
+ * a single token. token: its last row. */
+static void give_last(gw_session *s, gw_sequence *q, int token) {
+    int rows = (int)wanted(q), first = token + 1 - rows;
+    bool some = q->needed.rows.bits != NULL;
+    s->state.logits = q->logits;
+    if (rows == 1 && some && gw_forward_few(&s->state, first, &q->needed.rows)) return;
+    bool top = q->want_top && q->needed.best && (rows == 1 || !some);
+    if (top && may_exclude(q)) give_top(s, q, first, rows);
+    else gw_forward_logits(&s->state, first, rows);
+}
+
+/* Computes the logits of members from `i` on whose wanted rows are adjacent, with one product. Returns the member after
+ * them. row: the member's first one. */
+static uint32_t give_adjacent(gw_session *s, uint32_t i, uint32_t row) {
+    uint32_t n_vocab = s->state.config->n_vocab, first = i, rows = 0;
+    uint32_t from = row + s->members[i]->rows - wanted(s->members[i]);
+    while (i < s->n_members && (i == first || s->members[i]->rows == wanted(s->members[i]))) {
+        uint32_t more = wanted(s->members[i]);
+        if (rows && rows + more > s->n_sequences) break;
+        rows += more;
+        i++;
+    }
+    s->state.logits = s->logits;
+    gw_forward_logits(&s->state, (int)from, (int)rows);
+    const float *at = s->logits.at;
+    for (uint32_t j = first; j < i; j++) {
+        size_t count = (size_t)wanted(s->members[j]) * n_vocab;
+        memcpy(s->members[j]->logits.at, at, count * sizeof *at);
+        at += count;
+    }
+    return i;
+}
+
+/* Computes the logits of the members whose ids are all evaluated. */
+static void give_logits(gw_session *s) {
+    uint32_t many = 0, row = 0;
+    for (uint32_t i = 0; i < s->n_members; i++) {
+        gw_sequence *q = s->members[i];
+        if (!wanted(q)) continue;
+        q->logit_first = q->n_ids - wanted(q);
+        q->logit_rows = wanted(q);
+        many++;
+    }
+    for (uint32_t i = 0; i < s->n_members;) {
+        gw_sequence *q = s->members[i];
+        uint32_t next = i + 1;
+        bool alone = many == 1 || wanted(q) > s->n_sequences;
+        if (wanted(q) && alone) give_last(s, q, (int)(row + q->rows) - 1);
+        else if (wanted(q)) next = give_adjacent(s, i, row);
+        for (; i < next; i++) row += s->members[i]->rows;
+    }
+}
+
+static void end_context(gw_sequence *q) {
+    if (!q->n_prompt || q->kv.pos < q->n_prompt) return;
+    if (q->n_prompt > 1) gw_kv_save(&q->kv, q->n_prompt - 1);
+    q->n_prompt = 0;
+}
+
+/* --- packed texts: vectors --- */
+
+/* Ends the texts: several texts in one cache are not a context. */
+static void end_pack(gw_session *s, bool last) {
+    if (last) gw_vectors_finish(&s->vectors, &s->state, (int)s->texts.n);
+    if (s->texts.n > 1) gw_session_clear(s);
+    else end_context(s->now);
+}
+
+/* --- running --- */
+
+/* Returns GW_RUN_DONE if nothing of its only member is pending. */
+static int end_block(gw_session *s) {
+    bool last = completes(s->members[0]);
+    uint32_t n = s->n_members;
+    for (uint32_t i = 0; i < n; i++) gw_kv_advance(&s->members[i]->kv, s->members[i]->rows);
+    if (s->want_vectors) end_pack(s, last);
+    else
+        for (uint32_t i = 0; i < n; i++) end_context(s->members[i]);
+    gw_session_drop_block(s);
+    return last && n == 1 ? GW_RUN_DONE : GW_RUN_MORE;
+}
+
+/* Finishes the batch's rows after the last layer. */
+static int finish_rows(gw_session *s) {
+    if (s->want_vectors) gw_vectors_add(&s->vectors, &s->state);
+    else if (s->members[0]->want_all) return give_rows(s);
+    else if (!s->want_look) give_logits(s);
+    s->row += (uint32_t)s->state.batch.n;
+    return GW_RUN_MORE;
+}
+
+/* Evaluates a step of up to GW_BATCH rows. Returns what gw_session_run returns. */
+static int evaluate(gw_session *s) {
+    if (s->state.batch.n == 0) begin_block(s);
+    if (find_step(s)) {
+        begin_batch(s);
+        int how = s->step == GW_STEP_FINISH ? finish_rows(s) : take_step(s);
+        if (how != GW_RUN_MORE) return how;
+    }
+    return s->step == GW_STEP_FINISH && s->row == s->end ? end_block(s) : GW_RUN_MORE;
+}
+
+static int aborted(gw_session *s) {
+    atomic_store(&s->abort, 0);
+    gw_session_leave_block(s);
+    s->now->n_ids = s->now->kv.pos;
+    return gw_fail(s->error, GW_E_ABORTED, "Evaluation was aborted.");
+}
+
+static int worker_failed(gw_session *s) {
+    return gw_fail(s->error, GW_E_WORKER, "A helper thread failed during evaluation.");
+}
+
+/* Chooses the members of the next block: a row of each sequence that has one pending id, behind the prompts, which are
+ * evaluated one after the other. Rows whose logits are wanted so come last. */
+static void choose_members(gw_session *s, uint32_t mask) {
+    enum { PROMPT_ROWS = 32 }; /* beside decoding sequences, which wait for them */
+    uint32_t n = s->n_sequences, decoding = 0;
+    for (uint32_t i = 0; i < n; i++) decoding += mask >> i & 1 && s->sequences[i].n_ids - s->sequences[i].kv.pos == 1;
+    uint32_t room = decoding ? PROMPT_ROWS : GW_BATCH;
+    for (uint32_t i = 0; i < n && room; i++) {
+        gw_sequence *q = &s->sequences[(s->turn + i) % n];
+        uint32_t pending = q->n_ids - q->kv.pos;
+        if (!(mask >> (s->turn + i) % n & 1) || pending < 2) continue;
+        add_member(s, q, room);
+        room -= q->rows;
+        if (completes(q)) continue;
+        /* It goes first in the next block, and first here: none of its logits are wanted. */
+        s->turn = (uint32_t)(q - s->sequences);
+        s->members[s->n_members - 1] = s->members[0];
+        s->members[0] = q;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (mask >> i & 1 && s->sequences[i].n_ids - s->sequences[i].kv.pos == 1) add_member(s, &s->sequences[i], 1);
+}
+
+/* Evaluates parts of layers of the current block, as many as `layers` allow. */
+static int advance(gw_session *s, int64_t *left) {
+    static const uint8_t quarters[] = { 1, 1, 2, 4 }; /* cost of each step, in quarters of a layer */
+    gw_pool *pool = s->state.ops.pool;
+    if (gw_pool_failed(pool)) return worker_failed(s);
+    if (atomic_load(&s->abort)) return aborted(s);
+    int how = evaluate(s);
+    *left -= quarters[s->step];
+    return gw_pool_failed(pool) ? worker_failed(s) : how; /* the logits too */
+}
+
+int gw_session_run(gw_session *s, int layers) {
+    gw_sequence *q = s->now;
+    int64_t left = layers ? 4 * (int64_t)layers : INT64_MAX;
+    if (s->n_members && (!q->rows || s->n_members > 1)) gw_session_drop_block(s);
+    for (int how = GW_RUN_MORE; left > 0;) {
+        if (q->kv.pos == q->n_ids && !s->n_members) return GW_RUN_DONE;
+        if (!s->n_members) add_member(s, q, gw_session_block_rows(s->state.config, s->n_ctx));
+        if ((how = advance(s, &left)) != GW_RUN_MORE) return how;
+    }
+    return GW_RUN_MORE;
+}
+
+int gw_session_step(gw_session *s, uint32_t mask, int layers) {
+    int64_t left = layers ? 4 * (int64_t)layers : INT64_MAX;
+    bool fits = !s->want_vectors && !s->want_look && s->state.config->arch->policy->generates;
+    for (uint32_t i = 0; i < s->n_sequences; i++) fits &= !(mask >> i & 1 && s->sequences[i].want_all);
+    if (!fits) return gw_fail(s->error, GW_E_BAD_STATE, "Only sequences that generate text are evaluated together.");
+    for (uint32_t i = 0; i < s->n_members; i++)
+        if (!(mask >> (s->members[i] - s->sequences) & 1)) {
+            gw_session_drop_block(s);
+            break;
+        }
+    if (!s->n_members) choose_members(s, mask);
+    while (s->n_members && left > 0) {
+        int how = advance(s, &left);
+        if (how != GW_RUN_MORE) return how;
+    }
+    return s->n_members ? GW_RUN_MORE : GW_RUN_DONE;
+}

@@ -1,0 +1,205 @@
+/* Several sequences of one model, evaluated together: each has the bits that it has alone, whatever runs beside it. */
+#include "api.h"
+#include "model/load.h"
+#include "run/session.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+/* The window (24) is smaller than a batch (64); the rings have 96 rows. */
+static const tiny_config base = {
+    .n_embd = 32,
+    .n_layer = 3,
+    .n_ff = 64,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 16,
+    .window = 24,
+    .n_ctx = 400,
+    .n_vocab = 50,
+    .pattern = 3,
+    .embd = GW_Q8_0,
+    .attn = GW_Q4_0,
+    .ffn = GW_Q4_0,
+    .head = -1,
+    .seed = 3,
+};
+enum { VOCAB = 50, MOST = 400, N = 4, STEPS = 40 };
+
+typedef struct {
+    gw_pool *pool;
+    gw_model *m;
+} rig;
+
+static rig rig_new(int threads, int sequences) {
+    char count[16];
+    tiny_file f = tiny_make(&base);
+    rig r = { gw_pool_new(threads), NULL };
+    CHECK(r.pool);
+    r.m = gw_model_new(r.pool);
+    CHECK(r.m);
+    snprintf(count, sizeof count, "%d", sequences);
+    CHECK_INT(gw_load_option(r.m, "sequences", count), 0);
+    CHECK_INT(tiny_feed(r.m, f.data, f.size, 1 << 30, 0), GW_LOAD_READY);
+    tiny_free(&f);
+    return r;
+}
+
+static void rig_free(rig *r) {
+    gw_model_free(r->m);
+    gw_pool_free(r->pool);
+}
+
+/* A prompt, then STEPS tokens, and the logits after the prompt and after each token. */
+typedef struct {
+    uint32_t n, done;
+    int32_t ids[MOST];
+    float logits[STEPS + 1][VOCAB];
+} text;
+
+static void make_text(text *t, uint32_t prompt, uint32_t seed) {
+    uint64_t state = seed + 1;
+    t->n = prompt;
+    for (uint32_t i = 0; i < prompt + STEPS; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        t->ids[i] = (int32_t)((state >> 33) % VOCAB);
+    }
+}
+
+static void make_texts(text *texts) {
+    static const uint32_t prompts[N] = { 150, 1, 33,
+                                         90 }; /* more than a ring has rows, one id, less and more than a batch */
+    for (uint32_t i = 0; i < N; i++) make_text(&texts[i], prompts[i], i);
+    for (uint32_t i = 0; i < N; i++) texts[i].done = 0;
+}
+
+static void run_alone(gw_model *m, text *t) {
+    CHECK(gw_sync(m, t->ids, t->n) >= 0);
+    for (uint32_t i = 0; i <= STEPS; i++) {
+        if (i) CHECK_INT(gw_append(m, t->ids[t->n + i - 1]), 0);
+        CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+        memcpy(t->logits[i], gw_logits(m), sizeof t->logits[i]);
+    }
+}
+
+/* Compares the logits of a sequence that has nothing pending, and appends its next token. Returns whether it has one. */
+static bool check_next(gw_model *m, uint32_t i, text *t) {
+    CHECK_INT(gw_select(m, i), 0);
+    CHECK_INT(gw_logit_rows(m), 1);
+    CHECK_INT(gw_logit_first(m), gw_position(m) - 1);
+    if (memcmp(gw_logits(m), t->logits[t->done], sizeof t->logits[0]))
+        gw_test_fail(__FILE__, __LINE__, "sequence %u, token %u: other logits than alone", i, t->done);
+    if (t->done == STEPS) return false;
+    CHECK_INT(gw_append(m, t->ids[t->n + t->done++]), 0);
+    return true;
+}
+
+/* Evaluates the sequences of `mask` to their ends. */
+static void run_together(gw_model *m, text *texts, uint32_t mask, int layers) {
+    while (mask) {
+        int how = gw_step(m, mask, layers);
+        CHECK(how == GW_RUN_MORE || how == GW_RUN_DONE);
+        for (uint32_t i = 0; i < N && how == GW_RUN_DONE; i++) {
+            if (!(mask >> i & 1)) continue;
+            CHECK_INT(gw_select(m, i), 0);
+            if (gw_pending(m) == 0 && !check_next(m, i, &texts[i])) mask &= ~(1u << i);
+        }
+    }
+}
+
+static text texts[N];
+
+static void know_texts(void) {
+    rig alone = rig_new(1, 1);
+    make_texts(texts);
+    for (uint32_t i = 0; i < N; i++) run_alone(alone.m, &texts[i]);
+    rig_free(&alone);
+}
+
+static void sync_all(gw_model *m) {
+    for (uint32_t i = 0; i < N; i++) {
+        CHECK_INT(gw_select(m, i), 0);
+        CHECK(gw_sync(m, texts[i].ids, texts[i].n) >= 0);
+        texts[i].done = 0;
+    }
+}
+
+THREADED_TEST(sequences_have_the_bits_that_they_have_alone) {
+    know_texts();
+    for (int threads = 1; threads <= 4; threads++)
+        for (int layers = 0; layers < 2; layers++) {
+            rig r = rig_new(threads, N);
+            sync_all(r.m);
+            run_together(r.m, texts, 15, layers);
+            rig_free(&r);
+        }
+}
+
+THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
+    know_texts();
+    rig r = rig_new(2, N);
+    sync_all(r.m);
+    for (int i = 0; i < 2; i++) CHECK_INT(gw_step(r.m, 15, 1), GW_RUN_MORE);
+    CHECK_INT(gw_select(r.m, 0), 0);
+    *gw_abort_flag(r.m) = 1;
+    CHECK_INT(gw_run(r.m, 1), GW_E_ABORTED);
+    CHECK_INT(gw_pending(r.m), 0);
+    CHECK_INT(gw_step(r.m, 14, 1), GW_RUN_MORE);
+    CHECK_INT(gw_sync(r.m, texts[0].ids, 20), (int)gw_min(gw_position(r.m), 19)); /* in the middle of a block */
+    CHECK_INT(gw_append(r.m, VOCAB), GW_E_BAD_TOKEN);
+    run_together(r.m, texts, 14, 1);
+    CHECK_INT(gw_select(r.m, 0), 0);
+    CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);
+    run_together(r.m, texts, 1, 0);
+    rig_free(&r);
+}
+
+THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
+    static const uint32_t lengths[] = { 149, 1, 60, 130 }; /* rings no longer reach back to the second and third */
+    know_texts();
+    rig r = rig_new(2, N);
+    CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);
+    CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+    CHECK_INT(gw_select(r.m, 1), 0);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int kept = gw_copy(r.m, 0, lengths[i]);
+        CHECK_INT(gw_kept(r.m, 1, texts[0].ids, texts[0].n), kept);
+        CHECK(kept >= 0 && (uint32_t)kept <= lengths[i]);
+        if (i == 0) CHECK_INT(kept, lengths[i]);
+        CHECK_INT(gw_sync(r.m, texts[0].ids, texts[0].n), kept);
+        texts[0].done = 0;
+        CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+        while (check_next(r.m, 1, &texts[0])) CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+    }
+    CHECK_INT(gw_copy(r.m, 1, 5), GW_E_BAD_OPTION);
+    CHECK_INT(gw_copy(r.m, N, 5), GW_E_BAD_OPTION);
+    CHECK_INT(gw_kept(r.m, N, texts[0].ids, 5), GW_E_BAD_OPTION);
+    CHECK_INT(gw_kept(r.m, 0, texts[1].ids, 1), 0);
+    rig_free(&r);
+}
+
+TEST(sequences_are_counted_and_bounded) {
+    rig one = rig_new(1, 1), four = rig_new(1, N);
+    CHECK(gw_plan_bytes(four.m, 0, "kv") > 3.9 * gw_plan_bytes(one.m, 0, "kv"));
+    CHECK_INT(gw_select(one.m, 1), GW_E_BAD_OPTION);
+    CHECK_INT(gw_select(four.m, N), GW_E_BAD_OPTION);
+    CHECK_INT(gw_load_option(four.m, "sequences", "2"), GW_E_BAD_STATE);
+    rig_free(&one);
+    rig_free(&four);
+    gw_pool *pool = gw_pool_new(1);
+    gw_model *m = gw_model_new(pool);
+    CHECK_INT(gw_load_option(m, "sequences", "0"), GW_E_BAD_OPTION);
+    CHECK_INT(gw_load_option(m, "sequences", "17"), GW_E_BAD_OPTION);
+    CHECK_INT(gw_load_option(m, "sequences", "16"), 0);
+    gw_model_free(m);
+    gw_pool_free(pool);
+}
+
+TEST(sequences_that_want_all_logits_are_refused) {
+    know_texts();
+    rig r = rig_new(1, N);
+    sync_all(r.m);
+    gw_want_all(r.m, 1);
+    CHECK_INT(gw_step(r.m, 15, 0), GW_E_BAD_STATE);
+    run_together(r.m, texts, 7, 0);
+    rig_free(&r);
+}

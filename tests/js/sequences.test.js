@@ -1,0 +1,232 @@
+/* Sequences: answers that are evaluated together are the answers that the same calls give one after another, however the
+ * calls are interleaved, whatever fails or is aborted beside them. GW_ROUNDS: number of random interleavings. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { createHandler } from '../../js/openai.js';
+import { inspectModel, loadModel } from '../../js/index.node.js';
+import { MAX_SEQUENCES } from '../../js/protocol.js';
+import { valueOf } from '../../tools/release/readme/limits.js';
+import { refuses, sleep, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
+const ROUNDS = Number(process.env.GW_ROUNDS ?? 1);
+
+/** @typedef {import('../../js/index.js').Model} Model */
+/** @typedef {{ prompt: any, options: any }} Call */
+
+/** @param {import('node:test').TestContext} t @param {string} name @param {LoadOptions} options */
+async function open(t, name, options) {
+  const file = name === 'storyteller' ? STORYTELLER : await testModel(name);
+  const model = await loadModel(file, { threads: 1, ...options });
+  t.after(() => model.dispose());
+  return model;
+}
+
+/** Returns a generator of numbers in [0, n). @param {number} seed */
+function randomOf(seed) {
+  let state = BigInt(seed + 1);
+  return (/** @type {number} */ n) => {
+    state = (state * 6364136223846793005n + 1442695040888963407n) & ((1n << 64n) - 1n);
+    return Number((state >> 33n) % BigInt(n));
+  };
+}
+
+/** Returns calls of every kind: prompts that share prefixes and that do not, shorter and longer than the windows.
+ * @param {Model} model */
+function callsFor({ info: { vocabSize, contextLength } }) {
+  const common = someIds(150, vocabSize);
+  const own = (/** @type {number} */ n, /** @type {number} */ from) => [2, ...someIds(n, vocabSize).reverse(), from];
+  const sampled = { temperature: 1, topK: 40, topP: 0.95 };
+  const schema = {
+    type: 'object',
+    properties: { name: { type: 'string', maxLength: 8 }, old: { type: 'boolean' } },
+    required: ['name', 'old'],
+  };
+  return /** @type {Call[]} */ ([
+    { prompt: common, options: { temperature: 0, maxTokens: 30 } },
+    { prompt: [...common, 301], options: { ...sampled, seed: 1, maxTokens: 40 } },
+    { prompt: [...common.slice(0, 100), 302, 303], options: { ...sampled, seed: 2, maxTokens: 25, logprobs: 2 } },
+    { prompt: common, options: { ...sampled, seed: 3, maxTokens: 30, repetitionPenalty: 1.2, penaltyWindow: 20 } },
+    { prompt: own(5, 304), options: { temperature: 0.5, topK: 0, seed: 4, maxTokens: 60, logitBias: { 9: 2 } } },
+    { prompt: own(200, 305), options: { temperature: 0, maxTokens: 10, draft: true } },
+    { prompt: [...common, ...common.slice(0, 50)], options: { temperature: 0, maxTokens: 50, draft: true } },
+    { prompt: 'Once upon a time', options: { ...sampled, seed: 5, maxTokens: 40, format: { schema } } },
+    {
+      prompt: 'Once',
+      options: { ...sampled, seed: 6, maxTokens: 30, format: { regex: '[a-z ]{5,40}\\.' }, draft: true },
+    },
+    { prompt: 'A little girl', options: { ...sampled, seed: 7, maxTokens: 60, stop: ['.', 'e'] } },
+    { prompt: 'A little dog', options: { temperature: 0, maxTokens: 0 } },
+    { prompt: [2], options: { ...sampled, seed: 8, maxTokens: 45, jumpForward: false, format: 'json', draft: true } },
+    { prompt: someIds(contextLength - 7, vocabSize), options: { temperature: 0, maxTokens: 30 } }, // ends with the context
+  ]);
+}
+
+/** Returns what the same call must give again. @param {any} result */
+const essence = ({ text, tokens, finishReason, logprobs, value, seed }) => {
+  return { text, tokens, finishReason, logprobs, value, seed };
+};
+
+/** @param {Model} model @param {Call} call @param {AbortSignal} [signal] */
+async function answer(model, { prompt, options }, signal) {
+  return essence(await model.generate(prompt, { seed: 0, ...options, signal }).result());
+}
+
+/** Makes 12 calls at random moments, some of which are aborted, of an unknown format, or evaluate otherwise.
+ * @param {Model} model @param {Call[]} calls @param {any[]} expected @param {(n: number) => number} random */
+async function interleave(model, calls, expected, random) {
+  const logits = await model.debug.logits([2, 301, 302]);
+  const running = Array.from({ length: 12 }, async () => {
+    await sleep(random(3) ? random(60) : 0);
+    const kind = random(12);
+    if (kind === 0) return refuses(model.generate('x', { format: { regex: '(' } }).result(), 'bad-format');
+    if (kind === 1)
+      return refuses(
+        model.generate(someIds(model.info.contextLength + 1, model.info.vocabSize), {}).result(),
+        'context-exceeded',
+      );
+    if (kind === 2) return assert.deepEqual(await model.debug.logits([2, 301, 302]), logits);
+    const i = random(calls.length);
+    if (kind > 5) return assert.deepEqual(await answer(model, calls[i]), expected[i], `call ${i}`);
+    const control = new AbortController();
+    setTimeout(() => control.abort(), random(40));
+    const { text, tokens, finishReason } = await answer(model, calls[i], control.signal);
+    if (finishReason !== 'aborted') return assert.deepEqual(tokens, expected[i].tokens);
+    assert.deepEqual(tokens, expected[i].tokens.slice(0, tokens.length));
+    return assert.ok(expected[i].text.startsWith(text.replace(/\ufffd+$/, '')), `${text} of ${expected[i].text}`);
+  });
+  await Promise.all(running);
+}
+
+for (const [name, threads, sequences] of /** @type {[string, number, number][]} */ ([
+  ['storyteller', 1, 4],
+  ['parity-q4_0', 2, 2],
+  ['parity-q4_0', 3, 5],
+  ['gemma4-q4_0', 1, 3],
+])) {
+  test(`${name}, ${threads} threads, ${sequences} sequences: answers in random interleavings are those of calls in turn`, async (t) => {
+    const alone = await open(t, name, { threads });
+    const calls = callsFor(alone);
+    const expected = [];
+    for (const call of calls) expected.push(await answer(alone, call));
+    const model = await open(t, name, { threads, sequences });
+    assert.equal(model.info.sequences, sequences);
+    for (let round = 0; round < ROUNDS; round++) {
+      await interleave(model, calls, expected, randomOf(100 * round + sequences));
+    }
+    const all = () => Promise.all(calls.map((call) => answer(model, call)));
+    assert.deepEqual(await all(), expected);
+    const heap = await model.debug.heapBytes();
+    await all();
+    assert.equal(await model.debug.heapBytes(), heap);
+  });
+}
+
+test('chats keep their own caches, and are saved and restored beside answers', async (t) => {
+  const alone = await open(t, 'tiny', {});
+  const model = await open(t, 'tiny', { sequences: 3 });
+  const options = { temperature: 0, maxTokens: 8 };
+  const system = 'Answer in one word. '.repeat(5);
+  const talk = async (/** @type {Model} */ from, /** @type {boolean} */ together) => {
+    const first = from.chat({ system, ...options });
+    await first.send('Hello').text();
+    const chats = [first, first.clone(), first.clone()];
+    const used = [];
+    for (let turn = 0; turn < 3; turn++) {
+      const ask = (/** @type {import('../../js/index.js').Chat} */ chat, /** @type {number} */ i) => {
+        return chat.send(`${i}, ${turn}?`).result();
+      };
+      const results = together ? await Promise.all(chats.map(ask)) : [];
+      if (!together) for (const [i, chat] of chats.entries()) results.push(await ask(chat, i));
+      used.push(results.map(({ usage }) => usage));
+    }
+    return { chats, used, messages: chats.map(({ messages }) => messages) };
+  };
+  const expected = await talk(alone, false);
+  const { chats, used, messages } = await talk(model, true);
+  assert.deepEqual(messages, expected.messages);
+  // Each chat evaluates only its new turn.
+  for (const { promptTokens, reusedTokens } of used.slice(1).flat()) {
+    assert.ok(promptTokens - reusedTokens < 40, `${reusedTokens} of ${promptTokens} tokens reused`);
+  }
+  const busy = model.generate(someIds(100), { temperature: 0, maxTokens: 100 }).result();
+  const saved = await chats[1].save();
+  const restored = model.chat({ saved });
+  const { tokens } = await restored.restored;
+  assert.ok(tokens > 50, `${tokens} tokens restored`);
+  const next = await Promise.all([restored, chats[1]].map((chat) => chat.send('And now?').result()));
+  assert.deepEqual(next[0].tokens, next[1].tokens);
+  assert.ok(next.every(({ usage }) => usage.promptTokens - usage.reusedTokens < 40));
+  assert.match((await busy).finishReason, /length|stop/);
+});
+
+test('several answers to one prompt evaluate it once', async (t) => {
+  const model = await open(t, 'storyteller', { sequences: 4 });
+  const prompt = 'Once upon a time there was a little girl. '.repeat(10);
+  const handler = createHandler(model);
+  const body = { model: 'x', prompt, n: 4, temperature: 1, seed: 3, max_tokens: 20 };
+  const ask = (/** @type {object} */ more) => {
+    const init = { method: 'POST', body: JSON.stringify({ ...body, ...more }) };
+    return handler('http://localhost/v1/completions', init).then((response) => response.json());
+  };
+  const all = await Promise.all(
+    [0, 1, 2, 3].map((seed) => model.generate(`${prompt}But`, { seed, maxTokens: 5 }).result()),
+  );
+  const evaluated = all.map(({ usage }) => usage.promptTokens - usage.reusedTokens).sort((a, b) => a - b);
+  assert.deepEqual(evaluated.slice(0, 3), [1, 1, 1]);
+  const { choices } = await ask({});
+  for (const [i, { text }] of choices.entries()) {
+    assert.equal(text, (await ask({ n: 1, seed: 3 + i })).choices[0].text);
+  }
+});
+
+test('answers run together, and more calls than sequences wait', async (t) => {
+  const model = await open(t, 'parity-q4_0', { sequences: 2 });
+  const options = {
+    temperature: 0,
+    maxTokens: 60,
+    logitBias: Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity])),
+  };
+  /** @type {string[]} */
+  const events = [];
+  const one = async (/** @type {string} */ name) => {
+    for await (const step of model.generate(`${name} once`, options).steps()) if (step.ids.length) events.push(name);
+  };
+  await Promise.all(['a', 'b', 'c'].map(one));
+  const first = (/** @type {string} */ name) => events.indexOf(name);
+  const last = (/** @type {string} */ name) => events.lastIndexOf(name);
+  assert.ok(first('a') < last('b') && first('b') < last('a'), 'a and b overlap');
+  assert.ok(first('c') > Math.min(last('a'), last('b')), 'c waits');
+  assert.equal(events.length, 180);
+});
+
+test('an abort ends one answer at once, and no other', async (t) => {
+  const model = await open(t, 'parity-q4_0', { sequences: 3 });
+  const long = { maxTokens: 300, temperature: 0 };
+  const others = ['a', 'b'].map((prompt) => model.generate(prompt, long).result());
+  for (const prompt of [someIds(400, model.info.vocabSize), 'c']) {
+    const control = new AbortController();
+    const call = model.generate(prompt, { ...long, signal: control.signal }).result();
+    await sleep(5);
+    const before = performance.now();
+    control.abort();
+    assert.equal((await call).finishReason, 'aborted');
+    assert.ok(performance.now() - before < 1000, `aborted after ${performance.now() - before} ms`);
+  }
+  for (const other of others) assert.match((await other).finishReason, /length|stop/);
+});
+
+test('the memory plan counts the caches of all sequences', async (t) => {
+  const file = await testModel('tiny');
+  const [one, four] = await Promise.all(
+    [1, 4].map((sequences) => inspectModel(file, { sequences, contextLength: 512 })),
+  );
+  assert.equal(one.info.sequences, 1);
+  assert.equal(four.info.sequences, 4);
+  assert.ok(Math.abs(four.info.memory.kv / one.info.memory.kv - 4) < 0.01);
+  const model = await open(t, 'tiny', { sequences: 4 });
+  assert.deepEqual(model.info.memory, { ...four.info.memory, heap: model.info.memory.heap });
+  assert.equal(MAX_SEQUENCES, valueOf('src/run/session.h', 'GW_SEQUENCES'));
+});
