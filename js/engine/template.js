@@ -54,10 +54,10 @@ export class ChatTemplate {
   #builtins = builtins();
 
   /** Compiles a template. control: ids of control tokens by name; marks: names that the tokenizer matches in any text;
-   * thoughts: the tokens around thoughts; encode: returns the ids of plain text; variables: bos_token and others.
-   * Throws `template-error`.
+   * thoughts: the tokens around thoughts; isPhi3: the vocabulary is Phi-3's; encode: returns the ids of plain text;
+   * variables: bos_token and others. Throws `template-error`.
    * @param {string} source
-   * @param {{ control: Map<string, number>, marks?: string[], thoughts?: ThoughtMarks,
+   * @param {{ control: Map<string, number>, marks?: string[], thoughts?: ThoughtMarks, isPhi3?: boolean,
    *   encode: (text: string) => number[], bos: number | null, variables: Record<string, string> }} tokenizer */
   constructor(source, tokenizer) {
     this.#tokenizer = tokenizer;
@@ -262,12 +262,13 @@ export class ChatTemplate {
 
   /** @param {string} text with sentinels */
   #tokens(text) {
-    const { control, encode } = this.#tokenizer;
+    const { control, encode, isPhi3 } = this.#tokenizer;
     /** @type {number[]} */
     const ids = [];
     let plain = '';
+    let strips = false;
     const flush = () => {
-      for (const part of this.#apart(plain)) for (const id of encode(part)) ids.push(id);
+      for (const part of this.#apart(strips ? plain.trimStart() : plain)) for (const id of encode(part)) ids.push(id);
       plain = '';
     };
     for (const [i, part] of text.split(SENTINEL).entries()) {
@@ -276,7 +277,10 @@ export class ChatTemplate {
       for (const { at, end } of i % 2 ? [] : this.#found(run)) {
         plain += run.slice(done, at);
         flush();
-        ids.push(/** @type {number} */ (control.get(run.slice(at, end))));
+        const name = run.slice(at, end);
+        ids.push(/** @type {number} */ (control.get(name)));
+        // `rstrip` in Phi-3's tokenizer.json, which a GGUF does not record.
+        strips = isPhi3 === true && /^<\|(?!endoftext)/.test(name);
         done = end;
       }
       plain += run.slice(done);
@@ -349,6 +353,7 @@ export function templateOf(source, tokenizer, control, eos) {
     marks,
     thoughts: thoughtMarks((name) => ids.get(name) ?? null),
     encode: (text) => tokenizer.encode(text),
+    isPhi3: ids.has('<|end|>') && ids.has('<|assistant|>') && tokenizer.idOf('</s>') !== null,
     bos: addsBos ? bos : null,
     variables: { bos_token: name(bos), eos_token: name(eos) },
   });

@@ -86,6 +86,33 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
   });
 }
 
+/** Phi-3.5-mini's template. */
+const PHI3 = `{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`;
+
+test('Phi-3.5 drops white space after the names of turns', async (t) => {
+  const model = await open(t, 'phi-3.5', {
+    architecture: 'phi3',
+    tokenizer: 'llama',
+    vocab: 1024,
+    chatTemplate: PHI3,
+    edit: ({ metadata }) => {
+      const list = (/** @type {string} */ name) =>
+        /** @type {any} */ (metadata.find(([key]) => key === `tokenizer.ggml.${name}`))[3];
+      for (const [i, name] of ['<|user|>', '<|end|>', '<|assistant|>'].entries()) {
+        list('tokens')[1000 + i] = name;
+        list('token_type')[1000 + i] = 3;
+      }
+    },
+  });
+  const said = Array.from(await model.tokenize('two  words'));
+  assert.equal(await prompted(model, [{ role: 'user', content: ' \n two  words' }]), 1 + 1 + said.length + 2);
+  assert.equal(
+    await prompted(model, [{ role: 'user', content: 'two  words ' }]),
+    1 + 1 + (await model.tokenize('two  words ')).length + 2,
+  );
+});
+
 test('Qwen3 reads messages in NFC, as its tokenizer.json says, other families as they are', async (t) => {
   for (const [name, differ] of Object.entries({ Qwen3: false, 'Llama 3': true })) {
     const model = await open(t, name, FAMILIES[name][0]);
