@@ -369,8 +369,8 @@ static int no_context(gw_model *m) {
 static void find_top(gw_sequence *q, gw_sampler *sampler) {
     if (!q->want_top) return;
     uint32_t drafts = q->n_ids > q->want_last ? q->want_last - 1 : 0;
-    q->needed.best =
-        gw_sampler_top(sampler, q->ids + q->n_ids - drafts, drafts, q->required, GW_MOST_REQUIRED, &q->needed.n);
+    q->needed.best = gw_sampler_top(sampler, q->ids + q->n_ids - drafts, drafts, q->required, GW_MOST_REQUIRED,
+                                    &q->needed.n);
 }
 
 int gw_run(gw_model *m, int layers) {

@@ -161,8 +161,8 @@ static void give_top(gw_session *s, gw_sequence *q, int first, int rows) {
     if (q->needed.best > 1 && 4 * open > (4 - LEAST_EXCLUDED) * panels) q->rest = REST;
 }
 
-/* Computes a member's logits where no other member wants any: all, or at least the wanted ones. needed.rows are those of
- * a single token. token: its last row. */
+/* Computes a member's logits where no other member wants any: all, or at least the wanted ones. needed.rows are those
+ * of a single token. token: its last row. */
 static void give_last(gw_session *s, gw_sequence *q, int token) {
     int rows = (int)wanted(q), first = token + 1 - rows;
     bool some = q->needed.rows.bits != NULL;
