@@ -173,7 +173,8 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     bool int15 = m->planes == 2;
     bool shared = f->table && !m->whole; /* activations that are joined once for all panels */
     bool few = a->sequential || m->run || (int15 && f->bits != 8);
-    int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, t = gw_in_tiles(a->n, int15), done = 0;
+    int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, done = 0;
+    int t = gw_in_tiles(a->n, int15, m->run > 0);
     /* For several rows products of int16 are faster where DOT is slow: four instructions for sixteen products, where
      * DOT with two planes, or two tables, takes ten instead of five. */
     if ((int15 || f->table) && adds_pairs()) {

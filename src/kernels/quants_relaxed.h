@@ -67,8 +67,10 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 
 /* --- several rows of activations --- */
 
-/* Returns how many of the n rows are processed in tiles. */
-INLINE int gw_in_tiles(int n, bool int15) { return n - n % (int15 ? TILE / 2 : TILE); }
+/* Returns how many of the n rows are processed in tiles. pairs: DOT is slow; there, few rows are faster without. */
+INLINE int gw_in_tiles(int n, bool int15, bool pairs) {
+    return pairs && n < FEW ? 0 : n - n % (int15 ? TILE / 2 : TILE);
+}
 
 /* Multiplies panels of Q4_0 by all rows of a job, several panels side by side, if these are 2 to FEW rows and DOT is
  * fast. Returns the number of panels, 0 to all of the job. */
