@@ -1,5 +1,5 @@
-/* base: error codes, limits, and the arena. Every other file may use this one;
- * this one uses nothing of the project. */
+/* base: error codes, limits, and the arena. Every other file may include this header; it includes no other file of the
+ * project. */
 #ifndef GW_BASE_H
 #define GW_BASE_H
 
@@ -10,7 +10,7 @@
 #define GW_CONVERT "Download or convert the file again."
 
 /* The table of errors: X(symbol, value, name, remedy). The name is stable: JavaScript shows it as `code`. The remedy
- * ends every message with that code; "" where the sentence itself says what to do. */
+ * ends every message with that code; it is "" for codes whose message itself says what to do. */
 #define GW_ERRORS(X)                                                                                             \
     X(GW_E_BAD_MAGIC, -1, "bad-magic", "Choose a GGUF file.")                                                    \
     X(GW_E_BAD_VERSION, -2, "bad-version", GW_CONVERT)                                                           \
@@ -66,24 +66,25 @@ enum {
 /* One error, owned by the object whose call failed. */
 typedef struct {
     int code;
-    char what[448]; /* sentences */
+    char what[448]; /* the message: whole sentences */
 } gw_error;
 
 /* Sets e (if not NULL) to a code and a sentence, followed by the code's remedy. Returns the code. */
 int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Arena: bump allocation from one block of gw_alloc; everything in it is freed at once. With a NULL base it only
- * measures: memory plans are made this way, in 64 bits, so that a plan beyond the address space has its true size. */
+/* Arena: bump allocation from one block of gw_alloc; all allocations are freed together. If `base` is NULL, the arena
+ * only adds up sizes, which is how memory plans are made. It counts in 64 bits, so that a plan larger than the address
+ * space has its true size. */
 typedef struct {
-    uint8_t *base; /* NULL while measuring */
+    uint8_t *base; /* NULL: the arena only measures */
     uint64_t used, size;
 } gw_arena;
 
 enum { GW_ALIGN = 64 }; /* alignment of every allocation: a cache line */
 
-void *gw_arena_take(gw_arena *a, uint64_t bytes); /* NULL while measuring or when full */
+void *gw_arena_take(gw_arena *a, uint64_t bytes); /* returns NULL if the arena only measures, or is full */
 
-/* Allocates a heap block, 64-byte aligned; returns NULL if there is no memory. */
+/* Allocates a heap block, 64-byte aligned; returns NULL if out of memory. */
 void *gw_alloc(size_t bytes);
 void gw_free(void *p);
 
@@ -93,13 +94,14 @@ typedef struct {
     size_t used, size;
 } gw_buffer;
 
-void *gw_buffer_add(gw_buffer *b, size_t bytes); /* address of the new bytes, NULL if no memory */
+void *gw_buffer_add(gw_buffer *b, size_t bytes); /* returns the address of the new bytes, NULL if out of memory */
 void gw_buffer_free(gw_buffer *b);
 
 static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-/* Converts a plan's bytes for gw_alloc: SIZE_MAX, which always fails, if they exceed the address space. */
+/* Converts the size of a memory plan to an argument for gw_alloc. A size beyond the address space becomes SIZE_MAX, for
+ * which gw_alloc always fails. */
 static inline size_t gw_size(uint64_t bytes) { return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX; }
-/* Returns a * b, or UINT64_MAX on overflow: no allocation of that succeeds. */
+/* Returns a * b, or UINT64_MAX on overflow: no allocation of that size succeeds. */
 static inline uint64_t gw_times(uint64_t a, uint64_t b) { return b && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
 static inline size_t gw_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t gw_max(size_t a, size_t b) { return a > b ? a : b; }

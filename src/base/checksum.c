@@ -1,4 +1,4 @@
-/* checksum: see checksum.h. Eight vectors of four lanes hide the latency of a multiplication. */
+/* checksum: see checksum.h. Eight independent vectors of four lanes hide the latency of the multiplications. */
 #include "base/checksum.h"
 
 #include <string.h>
@@ -6,7 +6,8 @@
 typedef uint32_t quad __attribute__((vector_size(16)));
 
 enum { QUADS = 8, LANES = 4 * QUADS, STRIPE = 4 * LANES };
-static const uint32_t K = 0x9e3779b1, FIRST = 0x85ebca77, SECOND = 0xc2b2ae3d; /* odd, with bits all over */
+/* odd numbers whose one bits are spread over the whole word */
+static const uint32_t K = 0x9e3779b1, FIRST = 0x85ebca77, SECOND = 0xc2b2ae3d;
 
 static inline void take(quad h[QUADS], const uint8_t *stripe) {
     for (int i = 0; i < QUADS; i++) {

@@ -19,7 +19,7 @@ float gw_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
     if (exponent == 31) return float_of(sign | 0x7f800000 | mantissa << 13);
     if (exponent) return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
-    float tiny = (float)mantissa * 0x1p-24f; /* zero or denormal: exact in f32 */
+    float tiny = (float)mantissa * 0x1p-24f; /* zero or denormal; the product is exact in f32 */
     return sign ? -tiny : tiny;
 }
 
@@ -33,7 +33,7 @@ uint16_t gw_f32_to_f16(float f) {
     uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00);
     if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 65536 and above */
-    if (a >= 0x38800000) /* normal; a carry out of the mantissa is the next exponent, or infinity */
+    if (a >= 0x38800000) /* normal; a carry out of the mantissa increments the exponent, possibly to infinity */
         return (uint16_t)(sign | round_shift(a - (112u << 23), 13));
     if (a < 0x33000000) return (uint16_t)sign; /* below half of the smallest denormal */
     return (uint16_t)(sign | round_shift((a & 0x7fffff) | 0x800000, 126 - (a >> 23)));
@@ -43,7 +43,7 @@ float gw_bf16_to_f32(uint16_t h) { return float_of((uint32_t)h << 16); }
 
 uint16_t gw_f32_to_bf16(float f) {
     uint32_t u = bits_of(f);
-    /* a quiet NaN that keeps the top of the payload */
+    /* a quiet NaN that keeps the upper bits of the payload */
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 64);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }

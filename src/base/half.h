@@ -1,10 +1,10 @@
-/* half: floats of 16 bits, as files hold them: IEEE 754 binary16 and bfloat16. */
+/* half: conversions between float and the 16-bit floats of model files: IEEE 754 binary16 and bfloat16. */
 #ifndef GW_HALF_H
 #define GW_HALF_H
 
 #include "base/base.h"
 
-float gw_f16_to_f32(uint16_t h); /* exact, denormals, infinities and NaN too */
+float gw_f16_to_f32(uint16_t h); /* exact, also for denormals, infinities and NaN */
 uint16_t gw_f32_to_f16(float f); /* round to nearest even */
 float gw_bf16_to_f32(uint16_t h);
 uint16_t gw_f32_to_bf16(float f); /* round to nearest even, NaN stays NaN */

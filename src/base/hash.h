@@ -1,13 +1,13 @@
 /* hash: a fast 64-bit hash, for checksums of stored bytes and for identifying models; not cryptographic. Like xxHash
- * (Collet), it takes four words at a time, each multiplied and rotated into a separate lane. Every step is invertible,
- * so bytes that differ in one word never have the same hash. Gives the same result on all platforms; little-endian
- * machines. */
+ * (Collet), it processes four words at a time, each multiplied and rotated into a separate lane. Every step is
+ * invertible, so inputs that differ in only one word never have the same hash. The result is the same on all platforms;
+ * little-endian machines only. */
 #ifndef GW_HASH_H
 #define GW_HASH_H
 
 #include "base/base.h"
 
-/* seed: the hash so far, or any number. */
+/* seed: the hash of the preceding bytes, or any number. */
 uint64_t gw_hash(uint64_t seed, const void *bytes, size_t n);
 /* Spreads the bits of x over all 64 bits: the finaliser of MurmurHash3 (Appleby). */
 static inline uint64_t gw_hash_mix(uint64_t x) {

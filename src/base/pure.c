@@ -1,8 +1,8 @@
 /* pure: see pure.h; the states of a helper are in threads_impl.h.
  *
- * A helper leaves the task while it works on an item, so that the caller need not wait for it, and re-enters to store
- * the result. When no item is left, the caller waits some tens of microseconds for each helper that is still away, then
- * marks it as late and does its item itself. */
+ * A helper thread leaves the task while it computes an item, so that the caller need not wait for this thread, and
+ * re-enters the task to store the result. When no item is left, the caller waits some tens of microseconds for each
+ * helper that is still computing, then marks the helper as late and computes its item itself. */
 #include "base/pure.h"
 #include "base/threads_impl.h"
 
@@ -16,10 +16,10 @@ static void do_item(const task *t, int i, float *out) {
     t->f->put(t->place, i, out);
 }
 
-/* Does one item: leaves the task, works, and comes back, perhaps into the next task. */
+/* Computes one item: leaves the task, computes, and comes back, perhaps when the next task is already open. */
 static bool take_item(gw_pool *p, gw_helper *h, const void *ctx) {
     float out[GW_PURE_FLOATS];
-    task t = *(const task *)ctx; /* a copy: the caller's is gone if this thread is late */
+    task t = *(const task *)ctx; /* a copy, because the caller's struct no longer exists if this thread is late */
     int i = atomic_fetch_add(&p->next, 1);
     if (i >= p->n) return false;
     uint32_t away = AWAY + (uint32_t)i;
@@ -47,11 +47,11 @@ static void await_here(gw_pool *p, gw_helper *h) {
         if (!gw_await_helpers(p, &h->at, at)) return;
 }
 
-/* Waits for a helper's item, for a bounded time if another place is free. Returns the item if the caller has to do it,
- * else -1. */
+/* Waits until a helper has finished its item; the wait is bounded if another place (pure.h) is free. Returns the item
+ * if the caller has to compute it, otherwise -1. */
 static int item_of_late(gw_pool *p, gw_helper *h, const void *place) {
     uint32_t at = atomic_load(&h->at);
-    if (at == HERE || at == LATE) return -1; /* LATE: of an earlier task */
+    if (at == HERE || at == LATE) return -1; /* LATE: the helper still works on an item of an earlier task */
     for (int i = 0; i < GW_SPINS && at != PUTTING; i++)
         if (atomic_load_explicit(&h->at, memory_order_acquire) != at) break;
     h->place = place;

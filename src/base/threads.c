@@ -5,7 +5,7 @@
 
 enum { STACK_BYTES = 256 * 1024 };
 
-/* --- sleeping: returns immediately if *at is not value; with `ticks`, after one tick at most; may return early --- */
+/* --- sleep_while: returns when *at is not value; with `ticks`, after at most one tick; may return early --- */
 
 #if defined(GW_HOST_THREADS)
 
@@ -40,7 +40,7 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) {
     pthread_mutex_unlock(&p->lock);
 }
 
-#else /* one thread, which never waits */
+#else /* a build with a single thread, which never waits */
 
 static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value, bool ticks) {
     (void)p, (void)at, (void)value, (void)ticks;
@@ -50,8 +50,9 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) { (void)p, (void)at; }
 
 #endif
 
-/* Acquire is enough while spinning. Before sleeping, the flag is set and the value read once more, both sequentially
- * consistent: so either this side sees the change or the other side sees the flag. */
+/* Acquire is enough while spinning. Before it sleeps, the waiting thread sets a flag and reads the value once more,
+ * both sequentially consistent. So either the waiting thread sees the change, or the thread that makes the change sees
+ * the flag. */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps) {
     for (int i = 0; i < GW_SPINS; i++)
         if (atomic_load_explicit(at, memory_order_acquire) != value) return;
@@ -66,7 +67,8 @@ static uint32_t beats_of(gw_pool *p) {
     return sum;
 }
 
-/* Counts ticks, not time, so that a sleeping laptop or a frozen tab does not count as waiting. */
+/* Counts ticks instead of reading a clock, so that the time for which a laptop sleeps or a tab is frozen does not
+ * count. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
     uint32_t beats = beats_of(p), now, ticks = 0;
     for (int i = 0; i < GW_SPINS; i++)
@@ -134,7 +136,7 @@ void gw_pool_lose(gw_pool *p) {
 
 bool gw_pool_failed(const gw_pool *p) { return p->failed != 0; }
 
-/* --- the verb --- */
+/* --- gw_parallel --- */
 
 typedef struct {
     gw_work work;

@@ -3,17 +3,20 @@
  * A task is open while its caller is inside gw_parallel or gw_parallel_pure. A helper announces itself (inside++), then
  * checks whether a task is open; the caller closes the task, then waits for inside == 0. All atomic operations are
  * sequentially consistent unless they say otherwise, so either the caller sees the helper or the helper sees the task
- * closed; and the caller that saw the count also sees everything the helper wrote before inside--. A helper that comes
- * too late, or never because another program has its core, costs nothing: the caller takes the items itself.
+ * closed; and a caller that has seen the decremented count also sees everything the helper wrote before inside--. A
+ * helper that arrives too late, or never because another program occupies its core, delays nothing: the caller runs the
+ * items itself.
  *
- * `at` is the state of a helper, one of four. In brackets, the side that makes the transition:
+ * `at` is the state of a helper, one of four. Brackets show which side (helper or caller) enters the state, and from
+ * which state:
  *   HERE        asleep, or inside as `inside` counts
  *   AWAY + i    outside, working on pure item i; the caller does not wait yet  [helper, from HERE, before its inside--]
  *   PUTTING     outside, putting the result where it belongs; the caller waits   [helper, from AWAY + i]
  *   LATE        outside, still working; the caller does the item itself, and the helper's result is dropped
  *               [caller, from AWAY + i]
- * From the last two the helper goes back to HERE, and from any a host that found it trapped (gw_pool_fail). AWAY is
- * left by compare-and-swap, so an item is put once: by the helper or by the caller. */
+ * From PUTTING and LATE the helper returns to HERE. From any state, a host that found the helper trapped sets HERE
+ * (gw_pool_fail). Transitions from AWAY are compare-and-swaps, so each item's result is put once: by the helper or by
+ * the caller. */
 #ifndef GW_THREADS_IMPL_H
 #define GW_THREADS_IMPL_H
 
@@ -30,7 +33,7 @@
 #endif
 
 #ifndef GW_SPINS
-#define GW_SPINS 20000 /* some tens of microseconds */
+#define GW_SPINS 20000 /* iterations of a spin loop: some tens of microseconds */
 #endif
 
 #define GW_TICK 100000000
@@ -42,9 +45,10 @@
 #define LATE UINT32_MAX
 
 typedef struct {
-    _Alignas(64) _Atomic uint32_t at; /* alone in its cache line */
-    _Atomic uint32_t beat;            /* items done, so that waiting threads see that it is alive */
-    const void *place;                /* LATE: the place that it reads; owned by the caller */
+    _Alignas(64) _Atomic uint32_t at; /* in a cache line of its own */
+    _Atomic uint32_t beat;            /* number of items done, so that waiting threads see that this helper is alive */
+    /* the place (pure.h) that a LATE helper may still read; written by the caller only */
+    const void *place;
 } gw_helper;
 
 /* Does one item of the open task; returns false if none is left. */
@@ -57,12 +61,12 @@ struct gw_pool {
     _Atomic int next;  /* next item of the task */
     uint32_t patience; /* GW_PATIENCE, except in tests */
     bool lost;         /* a helper never answered: the caller works alone from then on */
-    gw_help *help;     /* this and the next two: the open task */
+    gw_help *help;     /* help, task and n describe the open task */
     const void *task;
     int n;
     int n_threads;
     gw_helper helper[GW_MAX_THREADS]; /* by thread number; 0 is the caller */
-    uint8_t *stacks;                  /* of all helpers, wasm only */
+    uint8_t *stacks;                  /* the stacks of all helpers, wasm only */
 #ifdef GW_POSIX_THREADS
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -80,19 +84,19 @@ static inline bool gw_alone(const gw_pool *p, int n) {
 #endif
 }
 
-/* Opens a task, which must not change until gw_close. */
+/* Opens a task. The task must not change until gw_close(). */
 void gw_open(gw_pool *p, gw_help *help, const void *task, int n);
 void gw_close(gw_pool *p); /* returns when no helper is inside */
-void gw_leave(gw_pool *p); /* inside-- */
+void gw_leave(gw_pool *p); /* does inside-- */
 
-/* Returns when *at differs from value: spins for a bounded time, then sleeps. `sleeps` tells the other side, which
- * changes *at and then reads it, that it must wake this one. */
+/* Returns when *at differs from value: spins for a bounded time, then sleeps. `sleeps` is nonzero while a thread
+ * sleeps: the thread that changes *at reads `sleeps` afterwards, to find out whether it must wake the sleeper. */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
 void gw_wake(gw_pool *p, _Atomic uint32_t *at);
 
 /* Like gw_await_change(), for a caller that waits for helpers. Returns false if no helper finished an item for
- * `patience` ticks of GW_TICK nanoseconds: one died or was stopped inside an item, and the pool is lost. No item takes
- * nearly as long. */
+ * `patience` ticks of GW_TICK nanoseconds: then a helper died or was stopped inside an item, and the pool is unusable.
+ * No item takes nearly as long. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value);
 
 static inline void gw_beat(gw_helper *h) { atomic_fetch_add_explicit(&h->beat, 1, memory_order_relaxed); }

@@ -1,10 +1,11 @@
-/* formats: see formats.h. Scalar loops over bytes that compilers vectorise: packing must keep up with a download. */
+/* formats: see formats.h. Packing must keep up with a download, so the loops are scalar loops over bytes that compilers
+ * vectorise. */
 #include "file/formats.h"
 #include "base/half.h"
 
 #include <string.h>
 
-enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 }; /* of the packed layout */
+enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 }; /* constants of the packed layout */
 
 const int8_t gw_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
@@ -12,7 +13,8 @@ static float half(const uint8_t *p) { return gw_f16_to_f32((uint16_t)(p[0] | p[1
 
 /* --- quants: assembled from the bits of one block of a file --- */
 
-static void nibbles(const uint8_t *in, uint8_t *quant) { /* 32: low halves, then high halves */
+/* 32 columns: the low halves of the 16 bytes, then the high halves */
+static void nibbles(const uint8_t *in, uint8_t *quant) {
     for (int i = 0; i < 16; i++) {
         quant[i] = in[i] & 15;
         quant[i + 16] = in[i] >> 4;
@@ -38,7 +40,7 @@ static void quants_q5_1(const uint8_t *block, uint8_t *quant) {
     fifth_bits(block + 4, quant);
 }
 
-/* Each half of a block has 32 bytes of four 2-bit fields; field j is for columns 32 j … */
+/* Each half of a block has 32 bytes of four 2-bit fields; field j holds columns 32 j … 32 j + 31. */
 static void pairs(const uint8_t *in, uint8_t *quant) {
     for (int h = 0; h < 2; h++)
         for (int j = 0; j < 4; j++)
@@ -47,13 +49,15 @@ static void pairs(const uint8_t *in, uint8_t *quant) {
 
 static void quants_q2_k(const uint8_t *block, uint8_t *quant) { pairs(block + 16, quant); }
 
-static void quants_q3_k(const uint8_t *block, uint8_t *quant) { /* 32 bytes with the third bits come first */
+/* the first 32 bytes hold the third bit of each quant */
+static void quants_q3_k(const uint8_t *block, uint8_t *quant) {
     pairs(block + 32, quant);
     for (int j = 0; j < 8; j++)
         for (int i = 0; i < 32; i++) quant[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
 }
 
-static void long_nibbles(const uint8_t *in, uint8_t *quant) { /* 256: of every 32 bytes, low then high */
+/* 256 columns: for every 32 bytes, the low halves, then the high halves */
+static void long_nibbles(const uint8_t *in, uint8_t *quant) {
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < 32; i++) {
             quant[64 * j + i] = in[32 * j + i] & 15;
@@ -101,7 +105,7 @@ static void sub_scales_q2_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_q3_k(const uint8_t *header, int8_t *scale, int8_t *min) {
-    const uint8_t *low = header + 2, *high = header + 10; /* 16 times 4 bits, 16 times 2 */
+    const uint8_t *low = header + 2, *high = header + 10; /* the low 4 bits and the high 2 bits of 16 sub-scales */
     (void)min;
     for (int i = 0; i < 16; i++) {
         int six = (i < 8 ? low[i] & 15 : low[i - 8] >> 4) | (high[i % 4] >> i / 4 * 2 & 3) << 4;
@@ -109,7 +113,8 @@ static void sub_scales_q3_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     }
 }
 
-/* 8 scales and 8 mins of 6 bits: four of each have a whole byte, whose top bits belong to the others. */
+/* 8 scales and 8 mins of 6 bits. The first four of each are the low six bits of a byte, whose top two bits belong to
+ * one of the last four. */
 static void sub_scales_q4_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     const uint8_t *a = header + 4, *b = header + 8, *c = header + 12;
     for (int i = 0; i < 4; i++) {
@@ -126,7 +131,7 @@ static void sub_scales_q6_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min) {
-    int high = header[2] | header[3] << 8; /* stored in place of an f16: eight times 2 bits */
+    int high = header[2] | header[3] << 8; /* the top 2 bits of eight sub-scales, stored in the second f16's position */
     (void)min;
     for (int i = 0; i < 8; i++) {
         int six = (header[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
@@ -176,7 +181,7 @@ void gw_format_values(const gw_format *f, const uint8_t *quant, const float *sca
     for (uint32_t s = 0; s < f->items / f->sub; s++)
         for (uint32_t i = s * f->sub; i < (s + 1) * f->sub; i++) {
             out[i] = scale[s] * (float)gw_format_value(f, quant[i]);
-            if (f->mins) out[i] += min[s]; /* without mins nothing is added: + 0 would change the sign of a zero */
+            if (f->mins) out[i] += min[s]; /* a format without mins must not add 0, which would turn -0 into +0 */
         }
 }
 
@@ -194,10 +199,9 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 
 /* --- packed --- */
 
-/* The location of n bits of a quant in a packed block: bits `at` … of columns 4 g … 4 g + 3 are bits `to` … of the
- * bytes of vector v. Most quants are completely in the low bits, where one mask unpacks them; the last columns fill the
- * bits above.
- */
+/* The location of n bits of a quant in a packed block: the n bits from bit `at` on of columns 4 g … 4 g + 3 are stored
+ * from bit `to` on in the bytes of vector v. Most quants are completely in the low bits of the bytes, where one mask
+ * unpacks them; the quants of the last columns are spread over the remaining high bits. */
 typedef struct {
     uint8_t g, at, v, to, n;
 } field;
@@ -263,7 +267,8 @@ static const field fields[GW_MAX_BITS + 1][13] = {
             { 7, 0, 7, 0, 8 } },
 };
 
-/* Packs 32 columns of four rows, given as bytes in the order of the vectors, to `bits` vectors. */
+/* Packs 32 columns of four rows, given as one byte per quant in the order of the unpacked vectors, to `bits`
+ * vectors. */
 static void join(uint32_t bits, uint8_t (*quant)[LANES], uint8_t *out) {
     memset(out, 0, LANES * bits);
     for (const field *x = fields[bits]; x->n; x++) {

@@ -1,19 +1,19 @@
-/* formats: the quantised block formats: one table, the layout of each block in a file, and the one layout that all of
- * them are packed into.
+/* formats: the quantised block formats: one table of formats, the layout of each format's blocks in a file, and the one
+ * packed layout that all formats are converted to.
  *
  * A block is a header (f16 numbers and words of sub-scales) and quants of a few bits. `sub` columns share a scale
  * and, if the format has mins, a min:
  *   value = scale * (quant - offset) + min      or, with a table of values,      scale * values[quant]
  *
- * Packed, the blocks of four rows form a group of the same number of bytes: the f16 numbers of the four headers side
- * by side, then their words side by side, then for every 32 columns `bits` vectors of 16 bytes. Byte 4 r + i of a
- * vector holds bits of row r, column 4 g + i; `fields` in formats.c says which. If 16 columns share a scale, the
- * first two bytes of the four rows' words come before the last two, so that what a block of 32 needs lies together.
+ * Packed, the blocks of four rows form a group of the same number of bytes: the f16 numbers of the four headers side by
+ * side, then their words side by side, then for every 32 columns `bits` vectors of 16 bytes. Byte 4 r + i of a vector
+ * holds bits of row r, column 4 g + i; `fields` in formats.c says which bits. If 16 columns share a scale, the first
+ * two bytes of the four rows' words come before the last two bytes, so that the sub-scales of 32 columns are adjacent.
  *
- * To add a format: its number below, a row in GW_FORMATS, its quants_… and sub_scales_… in formats.c, a header reader
- * in kernels/quants.h if super-blocks have one scale per 32 columns, and a row in tools/vectors/formats.py for the
- * test against ggml. The table of types, the packing, the kernels of all builds, their tests and the error texts come
- * from the row.
+ * To add a format, add its number below, a row in GW_FORMATS, its quants_… and sub_scales_… in formats.c, a header
+ * reader in kernels/quants.h if super-blocks have one scale per 32 columns, and a row in tools/vectors/formats.py for
+ * the test against ggml. The table of types, the packing, the kernels of all builds, their tests and the error texts
+ * are generated from the row.
  *
  * Source: ggml's block structs; values equal ggml's dequantize_row_*, bit for bit. */
 #ifndef GW_FORMATS_H
@@ -41,14 +41,15 @@ enum {
 };
 
 /* X(NAME, name, items, bits, sub, offset, mins, table, first f16, f16s, first word, words)
- * items: columns of a block; offset: the quant that is worth 0; table: quants are indices of gw_iq4_values;
- * first …: where they begin in a file's block, in bytes. Quants of 8 bits are stored as signed bytes. */
+ * items: columns of a block; offset: the quant whose value is 0; table: quants are indices of gw_iq4_values; first f16,
+ * first word: byte offsets of the f16 numbers and of the words in a file's block. Quants of 8 bits are stored as signed
+ * bytes. */
 #define GW_ALL_FORMATS(X)                         \
     X(Q4_0, q4, 32, 4, 32, 8, 0, 0, 0, 1, 0, 0)   \
     X(Q8_0, q8, 32, 8, 32, 128, 0, 0, 0, 1, 0, 0) \
     GW_FORMATS(X)
 
-/* The formats whose scalar conversions (types.c) and packing (pack.c) also come from this table. */
+/* The formats whose scalar conversions (types.c) and packing (kernels/pack.c) are also generated from this table. */
 #define GW_FORMATS(X)                                   \
     X(Q4_1, q4_1, 32, 4, 32, 0, 1, 0, 0, 2, 0, 0)       \
     X(Q5_0, q5_0, 32, 5, 32, 16, 0, 0, 0, 1, 0, 0)      \
@@ -68,12 +69,13 @@ typedef struct {
     uint32_t items, bytes;
     uint32_t bits, sub, offset;
     bool mins;
-    const int8_t *values; /* of the quants; NULL: quant - offset */
+    const int8_t *values; /* the values of the quants; NULL: the value is quant - offset */
     uint32_t first_half, halves, first_word, words;
     /* Extracts the quants of one block of a file. */
     void (*quants)(const uint8_t *block, uint8_t *quant);
     /* Extracts the integer sub-scales from a header: a scale is the first f16 number times its sub-scale, a min is
-     * minus the second one times its sub-min. NULL: no sub-scales, the f16 numbers are the scale and the min. */
+     * minus the second one times its sub-min. NULL: the format has no sub-scales, and the f16 numbers are the scale and
+     * the min. */
     void (*sub_scales)(const uint8_t *header, int8_t *scale, int8_t *min);
 } gw_format;
 
@@ -82,10 +84,11 @@ extern const int8_t gw_iq4_values[16];
 /* Returns the format of a type, NULL if it has no row in GW_ALL_FORMATS. */
 const gw_format *gw_format_of(int type);
 
-/* Converts k items of a file's blocks to floats. */
+/* Converts k items, in blocks as in a file, to floats. */
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k);
 
-/* Packs n <= 4 blocks, one of each row, `stride` bytes apart, into a group of 4 * bytes; missing rows become zeros. */
+/* Packs n <= 4 blocks, one from each row and `stride` bytes apart, into a group of 4 * bytes; missing rows become
+ * zeros. */
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group);
 
 /* Copies the header of row r out of a packed group. */

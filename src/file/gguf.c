@@ -23,7 +23,7 @@ enum { N_TYPES = sizeof widths };
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-/* Other kinds of files by their first bytes, so that the error can name the kind that was chosen by mistake. */
+/* The first bytes of other kinds of files, so that the error can say which kind of file was chosen by mistake. */
 static const struct {
     const char *start, *what;
 } impostors[] = {
@@ -53,8 +53,8 @@ static bool is_printable(const uint8_t *p, size_t n) {
     return n > 0;
 }
 
-/* Checks a string of at most `most` bytes. Returns 8 + its length, 0 if it is incomplete, or an error that names it
- * `what`. */
+/* Checks a string of at most `most` bytes. `what` names the string in errors. Returns 8 + the string's length, 0 if it
+ * is incomplete, or an error. */
 static int take_string(gw_gguf *g, const uint8_t *p, size_t n, size_t most, const char *what) {
     if (n < 8) return 0;
     uint64_t len = load64(p);
@@ -146,7 +146,7 @@ static int read_float(gw_gguf_value *v, const uint8_t *p) {
     return 8;
 }
 
-/* Reads a value of type g->of. Returns its bytes, 0 or an error, like a reader. */
+/* Reads a value of type g->of. Returns the bytes consumed, 0 if the value is incomplete, or an error, like a reader. */
 static int take_value(gw_gguf *g, const uint8_t *p, size_t n, gw_gguf_value *v) {
     *v = (gw_gguf_value){ .type = g->of };
     if (v->type == GW_GGUF_STRING) {
@@ -204,7 +204,8 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     return bad ? bad : 12;
 }
 
-/* Reads all complete elements, since there may be a million, but not more bytes than an int can count. */
+/* Reads all complete array elements in one call, since there may be a million, but at most as many bytes as an int can
+ * count. */
 static int read_elements(gw_gguf *g, const uint8_t *p, size_t n) {
     size_t used = 0;
     while (g->index < g->count && used < GW_MAX_STRING) {
@@ -219,7 +220,7 @@ static int read_elements(gw_gguf *g, const uint8_t *p, size_t n) {
     return (int)used;
 }
 
-/* Reads the dimensions at p. Their product is bounded so that no number of bytes can overflow. */
+/* Reads a tensor's dimensions at p. Their product is bounded, so that no size in bytes can overflow. */
 static int take_shape(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     uint64_t items = 1;
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) t->shape[i] = i < t->n_dims ? load64(p + 8 * i) : 1;
@@ -234,7 +235,7 @@ static int take_shape(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     return 0;
 }
 
-/* Reads the fixed part after the name and the number of dimensions. */
+/* Reads the part of a tensor info after the name and the number of dimensions. */
 static int take_tensor(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     int bad = take_shape(g, p, t);
     if (bad) return bad;
@@ -304,7 +305,7 @@ int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used) {
         int len = readers[g->state](g, bytes + *used, n - *used);
         if (len == 0) return 0;
         if (len < 0) {
-            g->state = len; /* it stays failed */
+            g->state = len; /* after an error, the parser stays in the failed state */
             break;
         }
         *used += (size_t)len;

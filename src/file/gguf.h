@@ -1,8 +1,8 @@
-/* gguf: push parser for GGUF v2 and v3 (specification: ggml docs/gguf.md). Bytes in, events out.
- * Bounds every number before it is used; allocates nothing; keeps no pointer into the bytes.
- * Knows no model: the listener interprets keys and checks duplicate keys and names and overlapping
- * tensors; the parser only understands general.alignment. Little-endian files only.
- * Rejects arrays of arrays, like llama.cpp. */
+/* gguf: push parser for GGUF v2 and v3 (specification: ggml docs/gguf.md). The caller pushes bytes, and the parser
+ * calls a listener for each item. It checks every number against a bound before use, allocates nothing, and keeps no
+ * pointer into the bytes. It knows no model: the listener interprets keys and checks for duplicate keys, duplicate
+ * names and overlapping tensors; the parser itself only interprets general.alignment. Little-endian files only. Rejects
+ * arrays of arrays, like llama.cpp. */
 #ifndef GW_GGUF_H
 #define GW_GGUF_H
 
@@ -26,13 +26,13 @@ enum {
 };
 
 /* Limits beyond those of base.h. */
-enum { GW_GGUF_MAX_COUNT = 1 << 24 };         /* elements of one array */
-enum { GW_GGUF_MAX_HEADER = 1 << 27 };        /* bytes of the header: the largest real ones have 20 MB */
-#define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53) /* items of a tensor, and its offset: exact as doubles */
+enum { GW_GGUF_MAX_COUNT = 1 << 24 };  /* elements of one array */
+enum { GW_GGUF_MAX_HEADER = 1 << 27 }; /* bytes of the header; the largest real headers have 20 MB */
+/* items in a tensor, and its offset: integers up to this are exact as doubles */
+#define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)
 
-/* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and
- * `number` are set; for floats `number`; for strings text/len: any bytes, not NUL-terminated, valid during the call
- * only. */
+/* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and `number` are set; for
+ * floats `number`; for strings `text` and `len`: any bytes, not NUL-terminated, valid during the call only. */
 typedef struct {
     int type;
     int64_t i;
@@ -44,14 +44,14 @@ typedef struct {
 typedef struct {
     char name[GW_MAX_NAME + 1];
     uint32_t n_dims;
-    uint64_t shape[GW_MAX_DIMS]; /* shape[0] is the row length; missing ones are 1 */
+    uint64_t shape[GW_MAX_DIMS]; /* shape[0] is the row length; missing dimensions are 1 */
     uint32_t type;               /* GGML type number, not checked against the table */
     uint64_t offset;             /* from the start of the data section; multiple of the alignment */
 } gw_gguf_tensor;
 
-/* Each returns 0, or a negative code that stops the parser for good and is returned by push; it may
- * fill the parser's error with gw_fail. NULL: not interested. Keys and tensor names are NUL-terminated,
- * not empty, at most GW_MAX_KEY and GW_MAX_NAME bytes, without control characters. */
+/* The callbacks of a listener. Each returns 0, or a negative code that stops the parser for good and is returned by
+ * gw_gguf_push; it may fill the parser's error with gw_fail. A NULL callback is skipped. Keys and tensor names are
+ * NUL-terminated, not empty, at most GW_MAX_KEY and GW_MAX_NAME bytes, without control characters. */
 typedef struct {
     void *ctx;
     int (*header)(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata);
@@ -69,7 +69,7 @@ typedef struct {
     uint64_t n_tensors, n_metadata; /* counts in the header */
     uint64_t seen_tensors, seen_metadata;
     uint64_t offset;      /* bytes consumed so far */
-    uint64_t data_offset; /* where the data section begins, once done */
+    uint64_t data_offset; /* offset of the data section, once the header is complete */
     /* the array being read */
     int of;
     uint64_t count, index;
@@ -78,10 +78,10 @@ typedef struct {
 
 void gw_gguf_init(gw_gguf *g, gw_gguf_listener on, gw_error *error);
 
-/* Parses the complete items in bytes[0..n) and sets *used to the number of bytes consumed. The caller presents
- * the rest again with more bytes after it. One item never needs more than GW_GGUF_ITEM bytes at once, so a
- * window of that size always makes progress. Returns 1 when the header is complete (then `used`
- * ends at the last tensor info, before the padding), 0 if it needs more bytes, or a negative code. */
+/* Parses the complete items in bytes[0..n) and sets *used to the number of bytes consumed. The caller passes the
+ * remaining bytes again, followed by more bytes. One item never needs more than GW_GGUF_ITEM bytes at once, so a window
+ * of that size always makes progress. Returns 1 when the header is complete (then `used` ends at the last tensor info,
+ * before the padding), 0 if it needs more bytes, or a negative code. */
 enum { GW_GGUF_ITEM = GW_MAX_STRING + GW_MAX_KEY + 64 };
 int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used);
 

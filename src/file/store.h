@@ -10,18 +10,18 @@
  * of at most GW_MAX_LAYERS numbers are kept too, from `first` on in `numbers`. */
 typedef struct {
     size_t key, text;
-    gw_gguf_value value; /* its text pointer is not used */
+    gw_gguf_value value; /* value.text is not used */
     int of;
     uint64_t count;
-    size_t first; /* GW_NOT_KEPT: its elements are not kept */
+    size_t first; /* GW_NOT_KEPT: the array's elements are not kept */
 } gw_entry;
 #define GW_NOT_KEPT SIZE_MAX
 
 typedef struct {
     gw_gguf_tensor info;
     const gw_type *type;
-    uint64_t bytes; /* in the file */
-    uint32_t part;  /* index of that file, where the model is split */
+    uint64_t bytes; /* size in the file */
+    uint32_t part;  /* of a split model: index of the file that holds the tensor */
 } gw_tensor;
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
     uint32_t version, alignment;
 } gw_store;
 
-/* Add one item that the parser read; an element belongs to the array before it. */
+/* These functions add one item that the parser has read. An element belongs to the array that was added last. */
 int gw_store_value(gw_store *s, const char *key, const gw_gguf_value *v, gw_error *e);
 int gw_store_array(gw_store *s, const char *key, int of, uint64_t count, gw_error *e);
 int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e);
@@ -40,7 +40,7 @@ int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_erro
 /* Fails if a key or a tensor occurs twice. */
 int gw_store_check(const gw_store *s, gw_error *e);
 void gw_store_free(gw_store *s);
-size_t gw_store_bytes(const gw_store *s); /* heap it holds */
+size_t gw_store_bytes(const gw_store *s); /* returns the heap bytes in use */
 
 uint32_t gw_store_entries(const gw_store *s);
 uint32_t gw_store_tensors(const gw_store *s);
@@ -48,10 +48,10 @@ const gw_entry *gw_store_entry(const gw_store *s, uint32_t i);
 const gw_tensor *gw_store_tensor_at(const gw_store *s, uint32_t i);
 const char *gw_store_pooled(const gw_store *s, size_t at);
 
-const gw_entry *gw_store_find(const gw_store *s, const char *key); /* NULL if absent */
-const char *gw_store_text(const gw_store *s, const char *key);     /* NULL if absent or not a string */
-bool gw_is_number(const gw_entry *e);                              /* false for NULL */
-/* Returns the elements of an array of numbers, NULL if they are not kept. */
+const gw_entry *gw_store_find(const gw_store *s, const char *key); /* returns NULL if absent */
+const char *gw_store_text(const gw_store *s, const char *key);     /* returns NULL if absent or not a string */
+bool gw_is_number(const gw_entry *e);                              /* returns false if the entry is NULL */
+/* Returns the elements of an array of numbers, NULL if the store does not keep them. */
 const double *gw_store_numbers(const gw_store *s, const gw_entry *e);
 
 #endif

@@ -1,7 +1,6 @@
-/* types: see types.h. Scalar only: this defines the correct result for every faster layout.
- * Block layouts as in ggml (ggml-common.h): Q4_0 is an f16 scale and 16 bytes, byte j holding item
- * j in its low and item j + 16 in its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The others
- * are in formats.c. */
+/* types: see types.h. Scalar code only: it defines the correct result for all packed layouts and kernels. Block layouts
+ * as in ggml (ggml-common.h): Q4_0 is an f16 scale and 16 bytes, byte j holding item j in its low and item j + 16 in
+ * its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The others are in formats.c. */
 #include "file/types.h"
 
 #include <math.h>
@@ -51,7 +50,7 @@ static void dequantise_q4_0(const void *blocks, float *out, size_t k) {
     }
 }
 
-/* Returns 1/d, or 0 where that is not finite (a block of zeros or nearly so). */
+/* Returns 1/d, or 0 if 1/d is not finite, as for a block of zeros or tiny values. */
 static float inverse(float d) {
     float id = d != 0 ? 1.0f / d : 0.0f;
     return isfinite(id) ? id : 0.0f;
@@ -63,8 +62,8 @@ static uint8_t nibble(float x) { /* x is in [-8, 8] for a finite block, otherwis
 }
 
 /* Returns the item of greatest magnitude, the first on ties; +0 if all are zeros. Uses two variables instead of one:
- * clang 19 at -O3 for wasm miscompiles `if (fabsf(x) > fabsf(peak)) peak = x` (it takes the later
- * of 1 and -1). */
+ * clang 19 at -O3 for wasm miscompiles `if (fabsf(x) > fabsf(peak)) peak = x` (of 1 and -1, it returns the later
+ * instead of the first). */
 static float peak_of(const float *in) {
     float peak = 0, most = 0;
     for (int j = 0; j < 32; j++) {
@@ -129,7 +128,7 @@ static const gw_type types[] = {
     WHOLE(GW_Q4_0, "Q4_0", 32, 18, q4_0),
     WHOLE(GW_Q8_0, "Q8_0", 32, 34, q8_0),
     WHOLE(GW_BF16, "BF16", 1, 2, bf16),
-    GW_FORMATS(FORMAT) /* ends with a comma */
+    GW_FORMATS(FORMAT) /* the macro's expansion ends with a comma */
     KNOWN(9, "Q8_1", 32, 36),
     KNOWN(15, "Q8_K", 256, 292),
     KNOWN(16, "IQ2_XXS", 256, 66),

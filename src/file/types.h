@@ -1,6 +1,6 @@
-/* types: the table of GGML types and their scalar (de)quantisers, the reference for the tests of kernels and
- * packed layouts. Source of the formats: ggml's block structs as documented in
- * the GGUF specification; bit-exact with ggml's dequantize_row_*. */
+/* types: the table of GGML types with scalar functions that quantise and dequantise rows, the reference for the tests
+ * of kernels and packed layouts. Source of the formats: ggml's block structs as documented in the GGUF specification;
+ * bit-exact with ggml's dequantize_row_*. */
 #ifndef GW_TYPES_H
 #define GW_TYPES_H
 
@@ -10,23 +10,24 @@
 typedef struct {
     int id;                /* GGML's number */
     const char *name;      /* "Q4_0" */
-    uint32_t items, bytes; /* per block */
+    uint32_t items, bytes; /* of one block */
     /* Converts one row of k items (a multiple of `items`) to floats; NULL: the type is known but not supported. */
     void (*dequantise)(const void *blocks, float *out, size_t k);
-    /* The inverse, for test models and tools; rounds to nearest, as ggml's reference quantiser does. NULL for
-     * the types of formats.h. */
+    /* Quantises one row of k floats, for test models and tools; rounds to nearest, as ggml's reference quantiser does.
+     * NULL for the types of formats.h. */
     void (*quantise)(const float *in, void *blocks, size_t k);
 } gw_type;
 
-/* Returns the row of a type, NULL for an unknown number. All types of GGUF files in use have a row, so that errors can
- * name them and sizes can be checked. */
+/* Returns the row of a type, NULL for an unknown number. The table has a row for every type that occurs in GGUF files,
+ * so that errors can name it and sizes can be checked. */
 const gw_type *gw_type_of(uint32_t id);
-const char *gw_type_name(uint32_t id); /* "Q4_0", "unknown" without a row */
+/* returns a name such as "Q4_0", or "unknown" for a number that is not in the table */
+const char *gw_type_name(uint32_t id);
 
-extern const char gw_type_list[]; /* "F32, F16, …": the supported ones, for error texts */
+extern const char gw_type_list[]; /* the names of all supported types, "F32, F16, …", for error texts */
 
 static inline bool gw_type_supported(const gw_type *t) { return t && t->dequantise; }
-/* Bytes of one row of k items; 0 if k is not a whole number of blocks. */
+/* Returns the bytes of one row of k items, 0 if k is not a whole number of blocks. */
 static inline size_t gw_row_bytes(const gw_type *t, size_t k) { return k % t->items ? 0 : k / t->items * t->bytes; }
 
 #endif
