@@ -45,7 +45,7 @@
 #define LATE UINT32_MAX
 
 typedef struct {
-    _Alignas(64) _Atomic uint32_t at; /* in a cache line of its own */
+    _Alignas(64) _Atomic uint32_t at; /* has its own cache line */
     _Atomic uint32_t beat;            /* number of items done, so that waiting threads see that this helper is alive */
     /* the place (pure.h) that a LATE helper may still read; written by the caller only */
     const void *place;

@@ -40,7 +40,7 @@ static uint32_t list_pieces(const gw_vocabulary *v, entry *list) {
     return n;
 }
 
-/* Keeps one piece per text and kind, so at most two pieces have the same text. */
+/* Keeps one piece per text and kind (user-defined or not), so at most two pieces have the same text. */
 int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v) {
     uint32_t n = list_pieces(v, NULL);
     entry *list = gw_alloc(n * sizeof *list);
@@ -77,7 +77,8 @@ static int byte_of(const lists *l, uint32_t at, uint32_t depth) {
     return l->v->text[gw_piece_begin(l->v, l->m->ids[at]) + depth];
 }
 
-/* Returns the first of ids[lo..hi), all longer than `depth` and equal before it, whose byte at `depth` is >= c. */
+/* Returns the first of ids[lo..hi), whose byte at `depth` is >= c. All of them are longer than `depth` and share the
+ * bytes before it. */
 static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -87,7 +88,8 @@ static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t d
     return lo;
 }
 
-/* Narrows the sorted list byte by byte; pieces that end at this depth come first in what is left. */
+/* Narrows the range of matching pieces in the sorted list byte by byte; pieces that end at the current depth are at its
+ * start. */
 size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
                       int32_t *id) {
     lists l = { m, v };
@@ -101,7 +103,8 @@ size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const ui
         }
         if (depth == len) break;
         int c = text[depth];
-        if (lo < hi && byte_of(&l, lo, depth) == c && byte_of(&l, hi - 1, depth) == c) continue; /* all of them */
+        /* all pieces of the range have this byte */
+        if (lo < hi && byte_of(&l, lo, depth) == c && byte_of(&l, hi - 1, depth) == c) continue;
         lo = lower_bound(&l, lo, hi, depth, c);
         if (lo < hi && byte_of(&l, lo, depth) != c) break;
         hi = lower_bound(&l, lo, hi, depth, c + 1);

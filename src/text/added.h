@@ -1,6 +1,6 @@
 /* added: the added tokens of a vocabulary: pieces that match a text literally, before any merge. User-defined ones
  * always match, control and unknown ones only on request. The leftmost and longest match wins; of two pieces with the
- * same text, the user-defined one. */
+ * same text, the user-defined one wins. */
 #ifndef GW_ADDED_H
 #define GW_ADDED_H
 
@@ -9,18 +9,19 @@
 typedef struct {
     uint32_t *ids; /* [n] sorted by text */
     uint32_t n;
-    size_t size;         /* bytes of the list */
+    size_t size;         /* size of the list in bytes */
     uint32_t longest;    /* bytes of the longest piece */
-    uint32_t first[257]; /* pieces that start with byte c: [first[c], first[c + 1]) */
+    uint32_t first[257]; /* ids[first[c]] … ids[first[c + 1] - 1] are the pieces that start with byte c */
 } gw_added_tokens;
 
-int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v); /* 0 or GW_E_NO_MEMORY */
+int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v); /* returns 0 or GW_E_NO_MEMORY */
 void gw_added_free(gw_added_tokens *m);
 
-/* Returns the length of the longest added token at the start of text[0..len), and its id in *id; 0 if none matches. */
+/* Returns the length of the longest added token at the start of text[0..len), and stores its id in *id; returns 0 if
+ * none matches. */
 size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
                       int32_t *id);
-/* Returns the offset of the first character where an added token matches, or len. */
+/* Returns the offset of the first character where an added token matches, or len if there is none. */
 size_t gw_added_next(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special);
 
 #endif

@@ -1,7 +1,7 @@
 /* alphabet: see alphabet.h. */
 #include "text/alphabet.h"
 
-/* Returns the byte that the character at p stands for, or -1; *n is the character's length. */
+/* Returns the byte that the character at p stands for, or -1; *n receives the character's length. */
 static int byte_at(const uint8_t *p, size_t left, size_t *n) {
     *n = 1;
     if (p[0] > 0x20 && p[0] < 0x7F) return p[0];

@@ -24,7 +24,8 @@ static uint32_t hash_pair(int32_t left, int32_t right) {
     return (uint32_t)((((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-/* Returns the merge of a pair, or GW_NO_PIECE; *slot: its slot, or the free one for it. */
+/* Returns the merge of a pair, or GW_NO_PIECE; *slot receives the hash slot of the pair, or the free slot where it
+ * belongs. */
 static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot) {
     uint32_t at = hash_pair(left, right) & b->slot_mask;
     for (uint32_t n = 0; b->slots[at] && n <= b->reach; at = (at + 1) & b->slot_mask, n++) {
@@ -38,12 +39,12 @@ static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot
     return GW_NO_PIECE;
 }
 
-/* Returns false if too many pairs collide, which only happens in hostile files. */
+/* Adds a merge to the hash table. Returns false if too many pairs collide, which only happens in hostile files. */
 static bool insert(gw_bpe *b, uint32_t i) {
     const gw_merge *m = &b->merges[i];
     uint32_t home = hash_pair(m->left, m->right) & b->slot_mask, at;
     b->reach = MOST_REACH;
-    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* a repeated merge: the first one counts */
+    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* of a repeated merge, only the first counts */
     if (((at - home) & b->slot_mask) > MOST_REACH) return false;
     b->slots[at] = i + 1;
     return true;
@@ -55,12 +56,12 @@ static int32_t named(const gw_vocabulary *v, const uint8_t *p, size_t len) {
     return id == GW_NO_PIECE ? gw_find_any(v, p, len) : id;
 }
 
-/* Decodes a part of a merge to bytes, in place; 0 or less if it is not valid. */
+/* Decodes one side of a merge to bytes, in place. Returns the number of bytes; 0 or less if the text is not valid. */
 static int read_part(const gw_vocabulary *v, const uint8_t *text, size_t len, uint8_t *out) {
     return v->spelling == GW_BYTE_LEVEL ? gw_alphabet_read(text, len, out) : (int)gw_read_spaces(text, len, out);
 }
 
-/* Parses "left right" in place. Returns false if these are not two pieces that make a third. */
+/* Parses "left right" in place. Returns false unless both sides are pieces whose concatenation is a piece, too. */
 static bool read_merge(const gw_vocabulary *v, uint8_t *text, gw_merge *m) {
     size_t len = strlen((char *)text);
     const uint8_t *gap = len ? memchr(text + 1, ' ', len - 1) : NULL;

@@ -1,17 +1,17 @@
-/* classes: the class of a code point. tools/build/classes.js makes the table. */
+/* classes: looks up the Unicode class of a code point. tools/build/classes.js generates the table. */
 #ifndef GW_CLASSES_H
 #define GW_CLASSES_H
 
 #include "base/base.h"
 
-/* Letters (\p{L}), numbers (\p{N}), white space (White_Space), or others; of letters also the case, and of others
- * whether they are marks (\p{M}). */
+/* Letters (\p{L}), numbers (\p{N}), white space (White_Space), or others. Letters are also classified by case, and
+ * others by whether they are marks (\p{M}). */
 typedef enum {
     GW_OTHER,
     GW_LETTER, /* \p{Lm}, \p{Lo} */
     GW_NUMBER,
     GW_BLANK,
-    GW_WITHOUT_CASE = 3, /* class & GW_WITHOUT_CASE: one of the four above */
+    GW_WITHOUT_CASE = 3, /* class & GW_WITHOUT_CASE is one of the four values above */
     GW_MARK = GW_OTHER | 1 << 2,
     GW_UPPER = GW_LETTER | 1 << 2, /* \p{Lu}, \p{Lt} */
     GW_LOWER = GW_LETTER | 2 << 2, /* \p{Ll} */

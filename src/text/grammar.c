@@ -83,7 +83,8 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
                 : act == GW_EXIT ? loop && !members
                                  : act == GW_MORE && members;
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
-    else if (members || g->loops[into].members) fits = fits && into == loop; /* each member set belongs to one loop */
+    /* a member set cannot pass from one loop to another */
+    else if (members || g->loops[into].members) fits = fits && into == loop;
     return fits ? 0 : wrong(e, "the action of an edge", "one that fits its loop", act);
 }
 
@@ -105,10 +106,10 @@ static int check_states(const gw_grammar *g, uint32_t n_vocab, gw_error *e) {
 
 typedef struct {
     uint32_t rule, edge;
-} visited; /* edge: the next one to visit */
+} visited; /* edge: index of the next edge to visit */
 enum { OPEN = 1, DONE = 2 };
 
-/* Searches the rules that a rule can start with, depth first. */
+/* Searches the rules that a rule can start with, depth first; fails on left recursion. */
 static int visit(const gw_grammar *g, uint32_t rule, uint8_t *seen, visited *stack, gw_error *e) {
     visited *top = stack;
     *top = (visited){ rule, gw_first(g->state_ends, g->rules[rule]) };

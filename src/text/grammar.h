@@ -1,5 +1,5 @@
-/* grammar: reads the automaton that js/grammar/lower.js compiles from an answer's format, and validates it like an
- * untrusted file. Immutable afterwards. matcher.h explains how it runs.
+/* grammar: reads the automaton that js/grammar/lower.js compiles from the format required of an answer, and validates
+ * it like an untrusted file. Immutable afterwards. matcher.h explains how the automaton runs.
  *
  * Layout, in little-endian words of 32 bits:
  *   header   struct below
@@ -20,18 +20,18 @@
 #include "base/base.h"
 
 enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
-/* Effects of an edge on the register: none; start the next round; leave the loop; add a member; check that another
- * member fits. */
+/* Effects of an edge on the register, in order: none; start the next round; leave the loop; add a member; check that
+ * another member fits. */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
-enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* at most: 8 MB */
+enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* maximum size: 8 MB */
 
 typedef struct {
     uint32_t magic, version; /* "GWG1", 1 */
     uint32_t size;           /* total number of words */
     uint32_t n_nodes, n_spans, n_states, n_edges, n_rules, n_loops, n_members;
-    uint32_t start; /* a rule, GW_NEVER: none */
-    uint32_t empty; /* whether the empty text is complete */
+    uint32_t start; /* a rule, or GW_NEVER for none */
+    uint32_t empty; /* nonzero if the empty text is complete */
 } gw_grammar_header;
 
 typedef struct {
@@ -54,8 +54,8 @@ typedef struct {
     uint32_t *first_member; /* [n_loops] */
 } gw_grammar;
 
-/* Copies the bytes. n_vocab bounds the tokens that edges may name. Returns 0 or a coded error; then there is nothing to
- * free. */
+/* Copies the bytes. Edges may name token ids below n_vocab. Returns 0, or a coded error; after an error there is
+ * nothing to free. */
 int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab, gw_error *e);
 void gw_grammar_free(gw_grammar *g);
 static inline size_t gw_grammar_bytes(const gw_grammar *g) { return 4 * (g->head->size + (size_t)g->head->n_loops); }
@@ -63,7 +63,8 @@ static inline size_t gw_grammar_bytes(const gw_grammar *g) { return 4 * (g->head
 static inline uint32_t gw_first(const uint32_t *ends, uint32_t i) { return i ? ends[i - 1] : 0; }
 static inline uint32_t gw_low(const gw_byte_span *s) { return s->bytes & 255; }
 static inline uint32_t gw_high(const gw_byte_span *s) { return s->bytes >> 8; }
-/* Returns the first span of a node that ends at a byte or later, the end of its spans if there is none. */
+/* Returns the index of the node's first span whose high byte is at least `byte`, or the end of the node's spans if
+ * there is none. */
 static inline uint32_t gw_span_from(const gw_grammar *g, uint32_t node, uint32_t byte) {
     uint32_t low = gw_first(g->node_ends, node), high = g->node_ends[node];
     while (low < high) {

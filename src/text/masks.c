@@ -4,25 +4,26 @@
 #include <string.h>
 
 enum { NODES_PER_STEP = 16 }; /* tree nodes visited per step of work */
-/* A rule that may end anywhere exits at each node that has children; below one of them, a rule that may end anywhere
- * exits again, in a smaller tree. Gemma's vocabulary has 588,000 nodes, and at most 800,000 exits. */
+/* Bounds the exits (matcher.h) of a walk. A rule that may end anywhere has an exit at each node that has children;
+ * below an exit, the rule that continues may end anywhere, too, and has exits in a smaller tree. For Gemma's vocabulary
+ * with its 588,000 nodes, a walk has at most 800,000 exits. */
 enum { FEW_EXITS = 1 << 16 };
 #define IN_ODD 0x80000000u
 
-/* The cached data of a DFA state, in the block. */
+/* The cached data of a DFA state, stored in the DFA cache's block (states.h). */
 typedef struct {
-    uint32_t n; /* words of tokens: ids, or, if bits, a mask */
+    uint32_t n; /* number of words in tokens[] before the exits */
     bool bits;
     uint32_t n_exits;
-    uint32_t plain;    /* gw_plain_length; 0: no further plain tokens */
-    uint32_t tokens[]; /* [n], then the exits */
+    uint32_t plain;    /* result of gw_plain_length; 0: tokens[] has all tokens */
+    uint32_t tokens[]; /* [n] ids, or a mask if `bits`; then the exits */
 } memo;
 
 static memo *memo_of(const gw_mask_builder *b, uint32_t state) { return (memo *)(b->d->words + b->d->memo[state]); }
 
 static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
 
-/* Collects garbage (states.h). In use are the items, the returns, and states [first, last) of the path. */
+/* Collects garbage (states.h). Keeps what is in use: the items, the returns, and states [first, last) of the path. */
 static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
     return gw_dfa_collect(b->d,
                           &(gw_roots){ b->items, b->n_items, b->returns, b->n_returns, b->path + first, last - first });
@@ -35,7 +36,7 @@ static int too_ambiguous(const gw_mask_builder *b, const char *what, int most) {
 
 /* --- walking the trie ------------------------------------------------------------------------------ */
 
-/* Returns the state that a byte leads to. *bad: GW_FULL or a coded error. */
+/* Returns the state that a byte leads to. Returns 0 with *bad = GW_FULL or a coded error if that fails. */
 static uint32_t next_of(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
     const uint16_t *table = gw_dfa_table(d, state);
     *bad = table ? 0 : GW_FULL;
@@ -43,8 +44,8 @@ static uint32_t next_of(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
     return table[byte] ? table[byte] : gw_dfa_next(d, state, byte, bad);
 }
 
-/* Walks nodes [i, end), whose parent was reached in a state. Tokens go to the mask, or to ids if there is none. A node
- * with children where the bottom is reached is an exit. */
+/* Walks nodes [i, end) of the trie, whose parent node was reached in the given DFA state. Tokens are added to the mask,
+ * or to b->ids if the mask is NULL. A node with children where the bottom is reached becomes an exit. */
 static int walk(gw_mask_builder *b, const gw_tree *t, uint32_t i, uint32_t end, uint32_t state, uint32_t *mask) {
     gw_dfa *d = b->d;
     uint32_t flag = t == &b->trie->odd ? IN_ODD : 0, first = i < end ? t->depth[i] - 1u : 0;
@@ -76,7 +77,7 @@ static int walk(gw_mask_builder *b, const gw_tree *t, uint32_t i, uint32_t end, 
 
 /* --- cached tokens of a state ---------------------------------------------------------------------- */
 
-/* Stores the result of a walk for the state at the path's start. */
+/* Caches the result of a walk for the DFA state at the start of the path. */
 static int store(gw_mask_builder *b, uint32_t plain) {
     gw_dfa *d = b->d;
     b->found++;
@@ -98,7 +99,7 @@ static int store(gw_mask_builder *b, uint32_t plain) {
     return 0;
 }
 
-/* Finds the tokens of a state. A collection renames *state. */
+/* Computes the tokens of a DFA state. If a garbage collection runs, *state becomes the state's new number. */
 static int find(gw_mask_builder *b, uint32_t *state) {
     uint32_t plain = gw_plain_length(&b->plain, *state);
     const gw_tree *t = plain ? &b->trie->odd : &b->trie->all;
@@ -109,7 +110,7 @@ static int find(gw_mask_builder *b, uint32_t *state) {
     return bad;
 }
 
-/* Most masks are one set of the vocabulary and a few tokens more, so the first set is copied. */
+/* Most masks consist of one large set of tokens and a few others, so the first set is copied instead of added. */
 static void apply_bits(gw_mask_builder *b, const uint32_t *from, uint32_t *mask) {
     if (b->fresh) memcpy(mask, from, b->trie->words * sizeof *mask);
     for (uint32_t i = 0; i < b->trie->words && !b->fresh; i++) mask[i] |= from[i];
@@ -132,7 +133,8 @@ static void apply(gw_mask_builder *b, const memo *m, uint32_t *mask) {
 
 /* --- below the bottom ------------------------------------------------------------------------------ */
 
-/* Enters the state of frame i of a stack, on the bottom. A stack of one frame remembers the DFA state. */
+/* Finds the DFA state of frame i of a stack, as if the frame stood on the bottom. A stack with a single frame caches
+ * that DFA state. */
 static int enter(gw_mask_builder *b, uint32_t stack, uint32_t i, gw_return *r) {
     gw_stack *s = gw_stack_at(b->d, stack);
     gw_frame f = s->frames[i];
@@ -155,7 +157,7 @@ static int add_return(gw_mask_builder *b, uint32_t first, gw_return r) {
     return 0;
 }
 
-/* Appends everything that the stack of returns[at] returns to before it reads a byte. */
+/* Appends all frames that can be returned to from the stack of returns[at] before a byte is read. */
 static int find_returns(gw_mask_builder *b, uint32_t at) {
     uint32_t first = b->n_returns, next = first, stack = b->returns[at].stack;
     for (;;) {
@@ -184,8 +186,8 @@ static int returns_of(gw_mask_builder *b, uint32_t at) {
 
 static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, uint32_t *mask);
 
-/* Walks the nodes below an exit in the state of returns[at]. Nodes count as work, because each byte of a token can
- * multiply the returns. */
+/* Walks the nodes below an exit, starting in the DFA state of returns[at]. The nodes count as work, because each byte
+ * of a token can multiply the returns. */
 static int below(gw_mask_builder *b, uint32_t exit, uint32_t at, uint32_t *mask) {
     const gw_tree *t = exit & IN_ODD ? &b->trie->odd : &b->trie->all;
     uint32_t node = exit & ~IN_ODD, first = b->n_exits, work = 1 + (t->skip[node] - node) / NODES_PER_STEP;
@@ -197,8 +199,8 @@ static int below(gw_mask_builder *b, uint32_t exit, uint32_t at, uint32_t *mask)
     return bad;
 }
 
-/* Continues at b->exits[exits..exits + n), which were reached on the stack of returns[at]. The recursion is no deeper
- * than a token has bytes. */
+/* Continues the walk at b->exits[exits..exits + n), which were reached on the stack of returns[at]. The recursion is at
+ * most as deep as the longest token has bytes. */
 static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, uint32_t *mask) {
     uint32_t first = b->n_returns;
     int bad = returns_of(b, at);
@@ -211,7 +213,7 @@ static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, ui
 
 /* --- a mask ---------------------------------------------------------------------------------------- */
 
-/* Returns the DFA state of items, on the bottom instead of their stack, 0 if the block is full. */
+/* Returns the DFA state of items, with the bottom in place of their stack; 0 if the block is full. */
 static uint32_t state_of(gw_mask_builder *b, const gw_item *items, uint32_t n) {
     gw_dfa *d = b->d;
     gw_set_clear(d);

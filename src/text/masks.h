@@ -10,24 +10,25 @@ enum { GW_MOST_RETURNS = 1 << 10 };
 typedef struct {
     gw_dfa *d;
     const gw_trie *trie;
-    gw_item *items; /* [n_items] of the text so far; a collection renames them */
+    gw_item *items; /* [n_items] items of the text so far; a garbage collection renumbers their stacks */
     uint32_t n_items;
-    uint32_t *ids; /* [n_vocab] tokens that a walk found */
+    uint32_t *ids; /* [n_vocab] scratch: ids of tokens found by a walk */
     uint32_t n_ids;
     uint32_t *exits; /* [most_exits] nodes where a walk reached the bottom, some with IN_ODD */
     uint32_t n_exits, most_exits;
-    gw_return *returns; /* [GW_MOST_RETURNS] where texts continue below the bottom */
+    gw_return *returns; /* [GW_MOST_RETURNS] DFA states and stacks where text continues below the bottom */
     uint32_t n_returns;
     uint16_t *path; /* [longest + 1] the DFA state at each depth of a walk */
     gw_plain plain;
     bool fresh;     /* the mask is uninitialised */
-    uint32_t found; /* DFA states whose tokens were computed */
+    uint32_t found; /* number of DFA states whose tokens were computed */
 } gw_mask_builder;
 
 void gw_mask_builder_take(gw_mask_builder *b, gw_arena *a, const gw_trie *trie, const gw_grammar *g);
 
-/* Adds the tokens that items [first, first + n) allow to the mask. The items have one stack. If b->fresh, initialises
- * the mask. May collect (states.h) when the block is full. Returns 0, GW_FULL, or a coded error. */
+/* Adds the tokens that items [first, first + n) allow to the mask. All these items must have the same stack.
+ * Initialises the mask if b->fresh is set. May collect garbage (states.h) when the block is full. Returns 0, GW_FULL,
+ * or a coded error. */
 int gw_mask_add(gw_mask_builder *b, uint32_t first, uint32_t n, uint32_t *mask);
 
 #endif

@@ -21,7 +21,7 @@ struct gw_matcher {
 
 /* --- steps ---------------------------------------------------------------------------------------- */
 
-/* Makes d.set the items of the text. */
+/* Makes the items in d.set the items of the text. */
 static void settle(gw_matcher *m) {
     gw_set *set = m->d.set;
     memcpy(m->items, set->items, set->n * sizeof *m->items);
@@ -44,7 +44,7 @@ static int no_room(gw_matcher *m) {
 
 enum { NO = 0, YES = 1 }; /* results besides GW_FULL and negative errors */
 
-/* Steps the items by bytes, into d.set. */
+/* Advances the items by bytes; d.set receives the result. */
 static int walk_bytes(gw_matcher *m, const uint8_t *p, size_t n) {
     memcpy(m->next, m->items, m->n * sizeof *m->items);
     uint32_t count = m->n;
@@ -73,7 +73,7 @@ static bool is_end(const gw_matcher *m, int32_t id) {
     return false;
 }
 
-/* Accepts a token by its id if the grammar names the id here, otherwise by its bytes. */
+/* Advances by a token: by its id if the grammar names that id at this point, otherwise by its bytes. */
 static int walk_once(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     int how = id < 0 ? NO : walk_token(m, id);
     return how == NO && n ? walk_bytes(m, text, n) : how;
@@ -86,7 +86,7 @@ static int try_walk(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     return how == GW_FULL ? no_room(m) : how;
 }
 
-/* Tries a token. Tokens that do not stand for text have no bytes. */
+/* Tries to advance by a token. Tokens that do not stand for text have no bytes. */
 static int walk(gw_matcher *m, int32_t id) {
     const gw_vocabulary *v = gw_tokenizer_vocabulary(m->words.tokenizer);
     const uint8_t *text = NULL;
@@ -165,7 +165,7 @@ static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->n; i++) {
         if (!(m->items[i].node & GW_AT_TOKEN)) continue;
         uint32_t id = m->items[i].node & ~GW_AT_TOKEN;
-        int how = walk_token(m, (int32_t)id); /* may lead nowhere */
+        int how = walk_token(m, (int32_t)id); /* the rule after the token may have no way to continue */
         if (how == YES) set_bit(m->mask, id);
         else if (how != NO) return how;
     }
@@ -185,7 +185,7 @@ static int try_mask(gw_matcher *m) {
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_duplicates; i++)
         if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) set_bit(m->mask, t->duplicates[i].id);
-    int bad = mask_tokens(m); /* after the duplicates, because these do not stand for their text */
+    int bad = mask_tokens(m); /* after the duplicates: end tokens and named tokens do not stand for their text */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 
@@ -201,7 +201,7 @@ const uint32_t *gw_matcher_bits(const gw_matcher *m) { return m->mask; }
 
 /* --- forced bytes ---------------------------------------------------------------------------------- */
 
-/* Returns the only byte that can follow, -1 if there are several or none, or the text may end here. */
+/* Returns the only byte that can follow; -1 if several bytes or none can follow, or if the text may end here. */
 static int only_byte(const gw_matcher *m, const gw_item *items, uint32_t n, bool ends) {
     int only = -1;
     for (uint32_t i = 0; i < n && !ends; i++) {
@@ -216,7 +216,7 @@ static int only_byte(const gw_matcher *m, const gw_item *items, uint32_t n, bool
     return only;
 }
 
-/* Steps m->next by a byte. */
+/* Advances the items in m->next by a byte. */
 static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     gw_set_clear(&m->d);
     int bad = gw_set_step(&m->d, m->next, *count, byte);
@@ -226,7 +226,7 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     return 0;
 }
 
-/* Finding jump-forward bytes may use a 32nd of the work; the next call finds more. */
+/* One search for jump-forward bytes may use 1/32 of a call's work; the next call continues. */
 enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
@@ -237,7 +237,7 @@ int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     size_t n = 0;
     for (int byte; n < cap && m->d.work > ENOUGH && (byte = only_byte(m, m->next, count, ends)) >= 0; n++) {
         int bad = forward(m, &count, (uint32_t)byte);
-        if (bad == GW_FULL) break; /* the bytes so far are right */
+        if (bad == GW_FULL) break; /* the bytes found so far are valid */
         if (bad) return bad;
         out[n] = (char)byte;
         ends = m->d.set->ends;
@@ -245,7 +245,7 @@ int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     return (int)n;
 }
 
-/* Returns whether a byte can follow m->next. */
+/* Returns whether a byte can follow the items in m->next. */
 static bool can_follow(const gw_matcher *m, uint32_t count, uint32_t byte) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t node = m->next[i].node;
@@ -256,7 +256,7 @@ static bool can_follow(const gw_matcher *m, uint32_t count, uint32_t byte) {
     return false;
 }
 
-/* Returns the node that bytes lead to from the root, t->n if none. */
+/* Returns the node that p[0..n) leads to from the root, t->n if there is none. */
 static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     uint32_t i = 0, end = t->n;
     for (size_t at = 0; at < n; at++) {
@@ -268,7 +268,7 @@ static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     return t->n;
 }
 
-/* Returns whether some token begins with these bytes and continues as the grammar allows. */
+/* Returns whether some token begins with p[0..n) and continues with a byte that the grammar allows next. */
 static bool piece_spans(const gw_matcher *m, const uint8_t *p, size_t n, uint32_t count) {
     const gw_tree *t = &m->words.trie->all;
     uint32_t node = find_node(t, p, n);

@@ -8,38 +8,41 @@
  * character, read a control token, or call a rule. A rule has one register: it counts the rounds of a large
  * repetition, or holds the set of members that an object has so far.
  *
- * The text so far is a set of items: the places in the grammar where it can be. An item is a node inside a spelling,
- * and the frame that the spelling's end leads to: a state, its register, and the stack that its rule returns to.
- * Stacks are graph-structured (M. Tomita, 1985): a stack is a set of frames, each on a further stack, and items that
- * differ only in their stacks become one item on the joined stack. So ambiguity below the top does not multiply items.
+ * The matcher represents the text so far by a set of items: the positions in the grammar that the text can have
+ * reached. An item is a node inside a spelling, and the frame that the end of the spelling leads to: a state, its
+ * register, and the stack that its rule returns to. Stacks are graph-structured (M. Tomita, 1985): a stack is a set of
+ * frames, each on a further stack, and items that differ only in their stacks become one item on the joined stack. So
+ * ambiguity below the top of the stack does not multiply items.
  *
  *    item (node, frame) -> stack { frame, frame } -> stack { frame } -> bottom
  *
  * A byte advances every item in its spelling. Where the spelling ends, the closure follows edges, calls and returns
- * until each way waits for a byte again.
+ * until each alternative waits for a byte again.
  *
- * When automata are determinised: parts that formats intersect or subtract become DFAs in js/grammar, before the
- * engine sees them. Accepting text (matcher.c) steps the NFA. Masks (masks.c) try the whole vocabulary, so they use a
- * DFA that is made lazily (states.c): a DFA state is a set of items, and each entry of its table of 256 next states is
- * filled on first use. DFA states stand on the bottom, a placeholder for the text's stack, so that they are shared by
- * all depths of nesting. They record that the bottom was reached, but know nothing below it.
+ * When automata are determinised: parts that formats intersect or subtract become DFAs in js/grammar, before the engine
+ * sees them. Accepting text (matcher.c) steps the NFA. Masks (masks.c) try the whole vocabulary, so they use a DFA that
+ * is made lazily (states.c): a DFA state is a set of items, and each entry of its table of 256 next states is filled on
+ * first use. The items of a DFA state have the bottom, a placeholder, in place of the text's stack, so that DFA states
+ * are shared by all depths of nesting. A DFA state records that the bottom was reached, but has no information about
+ * what is below.
  *
- * A mask is found for each stack that items stand on. The DFA state of these items walks the trie of the vocabulary
- * (trie.h), once: its memo keeps the tokens that stay inside the rule, and the exits, which are the nodes where the
- * bottom was reached inside a token. From each exit, the frames of the real stack continue with their own DFA
- * states. Inside JSON strings, tokens of plain characters are known by their length alone (plain.c), and a smaller trie
- * of all others is walked. Counts that no token can tell apart share a DFA state (gw_register_class).
+ * A mask is computed separately for the items on each stack. Starting in the DFA state of these items, the trie of the
+ * vocabulary (trie.h) is walked once: the state's memo stores the tokens that stay inside the rule, and the exits,
+ * which are the nodes where the bottom was reached inside a token. From each exit, the frames of the real stack
+ * continue with their own DFA states. Inside JSON strings, tokens of plain characters are known by their length alone
+ * (plain.c), and a smaller trie of all others is walked. Counts that no token can tell apart share a DFA state
+ * (gw_register_class).
  *
  * What bounds the work. A call may spend GW_MOST_WORK steps: items stepped, edges followed, frames joined, trie nodes
  * below exits. The items of a set, the frames of a stack and the returns of an exit have limits, too. Beyond a limit,
- * the call fails with "too ambiguous". Closures end, because left recursion is refused when a grammar is read, and
- * because rules never match the empty text.
+ * the call fails with "too ambiguous". Closures terminate, because left recursion is rejected when a grammar is read,
+ * and because rules never match the empty text.
  *
  * How memory is reclaimed. All lasting memory is allocated with the matcher. Stacks, member sets, DFA states, tables
- * and memos lie in one block, and nothing in it is freed alone. When it is full, a copying collection saves what the
- * roots reach (the text's items; during a walk also its path and returns), empties the block and restores them.
- * Everything else is computed again when it is needed. The operation is then retried once, and fails if the block is
- * full again. */
+ * and memos are in one block, and are never freed individually. When the block is full, a copying garbage collection
+ * saves what is reachable from the roots (the text's items; during a walk also its path and returns), empties the block
+ * and restores what was saved. Everything else is computed again when it is needed. The operation is then retried once,
+ * and fails if the block is full again. */
 #ifndef GW_MATCHER_H
 #define GW_MATCHER_H
 
@@ -57,32 +60,33 @@ typedef struct {
     uint32_t n_ends;
 } gw_words;
 
-/* Reads a grammar (grammar.h), allocates all memory, and starts an empty text. Returns NULL with an error in e, which
- * later calls use as well. */
+/* Reads a grammar (grammar.h), allocates all memory, and starts an empty text. Returns NULL, with an error in e, if
+ * that fails. Later calls report their errors in e, too. */
 gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error *e);
 void gw_matcher_free(gw_matcher *m);
-size_t gw_matcher_bytes(const gw_matcher *m);   /* heap it holds */
-uint32_t gw_matcher_found(const gw_matcher *m); /* memos computed so far */
+size_t gw_matcher_bytes(const gw_matcher *m);   /* returns the heap bytes in use */
+uint32_t gw_matcher_found(const gw_matcher *m); /* returns the number of memos computed so far */
 
 /* These return a coded error below 0. After an error or a 0, the matcher is unchanged. */
 int gw_matcher_reset(gw_matcher *m);
 int gw_matcher_accept(gw_matcher *m, int32_t id);                      /* 1: accepted; 0: not allowed */
-int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n); /* the same for bytes */
+int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n); /* like gw_matcher_accept, for bytes */
 int gw_matcher_allows(gw_matcher *m, int32_t id);                      /* 1 or 0 */
-bool gw_matcher_complete(const gw_matcher *m);                         /* the text so far is complete */
-/* the text is complete, and nothing can follow */
+bool gw_matcher_complete(const gw_matcher *m);                         /* returns whether the text so far is complete */
+/* returns whether the text is complete and nothing can follow */
 bool gw_matcher_finished(const gw_matcher *m);
-bool gw_matcher_ended(const gw_matcher *m); /* a token that ends texts was accepted: nothing is allowed */
+/* returns whether a token that ends texts was accepted; then no token is allowed */
+bool gw_matcher_ended(const gw_matcher *m);
 
-/* Returns the bits of the tokens that are allowed, valid until the next call; NULL with an error. */
+/* Returns a bit mask of the tokens that are allowed, valid until the next call; NULL on an error. */
 const uint32_t *gw_matcher_mask(gw_matcher *m);
-const uint32_t *gw_matcher_bits(const gw_matcher *m); /* the buffer of the mask, whatever it contains */
-/* Writes at most cap bytes that must come next in every text. Returns their number. */
+const uint32_t *gw_matcher_bits(const gw_matcher *m); /* returns the mask's buffer without computing a mask */
+/* Writes up to cap bytes that must come next in every text that the grammar allows. Returns their number. */
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap);
 /* Returns whether a token may begin inside text[0..n), whose last `forced` bytes must come next, and extend beyond it
  * as the grammar allows. Forced bytes become tokens by tokenizing them with the tokens before. If this returns 1, the
- * continuation could belong to the last of these tokens, which is left to the model; if 0, no tokenization of any text
- * to come has a token across the end. */
+ * last of these tokens could include text after the forced bytes, so it is left to the model. If it returns 0, no
+ * tokenization of a continuation has a token that crosses the end of the forced bytes. */
 int gw_matcher_joins(gw_matcher *m, const char *text, size_t n, size_t forced);
 
 #endif

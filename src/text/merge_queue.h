@@ -1,6 +1,6 @@
 /* merge_queue: merges the symbols of a word pair by pair, best pair first, leftmost on ties, until no pair merges. The
  * tokenizer (spm or bpe) defines the result of each pair and the order of pairs. With a heap, n symbols take O(n log
- * n). Also the output buffer for ids, and the scratch memory. */
+ * n). This header also has the output buffer for ids, and the scratch memory. */
 #ifndef GW_MERGE_QUEUE_H
 #define GW_MERGE_QUEUE_H
 
@@ -8,7 +8,8 @@
 
 enum { GW_NO_PIECE = -1 };
 
-/* Most symbols in one word. No text that fits a model's context has more, and each costs 36 bytes of scratch memory. */
+/* Maximum number of symbols in one word. No text that fits a model's context has more, and each costs 36 bytes of
+ * scratch memory. */
 enum { GW_MAX_WORD = 1 << 22 };
 
 /* A text; ids whose bytes end after `limit` are omitted. */
@@ -32,7 +33,7 @@ static inline int gw_ids_add(gw_ids *to, int32_t id) {
 /* One symbol of the word: text[start .. start of next). */
 typedef struct {
     uint32_t start, prev, next;
-    int32_t id;    /* of the symbol, or GW_NO_PIECE */
+    int32_t id;    /* piece of the symbol, or GW_NO_PIECE */
     int32_t merge; /* the merge with the next symbol, or GW_NO_PIECE */
 } gw_symbol;
 
@@ -41,14 +42,14 @@ typedef struct {
  * symbol's `merge` and is dropped when it is popped. */
 typedef struct {
     const uint8_t *text;
-    gw_symbol *symbols; /* [n + 1]: the last one only marks the end */
-    uint64_t *keys;     /* at most 2 n: n - 1 at first, and at most one more for each of n - 1 merges */
-    uint8_t *copy;      /* [copied] for a text that must be modified first */
+    gw_symbol *symbols; /* [n + 1]: the last symbol only marks the end of the word */
+    uint64_t *keys;     /* at most 2 n entries: n - 1 pairs at first, and at most one more for each of n - 1 merges */
+    uint8_t *copy;      /* [copied] copy of a text that must be modified before encoding */
     uint32_t n;
     size_t n_keys;
 } gw_word;
 
-/* Grows with the longest word; gw_scratch_trim frees a huge one after its text. */
+/* Grows with the longest word. After each text, gw_scratch_trim frees the memory if it is huge. */
 typedef struct {
     void *block;
     size_t size;
@@ -69,7 +70,7 @@ uint64_t gw_word_pop(gw_word *w);
 
 /* Returns the merge of symbol i with the next one, as a number that the tokenizer chooses, or GW_NO_PIECE. */
 typedef int32_t gw_look(const void *tokenizer, const gw_word *w, uint32_t i);
-/* Returns the rank of a merge; the lowest goes first. */
+/* Returns the rank of a merge; the pair with the lowest rank merges first. */
 typedef uint32_t gw_order(const void *tokenizer, int32_t merge);
 typedef int32_t gw_made(const void *tokenizer, int32_t merge); /* returns the id of the merged symbol */
 
@@ -81,7 +82,7 @@ GW_INLINE void gw_look_ahead(gw_word *w, const void *tokenizer, gw_look *look, g
     if (a->merge != GW_NO_PIECE) gw_word_push(w, (uint64_t)order(tokenizer, a->merge) << 32 | i);
 }
 
-/* Inlined into each tokenizer, so that its callbacks are not calls. */
+/* Inlined into each tokenizer, so that the callbacks are inlined, too. */
 GW_INLINE void gw_merge_all(gw_word *w, const void *tokenizer, gw_look *look, gw_order *order, gw_made *made) {
     w->n_keys = 0;
     for (uint32_t i = 0; i + 1 < w->n; i++) gw_look_ahead(w, tokenizer, look, order, i);

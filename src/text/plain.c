@@ -9,7 +9,8 @@ enum { MOST_LABELS = 256 };
 
 /* --- spellings -------------------------------------------------------------------------------------- */
 
-/* Returns the node that byte b leads to, GW_NEVER if none. Lowers *until to the last byte with the same answer. */
+/* Returns the node that byte b leads to, GW_NEVER if none. If the node's answer changes before *until, lowers *until to
+ * the last byte with the same answer. */
 static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *until) {
     uint32_t i = gw_span_from(g, node, b);
     if (i == g->node_ends[node]) return GW_NEVER;
@@ -18,8 +19,8 @@ static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *u
     return lo > b ? GW_NEVER : g->spans[i].to;
 }
 
-/* Returns whether each character with a first byte from lo to hi and `more` continuation bytes ends one of these
- * spellings. */
+/* Returns whether every character that consists of a first byte from lo to hi and `more` continuation bytes completes
+ * one of these spellings. */
 static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
     uint32_t next[MOST_LABELS];
     while (lo <= hi) {
@@ -79,7 +80,7 @@ static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     return gw_edge_act(e) == GW_KEEP || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
 }
 
-/* Adds a label unless it is there: thousands of edges may read few spellings. */
+/* Adds a label to the list unless the list has it: thousands of edges may share few spellings. */
 static uint32_t add_label(uint32_t *labels, uint32_t n, uint32_t label) {
     for (uint32_t i = 0; i < n; i++)
         if (labels[i] == label) return n;
@@ -98,8 +99,8 @@ static bool leads_on(const gw_plain *p, uint32_t state) {
     return n && covers_plain(g, labels, n);
 }
 
-/* Returns whether any number of plain characters can follow in a state: the greatest fixpoint over the states that they
- * reach. Failing states are removed until none is left. */
+/* Returns whether any number of plain characters can follow in a state: the greatest fixpoint over the reachable
+ * states. Failing states are removed until no failing state is left. */
 static bool is_total(gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     if (p->total[state]) return p->total[state] == YES;
@@ -108,7 +109,7 @@ static bool is_total(gw_plain *p, uint32_t state) {
     p->total[state] = ASKED;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = p->asked[i];
-        if (!leads_on(p, from)) { /* final: `total` only shrinks */
+        if (!leads_on(p, from)) { /* this NO is final, because states are only ever removed */
             p->total[from] = NO;
             continue;
         }
@@ -119,7 +120,8 @@ static bool is_total(gw_plain *p, uint32_t state) {
             if (p->total[e->to] == ASKED) p->asked[n++] = e->to;
         }
     }
-    for (bool struck = true; struck;) { /* from the end: the failure of a chain's end strikes all of it at once */
+    /* backwards, so that a failure at the end of a chain of states removes the whole chain in one pass */
+    for (bool struck = true; struck;) {
         struck = false;
         for (uint32_t i = n; i-- > 0;)
             if (p->total[p->asked[i]] == ASKED && !leads_on(p, p->asked[i])) p->total[p->asked[i]] = NO, struck = true;

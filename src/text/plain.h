@@ -5,7 +5,7 @@
 
 #include "text/states.h"
 
-enum { GW_MOST_TOTAL = 2048 }; /* grammar states that one query visits */
+enum { GW_MOST_TOTAL = 2048 }; /* maximum number of grammar states that one query visits */
 
 typedef struct {
     const gw_dfa *d;
@@ -16,7 +16,8 @@ typedef struct {
 
 void gw_plain_take(gw_plain *p, gw_arena *a, const gw_grammar *g);
 
-/* Returns the most plain characters that a token may have in a DFA state; GW_NEVER: unlimited; 0: walk the trie. */
+/* Returns the maximum number of characters that a token of plain characters may have in a DFA state; GW_NEVER:
+ * unlimited; 0: unknown, so the trie must be walked. */
 uint32_t gw_plain_length(gw_plain *p, uint32_t state);
 
 #endif

@@ -46,7 +46,8 @@ static int wide_class(const uint8_t *p, size_t n) {
     return c < least[n] || c > 0x10FFFF ? GW_OTHER : (int)gw_class_of(c);
 }
 
-/* Returns the class of the character at `at`, without case, END after the last one; *n is its length. */
+/* Returns the class, without case, of the character at `at`, or END after the last character; *n receives the
+ * character's length. */
 static int class_at(span s, size_t at, size_t *n) {
     *n = 1;
     if (at >= s.len) return END;
@@ -64,7 +65,7 @@ static int case_at(span s, size_t at, size_t *n) {
     return class == GW_MARK ? GW_LETTER : class;
 }
 
-/* Returns the end of the characters of this class that begin at `at`, at most `most` of them. */
+/* Returns the end of the run of characters of this class that begins at `at`, limited to `most` characters. */
 static size_t run(span s, size_t at, int class, size_t most) {
     size_t n;
     while (most-- && class_at(s, at, &n) == class) at += n;
@@ -83,12 +84,12 @@ static size_t contraction(span s, bool any_case) {
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* Matches \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`: the last one belongs to the next
- * word. */
+/* Matches \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`. If text follows several blanks, the
+ * last blank belongs to the next word. */
 static size_t blanks(size_t last, size_t end, bool follows) { return follows && last ? last : end; }
 
-/* Scans the blanks [0, *end); *last is where the last one begins. Returns the end of the last line break among them, or
- * 0. */
+/* Scans the blanks [0, *end); *last receives the position of the last blank. Returns the end of the last line break
+ * among them, or 0. */
 static size_t scan_blanks(span s, size_t *last, size_t *end) {
     size_t n, broken = 0;
     *last = 0;
@@ -101,7 +102,7 @@ static size_t scan_blanks(span s, size_t *last, size_t *end) {
 
 /* --- the expressions -------------------------------------------------------------------------- */
 
-/* numbers_are_out: numbers are separate words already, so a number ends the word before it. */
+/* numbers_are_out: the text has been split at numbers already, so a number ends the word before it. */
 static size_t gpt2_word(span s, bool numbers_are_out) {
     size_t n, last, end, body = s.text[0] == ' ';
     int class = class_at(s, body, &n);
@@ -137,7 +138,7 @@ static size_t llama3_word(span s, size_t numbers) {
 
 /* Matches U*L+ at `at`, or with `upper` U+L* where U*L+ does not match. Returns the end, or 0. */
 static size_t cased(span s, size_t at, bool upper) {
-    size_t n, end = at, both = 0; /* both: the end of the last character that is in U and in L */
+    size_t n, end = at, both = 0; /* `both`: end of the last character that is in both U and L */
     int class;
     for (; (class = case_at(s, end, &n)) == GW_UPPER || class == GW_LETTER; end += n)
         if (class == GW_LETTER) both = end + n;

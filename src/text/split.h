@@ -15,12 +15,12 @@ typedef enum {
     GW_SPLIT_UNKNOWN
 } gw_split;
 
-/* Finds a kind by its name in files, one of GW_SPLIT_NAMES. */
+/* Returns the kind of splitting for a name of tokenizer.ggml.pre, one of GW_SPLIT_NAMES. */
 gw_split gw_split_named(const char *name);
 #define GW_SPLIT_NAMES "gpt-2, gpt-4o, llama-bpe, qwen2, refact or smollm"
 
-/* Returns the length in bytes of the first word of text[0..len), len > 0. Reads beyond the word only through a run of
- * white space, or for gpt-4o of upper case, which is the next word, so the time is linear in the text's length. */
+/* Returns the length in bytes of the first word of text[0..len), len > 0. Beyond the word it only reads a run of white
+ * space, or of upper case for gpt-4o. That run is the next word, so splitting a whole text takes linear time. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
 /* Returns whether the character at text[at], at > 0, is in a run of upper case whose end may move the ends of words

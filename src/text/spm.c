@@ -1,5 +1,5 @@
-/* spm: see spm.h. A text is split between two characters that are adjacent in no piece: no merge can cross that
- * position, so each segment merges alone, and short segments keep the scratch memory small. */
+/* spm: see spm.h. A text is split into segments between two characters that are not adjacent in any piece. No merge can
+ * cross such a position, so each segment is merged separately, and short segments keep the scratch memory small. */
 #include "text/spm.h"
 
 #include <string.h>
@@ -64,7 +64,7 @@ static int32_t look(const void *tokenizer, const gw_word *w, uint32_t i) {
     return len > j->s->max_normal ? GW_NO_PIECE : gw_find_normal(j->v, w->text + a->start, len);
 }
 
-/* Lower for higher scores, equal only for equal ones: a score is never NaN or -0. */
+/* The rank of a score: lower for a higher score, equal only for equal scores. A score is never NaN or -0. */
 static uint32_t order(const void *tokenizer, int32_t merge) {
     uint32_t bits;
     memcpy(&bits, &((const job *)tokenizer)->v->scores[merge], sizeof bits);
@@ -102,7 +102,8 @@ static int emit_char(const job *j, const uint8_t *p, size_t len) {
     return code;
 }
 
-/* Encodes text[0..len) of `chars` characters; with `prefix` a space comes first and counts as one of them. */
+/* Encodes text[0..len) of `chars` characters; with `prefix`, a space is put before the text and counts as one of the
+ * characters. */
 static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t chars, bool prefix) {
     gw_word w;
     if (chars == 1) return prefix ? emit_char(j, (const uint8_t *)" ", 1) : emit_char(j, text, len);

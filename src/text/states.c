@@ -4,12 +4,13 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 };                 /* chains */
-static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 }; /* the block has room for 700,000 stacks */
+enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* indexes of n_chains */
+/* numbers of hash chains; the block has room for 700,000 stacks */
+static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 };
 enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 3 };
 
-/* Entries of the block other than gw_stack. */
+/* The types of entries in the block, besides gw_stack. */
 typedef struct {
     gw_link link;
     uint32_t loop, taken, bits[];
@@ -43,7 +44,7 @@ static uint32_t *chain_of(gw_dfa *d, int chain, uint32_t hash) {
     return &d->chains[chain][hash & (n_chains[chain] - 1)];
 }
 
-/* Adds the entry at an offset to its chain. */
+/* Adds the block's entry at an offset to its hash chain. */
 static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
     uint32_t *head = chain_of(d, chain, hash);
     *(gw_link *)(d->words + at) = (gw_link){ *head, hash };
@@ -119,7 +120,7 @@ static uint32_t set_size(const gw_dfa *d, uint32_t loop) {
     return WORDS(member_set) + (d->g->loops[loop].members + 31) / 32;
 }
 
-/* Member sets are registers: 0 is the empty set. */
+/* A register can be a member set: the set's offset in the block, 0 for the empty set. */
 static bool has(const gw_dfa *d, uint32_t set, uint32_t i) { return set && set_at(d, set)->bits[i / 32] >> i % 32 & 1; }
 static uint32_t taken(const gw_dfa *d, uint32_t set) { return set_at(d, set)->taken; }
 
@@ -165,7 +166,7 @@ static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) 
     if (set) memcpy(s, set_at(d, set), size * sizeof(uint32_t));
     else memset(s, 0, size * sizeof(uint32_t));
     s->loop = loop;
-    /* counts no higher than the bounds need */
+    /* without a maximum, the count stops at the loop's minimum */
     s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min;
     s->bits[i / 32] |= 1u << i % 32;
     return intern_set(d, at, size);
@@ -242,8 +243,8 @@ static bool first_time(gw_dfa *d, const gw_frame *frame) {
     return true;
 }
 
-/* Finds an item of the set that differs at most in its stack. NULL: none, and a slot is reserved for it. Scanning a few
- * items is faster than hashing. */
+/* Finds an item of the set that differs at most in its stack. If there is none, reserves a slot for the new item and
+ * returns NULL. Scanning a few items is faster than hashing. */
 static gw_item *find_item(gw_dfa *d, const gw_item *item) {
     gw_set *set = d->set;
     size_t key = offsetof(gw_item, frame.below);
@@ -322,7 +323,8 @@ int gw_set_begin(gw_dfa *d) {
     return start == GW_NEVER ? 0 : gw_set_enter(d, (gw_frame){ d->g->rules[start], 0, d->bottom });
 }
 
-/* Returns the node that a byte leads to, GW_NEVER if there is none. Narrows d->alike to the bytes that lead there. */
+/* Returns the node that a byte leads to, GW_NEVER if there is none. Narrows d->alike to the bytes that lead to the same
+ * node. */
 static uint32_t spell(gw_dfa *d, uint32_t node, uint32_t byte) {
     const gw_grammar *g = d->g;
     uint32_t first = gw_first(g->node_ends, node), end = g->node_ends[node], i = gw_span_from(g, node, byte);
@@ -488,23 +490,23 @@ size_t gw_dfa_bytes(const gw_dfa *d) {
 
 /* --- collection ----------------------------------------------------------------------------------- */
 
-/* The roots are written to a buffer outside of the block, the block is emptied, and they are read back. A stack's memo
- * is VISITED and its number meanwhile. */
+/* The roots are written to a buffer outside of the block, the block is emptied, and the roots are read back. During a
+ * collection, a stack's memo holds the flag VISITED and the stack's number. */
 #define VISITED 0x80000000u
 
 typedef struct {
     uint32_t to, reg, below, set_size;
-} saved_frame; /* below: a stack's number; the set follows */
+} saved_frame; /* below: a stack's number; set_size words of a member set follow */
 typedef struct {
     uint32_t n, flags;
 } saved_state; /* items follow: a node and a frame each */
 typedef struct {
     uint32_t stack, next;
-} unfinished; /* next: the frame to visit */
+} unfinished; /* next: index of the next frame to visit */
 
 typedef struct {
     gw_dfa *d;
-    gw_buffer out;  /* stacks, each after those below it; then the roots */
+    gw_buffer out;  /* the stacks, each after the stacks below it; then the roots */
     gw_buffer open; /* unfinished stacks of the depth-first search */
     uint32_t n_stacks;
     bool failed;
@@ -542,7 +544,7 @@ static void open_stack(writer *w, uint32_t stack) {
     w->failed |= !to;
 }
 
-/* Writes a stack and those below it, without recursion: stacks are as deep as texts are nested. */
+/* Writes a stack and all stacks below it. Not recursive, because stacks are as deep as texts are nested. */
 static void put_stack(writer *w, uint32_t stack) {
     if (!stack || gw_stack_at(w->d, stack)->memo & VISITED) return;
     open_stack(w, stack);
@@ -589,7 +591,7 @@ static void put_roots(writer *w, const gw_roots *r) {
 typedef struct {
     gw_dfa *d;
     const uint32_t *at;
-    uint32_t *stacks; /* by number, from 1 */
+    uint32_t *stacks; /* by stack number, from 1 */
     bool full;
 } reader;
 

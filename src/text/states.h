@@ -7,20 +7,21 @@
 #include "text/grammar.h"
 
 enum {
-    GW_MOST_ITEMS = 8192,      /* items of one set */
-    GW_MOST_STATES = 65000,    /* largest number of DFA states at a time */
-    GW_MOST_FRAMES = 4096,     /* frames of one stack node */
-    GW_STATES_WORDS = 5 << 20, /* 20 MB */
-    GW_MOST_WORK = 1 << 22,    /* steps of one call: items looked at, frames joined; a fraction of a second */
+    GW_MOST_ITEMS = 8192,      /* maximum number of items in a set */
+    GW_MOST_STATES = 65000,    /* maximum number of DFA states at a time */
+    GW_MOST_FRAMES = 4096,     /* maximum number of frames of one stack node */
+    GW_STATES_WORDS = 5 << 20, /* size of the block: 20 MB */
+    GW_MOST_WORK = 1 << 22,    /* maximum steps (items looked at, frames joined) per call: a fraction of a second */
 };
 #define GW_AT_TOKEN 0x80000000u
 
-/* A state, GW_NEVER for the bottom; its rule's register, a count of rounds or the offset of a member set; and the
- * offset of the gw_stack that the rule returns to. */
+/* A frame: a state (GW_NEVER for the bottom), the register of its rule (a count of rounds or the offset of a member
+ * set), and the offset of the gw_stack that the rule returns to. */
 typedef struct {
     uint32_t to, reg, below;
 } gw_frame;
-/* A node of a spelling, or GW_AT_TOKEN and an id, and the frame that the end of the spelling leads to. */
+/* An item: a node of a spelling, or GW_AT_TOKEN and a token id; and the frame that the end of the spelling or the token
+ * leads to. */
 typedef struct {
     uint32_t node;
     gw_frame frame;
@@ -34,7 +35,7 @@ typedef struct {
 typedef struct {
     gw_link link;
     uint32_t n;
-    uint32_t memo;     /* of one frame: the DFA state that begins there on the bottom, 0: unknown */
+    uint32_t memo;     /* for a stack of one frame: the DFA state of that frame on the bottom (matcher.h), 0: unknown */
     gw_frame frames[]; /* [n] sorted */
 } gw_stack;
 
@@ -45,9 +46,9 @@ typedef struct {
     bool ends; /* the bottom was reached */
 } gw_set;
 
-enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 }; /* DFA states: not known yet; the empty set */
-enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 }; /* flags: it has items; the bottom was reached */
-enum { GW_FULL = 2 }; /* the block is full: collect and retry. 0 is success, errors are negative */
+enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 }; /* DFA states: a next state that is not known yet; the empty set */
+enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 }; /* flags of a DFA state: it has items; the bottom was reached */
+enum { GW_FULL = 2 }; /* result: the block is full, so collect garbage and retry. Success is 0, errors are negative */
 
 typedef struct {
     uint32_t stamp, index;
@@ -62,27 +63,28 @@ typedef struct {
     uint32_t *words; /* the block */
     uint32_t used, size;
     gw_error *error;
-    uint32_t bottom;     /* the stack of a rule that is examined alone, and of a whole text */
-    uint32_t work;       /* steps left; the caller sets it */
+    uint32_t bottom;     /* placeholder for the stack of a rule that is examined by itself; the stack of a whole text */
+    uint32_t work;       /* steps left in this call; set by the caller */
     uint32_t *chains[3]; /* hash tables: stacks, member sets, DFA states */
     uint32_t n_states;
-    uint32_t *entry;     /* [GW_MOST_STATES] offset of the DFA state */
+    uint32_t *entry;     /* [GW_MOST_STATES] offset of each DFA state in the block */
     uint32_t *table;     /* [GW_MOST_STATES] offset of its 256 next states (16 bits each), 0: not made yet */
     uint32_t *memo;      /* [GW_MOST_STATES] offset of the data that masks.c caches for it, 0: none yet */
     uint8_t *flags;      /* [GW_MOST_STATES] */
     gw_set *set;         /* the set under construction */
     gw_item_slot *slots; /* hash table of its items */
     gw_seen *seen;       /* hash table of the frames that its closure has visited */
-    uint32_t stamp;      /* entries of both with another stamp are empty */
+    uint32_t stamp;      /* entries of both hash tables with another stamp are empty */
     gw_frame *pending;   /* [n_pending] frames that the closure has to visit */
     uint32_t n_pending;
-    gw_frame *joined;  /* scratch for joining stacks */
-    uint32_t alike[2]; /* after a step: the first and last of the bytes around its byte that lead to the same set */
+    gw_frame *joined; /* scratch for joining stacks */
+    /* after a step by a byte: the first and last of the surrounding bytes that lead to the same set */
+    uint32_t alike[2];
 } gw_dfa;
 
 int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e);
 void gw_dfa_free(gw_dfa *d);
-size_t gw_dfa_bytes(const gw_dfa *d); /* heap it holds */
+size_t gw_dfa_bytes(const gw_dfa *d); /* returns the heap bytes in use */
 
 /* A DFA state, and the stack on which it stands. */
 typedef struct {
@@ -97,11 +99,11 @@ typedef struct {
     uint16_t *states;
     uint32_t n_states;
 } gw_roots;
-/* Drops everything that the roots do not reach, and renames what is in the roots. Returns 0, GW_FULL if the states do
- * not fit again, or a coded error. */
+/* Drops everything that is not reachable from the roots, and updates the offsets and state numbers in the roots.
+ * Returns 0, GW_FULL if the states do not fit again, or a coded error. */
 int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 
-/* Allocates words of the block. Returns their offset, 0 if it is full. */
+/* Allocates words in the block. Returns their offset, 0 if the block is full. */
 uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 
 /* These add to d->set: the closure of a state, or the states that a byte or token leads to. Return 0, GW_FULL, or a
@@ -118,13 +120,14 @@ uint32_t gw_dfa_state(gw_dfa *d);
 const gw_item *gw_dfa_items(const gw_dfa *d, uint32_t state, uint32_t *n);
 /* Returns a state's table of next states, NULL if the block is full. */
 uint16_t *gw_dfa_table(gw_dfa *d, uint32_t state);
-/* Determinises the next state of a state that has a table, for a byte and those beside it that lead to the same state.
- * Returns 0 with *bad set if that fails. */
+/* Determinises the next state of a state that has a table, for a byte and the adjacent bytes that lead to the same
+ * state. Returns 0 with *bad set if that fails. */
 uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad);
 
 static inline gw_stack *gw_stack_at(const gw_dfa *d, uint32_t offset) { return (gw_stack *)(d->words + offset); }
 
-/* Returns the representative of registers that no token of at most `longest` bytes can distinguish. */
+/* Returns the representative of all registers that no token of at most `longest` bytes can distinguish from this
+ * one. */
 uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest);
 
 #endif

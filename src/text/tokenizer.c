@@ -1,5 +1,5 @@
-/* tokenizer: see tokenizer.h. Added tokens are matched first, leftmost and longest; the text between
- * them goes to spm or bpe. */
+/* tokenizer: see tokenizer.h. Added tokens are matched first (the leftmost and longest match wins); the text between
+ * added tokens is encoded by spm or bpe. */
 #include "text/tokenizer.h"
 #include "text/bpe.h"
 #include "text/spm.h"
@@ -66,7 +66,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     const gw_bpe *by = merges ? &t->bpe : NULL;
     if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_added_make(&t->added, &t->v)))
         code = gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer's tables.");
-    if (code) t->v.n = 0; /* unusable: every later call fails */
+    if (code) t->v.n = 0; /* the tokenizer is unusable: every later call fails */
     return code;
 }
 
@@ -84,8 +84,8 @@ static bool no_blank(const uint8_t *p) {
     return (p[0] > 0x20 && p[0] < 0x7F) || (p[0] > 0xC1 && p[0] < 0xF5 && (!two || safe));
 }
 
-/* Returns the offset up to which ids do not depend on the text that follows: added tokens that begin before it are
- * complete, and no run crosses it on whose end words depend. */
+/* Returns the offset up to which ids do not depend on the text that follows: added tokens that begin before the offset
+ * are complete, and the offset is not inside a run of characters whose end determines where words end. */
 static size_t certain(const gw_tokenizer *t, const uint8_t *text, size_t len) {
     size_t behind = t->added.longest + (size_t)AHEAD, at = len > behind ? len - behind : 0;
     if (t->v.spelling == GW_BYTE_LEVEL)
@@ -112,7 +112,8 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
         int32_t id;
         n = gw_added_match(&t->added, &t->v, p + at, len - at, special, &id);
         if (n) {
-            /* After such a token a text begins, so the rest starts with the token itself. */
+            /* Text after an added token is encoded like the beginning of a text, so a continued call starts with this
+             * token again. */
             t->taken = at, sure = to.n;
             code = gw_ids_add(&to, id);
             prefix = t->space_prefix;
@@ -160,7 +161,7 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
 }
 
 /* Returns whether encoding inserts a space after this token. The unknown piece also stands for ordinary characters, and
- * counts as an added token only where its name is shown. */
+ * it counts as an added token only when its name is shown. */
 static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
     if (!in_range(t, before)) return true;
     int type = t->v.types[before];
@@ -168,7 +169,8 @@ static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
            (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
 }
 
-/* Returns whether the token's text begins with a space that encoding may have inserted: never for added tokens. */
+/* Returns whether the token's text begins with a space that encoding may have inserted: always false for added
+ * tokens. */
 static bool starts_blank(const gw_tokenizer *t, int32_t id) {
     int type = t->v.types[id];
     if (type == GW_TOKEN_BYTE) return gw_byte_value(&t->v, (uint32_t)id) == ' ';

@@ -11,11 +11,11 @@
 typedef struct gw_tokenizer gw_tokenizer;
 
 /* SPECIAL: control pieces in the text match; never for untrusted text. CONTINUES: the text continues another one, so no
- * space is inserted before it. MORE: more text follows these bytes, so ids that could change are omitted; the rest
- * begins at the byte gw_tokenizer_taken, with CONTINUES if that is not 0. */
+ * space is inserted before it. MORE: more text follows these bytes, so ids that could still change are omitted; the
+ * next call must start at the byte offset gw_tokenizer_taken, with CONTINUES if that is not 0. */
 enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 };
 
-gw_tokenizer *gw_tokenizer_new(void); /* NULL if no memory */
+gw_tokenizer *gw_tokenizer_new(void); /* returns NULL if out of memory */
 void gw_tokenizer_free(gw_tokenizer *t);
 
 /* Add the elements of a GGUF's arrays, which may come in any order.
@@ -24,7 +24,7 @@ void gw_tokenizer_free(gw_tokenizer *t);
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);
-/* Adds an element of tokenizer.ggml.merges: "left right", best first. Ignored by score. */
+/* Adds an element of tokenizer.ggml.merges: "left right", best first. A tokenizer by score ignores merges. */
 int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* Marks an id as a control token whatever its type: existing files give turn tokens wrong types, so that users' text
  * could contain them. The turn tokens of the supported families are known by name. Must be called before finish;
@@ -35,38 +35,41 @@ void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 typedef struct {
     const char *model; /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
     const char *pre;   /* tokenizer.ggml.pre, NULL if absent: the rule that splits a text into words for BPE */
-    bool space_prefix; /* tokenizer.ggml.add_space_prefix, by score only: the beginning of a text, and text after an
-                          * added token, are read as if a space came first */
+    /* tokenizer.ggml.add_space_prefix, for tokenizers by score: the beginning of a text, and text after an added
+     * token, are encoded as if preceded by a space */
+    bool space_prefix;
 } gw_tokenizer_kind;
 
-/* Checks the counts against each other and builds the look-up tables. Returns 0, or a coded error in e; then the
- * tokenizer can only be freed. Types may be missing as a whole; scores only with merges. */
+/* Checks the counts against each other and builds the look-up tables. Returns 0, or a coded error in e; after an error
+ * the tokenizer can only be freed. The types may be absent altogether; the scores may be absent only if there are
+ * merges. */
 int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e);
 
-uint32_t gw_tokenizer_size(const gw_tokenizer *t); /* pieces; 0 before it is finished */
+uint32_t gw_tokenizer_size(const gw_tokenizer *t); /* returns the number of pieces; 0 before gw_tokenizer_finish */
 const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t);
-size_t gw_tokenizer_bytes(const gw_tokenizer *t); /* heap bytes in use, for model.info.memory */
+size_t gw_tokenizer_bytes(const gw_tokenizer *t); /* returns the heap bytes in use, for model.info.memory */
 
 /* Writes the ids of text[0..len) to ids[0..cap). Returns the number of ids (at most len; twice that with a space
  * prefix) or a negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it
  * without a word boundary, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal describes the error. Any bytes are
- * accepted; no BOS is added.
- * One call at a time: scratch memory belongs to the tokenizer; after a long text it is freed. */
+ * accepted; no BOS is added. Calls must not overlap, since the scratch memory belongs to the tokenizer; it is freed
+ * after a long text. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
-size_t gw_tokenizer_taken(const gw_tokenizer *t); /* bytes whose ids the last call gave */
-int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e); /* the code */
+/* returns the number of bytes that the ids of the last call stand for */
+size_t gw_tokenizer_taken(const gw_tokenizer *t);
+int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e); /* returns the code */
 
-/* Writes the bytes of one token to out[0..cap): a byte piece its byte, a control or unknown piece nothing (with
- * GW_TOKENIZE_SPECIAL its name). Returns the length (even when it is above cap; then nothing is written) or
+/* Writes the bytes of one token to out[0..cap): for a byte piece its byte, for a control or unknown piece nothing, or
+ * its name with GW_TOKENIZE_SPECIAL. Returns the length (even when it is above cap; then nothing is written) or
  * GW_E_BAD_TOKEN. `before` is the token before it, GW_NO_TOKEN at the beginning of a text: there, and after added
  * tokens, the space that encoding inserted is omitted. */
 enum { GW_NO_TOKEN = -1 };
 int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap);
-/* Like gw_tokenizer_decode_after(), but never omits a space: gives the text of the piece. */
+/* Like gw_tokenizer_decode_after(), but never omits a space: writes the text of the piece. */
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
-int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* GW_TOKEN_* or GW_E_BAD_TOKEN */
-float gw_tokenizer_score(const gw_tokenizer *t, int32_t id); /* 0 if there are no scores */
+int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* returns GW_TOKEN_* or GW_E_BAD_TOKEN */
+float gw_tokenizer_score(const gw_tokenizer *t, int32_t id); /* returns 0 if there are no scores */
 /* Returns the lowest id of a decoded text (" " for U+2581), -1 if there is none. */
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 

@@ -1,5 +1,5 @@
-/* trie: see trie.h. Pieces are sorted by their bytes; the nodes of a piece are the bytes that it does not share with
- * the previous one. */
+/* trie: see trie.h. Pieces are sorted by their bytes; each piece adds one node for each byte that it does not share
+ * with the previous piece. */
 #include "text/trie.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static uint32_t plain_chars(const uint8_t *p, size_t len) {
 /* --- sorting -------------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint64_t key; /* the first 8 bytes */
+    uint64_t key; /* the first 8 bytes of the piece */
     const uint8_t *text;
     uint32_t len, id;
 } piece;
@@ -139,7 +139,7 @@ static void collect(list *l, const gw_vocabulary *v) {
     sort(&l->p, &l->spare, l->n);
 }
 
-/* Keeps one of equal pieces, and counts. */
+/* Keeps one of each set of equal pieces, records the others as duplicates, and counts. */
 static void sort_out(list *l, gw_duplicate *duplicates) {
     size_t kept = 0;
     for (size_t i = 0; i < l->n; i++) {

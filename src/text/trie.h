@@ -1,9 +1,10 @@
 /* trie: a trie of the bytes of a vocabulary's pieces, without control and unknown pieces. Nodes are in depth-first
- * order, so a prefix that a grammar rejects is skipped with everything that begins with it. Built once, then immutable.
+ * order, so if a grammar rejects a prefix, all pieces that begin with this prefix are skipped together. Built once,
+ * then immutable.
  *
  * A second tree holds only the pieces that are not plain. Plain pieces consist of whole characters that a JSON string
- * contains unescaped (no quote, no backslash, nothing below U+0020): nearly all. A state inside such a string answers
- * for all of them at once, by their number of characters. */
+ * contains unescaped (no quote, no backslash, nothing below U+0020); nearly all pieces are plain. A state inside a JSON
+ * string allows or rejects plain pieces by their number of characters alone, without a walk. */
 #ifndef GW_TRIE_H
 #define GW_TRIE_H
 
@@ -20,7 +21,7 @@ typedef struct {
     uint16_t *depth; /* [n] from 1 */
 } gw_tree;
 
-/* Pieces with equal bytes: only `as` is in the trees; `id` is allowed where `as` is. */
+/* Two pieces with equal bytes: only piece `as` is in the trees; piece `id` is allowed wherever piece `as` is. */
 typedef struct {
     uint32_t id, as;
 } gw_duplicate;
@@ -28,26 +29,28 @@ typedef struct {
 typedef struct {
     void *block;
     size_t size;
-    uint32_t n_vocab, words; /* of a mask: bit id % 32 of word id / 32 */
-    uint32_t longest;        /* bytes of a piece */
+    uint32_t n_vocab, words; /* words: size of a mask; token id is bit id % 32 of word id / 32 */
+    uint32_t longest;        /* length of the longest piece in bytes */
     gw_tree all, odd;        /* odd: pieces that are not plain */
     gw_duplicate *duplicates;
     uint32_t n_duplicates;
-    uint32_t *plain[GW_PLAIN_MASKS + 1]; /* [words] plain pieces of at most k + 1 characters; the last one: all */
-    uint32_t *long_plain;                /* ids with more than GW_PLAIN_MASKS characters, by their number */
-    uint16_t *long_chars;                /* [n_long] */
-    uint32_t n_long, most_plain;         /* characters of a plain piece */
+    /* mask k: [words] plain pieces of at most k + 1 characters; the last mask: all plain pieces */
+    uint32_t *plain[GW_PLAIN_MASKS + 1];
+    /* ids of plain pieces with more than GW_PLAIN_MASKS characters, sorted by the number of characters */
+    uint32_t *long_plain;
+    uint16_t *long_chars;        /* [n_long] */
+    uint32_t n_long, most_plain; /* most_plain: maximum number of characters of a plain piece */
 } gw_trie;
 
-int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e); /* 0 or GW_E_NO_MEMORY */
+int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e); /* returns 0 or GW_E_NO_MEMORY */
 void gw_trie_free(gw_trie *t);
 
-/* Returns the bytes of a piece that can be a part of text, at most 1024; 0 for others. `one`: a buffer for a byte
- * piece. */
+/* Returns the number of bytes, at most 1024, of a piece that can be part of a text; 0 for other pieces. `one`: a buffer
+ * for the byte of a byte piece. */
 size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes, uint8_t one[1]);
 
-/* Returns the plain pieces of at most n characters, n > 0: [words], without some that are longer than GW_PLAIN_MASKS;
- * gw_trie_long adds these to mask[words]. */
+/* Returns a mask of the plain pieces of at most n characters, n > 0. If n is above GW_PLAIN_MASKS, some longer pieces
+ * are missing from the mask; gw_trie_long adds them to mask[words]. */
 const uint32_t *gw_trie_plain(const gw_trie *t, uint32_t n);
 void gw_trie_long(const gw_trie *t, uint32_t n, uint32_t *mask);
 

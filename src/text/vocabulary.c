@@ -49,7 +49,7 @@ int gw_vocabulary_add_score(gw_vocabulary *v, float score) {
     int code;
     if (score != score) return GW_E_BAD_TOKENIZER;
     float *at = add(v, &v->in_scores, sizeof *at, &code);
-    if (at) *at = score + 0.0f; /* -0 becomes 0: they must tie */
+    if (at) *at = score + 0.0f; /* turns -0 into 0, since the two must compare as equal */
     return code;
 }
 
@@ -130,7 +130,7 @@ static uint32_t power_of_two(size_t at_least) {
     return n;
 }
 
-/* Called once to measure, and again to place the tables in the block. */
+/* Called with a measuring arena first, and again to place the tables in the block. */
 static void place_tables(gw_vocabulary *v, gw_arena *a) {
     v->text = gw_arena_take(a, v->in_text.used);
     v->ends = gw_arena_take(a, v->n * sizeof *v->ends);
@@ -209,8 +209,8 @@ static const char *const own_control[] = {
 };
 enum { OWN_CONTROL = sizeof own_control / sizeof *own_control };
 
-/* The piece of a byte keeps its type, or texts could not contain that byte: some files use the piece "!" for padding.
- */
+/* Marks control tokens. A piece of a single byte keeps its type, since otherwise texts could not contain that byte:
+ * some files use the piece "!" for padding. */
 static void correct_types(gw_vocabulary *v) {
     for (uint32_t i = 0; i < v->n_marked; i++) {
         uint32_t id = (uint32_t)v->marked[i];
@@ -218,7 +218,8 @@ static void correct_types(gw_vocabulary *v) {
         bool byte = v->spelling == GW_BYTE_LEVEL && v->types[id] == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
         if (!byte) make_control(v, id);
     }
-    uint32_t found = 0; /* only the first piece of each name: later ones are never matched */
+    /* names found so far: only the first piece of each name is marked, because later ones are never matched */
+    uint32_t found = 0;
     for (uint32_t id = 0; id < v->n; id++) {
         if (!gw_piece_len(v, id) || v->text[gw_piece_begin(v, id)] != '<') continue;
         for (uint32_t i = 0; i < OWN_CONTROL; i++) {
@@ -229,10 +230,10 @@ static void correct_types(gw_vocabulary *v) {
     }
 }
 
-/* Inserts a piece. Of pieces with the same text it keeps the lowest id, once among the normal ones and once among the
- * others: a control piece must not hide one that merging may make, nor the reverse. Returns false if too many pieces
- * collide: Gemma's need at most 42 probes, four million words 55; only hostile files need more, which would make every
- * look-up slow. */
+/* Inserts a piece into the hash table. Of several pieces with the same text, keeps one normal piece (the lowest id;
+ * BY_MERGES: the highest) and one of any other type (the lowest id), because a control piece must not hide a piece that
+ * merges can make, nor the reverse. Returns false if too many pieces collide. Gemma's pieces need at most 42 probes,
+ * four million words 55; only hostile files need more, which would make every look-up slow. */
 static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     enum { MOST_REACH = 256 };
     const uint8_t *p = v->text + gw_piece_begin(v, id);
@@ -254,7 +255,7 @@ static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     return true;
 }
 
-/* Records a piece's byte, or that it is the unknown piece. */
+/* Records which byte a piece stands for, or that it is the unknown piece. */
 static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     int type = v->types[id];
     bool byte = v->spelling == GW_BYTE_LEVEL && type == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
@@ -293,7 +294,7 @@ static int index_pieces(gw_vocabulary *v, gw_error *e) {
         int bad = index_group(v, id, (uint32_t)gw_min(id + GROUP, v->n), e);
         if (bad) return bad;
     }
-    if (v->spelling == GW_BYTE_LEVEL) return 0; /* a byte without a piece: see bpe.h */
+    if (v->spelling == GW_BYTE_LEVEL) return 0; /* bpe.h says how a byte without a piece is encoded */
     /* Gemma's converted files call <unk> a control piece. */
     if (v->unknown < 0) v->unknown = gw_find_any(v, (const uint8_t *)"<unk>", 5);
     for (int i = 0; i < 256 && v->unknown < 0; i++)
@@ -316,7 +317,7 @@ int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e) {
     correct_types(v);
     code = index_pieces(v, e);
     free_input(v);
-    if (code) v->n = 0; /* unusable: every later call fails */
+    if (code) v->n = 0; /* the vocabulary is unusable: every later call fails */
     return code;
 }
 

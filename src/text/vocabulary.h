@@ -1,9 +1,9 @@
 /* vocabulary: the pieces of a tokenizer with their types and scores, and look-ups by text. Built piece by piece,
- * finished once, then immutable. Does not know how a text is split into pieces.
+ * finished once, then immutable. Splitting a text into pieces is done elsewhere (spm.h, bpe.h).
  *
  * Pieces are stored as the bytes of text that they represent: " " where a vocabulary by score has U+2581, and the bytes
- * that GPT-2's alphabet writes. So texts need no normaliser, a U+2581 in a text is an ordinary
- * character, and decoding is the exact inverse of encoding. */
+ * that GPT-2's alphabet writes. So texts are not normalised, a U+2581 in a text is an ordinary character, and decoding
+ * is the exact inverse of encoding. */
 #ifndef GW_VOCABULARY_H
 #define GW_VOCABULARY_H
 
@@ -23,7 +23,8 @@ enum {
  * 93 bytes, all together 3 million. */
 enum { GW_MAX_PIECE = 1024, GW_MAX_PIECES_TEXT = 1 << 26 };
 
-/* Open addressing, linear probing; id1 is id + 1, 0 an empty slot. At most half full. */
+/* A slot of a hash table with open addressing and linear probing; id1 is id + 1, or 0 for an empty slot. The table is
+ * at most half full. */
 typedef struct {
     uint32_t hash, id1;
 } gw_slot;
@@ -33,35 +34,35 @@ typedef struct {
 typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL, GW_BY_MERGES } gw_spelling;
 
 typedef struct {
-    /* While the pieces arrive; freed by finish. */
+    /* Used while pieces are added; freed when the vocabulary is finished. */
     gw_buffer in_text, in_ends, in_scores, in_types;
     int32_t marked[8]; /* ids that are control tokens whatever their type */
     uint32_t n_marked;
     gw_spelling spelling;
 
-    /* After finish: tables in one block, immutable. */
+    /* Set when the vocabulary is finished: immutable tables in one block. */
     void *block;
     size_t block_size;
     uint32_t n;     /* 0: not finished, or failed */
     uint8_t *text;  /* the texts of all pieces, concatenated */
-    uint32_t *ends; /* [n] piece i is text[ends[i - 1] .. ends[i]) */
-    float *scores;  /* [n], NULL if merges determine the order */
+    uint32_t *ends; /* [n] piece i is text[ends[i - 1] .. ends[i]), piece 0 begins at 0 */
+    float *scores;  /* [n], NULL if a list of merges determines the merge order */
     uint8_t *types; /* [n] GW_TOKEN_* */
     gw_slot *slots; /* [slot_mask + 1] every non-empty piece; for duplicates see insert() */
     uint32_t slot_mask;
     uint32_t reach;     /* greatest distance of a piece from the slot of its hash */
     int32_t bytes[256]; /* the piece of each byte, -1 if missing */
-    int32_t unknown;    /* -1 if there is none; by score, no byte piece is missing then */
+    int32_t unknown;    /* the unknown piece, -1 if there is none; a vocabulary by score then has all byte pieces */
 } gw_vocabulary;
 
-/* Feeding: see tokenizer.h. */
+/* These functions add pieces; see tokenizer.h. */
 int gw_vocabulary_add_piece(gw_vocabulary *v, const char *text, size_t len);
 int gw_vocabulary_add_score(gw_vocabulary *v, float score);
 int gw_vocabulary_add_type(gw_vocabulary *v, int type);
 void gw_vocabulary_mark_control(gw_vocabulary *v, int32_t id);
 int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e);
 void gw_vocabulary_free(gw_vocabulary *v);
-size_t gw_vocabulary_bytes(const gw_vocabulary *v); /* heap it holds */
+size_t gw_vocabulary_bytes(const gw_vocabulary *v); /* returns the heap bytes in use */
 
 static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) { return id ? v->ends[id - 1] : 0; }
 
