@@ -15,7 +15,7 @@
 static const gw_policy causal = { .generates = true, .texts = 16 };
 static const gw_policy bidirectional = { .bidirectional = true, .by_layer = true, .texts = GW_TEXTS };
 
-/* What families have in common. */
+/* Properties that several architectures share. */
 #define GEMMA .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .scales_embedding = true
 #define LLAMA .policy = &causal, .norm = GW_NORM_RMS, .act = GW_ACT_SILU
 
@@ -45,8 +45,8 @@ static const gw_arch table[] = {
         .layers_27b = 46,
     },
     {
-        /* Gemma Team 2025, arXiv 2503.19786; existing files name neither pattern nor local base; the 27B has 62
-         * layers */
+        /* Gemma Team 2025, arXiv 2503.19786; existing files give neither the window pattern nor the local RoPE base;
+         * the 27B has 62 layers */
         .name = "gemma3",
         .policy = &causal,
         .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
@@ -58,7 +58,8 @@ static const gw_arch table[] = {
         .layers_27b = 62,
     },
     {
-        /* Gemma 4 (2026): transformers 5.23, models/gemma4/modeling_gemma4.py; norms are stored without 1 + */
+        /* Gemma 4 (2026): transformers 5.23, models/gemma4/modeling_gemma4.py; norm weights are stored as they are, not
+         * as 1 + w */
         .name = "gemma4",
         .policy = &causal,
         .required = ENDS | W(ATTN_NORM) | W(Q) | W(K) | W(O) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE),
@@ -71,7 +72,7 @@ static const gw_arch table[] = {
         .norms_values = true,
     },
     {
-        /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a mask; some files lack the dense layers */
+        /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a causal mask; some files lack the dense layers */
         .name = "gemma-embedding",
         .policy = &bidirectional,
         .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
@@ -96,7 +97,8 @@ static const gw_arch table[] = {
         .pre = "gpt-2",
     },
     {
-        /* Touvron et al. 2023, arXiv 2302.13971; the converter has permuted queries and keys to adjacent pairs */
+        /* Touvron et al. 2023, arXiv 2302.13971; llama.cpp's converter permutes queries and keys so that RoPE rotates
+         * adjacent columns */
         .name = "llama",
         LLAMA,
         .required = ENDS | ATTENTION | GATED,
@@ -117,7 +119,7 @@ static const gw_arch table[] = {
         .unrotated = 4,
     },
     {
-        /* IBM 2024, Granite 3.0: llama with four factors (Yang et al. 2022, arXiv 2203.03466) */
+        /* IBM 2024, Granite 3.0: llama with four scale factors (Yang et al. 2022, arXiv 2203.03466) */
         .name = "granite",
         LLAMA,
         .required = ENDS | ATTENTION | GATED,

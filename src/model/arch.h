@@ -1,17 +1,17 @@
 /* arch: the table of architectures, and the structs that a model's file fills according to its row. An architecture is
- * data: which weights it has, and which rules the one recipe (forward.c) follows. A step whose weight is missing from
- * the file is skipped. docs/family.md has each row's source. */
+ * data: which weights it has, and which rules the shared forward pass (forward.c) follows for it. A step whose weight
+ * is missing from the file is skipped. docs/family.md has each row's source. */
 #ifndef GW_ARCH_H
 #define GW_ARCH_H
 
 #include "model/matrix.h"
 
-/* y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and
- * Sennrich 2019; a GGUF stores Gemma's 1 + w). weight NULL: there is no such norm; bias NULL: none is added. */
+/* y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and Sennrich
+ * 2019; a GGUF stores Gemma's 1 + w). weight NULL: the model lacks this norm; bias NULL: no bias is added. */
 typedef struct {
     const float *weight, *bias;
 } gw_norm;
-/* y = matrix x + bias; bias NULL: none is added. */
+/* y = matrix x + bias; bias NULL: no bias is added. */
 typedef struct {
     gw_matrix matrix;
     const float *bias;
@@ -20,25 +20,27 @@ typedef struct {
 typedef struct {
     gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm; /* [n_embd] */
     gw_norm q_norm, k_norm;                                     /* [head_dim] */
-    gw_linear q, k, v;           /* [n_head * head_dim | n_head_kv * head_dim | same][n_embd] */
-    gw_linear qkv;               /* the three as one tensor, if the file stores them so; q, k and v are views of it */
-    gw_linear o;                 /* [n_embd][n_head * head_dim] */
-    gw_linear gate, up;          /* [n_ff][n_embd] */
-    gw_linear gate_up;           /* both as one tensor, if the file stores them so; gate and up are views of it */
+    gw_linear q, k, v; /* [n_head * head_dim | n_head_kv * head_dim | same][n_embd] */
+    /* q, k and v as one tensor, if the file stores them so; then q, k and v are views of this tensor */
+    gw_linear qkv;
+    gw_linear o;        /* [n_embd][n_head * head_dim] */
+    gw_linear gate, up; /* [n_ff][n_embd] */
+    /* gate and up as one tensor, if the file stores them so; then gate and up are views of this tensor */
+    gw_linear gate_up;
     gw_linear down;              /* [n_embd][n_ff] */
     gw_linear ple_gate, ple_out; /* [n_ple][n_embd], [n_embd][n_ple] */
     gw_norm ple_norm;            /* [n_embd] */
-    const float *scale;          /* [1] of the layer's whole output */
+    const float *scale;          /* [1] scale of the layer's whole output */
 } gw_layer;
 
 typedef struct {
     gw_matrix embedding;        /* [n_vocab][n_embd] */
     gw_matrix positions;        /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
-    gw_linear output;           /* [n_vocab][n_embd]; the embedding if the file has none */
+    gw_linear output;           /* [n_vocab][n_embd]; the embedding matrix if the file has no output matrix */
     gw_norm output_norm;        /* [n_embd] */
     const float *rope_factors;  /* [rotated / 2] divisors of the RoPE frequencies of global layers */
-    const float *rope_short;    /* the same for contexts of at most n_ctx_short tokens */
-    const float *rope_long;     /* the same for longer contexts */
+    const float *rope_short;    /* like rope_factors, for contexts of at most n_ctx_short tokens */
+    const float *rope_long;     /* like rope_factors, for longer contexts */
     gw_matrix ple_table;        /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */
     gw_linear ple_proj;         /* [n_layer * n_ple][n_embd] */
     gw_norm ple_norm;           /* [n_ple] */
@@ -47,8 +49,8 @@ typedef struct {
 } gw_weights;
 
 /* Every weight that a file may have: X(name, tensor, field, columns, rows). Names of a layer's tensors are prefixed
- * with "blk.N.".
- * Sizes are those of model.c. Rows NONE: a vector; BY_TOKEN: n_vocab rows, of which a step reads only its tokens'. */
+ * with "blk.N.". Sizes are those of model.c. Rows NONE: a vector; BY_TOKEN: n_vocab rows, of which the evaluation of a
+ * batch reads only those of its tokens. */
 #define GW_LAYER_WEIGHTS(X)                                                            \
     X(ATTN_NORM, "attn_norm.weight", attn_norm.weight, EMBD, NONE)                     \
     X(ATTN_NORM_BIAS, "attn_norm.bias", attn_norm.bias, EMBD, NONE)                    \
@@ -100,7 +102,7 @@ enum {
 #undef GW_X
         GW_WEIGHTS
 };
-/* A model with per-layer embeddings has all of these. */
+/* The weights of per-layer embeddings: a model has all of these, or none. */
 #define GW_PER_LAYER_EMBEDDINGS                                                                 \
     (1ull << GW_WEIGHT_PLE_GATE | 1ull << GW_WEIGHT_PLE_OUT | 1ull << GW_WEIGHT_PLE_POST_NORM | \
      1ull << GW_WEIGHT_PLE_TABLE | 1ull << GW_WEIGHT_PLE_PROJ | 1ull << GW_WEIGHT_PLE_NORM)
@@ -108,18 +110,20 @@ _Static_assert(GW_WEIGHTS <= 64, "a set of weights is 64 bits");
 
 enum { GW_NORM_RMS, GW_NORM_LAYER };
 enum { GW_ACT_GELU, GW_ACT_SILU };
-/* RoPE (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a table of learned rows. */
+/* RoPE (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a learned table with a row for
+ * each position. */
 enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
 
-enum { GW_TEXTS = 64 }; /* evaluated together, at most */
+enum { GW_TEXTS = 64 }; /* maximum number of texts evaluated together */
 
 /* Everything that depends on the direction of attention. Each architecture names one of the two policies of arch.c. */
 typedef struct {
     bool bidirectional; /* tokens attend to later tokens too */
-    bool generates;     /* has logits and a sampler, and can continue a context; else it only embeds texts */
-    bool by_layer;      /* Each layer finishes all rows of all texts before the next layer begins, so that one cache
+    /* the model has logits and a sampler, and can continue a context; otherwise it only embeds texts */
+    bool generates;
+    bool by_layer;  /* Each layer finishes all rows of all texts before the next layer begins, so that one cache
                            * serves all layers. Otherwise each batch passes through all layers. */
-    uint32_t texts;     /* evaluated together, at most */
+    uint32_t texts; /* maximum number of texts evaluated together */
 } gw_policy;
 
 typedef struct {
@@ -127,42 +131,46 @@ typedef struct {
     const gw_policy *policy;
     uint64_t required, optional;       /* sets of GW_WEIGHT_…; other weights of the tables above are rejected */
     int norm, act, positions;          /* of the enums above */
-    double rope_base, rope_base_local; /* defaults; local: of layers with a window */
-    /* Windows: layer l is global if l % pattern == pattern - 1, else it attends to the last `window` positions. Both
-     * are defaults. window 0: without a window in the file, no layer has one. pattern 0: no layer ever has one. */
+    double rope_base, rope_base_local; /* defaults; local: for layers with a sliding window */
+    /* Sliding windows: layer l is global if l % pattern == pattern - 1, otherwise it attends to the last `window`
+     * positions. Both numbers are defaults for files that lack them. window 0: without a window in the file, no layer
+     * has one. pattern 0: no layer ever has one. */
     uint32_t pattern, window;
-    float attn_cap, logit_cap; /* soft caps: c tanh(x / c); 0: none */
-    bool scales_embedding;     /* by the square root of the width */
-    bool unit_scale;           /* attention scores are q k, without a scale */
-    bool norms_values;         /* RMS norm of each head's values, without a weight */
-    bool multiplies;           /* the file has factors of embeddings, residuals, attention scores and logits */
-    uint32_t unrotated;        /* layer l has no positions if l % unrotated == unrotated - 1; 0: all layers have */
-    bool rotates_part;   /* RoPE may rotate the first columns of a head only, and have factors for long contexts */
-    bool same_window;    /* every layer has the file's window; pattern is 0 */
-    bool space_prefix;   /* default of a tokenizer by score */
-    uint32_t layers_27b; /* the 27B, told by its number of layers, scales queries by n_embd / n_head, not by head_dim */
-    const char *pre;     /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
+    float attn_cap, logit_cap; /* soft caps c: values x become c tanh(x / c); 0: none */
+    bool scales_embedding;     /* embeddings are multiplied by the square root of n_embd */
+    bool unit_scale;           /* attention scores are the products q k, not scaled */
+    bool norms_values;         /* an RMS norm without a weight is applied to each head's values */
+    bool multiplies;           /* the file has factors for embeddings, residuals, attention scores and logits */
+    uint32_t unrotated;        /* layer l has no RoPE if l % unrotated == unrotated - 1; 0: all layers have RoPE */
+    bool rotates_part; /* RoPE may rotate only the first columns of a head, and may have factors for long contexts */
+    bool same_window;  /* every layer has the file's window; pattern is 0 */
+    bool space_prefix; /* the default for tokenizers by score */
+    /* number of layers by which the 27B is recognised, which scales queries by n_embd / n_head instead of head_dim */
+    uint32_t layers_27b;
+    const char *pre; /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
 
-/* NULL if there is no such architecture. */
+/* Returns the architecture with this name, NULL if there is none. */
 const gw_arch *gw_arch_of(const char *name);
-extern const char gw_arch_list[]; /* their names, for error texts */
+extern const char gw_arch_list[]; /* the names of all architectures, for error texts */
 
-/* RoPE of the layers with a window (without windows: of the unrotated ones), or of the others; base 0: none. */
+/* RoPE of one of the two kinds of layers: those with a window (in models without windows: those without RoPE), or all
+ * others. base 0: no RoPE. */
 typedef struct {
-    uint32_t head_dim, rotated; /* rotated: its first columns that have positions */
+    uint32_t head_dim, rotated; /* rotated: number of the head's first columns that RoPE rotates */
     double base, scale, gain;   /* scale: of positions; gain: of cosines and sines */
 } gw_rope;
 enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
 
-/* How an embedding model combines the vectors of tokens, by GGUF's numbers; NONE: it is no embedding model. */
+/* How an embedding model combines the vectors of tokens, numbered as in GGUF. NONE: the model is not an embedding
+ * model. */
 enum { GW_POOLING_NONE = 0, GW_POOLING_MEAN = 1, GW_POOLING_LAST = 3 };
 
 /* The properties of a layer. */
 typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
-    uint32_t window;   /* attention reaches the last `window` positions, the token's own included; 0: all */
-    uint32_t kv_owner; /* the layer whose cache attention reads: this one or an earlier one */
+    uint32_t window;   /* number of last positions that attention reaches, including the token's own; 0: all */
+    uint32_t kv_owner; /* index of the layer whose key/value cache attention reads: this layer or an earlier one */
     int rope;          /* GW_ROPE_… */
 } gw_layer_shape;
 
@@ -173,11 +181,11 @@ typedef struct {
     uint32_t n_ctx_short;     /* longest context with the short RoPE factors */
     int pooling;              /* GW_POOLING_… */
     uint32_t n_dense;         /* rows of dense_2; 0: not in the file */
-    uint32_t n_ple;           /* width of a layer's own embedding of a token; 0: there are none */
+    uint32_t n_ple;           /* width of the per-layer embeddings; 0: there are none */
     uint32_t n_owners;        /* layers below this one own their keys and values, later ones do not */
     uint32_t window, pattern; /* window: the largest of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
-    float residual_scale, output_scale; /* factors of what a layer adds to x, and of the output matrix's input */
+    float residual_scale, output_scale; /* factors for what a layer adds to x, and for the output matrix's input */
     gw_rope rope[GW_ROPES];
     gw_layer_shape layer[GW_MAX_LAYERS];
 } gw_config;

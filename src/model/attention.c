@@ -4,16 +4,17 @@
  * blocks of a span in order, first for its scores, then for its weighted values, and through the spans in order; so its
  * result depends neither on the other queries in its batch nor on the number of threads.
  *
- * Queries of one kv head form groups, so that each row of the cache is read once per group. The first half of the file
- * takes a group through a span, the second cuts a batch into groups. */
+ * Queries of one kv head form groups, so that each row of the cache is read once per group. The first half of this file
+ * computes one group in one span; the second half divides a batch into groups. */
 #include "model/attention.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: of a group, at most */
+enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: maximum per group */
 
-/* The kernels of a cache type. widen is NULL if they are as fast for many queries as for few. */
+/* The kernels of a cache type. widen converts rows to floats for many queries; NULL if the other kernels are as fast
+ * without it. */
 static const struct kernels {
     gw_scores_kernel *scores;
     gw_mix_kernel *mix;
@@ -30,15 +31,15 @@ typedef struct {
 } partial;
 
 typedef struct {
-    const void *q;        /* in the layout of the layer's kernels */
+    const void *q;        /* the query, in the layout of the layer's kernels */
     uint32_t first, last; /* visible positions, last included */
-    partial sum;          /* of the span that the group is in */
+    partial sum;          /* the query's sums over the current span */
 } query;
 
 /* Some queries of one kv head, in the order of their positions. */
 typedef struct {
     const gw_kv_layer *kv;
-    size_t stride, head; /* bytes of a row of the cache; of it, before the kv head */
+    size_t stride, head; /* bytes of a cache row, and the kv head's offset in it */
     int d, n;
     float cap;
     query q[QUERIES]; /* [n] */
@@ -46,7 +47,7 @@ typedef struct {
 
 /* --- a group in a span: scores and weights are p[n][GW_SPAN], by position in the span --- */
 
-/* Rows of one plane, as many as kernels take at once. */
+/* Rows of keys or values, as many as the kernels process at once. */
 typedef struct {
     const struct kernels *kernels;
     const uint8_t *rows;
@@ -54,7 +55,7 @@ typedef struct {
     uint32_t first; /* position of the first row */
 } block;
 
-/* Consecutive queries of a group that see the same rows of a block, from .. to - 1, none if from >= to. */
+/* Consecutive queries of a group that see the same rows of a block: rows from .. to - 1, no rows if from >= to. */
 typedef struct {
     int first, count;
     uint32_t from, to;
@@ -64,11 +65,11 @@ static const uint8_t *row_at(const group *g, const uint8_t *plane, uint32_t pos)
     return plane + pos % g->kv->rows * g->stride + g->head;
 }
 
-/* Touches rows before they are used: hardware prefetchers stop at page boundaries, so each page would stall otherwise.
- * Only worth it for few queries; many queries use each row often. */
+/* Touches rows before they are used: hardware prefetchers stop at page boundaries, so the first access to each page
+ * would stall. Only worth it for few queries; many queries use each row often. */
 static void fetch(const group *g, const uint8_t *plane, uint32_t first, uint32_t end) {
     if (g->n > GW_HEADS || first >= end) return;
-    const volatile uint8_t *row = row_at(g, plane, first); /* volatile: the values are not used */
+    const volatile uint8_t *row = row_at(g, plane, first); /* volatile, because the values are not used */
     for (int j = 0; j < GW_KEYS; j++, row += g->stride)
         for (uint32_t i = 0; i < g->kv->head; i += CACHE_LINE) (void)row[i];
 }
@@ -105,7 +106,7 @@ static void mix(const group *g, const block *b, const alike *a, const float *p) 
                     b->rows + (a->from - b->first) * b->stride, b->stride, (int)(a->to - a->from), g->d, acc);
 }
 
-/* Processes the rows from .. to - 1 of the keys, or of the values. */
+/* Processes positions from .. to - 1 of the keys, or of the values. */
 static void through(const group *g, bool keys, uint32_t from, uint32_t to, float *p) {
     const uint8_t *plane = keys ? g->kv->k : g->kv->v;
     float wide[GW_KEYS * GW_MAX_HEAD_DIM];
@@ -136,7 +137,7 @@ static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
     q->sum.total = GW_KERNEL(weigh)(p, n, q->sum.max);
 }
 
-/* Returns the part of a span that any query of the group sees. */
+/* Returns the part of a span that at least one query of the group sees. */
 typedef struct {
     uint32_t from, to;
 } stretch;
@@ -192,9 +193,9 @@ typedef struct {
     size_t ldq;
     int n;
     float *out;
-    int tokens, heads;   /* of a group, at most; heads of one kv head */
-    int parts, items;    /* groups of a kv head, and of all, for the same tokens */
-    uint32_t first_span; /* for one token, as is the rest: */
+    int tokens, heads;   /* maximum tokens of a group, and maximum heads of a kv head in it */
+    int parts, items;    /* groups per kv head, and groups of all kv heads, for the same tokens */
+    uint32_t first_span; /* this and the next two: only for a single token */
     float *partials;     /* [spans][n_head][2 + head_dim]: max, total, acc */
     const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */
 } job;
@@ -205,11 +206,11 @@ static uint32_t last_visible(const gw_heads *h, uint32_t pos) {
     return pos + (uint32_t)gw_min(h->after, h->last - pos);
 }
 
-/* Returns a query in the kernels' layout, `query_bytes` long: row i of `room`, or q itself. */
 static size_t query_bytes(const job *j) {
     return j->kv->type == GW_KV_I16 ? GW_I16_BYTES((size_t)j->h.head_dim) : j->h.head_dim * sizeof(float);
 }
 
+/* Returns query q in the kernels' layout: converted into row i of `room`, or q itself if floats are the layout. */
 static const void *query_row(const job *j, const float *q, uint8_t *room, int i) {
     if (j->kv->type != GW_KV_I16) return q;
     uint8_t *row = room + i * query_bytes(j);
@@ -217,7 +218,7 @@ static const void *query_row(const job *j, const float *q, uint8_t *room, int i)
     return row;
 }
 
-/* Prepares an item's group, still without queries. Returns the number of its heads; *head: the first one. */
+/* Prepares an item's group, without queries yet. Returns the group's number of heads; *head receives its first head. */
 static int open_group(const job *j, int item, group *g, int *head) {
     int kv_head = item % j->items / j->parts, part = item % j->parts, of_kv = j->h.n_head / j->h.n_head_kv;
     g->kv = j->kv;
@@ -234,7 +235,7 @@ static void add_query(const job *j, group *g, uint32_t pos, const void *q, float
     g->q[g->n++] = (query){ q, first_visible(&j->h, pos), last_visible(&j->h, pos), { .acc = acc } };
 }
 
-/* Many tokens: one item is a few tokens, with all their spans in order. */
+/* For many tokens, one work item is a few tokens, with all their spans in order. */
 static void tokens_item(void *ctx, int item) {
     const job *j = ctx;
     group g;
@@ -261,7 +262,7 @@ static float *partial_at(const job *j, uint32_t span, int head) {
     return j->partials + ((size_t)(span - j->first_span) * j->h.n_head + head) * (j->h.head_dim + 2);
 }
 
-/* One token: one item is one of its spans; the spans are merged later. */
+/* For a single token, one work item is one of its spans; the spans are merged later. */
 static void span_item(void *ctx, int item) {
     const job *j = ctx;
     group g;
@@ -323,7 +324,7 @@ void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const
     uint8_t room[GW_I16_BYTES(GW_MAX_HEAD_DIM)];
     group g;
     int which;
-    open_group(&j, head, &g, &which); /* with one head per group, an item is a head */
+    open_group(&j, head, &g, &which); /* with one head per group, a work item is a head */
     add_query(&j, &g, pos, query_row(&j, q, room, 0), NULL);
     uint32_t first = g.q[0].first, last = g.q[0].last, done = first;
     for (uint32_t span = first / GW_SPAN; span <= last / GW_SPAN; span++) {
@@ -341,6 +342,6 @@ void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const
 }
 
 uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx) {
-    uint64_t spans = (uint64_t)n_ctx / GW_SPAN + 2, queries = 1; /* a query is no longer than a partial */
+    uint64_t spans = (uint64_t)n_ctx / GW_SPAN + 2, queries = 1; /* a query needs no more room than a partial softmax */
     return (spans + queries) * (uint64_t)h.n_head * (uint64_t)(h.head_dim + 2);
 }

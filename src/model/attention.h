@@ -11,17 +11,18 @@
 typedef struct {
     int n_head, n_head_kv, head_dim;
     uint32_t before, after; /* a token at p attends to p - before .. p + after; causal: after = 0 */
-    uint32_t last;          /* the last position that any token attends to; causal: UINT32_MAX */
+    uint32_t last;          /* last position that a token may attend to; causal: UINT32_MAX */
     float cap;              /* soft cap: a score x becomes cap * tanh(x / cap) (Gemma Team 2024, Gemma 2); 0: none */
 } gw_heads;
 
-/* out[n][ldq] for tokens at positions pos .. pos + n - 1, whose keys and values are in the cache; q[n][ldq] is already
- * scaled. A token's result has the same bits in every batch and with every number of threads. */
+/* Computes out[n][ldq] for tokens at positions pos .. pos + n - 1, whose keys and values are in the cache; the queries
+ * q[n][ldq] are already scaled. A token's result has the same bits in every batch and with every number of threads. */
 void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
                   float *out);
-/* out[position] = weight that a head of one token gives to each position it attends to; others are left unchanged. */
+/* Sets out[position] to the weight that a head of one token gives to each position it attends to; leaves the other
+ * elements unchanged. */
 void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, int head, float *out);
-/* Returns the number of floats that gw_ops_init needs for it. */
+/* Returns the number of floats of scratch memory that attention needs: the argument `partials` of gw_ops_init. */
 uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
 
 #endif

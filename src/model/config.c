@@ -14,7 +14,7 @@ typedef struct {
     gw_error *e;
 } job;
 
-/* Writes the full key: "gemma3.block_count" for "block_count". */
+/* Prefixes a key with the architecture's name: "block_count" becomes "gemma3.block_count". */
 static const char *whole_key(const job *j, const char *key, char *room) {
     snprintf(room, KEY, "%s.%s", j->c->arch->name, key);
     return room;
@@ -92,7 +92,7 @@ static int read_sizes(const job *j) {
     return read_each(j, "attention.head_count_kv", c->n_head, 1024, EACH(n_head_kv));
 }
 
-/* Checks a key that may be missing, but otherwise must have this value. */
+/* Checks a key that may be missing, but must have this value if it is present. */
 static int check_same(const job *j, const char *key, uint32_t value, const char *why) {
     char expected[64];
     const gw_entry *e = find(j, key);
@@ -101,7 +101,7 @@ static int check_same(const job *j, const char *key, uint32_t value, const char 
     return bad_value(j, key, expected, gw_is_number(e) ? e->value.number : NAN);
 }
 
-/* Reads the number of columns of a head that are rotated. */
+/* Reads the number of columns of a head that RoPE rotates. */
 static int read_rotated(const job *j) {
     gw_rope *rope = &j->c->rope[GW_ROPE_GLOBAL];
     const char *key = "rope.dimension_count";
@@ -141,7 +141,7 @@ static int read_heads(const job *j) {
 
 /* --- real numbers --- */
 
-/* Reads a finite number of at least `least`. */
+/* Reads a finite real number that must be at least `least`. */
 static int read_real(const job *j, const char *key, double otherwise, double least, const char *expected, double *out) {
     const gw_entry *e = find(j, key);
     *out = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
@@ -166,7 +166,8 @@ static int read_scaling(const job *j) {
     return bad;
 }
 
-/* Reads what goes with two sets of RoPE factors (Ding et al. 2024, arXiv 2402.13753). */
+/* Reads the metadata that belongs to two sets of RoPE factors, for short and long contexts (Ding et al. 2024, arXiv
+ * 2402.13753). */
 static int read_long_rope(const job *j) {
     gw_config *c = j->c;
     int bad = read_positive(j, "rope.scaling.attn_factor", 1, &c->rope[GW_ROPE_GLOBAL].gain);
@@ -226,7 +227,8 @@ static int read_reals(const job *j) {
 
 /* --- vectors of texts --- */
 
-/* Reads the pooling. Models that generate may be trained for embedding too, with any pooling but a reranker's. */
+/* Reads the pooling type. Generative models may be trained for embedding, too, with any pooling type except a
+ * reranker's. */
 static int read_pooling(const job *j) {
     gw_config *c = j->c;
     uint32_t kind;
@@ -239,7 +241,7 @@ static int read_pooling(const job *j) {
     return bad;
 }
 
-/* Reads the sizes of both dense layers, or of neither. */
+/* Reads the sizes of the two dense layers; a file must give both or neither. */
 static int read_dense(const job *j) {
     gw_config *c = j->c;
     const char *key = "dense_2_feat_out";
@@ -253,7 +255,7 @@ static int read_dense(const job *j) {
 
 /* --- layers --- */
 
-/* Reads c->pattern; listed: NULL, or for each layer whether it has a window, if the file has an array of that. */
+/* Reads c->pattern. listed: which layers have a window, if the file has that array; otherwise NULL. */
 static int read_pattern(const job *j, const double **listed) {
     gw_config *c = j->c;
     char room[KEY];
@@ -270,8 +272,8 @@ static int read_pattern(const job *j, const double **listed) {
     return 0;
 }
 
-/* Layers without keys and values use those of the last layer of their kind that has some (transformers'
- * kv_sharing_modes). */
+/* Layers that do not compute keys and values use those of the last layer of the same kind (windowed or global) that
+ * does (transformers' kv_sharing_modes). */
 static int read_owners(const job *j) {
     gw_config *c = j->c;
     uint32_t shared;
@@ -289,7 +291,7 @@ static int read_owners(const job *j) {
     return bad;
 }
 
-/* Reads windows, RoPE, and the sizes that depend on them. */
+/* Reads windows, RoPE, and the sizes that depend on these. */
 static int read_layers(const job *j) {
     gw_config *c = j->c;
     const char *key = "attention.sliding_window";

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CUT = 65536 }; /* bytes of a string that are shown */
+enum { CUT = 65536 }; /* maximum bytes of a string in the output */
 
 static const char *const value_types[] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
@@ -27,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static bool put(gw_buffer *out, const char
     return to != NULL;
 }
 
-/* Length of the UTF-8 character at s, 0 if it is not one (Unicode 15, table 3-7). */
+/* Returns the length of the UTF-8 character at s, 0 if it is malformed (Unicode 15, table 3-7). */
 static size_t utf8_length(const uint8_t *s, size_t left) {
     if (s[0] < 0x80) return 1;
     size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;

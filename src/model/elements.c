@@ -13,7 +13,7 @@ typedef struct {
     bool add;
 } norm_job;
 
-enum { SUMS = 8 }; /* partial sums: fast, and in the same order everywhere */
+enum { SUMS = 8 }; /* number of partial sums, which vectorise and are added in the same order in every build */
 
 static float total_of(const float *part) {
     return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
@@ -38,7 +38,7 @@ static float mean_of(const float *x, uint32_t n) {
     return total_of(part) / (float)n;
 }
 
-/* Computes one group: out = or += (x - mean) / spread * weight + bias. */
+/* Normalises one group: sets out to, or adds to it, (x - mean) / spread * weight + bias. */
 static void norm_group(const norm_job *j, const float *x, float *out) {
     const float *w = j->rule.unweighted ? NULL : j->w->weight, *bias = w ? j->w->bias : NULL;
     uint32_t n = j->width;
@@ -99,7 +99,7 @@ typedef struct {
     float scale;
 } rope_job;
 
-/* Called with constant steps, so that the compiler vectorises one of them. */
+/* Called with constant steps, so that the compiler can vectorise the adjacent case. */
 static inline void rotate(float *a, float *b, const float *c, const float *s, uint32_t half, uint32_t step,
                           float scale) {
     for (uint32_t i = 0; i < half; i++) {
@@ -130,7 +130,7 @@ void gw_rotate(gw_pool *p, gw_view x, const gw_rope *rope, const float *angles, 
     rope_job j = { x, angles, rope->head_dim, rope->rotated, pairs, scale };
     bool scales = scale != 1 && (!angles || j.rotated < j.d);
     if (scales) gw_parallel(p, scale_token, &j, x.n);
-    if (scales) j.scale = 1; /* the columns that are not rotated are scaled, too */
+    if (scales) j.scale = 1; /* done already, for the columns that are not rotated, too */
     if (angles) gw_parallel(p, rotate_token, &j, x.n);
 }
 
@@ -167,7 +167,7 @@ static void activate_part(void *ctx, int part) {
 }
 
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up) {
-    size_t items = (size_t)up.n * gw_ld(up.columns); /* rows lie close together */
+    size_t items = (size_t)up.n * gw_ld(up.columns); /* the rows are contiguous, so they form one array */
     activation_job j = { gate.at, up.at, act, items, gw_max(1024, gw_round_up(items / 16, 16)) };
     gw_parallel(p, activate_part, &j, (int)((items + j.step - 1) / j.step));
 }

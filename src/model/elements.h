@@ -1,5 +1,5 @@
-/* elements: the element-wise operations of the forward pass, between products: norms, rotations, activations. Split by
- * token over the pool's threads; the order of every sum is the same in every build. */
+/* elements: the element-wise operations of the forward pass, between matrix products: norms, rotations, activations.
+ * Work is divided among the pool's threads; the order of every sum is the same in every build. */
 #ifndef GW_ELEMENTS_H
 #define GW_ELEMENTS_H
 
@@ -15,14 +15,14 @@ typedef struct {
 } gw_norm_rule; /* GW_NORM_*; unweighted: w is not read */
 void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add);
 
-/* Computes angles[n][rotated]: gain times cosines, then sines, of positions pos … pos + n - 1, scaled, times
+/* Computes angles[n][rotated]: gain times cosines, then sines, of the angles: scaled positions pos … pos + n - 1 times
  * base^(-2i/rotated) / factors[i] (Su et al. 2021); factors may be NULL. */
 void gw_rope_angles(float *angles, int n, uint32_t pos, const gw_rope *rope, const float *factors);
-/* Rotates the first rope->rotated columns of each head, then multiplies all by scale; angles NULL: only scales. pairs:
- * rotates columns 2 i and 2 i + 1, not i and i + rotated / 2. */
+/* Rotates the first rope->rotated columns of each head, then multiplies all by scale; if `angles` is NULL, only scales.
+ * If `pairs` is set, rotates columns 2 i and 2 i + 1 together, otherwise i and i + rotated / 2. */
 void gw_rotate(gw_pool *p, gw_view x, const gw_rope *rope, const float *angles, bool pairs, float scale);
 
-/* Computes gate = act(gate) * up, or up = act(up) without gate.at. act: GW_ACT_* */
+/* Computes gate = act(gate) * up, or up = act(up) if gate.at is NULL. act: GW_ACT_* */
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up);
 
 void gw_add_bias(gw_pool *p, gw_view x, const float *bias); /* adds bias[columns] to each row; does nothing if NULL */

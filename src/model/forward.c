@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* y[i] = w[i] x for `count` matrices that take the same x. int15: see gw_matmul. */
+/* Computes y[i] = w[i] x for `count` matrices with the same input x. int15: see gw_matmul (ops.h). */
 static void linear(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool int15) {
     const gw_matrix *matrix[3] = { 0 };
     float *out[3] = { 0 };
@@ -19,7 +19,7 @@ static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
     gw_normalise(s->ops.pool, rule, w, x.columns, x, out, false);
 }
 
-/* w NULL: without a weight. */
+/* w NULL: the norm has no weight. */
 static void norm_heads(gw_state *s, const gw_norm *w, uint32_t head_dim, gw_view x) {
     gw_norm_rule rule = { s->config->arch->norm, s->config->eps, !w };
     gw_normalise(s->ops.pool, rule, w, head_dim, x, x, false);
@@ -37,7 +37,7 @@ static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
     gw_normalise(s->ops.pool, rule, w, x.columns, h, x, true);
 }
 
-/* Returns the segment's rows from row `first` of the batch on; n = 0: none. */
+/* Returns the segment without the rows before row `first` of the batch; n = 0 if no rows remain. */
 static gw_segment segment_from(gw_segment p, int first) {
     int skip = first > p.row ? (int)gw_min(first - p.row, p.n) : 0;
     p.row += skip;
@@ -51,7 +51,7 @@ static const float *rope_factors(const gw_state *s) {
     return w->rope_factors ? w->rope_factors : s->long_context ? w->rope_long : w->rope_short;
 }
 
-/* x: the batch's rows from `first` on. */
+/* Returns x without the batch's rows before `first`. */
 static void rope(gw_state *s, gw_view x, const gw_layer_shape *shape, int first, float scale) {
     gw_view angles = s->batch.angles[shape->rope];
     gw_rotate(s->ops.pool, x, &s->config->rope[shape->rope], angles.at ? gw_row(angles, first) : NULL,
@@ -117,8 +117,8 @@ static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer, const gw_k
     return &kv->layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];
 }
 
-/* k and v of all tokens, unless another layer owns them; q of those from `first` on. Without a weight for values, these
- * are the keys before their norm. */
+/* Computes k and v of all tokens, unless another layer owns this layer's keys and values, and q of the tokens from
+ * `first` on. In a layer without a weight for values, the values are the keys before their norm. */
 static void project(gw_state *s, const gw_layer *w, bool owns, int first) {
     gw_batch *b = &s->batch;
     const gw_linear *all[3];
@@ -247,7 +247,7 @@ static gw_view head_input(gw_state *s, int first, int rows) {
     return h;
 }
 
-/* Moves rows of logits together. */
+/* Removes the gaps between rows of logits. */
 static void close_up(gw_view y) {
     for (int r = 1; r < y.n; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
 }

@@ -1,4 +1,5 @@
-/* forward: the one recipe that all architectures follow, readable beside their papers (docs/family.md):
+/* forward: the forward pass of all architectures, written so that it can be compared with their papers
+ * (docs/family.md):
  *   x = embedding(ids) [+ positions]
  *   each layer:   h = norm(x);  q, k, v = linear(h);  rope(norm(q)), rope(norm(k));  keep k, v
  *                 x += norm(linear(attention(q)))
@@ -16,47 +17,49 @@
 #include "model/rowcache.h"
 #include "model/topk.h"
 
-enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 }; /* tokens evaluated together; rows of logits at once */
+enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 }; /* maximum tokens of a batch; maximum rows of logits computed at once */
 _Static_assert((int)GW_BATCH <= (int)GW_ROWS_AT_ONCE, "a batch's rows fit into a row cache");
 
 /* Consecutive rows of a batch that are consecutive tokens of one text. */
 typedef struct {
-    int row, n;      /* rows row .. row + n - 1 of the batch */
-    uint32_t pos;    /* position of the first of them in the text */
-    uint32_t length; /* of the text; 0 for a context */
+    int row, n;      /* the segment is rows row .. row + n - 1 of the batch */
+    uint32_t pos;    /* position of the segment's first token in its text */
+    uint32_t length; /* length of the text; 0 for a context */
     uint32_t cache;  /* the text's first row in the cache; 0 for a context */
-    uint32_t text;   /* index among the texts */
-    const gw_kv *kv; /* of the text's sequence */
+    uint32_t text;   /* index of the text */
+    const gw_kv *kv; /* keys and values of the text's sequence */
 } gw_segment;
 
-/* Activations of a batch of n tokens: room for GW_BATCH rows each. Columns of q to up are those of the layer. */
+/* Activations of a batch of n tokens; each array has room for GW_BATCH rows. The number of columns of q, k, v, gate and
+ * up is the current layer's. */
 typedef struct {
     int n, n_segments;
-    gw_segment segments[GW_BATCH]; /* mostly one; many for packed texts or several sequences */
+    gw_segment segments[GW_BATCH]; /* usually one; many if texts or sequences share the batch */
     gw_view x;                     /* [n_embd]  the residual stream */
     gw_view h;                     /* [n_embd]  normalised input of a product, or its output */
     gw_view q, a;                  /* [n_head * head_dim]  queries; attention's result */
     gw_view k, v;                  /* [n_head_kv * head_dim] */
     gw_view gate, up;              /* [n_ff] */
-    gw_view ple;              /* [n_layer * n_ple] p: each layer's own input of a token; one row more, for scratch */
-    gw_view angles[GW_ROPES]; /* [head_dim]  RoPE's cosines and sines of each row; at NULL: no RoPE */
+    gw_view ple;                   /* [n_layer * n_ple] per-layer embeddings of each token; one more row as scratch */
+    gw_view angles[GW_ROPES]; /* [head_dim] RoPE's cosines and sines of each row; its field `at` is NULL without RoPE */
 } gw_batch;
 
-/* The model owns config and weights, the session's block the rest. */
+/* The model owns config and weights; all other pointers are to the session's memory block. */
 typedef struct {
     const gw_config *config;
     const gw_weights *weights;
     gw_ops ops;
     gw_batch batch;
-    gw_view logits;    /* [n_vocab]  room for the rows that are computed at once */
-    bool long_context; /* has room for more tokens than the short RoPE factors are for */
+    gw_view logits;    /* [n_vocab]  has room for as many rows as are computed at once */
+    bool long_context; /* the context has room for more tokens than the short RoPE factors are meant for */
 } gw_state;
 
-/* Makes the first n_segments of the batch's segments all its rows. */
+/* Sets the rows of the batch to those of its first n_segments segments. */
 void gw_forward_begin(gw_state *s, int n_segments);
-/* Returns a cache of rows that lacks some of the batch's ids[0..n), NULL if none does. */
+/* Returns a row cache that lacks rows of the batch's ids[0..n), NULL if no rows are missing. */
 gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids);
-/* Computes x = embedding of the batch's ids[0..n); angles of their positions. No row may be missing. */
+/* Computes x = embeddings of the batch's ids[0..n), and the RoPE angles of their positions. No row may be missing from
+ * a row cache. */
 void gw_forward_embed(gw_state *s, const int32_t *ids);
 /* Compute a layer in three steps, for the batch's tokens from `first` on. keep stores keys and values of all tokens in
  * the cache and leaves queries in q, which attend takes; bidirectional attention needs the keys and values of a whole
@@ -64,7 +67,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids);
 void gw_forward_keep(gw_state *s, uint32_t layer, int first);
 void gw_forward_attend(gw_state *s, uint32_t layer, int first);
 void gw_forward_feed(gw_state *s, uint32_t layer, int first);
-/* Returns how a layer's queries attend to keys. length: of the text. */
+/* Returns how a layer's queries attend to keys. length: length of the text. */
 gw_heads gw_forward_heads(const gw_config *c, uint32_t layer, uint32_t length);
 /* Returns a layer's keys and values of the segment's text, from its position 0 on. */
 gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment *p);
@@ -72,9 +75,10 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* Computes the logits of tokens first .. first + rows - 1 as far as t needs them, like gw_matmul_topk. */
+/* Computes those logits of tokens first .. first + rows - 1 that t needs, like gw_matmul_topk. */
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
-/* Computes one token's logits for some rows only. Returns false, and computes nothing, if there are too many rows. */
+/* Computes one token's logits for the given rows of the output matrix only. Returns false, and computes nothing, if
+ * there are too many rows. */
 bool gw_forward_few(gw_state *s, int token, const gw_rows *rows);
 
 #endif

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the bytes of one head of one position. */
+/* Returns the bytes that one head occupies in a row of keys or values. */
 static uint64_t head_bytes(int type, uint32_t d) {
     if (type == GW_KV_Q8) return (uint64_t)d + ((uint64_t)d + GW_BLOCK - 1) / GW_BLOCK * sizeof(uint16_t);
     return type == GW_KV_I16 ? GW_I16_BYTES(d) : (uint64_t)d * sizeof(float);
@@ -22,7 +22,7 @@ static gw_kv_layer take_layer(const gw_layer_shape *s, int type, uint32_t rows, 
 }
 
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
-    /* Whole blocks of GW_KEYS, so that a block of keys never wraps around the ring's end. */
+    /* Rings consist of whole blocks of GW_KEYS rows, so that no block wraps around the end of its ring. */
     uint32_t all = (uint32_t)gw_round_up(shape.n_ctx, GW_KEYS);
     uint32_t ring = (uint32_t)gw_min(gw_round_up((size_t)shape.window + shape.batch, GW_KEYS), all);
     bool measuring = !arena->base;
@@ -45,7 +45,7 @@ uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) {
     return p >= kv->shape.window ? p - kv->shape.window + 1 : 0;
 }
 
-/* Copies positions from .. to - 1 of one plane between two rings. */
+/* Copies positions first .. last - 1 of keys or values from one ring to another. */
 static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows, uint32_t first,
                       uint32_t last, size_t row) {
     for (uint32_t p = first; p < last; p++) memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
@@ -63,7 +63,7 @@ static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
     }
 }
 
-/* Returns whether the rings reach back to a length. */
+/* Returns whether the rings have all rows that a cache truncated to this length needs. */
 static bool rings_reach(const gw_kv *kv, uint32_t length) { return gw_kv_window_start(kv, length) >= kv->low; }
 
 uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length) {
@@ -79,7 +79,7 @@ uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
         kv->low = gw_kv_window_start(kv, kv->pos);
         copy_rings(kv, kv->pos, false);
     }
-    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* the saved rows belong to a discarded past */
+    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* the saved rows include positions that were discarded */
     return kv->pos;
 }
 
@@ -107,11 +107,11 @@ void gw_kv_reserve(gw_kv *kv, uint32_t n) {
             kv->low = (uint32_t)gw_max(kv->low, end - kv->layers[l].rows);
 }
 
-/* --- storing: `out` of one head, in[d] --- */
+/* --- storing: each function converts one head, in[d], to `out` --- */
 
 static void store_f32(uint8_t *out, const float *in, uint32_t d) { memcpy(out, in, d * sizeof *in); }
 
-/* Replaces an infinity by the largest number, which is the closest value. The writer of the scale handles NaN. */
+/* Returns x, limited to half of FLT_MAX in magnitude, or 0 for NaN: the caller marks NaN in the scale. */
 static float finite(float x) {
     if (x != x) return 0;
     return x > FLT_MAX / 2 ? FLT_MAX / 2 : x < -FLT_MAX / 2 ? -FLT_MAX / 2 : x;
@@ -123,7 +123,7 @@ static float largest_of(const float *in, uint32_t d) {
     return largest;
 }
 
-/* Returns the largest norm of a lane (kernels.h) of in[d] / unit. */
+/* Returns the largest norm of any lane (kernels.h) of in[d] / unit. */
 static float lane_norm(const float *in, uint32_t d, float unit) {
     float sum[GW_I16_LANES] = { 0 }, largest = 0, inverse = 1.0f / unit;
     for (uint32_t i = 0; i < d; i++) {
@@ -134,7 +134,7 @@ static float lane_norm(const float *in, uint32_t d, float unit) {
     return sqrtf(largest);
 }
 
-/* Rounding may add half to each item, so at most 6 to the norm of the 128 of a lane. */
+/* Rounding adds at most 1/2 to each of the 128 items of a lane, so at most 6 to the lane's norm. */
 _Static_assert(GW_MAX_HEAD_DIM / GW_I16_LANES <= 128, "what the norm leaves room for");
 static void round_i16(uint8_t *out, const float *in, uint32_t d, bool norm) {
     float largest = largest_of(in, d), scale = 0;
@@ -156,7 +156,7 @@ static void store_i16(uint8_t *out, const float *in, uint32_t d) { round_i16(out
 
 void gw_kv_query(uint8_t *row, const float *q, uint32_t d) { round_i16(row, q, d, true); }
 
-/* Returns a scale of 8 bits, rounded up so that no item exceeds 127. */
+/* Returns the scale of a block of int8, as a bfloat16, rounded up so that no item exceeds 127. */
 static uint16_t scale_for(float largest) {
     float scale = largest / 127.0f;
     uint32_t u;
@@ -214,12 +214,13 @@ void gw_kv_save(gw_kv *kv, uint32_t length) {
 
 /* --- rows of saved states --- */
 
-/* Returns whether a store function could have written these bytes of one head. */
+/* Returns the bytes of a head without padding. */
 static size_t used_bytes(int type, uint32_t d) {
     return type == GW_KV_I16 ? d * sizeof(int16_t) + sizeof(float) : (size_t)head_bytes(type, d);
 }
 
-/* At most the largest result of finite numbers. */
+/* The functions below return whether a store function could have written these bytes. A scale is at most what finite
+ * numbers give. */
 static bool sound_scale(float x, float parts) { return x >= 0 && x <= FLT_MAX / parts; }
 
 static bool sound_f32(const uint8_t *in, uint32_t d) {
@@ -232,7 +233,8 @@ static bool sound_f32(const uint8_t *in, uint32_t d) {
     return !wild;
 }
 
-/* Bounds values so that 32-bit sums cannot overflow, and keys by the norm of a lane (kernels.h). */
+/* Checks the bounds that keep 32-bit sums from overflowing: the size of each item, and for keys the norm of each lane
+ * (kernels.h). */
 static bool sound_i16(const uint8_t *in, uint32_t d, bool values) {
     int64_t sum[GW_I16_LANES] = { 0 };
     float scale;

@@ -1,8 +1,8 @@
 /* kv: the key/value cache. Rows are [kv head][head_dim] in one of the types of kernels.h. Global layers hold every
- * position, sliding-window layers a ring of the last ones (row = position % rows), so a long context costs little. Only
- * layers that own their keys and values (kv_owner) have rows.
- * GW_KV_AUTO: i16 in global layers, f32 in rings, which are small and where i16 would cost more accuracy than all else
- * (tests/vectors/kv-types.md). */
+ * position, sliding-window layers a ring of the last positions (row = position % rows), so a long context needs little
+ * memory. Only layers that own their keys and values (kv_owner) have rows.
+ * GW_KV_AUTO: i16 in global layers, f32 in rings: rings are small, and i16 in them would cost more accuracy than all
+ * other rounding (tests/vectors/kv-types.md). */
 #ifndef GW_KV_H
 #define GW_KV_H
 
@@ -12,8 +12,8 @@ enum { GW_KV_AUTO, GW_KV_F32, GW_KV_I16, GW_KV_Q8, GW_KV_TYPES };
 
 typedef struct {
     uint32_t n_layer, n_ctx;
-    uint32_t window;             /* the largest of any layer: all rings reach back equally far */
-    uint32_t batch;              /* most rows written at once */
+    uint32_t window;             /* the largest window of any layer: all rings hold equally many positions */
+    uint32_t batch;              /* maximum number of rows written at once */
     const gw_layer_shape *layer; /* [n_layer] */
     int type;                    /* GW_KV_* of all layers */
 } gw_kv_shape;
@@ -23,52 +23,53 @@ typedef struct {
     uint8_t *k, *v;
     uint32_t rows, n_head, head_dim, head;
     int type;  /* not GW_KV_AUTO */
-    bool ring; /* of a layer with a window */
+    bool ring; /* the layer has a window */
 } gw_kv_layer;
 
 typedef struct {
     gw_kv_shape shape;
     gw_kv_layer *layers; /* [n_layer]; all zeros if another layer owns the rows */
     uint32_t pos;        /* positions 0 .. pos - 1 are valid in global layers */
-    uint32_t low;        /* and low .. pos - 1 in the rings */
-    /* Copies of the rows that rings held before one position, so that a retry can rewind to it after the rings have
-     * moved on. */
+    uint32_t low;        /* positions low .. pos - 1 are valid in the rings */
+    /* Copies of the rows before position saved_pos, so that a retry can rewind to this position after the rings have
+     * overwritten them. */
     gw_kv_layer *saved; /* [n_layer], rings only */
     uint32_t saved_pos; /* 0: nothing saved */
 } gw_kv;
 
-/* Takes all memory from the arena (which may only measure). */
+/* Allocates all memory in the arena, which may be one that only measures. */
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena);
 
-/* Returns the greatest length <= `length` that the cache can still serve. */
+/* Returns the greatest length <= `length` to which the cache can still be truncated. */
 uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length);
-/* Truncates the cache to the greatest length <= `length` that it can still serve; returns that length. */
+/* Truncates the cache to gw_kv_reach(kv, length); returns the new length. */
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length);
 
-/* Makes `to`, of the same shape, the first `length` positions of `from`, or fewer if the rings of `from` no longer
- * reach back to them. Returns that length. */
+/* Copies the first `length` positions of `from`, or fewer if the rings of `from` no longer hold what these need, to
+ * `to`, a cache of the same shape. Returns the number of positions. */
 uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length);
 
-/* Call before rows pos .. pos + n - 1 are written (n <= batch). */
+/* Must be called before rows pos .. pos + n - 1 are written (n <= batch). */
 void gw_kv_reserve(gw_kv *kv, uint32_t n);
 void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float *v);
-/* Returns the rows from `row` on as a layer: the cache of one of several texts. */
+/* Returns a layer that consists of the rows from `row` on, for one of several texts that share a cache. */
 gw_kv_layer gw_kv_from(const gw_kv_layer *l, uint32_t row);
-/* Call when rows up to pos + n - 1 are complete in all layers. */
+/* Must be called when rows up to pos + n - 1 are complete in all layers. */
 void gw_kv_advance(gw_kv *kv, uint32_t n);
 /* Converts a query q[d] to a row like the keys of GW_KV_I16. */
 void gw_kv_query(uint8_t *row, const float *q, uint32_t d);
 
 /* Rows in the format of saved states (run/state.h): heads one after the other without gaps. gw_kv_row_bytes returns the
- * bytes of one row of keys or of values; gw_kv_row_in returns false for a row that gw_kv_store would never write:
- * kernels rely on its bounds. */
+ * bytes of one row of keys or of values. gw_kv_row_in returns false for a row that gw_kv_store would never write,
+ * because kernels rely on the bounds of stored rows. */
 uint32_t gw_kv_row_bytes(const gw_kv_layer *l);
 void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out);
 bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in);
 /* Returns the first position that a query at position p attends to in a ring. */
 uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p);
 
-/* Saves the rings as they are for a later rewind to length (length <= pos, within the window's reach). */
+/* Copies the rows that a later rewind to `length` needs (length <= pos). Does nothing if the rings no longer hold these
+ * rows. */
 void gw_kv_save(gw_kv *kv, uint32_t length);
 
 #endif

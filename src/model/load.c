@@ -1,5 +1,5 @@
-/* load: see load.h. Header: unparsed bytes move to the window's front. Weights: whole
- * groups of four rows are packed, in parallel, into their final place as they arrive. */
+/* load: see load.h. While a header is read, unparsed bytes move to the front of the window. While weights are read,
+ * complete groups of four rows are packed, in parallel, at their final location. */
 #include "model/load.h"
 #include "base/hash.h"
 #include "kernels/pack.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 }; /* STEP: bytes at once of a later part's header */
+/* STEP_BYTES: how many bytes of a later part's header are read at once */
+enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 };
 _Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM, "the window holds any one item of a header");
 
 /* --- events of the parser --- */
@@ -30,12 +31,11 @@ static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
     gw_loader *l = ctx;
     for (int i = 0; i < SPLIT_KEYS; i++)
         if (!strcmp(key, split_keys[i])) l->split[i] = v->i;
-    return l->part
-               ? 0
-               : gw_store_value(&l->file->store, key, v, &l->file->error); /* all other metadata is in the first part */
+    /* only split.* is read from later parts; all other metadata is in the first part */
+    return l->part ? 0 : gw_store_value(&l->file->store, key, v, &l->file->error);
 }
 
-/* Arrays for the tokenizer. Their names are compared once, not for each of a million elements. */
+/* The arrays for the tokenizer. An array's key is compared once, not for each of its up to a million elements. */
 enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, MERGES, ARRAYS, ANY = -1 };
 static const struct {
     const char *key, *of_what;
@@ -115,7 +115,7 @@ const gw_part *gw_loader_part(const gw_loader *l, uint32_t i) {
 
 static gw_part *part_of(gw_loader *l, uint32_t i) { return (gw_part *)l->parts.data + i; }
 
-/* Frees what only loading needs. */
+/* Frees the memory that is only needed during loading. */
 static void finish(gw_loader *l) {
     for (uint32_t i = 0; gw_loader_part(l, i); i++) {
         gw_free(part_of(l, i)->kept);
@@ -153,7 +153,7 @@ static void drop(gw_loader *l, size_t n) {
 
 /* --- parts --- */
 
-/* Saves the window's bytes; the next ones come from the beginning of another part. */
+/* Saves the bytes in the window, because the next bytes come from the beginning of another part. */
 static int keep_rest(gw_loader *l) {
     gw_part *p = part_of(l, l->part);
     p->position = l->position;
@@ -168,7 +168,7 @@ static int keep_rest(gw_loader *l) {
     return 0;
 }
 
-/* Resumes a part where its header ended. */
+/* Resumes reading a part where its header ended. */
 static void take_up(gw_loader *l, uint32_t i) {
     gw_part *p = part_of(l, i);
     if (p->n_kept) memcpy(l->window, p->kept, p->n_kept);
@@ -305,7 +305,7 @@ static int commit_header(gw_loader *l) {
     return how ? end_header(l) : GW_LOAD_HEADER;
 }
 
-/* Returns the window's size: it must hold four rows of any matrix, and any vector. */
+/* Returns the size that the window needs: it must hold four rows of any matrix, and any vector. */
 static size_t window_needed(const gw_loader *l) {
     size_t most = WINDOW_BYTES;
     for (uint32_t i = 0; i < gw_store_tensors(&l->file->store); i++) {
@@ -358,8 +358,8 @@ int gw_loader_reserve(gw_loader *l) {
 
 typedef struct {
     const gw_matrix *m;
-    const gw_type *from; /* in the file */
-    uint64_t seed;       /* of the tensor */
+    const gw_type *from; /* type in the file */
+    uint64_t seed;       /* hash seed of the tensor */
     _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
     /* first: index of the first row in the matrix; row_bytes: bytes of a row in the file; sampled_from, sampled_to: the
@@ -369,8 +369,9 @@ typedef struct {
 
 enum { SAMPLED_ROWS = 64 };
 
-/* Sets the rows of tensor i that are sampled: all, or a few in the middle if a step reads only rows of tokens. So the
- * sample does not depend on where such a tensor is. */
+/* Sets the range of rows of tensor i that are sampled: all rows, or a few in the middle of a tensor of which only the
+ * rows of the batch's tokens are read. So the sample is the same whether such a tensor is in memory or stays in the
+ * file. */
 static void find_sampled(const gw_loader *l, uint32_t i, size_t *from, size_t *to) {
     size_t rows = (size_t)gw_store_tensor_at(&l->file->store, i)->info.shape[1];
     size_t n = gw_file_by_token(l->file, i) ? gw_min(rows, SAMPLED_ROWS) : rows;
@@ -378,7 +379,7 @@ static void find_sampled(const gw_loader *l, uint32_t i, size_t *from, size_t *t
     *to = *from + n;
 }
 
-/* Returns eight bytes, or all of a shorter row. A constant length is one load, any other a call. */
+/* Returns eight bytes, or all of a shorter row. A copy of constant length compiles to one load, any other to a call. */
 static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
     uint64_t word = 0;
     if (row_bytes >= sizeof word) memcpy(&word, at, sizeof word);
@@ -386,8 +387,9 @@ static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
     return word;
 }
 
-/* Sums hashes of a few bytes of each row: the first, the last, and some at varying offsets. A sum does not depend on
- * the chunks. Runs just before the rows are packed, so that they enter the caches once. */
+/* Sums hashes of a few bytes of each row: the first, the last, and some at varying offsets. The sum does not depend on
+ * how the bytes are divided into chunks. Runs just before the rows are packed, so that the rows are loaded into the CPU
+ * caches once. */
 static uint64_t sample_rows(const pack_job *j, const uint8_t *rows, size_t first, size_t n) {
     size_t bytes = j->row_bytes, range = bytes - gw_min(sizeof(uint64_t), bytes) + 1;
     size_t from = gw_max(first, j->sampled_from), to = gw_min(first + n, j->sampled_to);
@@ -428,7 +430,7 @@ static pack_job job_of(gw_loader *l, const gw_tensor *t, const gw_matrix *m) {
     return j;
 }
 
-/* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
+/* Packs whole panels of four rows. Returns how many of the n bytes at `bytes` were packed. */
 static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, uint8_t *bytes, size_t n) {
     pack_job j = job_of(l, t, m);
     j.rows = bytes;
@@ -438,7 +440,7 @@ static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, ui
     return j.n_rows * j.row_bytes;
 }
 
-/* Samples rows of a tensor that stays in the file. Ends it after the last sampled row. */
+/* Samples rows of a tensor that stays in the file. The tensor is complete after the last sampled row. */
 static size_t sample_some(gw_loader *l, const gw_tensor *t, const gw_matrix *m, const uint8_t *bytes, size_t n) {
     pack_job j = job_of(l, t, m);
     size_t rows = gw_min(n / j.row_bytes, j.sampled_to - j.first);
@@ -460,8 +462,8 @@ static uint64_t due(const gw_loader *l, const gw_tensor *t) {
     return gw_loader_part(l, t->part)->data_offset + t->info.offset + l->done;
 }
 
-/* Takes some bytes from `at` on. Returns their number, 0 if more are needed or the tensor ends. Without an option that
- * allows it, hosts may not expect that bytes are skipped. */
+/* Processes some bytes of the current tensor from window[at] on. Returns their number; 0 if it needs more bytes, or if
+ * the tensor is complete. Skips bytes only if an option allows it, because other hosts do not expect that. */
 static size_t take_some(gw_loader *l, size_t at) {
     uint32_t i = l->order[l->current];
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
@@ -501,7 +503,7 @@ static int not_finite(gw_loader *l) {
                    (unsigned long long)l->wild - 1);
 }
 
-/* Takes the complete rows in the window. Returns false if the part's next tensor needs more bytes. */
+/* Processes the complete rows in the window. Returns false if the part's next tensor needs more bytes. */
 static bool take_window(gw_loader *l) {
     size_t at = 0;
     const gw_tensor *t = NULL;
@@ -540,7 +542,8 @@ static int commit_weights(gw_loader *l) {
 size_t gw_loader_room(const gw_loader *l) {
     if (l->state != GW_LOAD_HEADER && l->state != GW_LOAD_WEIGHTS) return 0;
     size_t room = l->window_size - l->used;
-    /* Reads little beyond the header of a later part, since that is kept until the other parts are read. */
+    /* Reads little beyond the header of a later part, since these bytes are kept until the headers of the other parts
+     * are read. */
     bool later = l->state == GW_LOAD_HEADER && l->part;
     return later ? gw_min(room, l->used < STEP_BYTES ? STEP_BYTES - l->used : STEP_BYTES) : room;
 }

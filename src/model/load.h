@@ -1,9 +1,8 @@
-/* load: turns the bytes of one GGUF, or of the parts of a split one, in file order, into a gw_file with its weights in
- * place. Holds one window of bytes besides the packed weights, never more.
- * Split models, as llama.cpp's gguf-split writes them: every part is a complete GGUF with its own
- * tensor directory; split.no, split.count and split.tensors.count say how they belong together; the
- * first one has all other metadata. The headers of all parts come before any weights, so that the memory
- * plan is complete first. */
+/* load: turns the bytes of one GGUF file, or of the parts of a split model, in file order, into a gw_file with its
+ * weights in place. Besides the packed weights, it only holds one window of bytes.
+ * Split models are as llama.cpp's gguf-split writes them: every part is a complete GGUF file with its own tensor
+ * directory; split.no, split.count and split.tensors.count say how the parts belong together; the first part has all
+ * other metadata. The headers of all parts are read before any weights, so that the memory plan is complete first. */
 #ifndef GW_LOAD_H
 #define GW_LOAD_H
 
@@ -17,48 +16,50 @@ enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY 
 
 /* One file whose header is complete. Offsets are in that file. */
 typedef struct {
-    uint64_t data_offset, end; /* where its data section begins and its last tensor ends */
+    uint64_t data_offset, end; /* offsets of the data section and of the last tensor's end */
     uint64_t alignment;
-    uint64_t position; /* offset of kept[0] */
-    uint8_t *kept;     /* bytes read after its header, kept until its weights are loaded */
+    uint64_t position; /* offset of kept[0] in the file */
+    uint8_t *kept;     /* bytes read after the header, kept until the part's weights are loaded */
     size_t n_kept;
 } gw_part;
 
 typedef struct {
     gw_file *file;
     gw_pool *pool;
-    gw_gguf parser;       /* of the header that is being read */
-    int64_t split[3];     /* its values of split.*; -1: missing */
-    int array;            /* which of the tokenizer's arrays its elements belong to; 0: none */
-    unsigned arrays_seen; /* bits of these */
-    int state;            /* GW_LOAD_*, or the error that ended it */
+    gw_gguf parser;       /* parser of the header that is being read */
+    int64_t split[3];     /* the header's values of split.no, split.count and split.tensors.count; -1: missing */
+    int array;            /* the tokenizer's array whose elements are being read; 0: none */
+    unsigned arrays_seen; /* bit set of the values of `array` seen so far */
+    int state;            /* GW_LOAD_*, or the error that ended the load */
     uint8_t *window;
     size_t window_size, used;
     uint64_t position;         /* offset in the part's file of window[0] */
-    uint32_t part;             /* whose bytes are in the window */
-    uint32_t n_given, n_parts; /* files of the host; parts according to the first file */
-    int64_t n_tensors;         /* of all parts, according to the first; -1: not given */
-    gw_buffer parts;           /* gw_part[], of those whose header is complete */
-    uint32_t *order;           /* tensors by part and offset */
+    uint32_t part;             /* index of the part whose bytes are in the window */
+    uint32_t n_given, n_parts; /* number of files that the host has; number of parts according to the first file */
+    int64_t n_tensors;         /* tensors in all parts, according to the first part; -1: not given */
+    gw_buffer parts;           /* gw_part[] of the parts whose header is complete */
+    uint32_t *order;           /* indexes of tensors, sorted by part and offset */
     uint32_t current;          /* index into order */
-    uint64_t done;             /* bytes of the current tensor that are in place */
+    uint64_t done;             /* bytes of the current tensor that have been processed */
     _Atomic uint64_t wild;     /* 1 + a row of the current tensor that is not finite; 0: none */
     void *block;               /* the weights */
     uint64_t block_bytes;
 } gw_loader;
 
-int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* 0 or GW_E_NO_MEMORY */
-void gw_loader_free(gw_loader *l);                              /* the weights too */
-int gw_loader_give(gw_loader *l, int n_files);                  /* before the first byte; 1 else */
+int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* returns 0 or GW_E_NO_MEMORY */
+void gw_loader_free(gw_loader *l);                              /* also frees the weights */
+/* call it before the first byte; without a call, n_files is 1 */
+int gw_loader_give(gw_loader *l, int n_files);
 size_t gw_loader_room(const gw_loader *l);
 /* Processes n bytes that were written after the `used` ones in the window. Returns the state or an error. */
 int gw_loader_commit(gw_loader *l, size_t n);
 /* Ends the current file. Returns 0 if READY, else an error. */
 int gw_loader_end(gw_loader *l);
-/* Allocates the weights: from PLAN to WEIGHTS. */
+/* Allocates memory for the weights; the state changes from PLAN to WEIGHTS. */
 int gw_loader_reserve(gw_loader *l);
-uint64_t gw_loader_window_bytes(const gw_loader *l); /* bytes that reserve needs for a larger window; usually 0 */
-/* Returns part i, NULL before its header is complete. */
+/* returns the bytes that gw_loader_reserve needs for a larger window; usually 0 */
+uint64_t gw_loader_window_bytes(const gw_loader *l);
+/* Returns part i, or NULL if the part's header is not complete yet. */
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i);
 
 #endif

@@ -6,23 +6,25 @@
 #include "file/types.h"
 
 typedef struct {
-    const gw_type *type; /* as packed; NULL: the matrix does not exist */
+    const gw_type *type; /* type as packed; NULL: the model lacks this matrix */
     uint32_t rows, k;
-    uint8_t *data;              /* packed; owned by the model's arena, as are the next two */
-    uint8_t *low;               /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
-    float *norms;               /* [2][gw_ld(rows)] of its rows: high parts, low parts */
-    struct gw_row_cache *cache; /* of rows that stay in the file (rowcache.h), without data; else NULL */
+    uint8_t *data; /* packed weights; `data`, `low` and `norms` are owned by the model's arena */
+    /* the low plane of a matrix in two planes (Q8_0 only), with the high plane in `data`; otherwise NULL */
+    uint8_t *low;
+    float *norms; /* [2][gw_ld(rows)] of its rows: high parts, low parts */
+    /* cache of a matrix whose rows stay in the file (rowcache.h), `data` is NULL then; otherwise NULL */
+    struct gw_row_cache *cache;
 } gw_matrix;
 
-/* Returns the distance of rows of floats: a kernel may write whole panels. */
+/* Returns the stride of rows of floats, rounded up because a kernel may write whole panels. */
 static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANEL); }
 
-/* Allocates the matrix in the arena; if that only measures, the matrix stays as it is. */
+/* Allocates the matrix in the arena; if the arena only measures, leaves the matrix unchanged. */
 void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena);
-/* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4); overwrites the bytes. Returns false
- * if a number or a scale among them is not finite. */
+/* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4) of the matrix; overwrites the source
+ * bytes. Returns false if a number or a block's scale is not finite. */
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
-/* Unpacks row `row` to floats[k]; it must be in the cache, if there is one. */
+/* Unpacks row `row` to floats[k]. If the matrix has a row cache, the row must be in it. */
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
 /* Returns rows first … first + rows - 1 (first: a multiple of 4) as a matrix that shares the bytes. */
 gw_matrix gw_matrix_rows(const gw_matrix *m, uint32_t first, uint32_t rows);
@@ -35,7 +37,7 @@ typedef struct {
 } gw_view;
 
 static inline float *gw_row(gw_view v, int i) { return v.at + (size_t)i * gw_ld(v.columns); }
-/* Returns the rows from `first` on. */
+/* Returns the view without the rows before `first`. */
 static inline gw_view gw_from(gw_view v, int first) { return (gw_view){ gw_row(v, first), v.n - first, v.columns }; }
 
 #endif

@@ -21,7 +21,7 @@ static const struct weight {
     bool of_layer;
 } weights[GW_WEIGHTS] = { GW_LAYER_WEIGHTS(LAYER_ROW) GW_MODEL_WEIGHTS(MODEL_ROW) };
 
-/* layer: n_layer for weights of no layer. */
+/* layer: n_layer for weights that belong to no layer. */
 static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
     const gw_layer_shape *s = &c->layer[layer % c->n_layer];
     uint32_t q = c->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
@@ -47,7 +47,7 @@ static bool is_vector(int weight) { return weights[weight].rows == NONE; }
 
 /* --- matching tensors with weights --- */
 
-/* The weights that a layer needs only if it owns its keys and values. */
+/* The weights that a layer needs only if it computes its keys and values itself. */
 #define OWNED (1ull << GW_WEIGHT_K | 1ull << GW_WEIGHT_V | 1ull << GW_WEIGHT_K_NORM)
 
 /* Splits "blk.12.attn_q.weight" into 12 and "attn_q.weight"; returns NULL for other names. */
@@ -68,7 +68,7 @@ static gw_bound find_weight(const gw_file *f, const char *name) {
     for (int w = 0; w < GW_WEIGHTS; w++) {
         bool fits = weights[w].of_layer ? rest && layer < f->config.n_layer : !rest;
         if (!fits || strcmp(weights[w].name, rest ? rest : name)) continue;
-        /* Files may have keys and values that no layer reads. */
+        /* Some files have weights for keys and values in layers that use those of another layer. */
         if (rest && f->config.layer[layer].kv_owner != layer && OWNED >> w & 1) break;
         if (found.weight == GW_WEIGHTS || known >> w & 1)
             found = (gw_bound){ w, layer }; /* two weights may share a name */
@@ -99,7 +99,7 @@ static int check_type(gw_file *f, const gw_tensor *t, int weight) {
                    t->info.name, t->type->name, is_vector(weight) ? "F32" : gw_type_list);
 }
 
-/* Rejects weights that this architecture has no step for: ignoring them would silently produce wrong results. */
+/* Rejects weights that this architecture does not use: ignoring them would silently produce wrong results. */
 static int check_known(gw_file *f, const gw_tensor *t, int weight) {
     const gw_arch *a = f->config.arch;
     bool dense = weight == GW_WEIGHT_DENSE_2 || weight == GW_WEIGHT_DENSE_3;
@@ -129,7 +129,8 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     return 0;
 }
 
-/* Each dense layer requires the other. layer: n_layer for weights of no layer. */
+/* Returns whether a weight is required. Each of the two dense layers requires the other. layer: n_layer for weights
+ * that belong to no layer. */
 static uint64_t required_of(const gw_file *f, uint32_t layer) {
     const gw_config *c = &f->config;
     static const uint64_t pairs[] = { 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3,
@@ -201,25 +202,25 @@ const gw_type *gw_file_layer_type(const gw_file *f) {
     return type;
 }
 
-/* Only on request: auto keeps floats, because rounding an F16 embedding to bytes can be most of a file's error
- * (tests/vectors/outliers.md), and only the caller knows whether the speed is worth that. */
+/* Floats are rounded to Q8_0 only on request: GW_FLOATS_AUTO keeps them, because rounding an F16 embedding to bytes can
+ * be most of a file's error (tests/vectors/outliers.md), and only the caller knows whether the speed is worth that. */
 static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0; }
 
 int gw_file_kv_type(const gw_file *f, int asked) {
     bool floats = gw_file_layer_type(f)->items == 1 && !packs_floats(f);
-    bool small = f->config.arch->policy->by_layer; /* the cache holds one layer */
+    bool small = f->config.arch->policy->by_layer; /* the cache holds only one layer */
     return asked == GW_KV_AUTO && (floats || small) ? GW_KV_F32 : asked;
 }
 
-/* --- places --- */
+/* --- placing weights in memory --- */
 
-enum { LARGE_OUTPUT = 1 << 22 }; /* weights */
+enum { LARGE_OUTPUT = 1 << 22 }; /* number of weights from which an output matrix counts as large */
 
 static bool has_output(const gw_file *f) { return f->has[f->config.n_layer] >> GW_WEIGHT_OUTPUT & 1; }
 
 bool gw_file_by_token(const gw_file *f, uint32_t i) {
     int weight = f->bound[i].weight;
-    /* Without an output matrix, the embedding is that too. */
+    /* Without an output matrix in the file, the embedding matrix is also the output matrix. */
     bool is_output = weight == GW_WEIGHT_EMBEDDING && !has_output(f);
     return weight < GW_WEIGHTS && weights[weight].rows == BY_TOKEN && !is_output;
 }
@@ -236,7 +237,7 @@ static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
     return f->config.arch->policy->generates && is_output && wanted && gw_planes_fit(m->type, m->k);
 }
 
-/* Places a tensor, as *matrix or as *vector. */
+/* Allocates a tensor, as *matrix or as *vector. */
 static void take_place(const gw_file *f, uint32_t i, bool to_q8, gw_arena *arena, gw_matrix *matrix, void **vector) {
     const gw_tensor *t = gw_store_tensor_at(&f->store, i);
     if (!is_matrix(f->bound[i])) {
@@ -270,7 +271,7 @@ static gw_linear part_of(const gw_linear *whole, uint32_t first, uint32_t rows) 
     return (gw_linear){ gw_matrix_rows(&whole->matrix, first, rows), whole->bias ? whole->bias + first : NULL };
 }
 
-/* Sets the weights that are views of others. */
+/* Sets the weights that are views of other weights. */
 static void share(gw_file *f) {
     if (!has_output(f)) f->weights.output.matrix = f->weights.embedding;
     for (uint32_t l = 0; l < f->config.n_layer; l++) {

@@ -48,7 +48,7 @@ enum { NEEDS_INT8 = 1, NEEDS_INT15 = 2 };
 /* The one table of matrix kernels. */
 static const struct product {
     int type;
-    gw_matmul_kernel *int8, *int15; /* equal where there is only one */
+    gw_matmul_kernel *int8, *int15; /* equal for types with a single kernel */
     int int8_needs, int15_needs;
 } products[] = { { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
                  { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
@@ -74,10 +74,11 @@ typedef struct {
         float *y;
         int first;
     } part[MAX_TOGETHER];
-    int count, step; /* step: panels per item */
+    int count, step; /* step: panels per work item */
 } matmul_job;
 
-enum { QUANTISED_AT_ONCE = 512 }; /* columns, of all rows: no two threads write the same cache line */
+/* columns per work item, for all rows, so that no two threads write the same cache line */
+enum { QUANTISED_AT_ONCE = 512 };
 
 static void quantise_columns(void *ctx, int item) {
     const matmul_job *j = ctx;
@@ -91,7 +92,7 @@ static void quantise_columns(void *ctx, int item) {
 
 static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }
 
-/* Finds the part of an item, and its panels. */
+/* Finds the matrix (index in j->part) and the panels that belong to a work item. */
 static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     int i = j->count - 1;
     while (item < j->part[i].first) i--;
@@ -100,7 +101,7 @@ static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     return i;
 }
 
-/* Computes the columns of an item of y[n][ld]. */
+/* Computes the columns of y[n][ld] that belong to a work item. */
 static void multiply(const matmul_job *j, int i, int first, int panels, float *y, size_t ld) {
     const gw_matrix *m = j->part[i].m;
     if (m->low) {
@@ -130,10 +131,10 @@ static void row_put(void *ctx, int item, const float *out) {
     memcpy(j->part[i].y + first * GW_PANEL, out, (size_t)panels * GW_PANEL * sizeof(float));
 }
 
-enum { MOST_PANELS = 256 }; /* panels of an item, at most */
+enum { MOST_PANELS = 256 }; /* maximum number of panels per work item */
 _Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "an item of one row");
 
-/* Returns an item size that is small enough to balance threads and large enough to stream. */
+/* Returns a number of panels per work item that is small enough to balance threads and large enough to stream. */
 static int panels_per_item(int panels, int threads) {
     int step = panels / (threads * 6) / 8 * 8;
     return step < 8 ? 8 : step > MOST_PANELS ? MOST_PANELS : step;
@@ -158,7 +159,7 @@ static void matmul_batch(gw_ops *o, const float *x, size_t ldx, int n, size_t k,
     gw_parallel(o->pool, matmul_item, &j, items);
 }
 
-/* --- one row by some panels --- */
+/* --- one row by selected panels --- */
 
 typedef struct {
     matmul_job job;
@@ -166,7 +167,7 @@ typedef struct {
 } some_job;
 _Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "a job's place");
 
-/* Multiplies the listed panels. y: of the whole product. */
+/* Multiplies the listed panels. y: result of the whole product. */
 static void multiply_listed(const matmul_job *j, const uint32_t *list, int n, float *y) {
     const gw_matrix *m = j->part[0].m;
     if (m->low && n) GW_KERNEL_INT(planes_some)(m->data, m->low, list, n, &j->acts, y);
@@ -204,7 +205,8 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
                bool int15) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
-    /* products that read the floats directly are not pure, because the floats change after the call */
+    /* products that read float activations directly cannot use gw_parallel_pure, because the floats change after the
+     * call */
     bool pure = true;
     for (int i = 0; i < count; i++) panels += panels_of(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));

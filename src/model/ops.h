@@ -9,10 +9,10 @@
 
 typedef struct {
     gw_pool *pool;
-    gw_acts acts;    /* buffers for a batch's quantised activations; sequential: as in kernels.h */
-    uint8_t *places; /* [GW_PLACES][place_bytes]: for products of one row */
+    gw_acts acts;    /* buffers for a batch's quantised activations; `sequential` as in kernels.h */
+    uint8_t *places; /* [GW_PLACES][place_bytes]: places (base/pure.h) for products of one row */
     size_t place_bytes;
-    float *partial; /* for attention of one token, see attention.c */
+    float *partial; /* scratch for attention with a single token, see attention.c */
 } gw_ops;
 
 enum { GW_JOB_BYTES = 16384 };
@@ -20,18 +20,19 @@ enum { GW_JOB_BYTES = 16384 };
 /* Allocates buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena);
 
-/* Returns a place (pure.h) for a product of one row: GW_JOB_BYTES for the job, followed by x[k] quantised, which acts
- * describes. */
+/* Returns a place (base/pure.h) for a product of one row: GW_JOB_BYTES for the job, followed by x[k], quantised. Sets
+ * *acts to describe the quantised x. */
 void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts);
 
-/* y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
+/* Computes y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
  * int15: use int15 activations (kernels.h) for all quantised types: for the output head, where errors are visible
- * directly, and around attention, which is a tenth of the work but would be three quarters of the error. Q8_0 always
- * uses them; otherwise types of 2 to 6 bits use int8. */
+ * directly, and around attention, whose products are a tenth of the work but would cause three quarters of the error
+ * with int8. Q8_0 always uses int15; without the flag, types of 2 to 6 bits use int8. */
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
                bool int15);
 
-/* A set of rows of a matrix: bit r % 32 of word r / 32; rows beyond the words are not in it. bits NULL: all rows. */
+/* A set of rows of a matrix: bit r % 32 of word r / 32; rows beyond the last word are not in the set. bits NULL: all
+ * rows. */
 typedef struct {
     const uint32_t *bits;
     uint32_t words;

@@ -15,28 +15,29 @@ typedef struct {
 
 typedef struct gw_row_cache {
     gw_rows_wanted_list wanted;
-    uint32_t slot[GW_ROWS_AT_ONCE]; /* reserved for the wanted rows */
+    uint32_t slot[GW_ROWS_AT_ONCE]; /* slots reserved for the wanted rows */
     const gw_type *from;            /* type in the file */
-    gw_matrix panel;  /* room for one panel: a row is packed and unpacked as in memory, so that it has the same bits */
+    gw_matrix panel;  /* one panel: a row is packed and unpacked like weights in memory, so that it has the same bits */
     uint8_t *scratch; /* [row_bytes] */
-    size_t row_bytes; /* in the file */
+    size_t row_bytes; /* bytes of a row in the file */
     uint32_t n_slots, clock;
     int32_t *row;   /* [n_slots] -1: empty */
     uint32_t *used; /* [n_slots] clock of the last use */
     uint8_t *bytes; /* [n_slots][row_bytes] as in the file */
 } gw_row_cache;
 
-/* Allocates the cache of m's rows in the arena; returns NULL if that only measures. from: type of the file; tensor: its
- * index there. */
+/* Allocates the cache of m's rows in the arena; returns NULL if the arena only measures. from: type in the file;
+ * tensor: index in the file's directory. */
 gw_row_cache *gw_row_cache_place(const gw_matrix *m, const gw_type *from, uint32_t tensor, gw_arena *arena);
-/* Looks up n <= GW_ROWS_AT_ONCE rows, which stay until the next call. Returns the number of missing ones and reserves
- * slots for them. */
+/* Looks up n <= GW_ROWS_AT_ONCE rows, which are not evicted before the next call. Returns the number of missing rows
+ * and reserves slots for them. */
 int gw_row_cache_want(gw_row_cache *c, const int32_t *rows, int n);
-/* Returns where the bytes of wanted row i belong. */
+/* Returns the address to which the host must copy the bytes of wanted row i. */
 uint8_t *gw_row_cache_room(gw_row_cache *c, int i);
-/* The wanted rows are there. Returns -1, or a row that is not finite, and then takes none. */
+/* Call when all wanted rows have been copied. Returns -1, or the index of a row with a number that is not finite; then
+ * no row is added. */
 int32_t gw_row_cache_commit(gw_row_cache *c);
-/* Unpacks a row to floats[k]. It must be there. */
+/* Unpacks a row to floats[k]. The row must be in the cache. */
 void gw_row_cache_get(gw_row_cache *c, size_t row, float *out);
 
 #endif

@@ -32,7 +32,8 @@ static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id,
     return 0;
 }
 
-/* Reads the ids. Must run before the tokenizer is finished: the user's text must not match these tokens. */
+/* Reads the ids of control tokens. Must run before the tokenizer is finished, so that a user's text cannot match these
+ * tokens. */
 static int read_ids(gw_tokens *t, int32_t *eom, const gw_store *s, uint32_t n, gw_tokenizer *tokenizer, gw_error *e) {
     int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, eom, &t->pad };
     int bad = 0;

@@ -11,7 +11,7 @@ enum { GW_MAX_ENDS = 16 };
 
 typedef struct {
     int32_t bos, eos, eot, pad; /* -1: none */
-    int32_t ends[GW_MAX_ENDS];  /* generation stops on these */
+    int32_t ends[GW_MAX_ENDS];  /* generation stops on these tokens */
     uint32_t n_ends;
     bool add_bos, add_eos; /* at the beginning and the end of a text */
 } gw_tokens;

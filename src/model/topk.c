@@ -10,9 +10,9 @@
  * Numerical Algorithms, section 4.2; the 8 leave room for comparing A + bound in floats), and these are at most
  * |h| |x8| and (|h| + |l|) |x16|. What underflows adds less than 2^-149 * 2^28 to a term. Together
  *   |E - A| <= |h| (|x16 - x8| + g (|x16| + |x8|)) + |l| |x16| (1 + g) + B * 2^-120
- * Norms of rows come with the matrix, those of activations are taken in double; all are rounded up.
+ * Norms of rows are stored with the matrix, norms of activations are computed in double; all are rounded up.
  *
- * Then T is the least exact logit of k rows: the row of the greatest A in each of the k parts where it is greatest. A
+ * Then T is the least exact logit of k rows: of the k parts with the greatest A, the row of the greatest A in each. A
  * row whose A + bound is below T cannot be among the k greatest. The second pass computes all others exactly, and the
  * required rows: a sampler changes these before it compares logits, so they do not count for T. Nothing is excluded by
  * a value that is not finite, or by activations so large that floats might overflow. The matrix is split in the same
@@ -29,24 +29,26 @@
 #include <math.h>
 #include <string.h>
 
-/* Parts for the threads: the usual number and the maximum; panels whose bounds are computed together. */
+/* The usual and the maximum number of parts that threads process; the maximum number of panels in a part; the number of
+ * panels whose bounds are computed together. */
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
-#define HUGE_NORM 1e28f /* times f16's largest scale, 128 and the root of any k is below FLT_MAX */
+/* this norm times f16's largest scale, times 128, times the square root of any k is below FLT_MAX */
+#define HUGE_NORM 1e28f
 
 typedef struct {
     float best;
     uint32_t row, open;
-} part; /* the greatest A and its row; the number of panels that are not excluded */
+} part; /* best, row: the greatest A and its row; open: the number of panels that are not excluded */
 
 typedef struct {
     gw_acts acts;
     const gw_matrix *m;
     float *y;
-    float by_high, by_low, least; /* the bound's factors of the norms, and its constant term */
+    float by_high, by_low, least; /* the bound's factors for the two norms, and its constant term */
     float cap, threshold;
-    uint32_t panels, step; /* step: panels of a part */
+    uint32_t panels, step; /* step: panels per part */
     int parts;
     gw_topk want;
     part part[MOST_PARTS];
@@ -85,7 +87,7 @@ static float threshold_of(float logit, float cap) {
 
 /* --- the bound --- */
 
-/* Adds a block's squared norms: of both quantised activations, and of their difference. */
+/* Adds a block's squared norms: of the int8 activations, the int15 activations, and their difference. */
 static void add_block(const gw_acts *a, size_t b, double *int15, double *int8, double *gap) {
     for (size_t c = 0; c < GW_BLOCK; c++) {
         double x16 = (double)gw_int15_at(a->q16 + b * GW_BLOCK, c) * a->s16[b];
@@ -175,7 +177,8 @@ static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
     GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, 1, &j->acts, y, GW_PANEL);
 }
 
-/* Takes the part with the greatest A. Returns the threshold that its row gives, -FLT_MAX if no candidate is left. */
+/* Removes the part with the greatest A. Returns the threshold that this part's row gives, -FLT_MAX if no candidate is
+ * left. */
 static float take_best(topk_job *j) {
     part *best = &j->part[0];
     float y[GW_PANEL];
@@ -234,13 +237,13 @@ static void refine_part(void *ctx, int i) {
 static void compute_required(const topk_job *j) {
     for (int e = 0; e < j->want.n; e++) {
         uint32_t id = (uint32_t)j->want.required[e], panel = id / GW_PANEL;
-        if (j->y[id] != -INFINITY) continue; /* already computed */
+        if (j->y[id] != -INFINITY) continue; /* this row is already computed */
         exact_panel(j, panel, j->y + (size_t)panel * GW_PANEL);
         cap_panel(j->y, panel, j->cap);
     }
 }
 
-/* --- together --- */
+/* --- both passes --- */
 
 /* Returns the number of panels of a part. */
 static uint32_t step_of(uint32_t panels) {
@@ -288,7 +291,7 @@ static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const 
     gw_parallel(o->pool, approximate_rows, &j, (int)((panels + j.step - 1) / j.step));
 }
 
-/* Computes the logits of one row. approximated: y holds A. */
+/* Computes the logits of one row. approximated: y already holds A of the first pass. */
 static uint32_t topk_row(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_topk *t, float *y,
                          bool approximated) {
     static const gw_pure first_pass = { approximate, put_part };
@@ -308,7 +311,7 @@ static uint32_t topk_row(gw_ops *o, const float *x, const gw_matrix *m, float ca
 uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
                         float *y) {
     uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0;
-    /* If most parts give one of the k rows, the least of these excludes little. */
+    /* If most parts contribute one of the k rows, the least logit of these rows excludes few others. */
     if (!m->low || (t->best > 1 && t->best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, y);
     if (n > 1) approximate_all(o, x, ldx, n, m, y);
     for (int r = 0; r < n; r++) {
@@ -318,7 +321,8 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
     return most;
 }
 
-/* Scattered panels take longer than consecutive ones, and greedy decoding reads only half of each. */
+/* Computing selected rows pays off up to 1/FEW of the panels: scattered panels take longer than consecutive ones, and
+ * greedy decoding reads only half of each panel's bytes. */
 enum { FEW = 4 };
 
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows) {

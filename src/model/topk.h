@@ -17,15 +17,16 @@ typedef struct {
 } gw_topk;
 
 /* Computes y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x[n][ldx], m, int15)) exactly for the rows of t and for every row
- * that the bound cannot exclude; -INFINITY for the rest. Computes all rows of a matrix without planes, and of one that
- * is too small for its parts to tell them apart. Returns the number of panels that the bound did not exclude, the
- * largest of the n. */
+ * that the bound cannot exclude; -INFINITY for the rest. Computes all rows if the matrix has no planes, or too few
+ * parts for the bound to exclude rows. Returns the number of panels that the bound did not exclude, the largest number
+ * of the n rows of x. */
 uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
                         float *y);
 
 /* Returns whether gw_matmul_few is faster than computing all rows. */
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);
-/* Computes y = gw_soft_cap(gw_matmul(x[k], m, int15)) for panels with some of `rows`, -INFINITY elsewhere. */
+/* Computes y = gw_soft_cap(gw_matmul(x[k], m, int15)) for the panels that contain a row of `rows`, -INFINITY
+ * elsewhere. */
 void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_rows *rows, float *y);
 
 /* For tests: computes the first stage: y[r] approximates row r, upper[r] is an upper bound. */

@@ -1,5 +1,5 @@
-/* vectors: see vectors.h. A text's tokens are added one by one, in double, so a vector's bits do not depend on how
- * texts are batched. */
+/* vectors: see vectors.h. The outputs of a text's tokens are added one by one, in double, so a vector's bits do not
+ * depend on how texts are batched. */
 #include "model/vectors.h"
 
 #include <string.h>

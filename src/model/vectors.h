@@ -5,19 +5,19 @@
 
 #include "model/forward.h"
 
-enum { GW_POOL_MEAN, GW_POOL_LAST }; /* of all tokens; the last one */
+enum { GW_POOL_MEAN, GW_POOL_LAST }; /* the mean over all tokens; the output of the last token */
 
 typedef struct {
     int pooling;
-    double *sum;  /* [n_embd] of the text whose tokens are being added up */
+    double *sum;  /* [n_embd] sums of the text whose tokens are being added */
     gw_view rows; /* [texts][n_embd] */
     gw_view wide; /* [texts][n_dense] between the dense layers */
 } gw_vectors;
 
 void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena *arena);
-/* Adds the outputs of the batch's tokens; overwrites h. A text's tokens come in order. */
+/* Adds the outputs of the batch's tokens; overwrites h. Tokens of a text must be added in order. */
 void gw_vectors_add(gw_vectors *v, gw_state *s);
-/* Call when all tokens of n texts were added. */
+/* Must be called after all tokens of n texts have been added. */
 void gw_vectors_finish(gw_vectors *v, gw_state *s, int n);
 
 #endif
