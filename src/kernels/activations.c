@@ -4,8 +4,8 @@
 
 #ifdef GW_HAVE_SIMD
 
-/* Returns the largest magnitude of a block of 32. Magnitudes are compared as integers, which have the same order and
- * where NaN is the largest: it becomes the scale and so the result of every product. */
+/* Returns the largest magnitude of a block of 32. Magnitudes are compared as integers, which have the same order. NaN
+ * compares as the largest, so a NaN becomes the scale and thereby the result of every product. */
 INLINE float block_largest(const float *x) {
     v128_t m = wasm_f32x4_abs(wasm_v128_load(x));
     for (int i = 4; i < GW_BLOCK; i += 4) m = wasm_i32x4_max(m, wasm_f32x4_abs(wasm_v128_load(x + i)));
@@ -40,7 +40,7 @@ INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t
     *sum = sum_of(total);
 }
 
-/* A kernel for the activations of `bits` bits (fields q8, s8 … or q16, s16 … of gw_acts). */
+/* Defines a kernel for int8 or int15 activations: bits is 8 or 16 (fields q8, s8 … or q16, s16 … of gw_acts). */
 #define DEFINE(name, top, bits, store)                                                                       \
     void name(const gw_acts *a, int t, size_t from, size_t k) {                                              \
         for (size_t i = from; i < from + k; i += GW_BLOCK) {                                                 \
@@ -63,7 +63,7 @@ DEFINE(gw_simd_quantise_int15, GW_INT15_TOP, 16, store)
 
 #else
 
-/* Stores 32 numbers as bytes; all of them fit. */
+/* Stores 32 numbers, which all fit, as bytes. */
 INLINE void store(int8_t *q, const v128_t *v) {
     for (int i = 0; i < 2; i++) wasm_v128_store(q + 16 * i, wasm_i8x16_narrow_i16x8(v[2 * i], v[2 * i + 1]));
 }

@@ -1,5 +1,5 @@
-/* attention: the attention kernels with 128-bit vectors, for both SIMD builds. A row of the cache is read once for all
- * queries of a tile; tiles are as large as sixteen registers allow. */
+/* attention: the attention kernels with 128-bit vectors, for both SIMD builds. Each row of the cache is read once for
+ * all queries of a tile; tiles are as large as sixteen registers allow. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
@@ -36,7 +36,7 @@ typedef struct {
 
 INLINE const uint8_t *row_of(rows r, int j) { return r.at + j * r.stride; }
 
-/* --- scores: heads x n of them at once, at most eight --- */
+/* --- scores: at most eight at once, for `heads` queries and k.n keys --- */
 
 INLINE void float_scores(load_eight *load, const void *const *q, int heads, rows k, float *scores) {
     v128_t sum[GW_HEADS][4];
@@ -112,13 +112,14 @@ INLINE void float_mix(load_eight *load, const float *p, int heads, rows v, float
     }
 }
 
-/* The weights as integers, two to a lane, padded with zeros. */
+/* The weights of each head as integers, padded with zeros, and their steps. */
 typedef struct {
     int16_t p[GW_HEADS][GW_KEYS];
     float step[GW_HEADS];
 } weights;
 
-/* w[GW_KEYS] is padded with zeros, which change neither sum nor maximum. Returns the step. */
+/* Rounds weights to integers and returns their step. w[GW_KEYS] is padded with zeros, which change neither the sum nor
+ * the maximum. */
 OUTLINE float round_weights(const float *w, int16_t *out) {
     v128_t largest = wasm_f32x4_splat(0), sum = largest, r[2];
     for (int j = 0; j < GW_KEYS; j += 4) {
@@ -147,7 +148,7 @@ OUTLINE void i16_weights(weights *out, const float *p, int heads, const uint8_t 
     }
 }
 
-/* Adds the product of a pair of rows, whose weights begin at j. */
+/* Adds two rows, times their weights j and j + 1, to the sums. */
 INLINE void i16_add_pair(v128_t sum[][2], const weights *w, int heads, const uint8_t *row, const uint8_t *next, int j) {
     v128_t a = wasm_v128_load(row), b = wasm_v128_load(next);
     v128_t low = wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
@@ -170,7 +171,8 @@ INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *
         int j = 0;
         KEEP_LOOP
         for (; j + 2 <= v.n; j += 2, row += 2 * v.stride) i16_add_pair(sum, &w, heads, row, row + v.stride, j);
-        if (j < v.n) i16_add_pair(sum, &w, heads, row, row, j); /* there may be no next row; its weight is 0 */
+        /* the last row of an odd number is its own partner, with the weight 0 */
+        if (j < v.n) i16_add_pair(sum, &w, heads, row, row, j);
         for (int h = 0; h < heads; h++)
             for (int half = 0; half < 2; half++) {
                 float *at = out[h] + i + 4 * half;
@@ -180,8 +182,8 @@ INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *
     }
 }
 
-/* Processes all GW_HEADS heads together, or one by one: kernels for other numbers would double the code for few
- * models. */
+/* Processes GW_HEADS heads together, any other number one by one: kernels for other numbers would double the code for
+ * few models. */
 #define DEFINE_KERNELS(type, by, load)                                                                            \
     void gw_simd_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
                                float *scores) {                                                                   \
@@ -223,7 +225,7 @@ INLINE v128_t polynomial(v128_t r) {
     return wasm_f32x4_add(wasm_f32x4_add(p, r), wasm_f32x4_splat(1.0f));
 }
 
-/* Computes gw_exp of four numbers. NaN stays NaN: no comparison holds for it, and its exponent does not matter. */
+/* Computes gw_exp of four numbers. NaN stays NaN: no comparison with NaN holds, and NaN times any 2^n is NaN. */
 INLINE v128_t exp4(v128_t x) {
     x = wasm_f32x4_pmax(x, wasm_f32x4_splat(-87.0f));
     x = wasm_f32x4_pmin(x, wasm_f32x4_splat(88.0f));

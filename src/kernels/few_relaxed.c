@@ -1,27 +1,29 @@
 /* few_relaxed: multiplies panels of nibbles, in the layout of Q4_0, by a few rows of activations with the relaxed dot
- * product of bytes. Memory limits these products almost as much as those of one row, so several panels are read side by
- * side. Chunks (tiles.h) would read no memory while they multiply. */
+ * product of bytes. Memory bandwidth limits these products almost as much as products with a single row, so several
+ * panels are read at the same time. Chunks (tiles.h) would be slower, because no weights are read while a chunk is
+ * multiplied. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
 #include "kernels/quants_relaxed.h"
 
-/* The most rows of bytes at once: their sums for PAIR panels, the quants and an activation fit the registers. A row of
- * int15 activations is two rows of bytes, one for each plane. */
+/* The maximum number of rows of bytes at once: their sums for PAIR panels, the quants and an activation fit the
+ * registers. A row of int15 activations counts as two rows of bytes, one for each plane. */
 enum { MOST = 4 };
 
 typedef struct {
     int rows, planes;
-    int panels; /* that are read side by side */
+    int panels; /* number of panels that are read at the same time */
     bool high;  /* quants are 16 n - 120 instead of n - 8 */
 } few;
 
-/* The products of some rows of bytes with PAIR panels. */
+/* The sums of products of some rows of bytes with PAIR panels. */
 typedef v128_t sums[MOST][PAIR];
 
 /* Adds the products with half a block of PAIR panels that are `apart` bytes from each other. Each splatted activation
- * is used for all panels. The loop stays rolled up: unrolled, LLVM chains the products of each sum. */
+ * is used for all panels. The loop must not be unrolled, because LLVM would then make each product wait for the
+ * previous one of the same sum. */
 INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, int rows, int shift, v128_t low) {
     const uint8_t *second = w + apart;
     KEEP_LOOP
@@ -36,8 +38,8 @@ INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, 
     }
 }
 
-/* Adds the products with block `at` of the activations to the totals. The low nibbles come first, then the high ones:
- * together, they would need more registers than there are. */
+/* Adds the products with block `at` of the activations to the totals. The low nibbles are multiplied before the high
+ * ones: both together would need more registers than there are. */
 INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, const acts *a, size_t at,
                       const gw_nibble_masks *m) {
     const int8_t *q = a->q + at * k->planes * GW_BLOCK;
@@ -69,14 +71,15 @@ INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, 
 INLINE void multiply(const few *k, const walk *s, const acts *a, int t, size_t ldy) {
     enum { MOST_PAIRS = 4 };
     const gw_nibble_masks m = masks();
-    const walk to = *s; /* copies, which stores cannot change */
+    const walk to = *s; /* `to` and `x` are local copies, so that stores cannot alias them */
     const acts x = *a;
     sums total[MOST_PAIRS];
     for (int i = 0; i < k->panels; i++)
         for (int r = 0; r < k->rows; r++) total[i / PAIR][r][i % PAIR] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < x.blocks; b++) {
-        /* rolled up, each load would switch streams and defeat the prefetchers: two rows take 2.6 times as long */
+        /* without unrolling, each load would be from another panel, which defeats the prefetchers: 2.6 times slower for
+         * two rows */
         UNROLL
         for (int i = 0; i < k->panels; i += PAIR)
             add_block(k, total[i / PAIR], to.w + i * to.stride + b * GW_Q4_BYTES, to.stride, &x, b * x.stride + t, &m);
@@ -99,7 +102,8 @@ ROWS(three_high, .rows = 3, .planes = 1, .panels = 4, .high = true)
 ROWS(four_high, .rows = 4, .planes = 1, .panels = 4, .high = true)
 ROWS(two_int15, .rows = 2, .planes = 2, .panels = 4)
 
-/* Multiplies as many panels as are read side by side, and returns their number. */
+/* Multiplies whole groups of panels; the panels of a group are read at the same time. Returns the number of panels
+ * multiplied, 0 if these kernels do not fit the number of rows or the engine. */
 INLINE int each_side(const job *j, bool high) {
     static kernel *const kernels[2][MOST - 1] = { { two_rows, three_rows, four_rows },
                                                   { two_high, three_high, four_high } };
@@ -110,7 +114,7 @@ INLINE int each_side(const job *j, bool high) {
     int side = run == two_rows || run == two_high ? 8 : 4, each = j->panels / side;
     for (int i = 0; i < each; i++) {
         const walk to = walk_of(j, i, each, side);
-        /* The last pass may repeat rows, which get the same bits. */
+        /* The last pass may compute rows again, with the same results. */
         for (int t = 0; t < a->n; t += rows) run(&to, a, (int)gw_min(t, a->n - rows), j->ldy);
     }
     return each * side;

@@ -1,24 +1,24 @@
-/* floats: products with F32, F16 and BF16 weights, with 128-bit vectors of fixed semantics. One row of activations
- * (decode) walks several panels at once, far apart, because the memory system follows several streams better than one.
- * Several rows (prefill) are multiplied in tiles of two panels. */
+/* floats: products with F32, F16 and BF16 weights, without relaxed SIMD. For one row of activations (decode), several
+ * panels that are far apart are read at the same time, because several streams use the memory bandwidth better than
+ * one. Several rows (prefill) are multiplied in tiles of two panels. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
 
-enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 }; /* rows of activations and panels of a tile; panels read at once */
+enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 }; /* rows and panels of a tile; panels read at the same time */
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
 /* A type of weights; compile-time constants. */
 typedef struct {
-    size_t item;                     /* bytes */
-    v128_t (*load)(const uint8_t *); /* four of them as floats */
+    size_t item;                     /* bytes of a weight */
+    v128_t (*load)(const uint8_t *); /* returns four weights as floats */
     bool small;                      /* load returns 2^-112 times the weights */
 } weights;
 
 /* --- one row of activations --- */
 
-/* Adds a column of n panels, `stride` bytes apart, times x to the sums. */
+/* Adds a column of n panels, which are `stride` bytes apart, times *x to the sums. */
 INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t stride, int n, const float *x) {
     v128_t xi = wasm_v128_load32_splat(x);
     if (f->small) xi = wasm_f32x4_mul(xi, TWO_112);
@@ -26,7 +26,8 @@ INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t s
     for (int s = 0; s < n; s++) sum[s] = add_product(sum[s], f->load(w + s * stride), xi);
 }
 
-/* Multiplies n panels, `stride` bytes apart; their results are `step` apart. */
+/* Multiplies n panels, which are `stride` bytes apart, by the row of activations; the results are `step` floats
+ * apart. */
 INLINE void floats_interleaved(const weights *f, const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y,
                                size_t step) {
     v128_t sum[INTERLEAVED];
@@ -61,8 +62,8 @@ INLINE bool has_room(const float *x, size_t k) {
 
 /* --- several rows --- */
 
-/* Two panels, `panel` bytes apart, whose results are `next` apart; 0 if the last panel pairs with itself. With one
- * panel alone the sums would wait for each other: an addition takes some cycles. */
+/* Two panels, `panel` bytes apart, whose results are `next` floats apart; both are 0 if only one panel is left, which
+ * then is computed twice. With a single panel, additions would wait for each other, since each takes some cycles. */
 typedef struct {
     const uint8_t *w;
     size_t panel;
@@ -111,7 +112,8 @@ void gw_simd_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y
     else float_rows(&f32, w, panels, a, y, ldy);
 }
 
-/* Weights times 2^-112 by activations times 2^112 give the same bits, and the factor is applied once for all panels. */
+/* Multiplying weights times 2^-112 by activations times 2^112 gives the same bits, and the factor 2^112 is applied once
+ * for all panels. */
 void gw_simd_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
     if (a->n == 1 && has_room(a->x, a->k)) float_row(&small_f16, w, panels, a, y);
     else float_rows(&f16, w, panels, a, y, ldy);

@@ -1,14 +1,14 @@
 /* kernels: the inner loops. ref.c is the specification; the SIMD files produce the same bits
- * (tests/c/test_kernels.c), so every build and every thread count gives the same logits. This header is the only
- * place where a build chooses.
+ * (tests/c/test_kernels.c), so every build and every thread count gives the same logits. Only this header chooses the
+ * kernels of a build.
  *
- *             |<- block ->|           block   32 columns that share a scale (or two, one for each half)
+ *             |<- block ->|           block   32 columns with one scale, or with one for each half
  *       +-----------------------      group   one block, or a super-block of 8 with one header
  *   row 0   s ########### s ###       panel   4 rows, stored together group by group; row r is lane r of a vector,
- *   row 1   s ########### s ###               so no kernel adds across lanes
+ *   row 1   s ########### s ###               so no kernel has to add up the lanes of a vector
  *   row 2   s ########### s ###       plane   one part of numbers that are split in two: hi and lo of int15
  *   row 3   s ########### s ###               activations, or the high and the low nibbles of an output head
- *       +-----------------------      tile    2 panels by 4 rows of activations: the sums fit the registers
+ *       +-----------------------      tile    2 panels by 4 rows of activations, so that all sums fit the registers
  *   row 4   next panel                chunk   some blocks of 2 panels, unpacked once for all tiles
  *
  * Packed weights, one panel after the other:
@@ -20,13 +20,13 @@
  *   all others       see file/formats.h
  *
  * Activations are quantised once per row, in blocks of 32. int8: scale = largest magnitude / 127; int15:
- * scale = largest magnitude / 8192; q = 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. With planes that
- * small, pairs of products with bytes of 8 bits fit 16 bits (2 * 64 * 255), in which engines without a better
- * instruction add them. Products of a block are summed exactly in integers, then, block after block, in float32:
+ * scale = largest magnitude / 8192; q = 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. With such small planes, the sum
+ * of two products with 8-bit quants fits 16 bits (2 * 64 * 255); engines without a better instruction add products in
+ * 16 bits. Products of a block are summed exactly in integers, then, block after block, in float32:
  *   y[row] += (float)sum * (weight scale * activation scale)
  *   y[row] += min * (activation scale * (float)(sum of the activations))        for formats with mins
- * If each half of a block has a scale and a min, these are small integers times a float: the integers are part of
- * both sums, and the float takes the scale's place. */
+ * If each half of a block has its own scale and min, these are small integers times a common float: both sums include
+ * the integers, and the float is used as the scale or min. */
 #ifndef GW_KERNELS_H
 #define GW_KERNELS_H
 
@@ -36,8 +36,8 @@
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
 enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 }; /* block sizes of attention, see below */
 
-/* GW_HAVE_SIMD: 128-bit vectors are compiled, natively through SIMDe. GW_HAVE_RELAXED: so are relaxed products, as
- * gw_relaxed_… instead of gw_simd_…; natively (GW_RELAXED_SIMDE) for tests only. */
+/* GW_HAVE_SIMD: the build has kernels with 128-bit vectors, native builds through SIMDe. GW_HAVE_RELAXED: products use
+ * relaxed SIMD, in functions gw_relaxed_… instead of gw_simd_…; native builds (GW_RELAXED_SIMDE) only for tests. */
 #if defined(__wasm_simd128__) || defined(GW_SIMDE)
 #define GW_HAVE_SIMD 1
 #endif
@@ -57,13 +57,13 @@ typedef int16_t gw_int8;
  * (1, 3). int8 activations keep their order. */
 #define GW_INT16_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
 
-enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* the largest magnitude of a block */
+enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* quantised value of a block's largest magnitude */
 
 #define GW_TINY 1e-30f /* a block whose largest magnitude is below this counts as zero */
 
-/* A batch of n rows of k activations. Unused pointers are NULL. Quantised blocks lie side by side for all rows: block
- * b of row t is number b * stride + t, so the rows of a tile lie at fixed distances. The stride is odd, because
- * otherwise a column of blocks would compete for a few cache sets. */
+/* A batch of n rows of k activations. Unused pointers are NULL. The blocks with the same number are adjacent for all
+ * rows: block b of row t is at index b * stride + t, so the rows of a tile are at fixed distances. The stride is odd,
+ * because otherwise the blocks of one row would compete for a few cache sets. */
 typedef struct {
     int n;
     size_t k, stride;
@@ -75,7 +75,7 @@ typedef struct {
     int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
     float *s16;              /* [k / 32][stride] */
     int32_t *sum16, *half16; /* [k / 32][stride] */
-    /* n = 1: 1: read the panels one after the other; 0: interleave them as the kernel prefers */
+    /* only for n = 1. 1: read the panels one after the other; 0: read several panels at once, as the kernel prefers */
     int sequential;
 } gw_acts;
 
@@ -87,52 +87,56 @@ typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, fl
 /* Quantises k columns of row t of a->x, from column `from` on; both are multiples of 32. */
 typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
-/* Attention: up to GW_HEADS queries are multiplied by the same n <= GW_KEYS rows of a cache at once, so that a row is
- * read once. A row holds d items, a multiple of 8; rows are `stride` bytes apart:
+/* Attention kernels multiply up to GW_HEADS queries by the same n <= GW_KEYS rows of a cache at once, so that each row
+ * is read once. A row holds d items, a multiple of 8; rows are `stride` bytes apart:
  *   f32        floats
  *   i16        d int16, -32767..32767, a float scale, and 12 unused bytes, so that no vector crosses a cache line;
  *              value = scale * int16
  *   q8         d signed bytes, then a bfloat16 for each 32 of them (the last may have fewer); value = scale * byte
- * With i16 keys a query is such a row too, and products are summed exactly in int32: lane l of a vector adds the
- * items i with i / 2 mod 4 = l. In every row the norm of a lane's items is at most GW_I16_NORM, so by Cauchy-Schwarz
- * no partial sum exceeds GW_I16_NORM^2 < 2^31. */
+ * With i16 keys, a query is an i16 row, too, and products are summed exactly in int32: lane l of a vector adds the
+ * products of items i with i / 2 mod 4 = l. In every row, the norm of a lane's items is at most GW_I16_NORM, so by the
+ * Cauchy-Schwarz inequality no partial sum exceeds GW_I16_NORM^2 < 2^31. */
 enum { GW_MAX_HEAD_DIM = 512, GW_I16_TOP = 32767, GW_I16_LANES = 4, GW_I16_NORM = 46340 };
 #define GW_I16_BYTES(d) ((d) * sizeof(int16_t) + 16)
 
-/* scores[h * GW_SPAN + j] = dot(q[h], key j): four partial sums, added as (0 + 1) + (2 + 3). f32, q8: q[h] are floats,
- * sums are by index mod 4. i16: sums are by lane, converted to float, multiplied by the product of the scales last. */
+/* Computes scores[h * GW_SPAN + j] = dot(q[h], key j) from four partial sums, added as (0 + 1) + (2 + 3).
+ * f32, q8: q[h] are floats; item i belongs to sum i mod 4. i16: sums are by lane; they are converted to float and
+ * added, and the total is multiplied by the product of the two scales. */
 typedef void gw_scores_kernel(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
                               float *scores);
-/* out[h][0..d) += p[h * GW_SPAN] v[0] + p[h * GW_SPAN + 1] v[1] + …, in this order.
- * i16: w[j] = p[j] * scale of v[j] are rounded to integers; their step is the larger of (largest w) / 32767 and
- * (sum of w) / 65500, and below GW_TINY all are 0. They add up to at most 65500 + n / 2, so sums of products with int16
- * stay below 2^31. out[h] += (float)sum * step. */
+/* Computes out[h][0..d) += p[h * GW_SPAN] v[0] + p[h * GW_SPAN + 1] v[1] + …, in this order.
+ * i16: the weights w[j] = p[j] * scale of v[j] are rounded to integer multiples of a step, the larger of (largest w) /
+ * 32767 and (sum of w) / 65500; if it is below GW_TINY, all multiples are 0. The multiples add up to at most 65500 + n
+ * / 2, so sums of products with int16 stay below 2^31. out[h] += (float)sum * step. */
 typedef void gw_mix_kernel(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
                            float *const *out);
 enum { GW_I16_SUM = 65500 };
-/* out[n][d] = the rows as floats. */
+/* Converts n rows to floats, out[n][d]. */
 typedef void gw_widen_kernel(const uint8_t *rows, size_t stride, int n, int d, float *out);
-/* p[j] = exp(p[j] - max). Returns their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
+/* Sets p[j] = exp(p[j] - max). Returns their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
 typedef float gw_weigh_kernel(float *p, int n, float max);
-/* x[j] = gw_capped(x[j], cap) */
+/* Sets x[j] = gw_capped(x[j], cap). */
 typedef void gw_cap_kernel(float *x, int n, float cap);
 
-/* Rounds k floats of a file, at any address, to a file's blocks of Q8_0, at the same address or a lower one; k is a
- * multiple of 32. */
+/* Rounds k floats, in a type of a GGUF file and at any address, to blocks of Q8_0 as in a GGUF file, at the same
+ * address or a lower one; k is a multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
-/* The two-stage output head (model/topk.c): Q8_0 in two planes, quant + 128 = 16 n + l. The high plane has the layout
- * of Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block.
- * y[t][0..4 * panels) = the high plane times row t of int8 activations, each quant taken as 16 n - 120. */
+/* Kernels of the two-stage output head (model/topk.c), whose matrix is Q8_0 in two planes: quant + 128 = 16 n + l. The
+ * high plane has the layout of Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block of
+ * a panel.
+ * This kernel computes y[t][0..4 * panels) = the high plane times row t of int8 activations, with 16 n - 120 as the
+ * quant. */
 typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy);
-/* Multiplies both planes by int15 activations, with the same bits as matmul_q8_int15 with the same quants. */
+/* Multiplies both planes by int15 activations. The results have the same bits as those of matmul_q8_int15. */
 typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
                               size_t ldy);
-/* Multiplies both planes of the n listed panels by one row of activations: y[4 * panel[i] ..) for i < n. */
+/* Multiplies both planes of the n listed panels by one row of activations. Panel i of the list sets y[4 * panel[i]
+ * ..). */
 typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                             float *y);
 
-enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* bytes of a block in a panel */
+enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* bytes of a block of four rows */
 
 /* Return column c of a block of q8 or q16 in the build's layout. */
 static inline int32_t gw_int8_at(const gw_int8 *block, size_t c) {
@@ -163,8 +167,8 @@ static inline int32_t gw_int15_at(const int16_t *block, size_t c) {
     X(gw_round_kernel, round_f16)    \
     X(gw_round_kernel, round_bf16)
 
-/* Kernels for quantised activations: these, and GW_FORMAT_KERNELS for each format (Q8_0: int15 only, except in ref.c).
- */
+/* Kernels for quantised activations. There are also GW_FORMAT_KERNELS for each format (Q8_0: int15 only, except in
+ * ref.c). */
 #define GW_INT_KERNELS(X)                \
     X(gw_high_kernel, planes_high)       \
     X(gw_planes_kernel, planes_whole)    \
@@ -193,19 +197,22 @@ GW_ALL_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 #endif
 
-/* Switches for instructions that some engines execute wrongly. Set by tests, and by a failed proof (proof.h). */
-extern volatile bool gw_simd_no_swizzle;     /* simd128: avoid i8x16.swizzle, slowly */
+/* Switches for instructions that some JavaScript engines execute wrongly. Set by tests, and by a failed proof
+ * (proof.h). */
+extern volatile bool gw_simd_no_swizzle;     /* simd128: avoid i8x16.swizzle, which is slower */
 extern volatile bool gw_relaxed_only_7_bits; /* relaxed: avoid products of 8-bit values */
-extern volatile int gw_relaxed_pairs;        /* relaxed: add products by pairs in 16 bits: 1, 0, or ask the engine */
+extern volatile int gw_relaxed_pairs;        /* relaxed: add pairs of products in 16 bits: 1, 0, or probe the engine */
 enum { GW_PAIRS_ASK = -1 };
 
-/* The engine that native builds imitate (relaxed.c): x86 without AVX-VNNI (unsigned bytes, pairs of products saturate
- * in 16 bits), x86 with it (unsigned bytes), ARM (signed bytes); and the instruction that it gets wrong. */
+/* The JavaScript engine that native builds imitate (relaxed.c): x86 without AVX-VNNI (unsigned bytes, pairs of products
+ * saturate in 16 bits), x86 with AVX-VNNI (unsigned bytes), ARM (signed bytes); and the instruction that the imitated
+ * engine executes wrongly. */
 extern int gw_relaxed_engine, gw_relaxed_fault;
 enum { GW_ENGINE_PAIRS, GW_ENGINE_UNSIGNED, GW_ENGINE_SIGNED };
 enum { GW_FAULT_NONE, GW_FAULT_PAIRS, GW_FAULT_DOT, GW_FAULT_SWIZZLE, GW_FAULT_8_BITS };
 
-/* GW_KERNEL: the build's float kernels; GW_KERNEL_INT: those of GW_INT_KERNELS and GW_FORMAT_KERNELS. */
+/* GW_KERNEL(name): the build's version of a float kernel; GW_KERNEL_INT(name): of a kernel in GW_INT_KERNELS or
+ * GW_FORMAT_KERNELS. */
 #if defined(GW_HAVE_RELAXED)
 #define GW_KERNEL_INT(name) gw_relaxed_##name
 #define GW_KERNEL(name) gw_simd_##name
@@ -220,8 +227,8 @@ enum { GW_FAULT_NONE, GW_FAULT_PAIRS, GW_FAULT_DOT, GW_FAULT_SWIZZLE, GW_FAULT_8
 #define GW_BUILD "reference"
 #endif
 
-/* exp(x), the same bits in every build: range reduction and the degree-5 minimax polynomial of Cephes expf, relative
- * error 2e-7. Clamped to [-87, 88]. NaN (from a corrupt file's weights) stays NaN. */
+/* Returns exp(x), with the same bits in every build: range reduction and the degree-5 minimax polynomial of Cephes
+ * expf, relative error 2e-7. x is clamped to [-87, 88]. NaN (from a corrupt file's weights) stays NaN. */
 static inline float gw_exp(float x) {
     if (x != x) return x;
     x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
@@ -241,8 +248,8 @@ static inline float gw_exp(float x) {
     return p * two_n.f;
 }
 
-/* cap * tanh(x / cap), the same bits in every build, with an error of at most GW_CAP_ERROR * cap (test_attention.c):
- * tanh |u| = (1 - e) / (1 + e), e = exp(-2 |u|). NaN stays NaN. */
+/* Returns cap * tanh(x / cap), with the same bits in every build and an error of at most GW_CAP_ERROR * cap
+ * (test_attention.c): tanh |u| = (1 - e) / (1 + e), e = exp(-2 |u|). NaN stays NaN. */
 #define GW_CAP_ERROR 5e-7
 static inline float gw_capped(float x, float cap) {
     float e = gw_exp(__builtin_fabsf(x) * (-2.0f / cap));

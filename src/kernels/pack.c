@@ -1,5 +1,6 @@
-/* pack: see pack.h. Packing transposes: each block has the scales of the four rows side by side, then the rest word by
- * word. formats.c packs formats; whole panels of Q4_0 and Q8_0 have a fast path here. */
+/* pack: see pack.h. Packing transposes: a block of a panel has the scales of the four rows side by side, then the
+ * quants, of each row a word in turn. formats.c packs quantised formats in general; whole panels of Q4_0 and Q8_0 have
+ * a fast path here. */
 #include "kernels/pack.h"
 #include "kernels/kernels.h"
 #include "file/formats.h"
@@ -12,7 +13,8 @@ uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
     return gw_times(gw_round_up(rows, GW_PANEL), gw_row_bytes(type, k));
 }
 
-/* Copies a row of floats to its place in a panel. Called with a constant size, so that the copies unroll. */
+/* Copies a row of floats into a panel. Called with a constant size, so that each copy compiles to a load and a
+ * store. */
 static inline void pack_floats(const uint8_t *in, uint8_t *out, size_t k, size_t size) {
     for (size_t i = 0; i < k; i++, in += size, out += GW_PANEL * size) memcpy(out, in, size);
 }
@@ -25,7 +27,7 @@ static inline words load_words(const uint8_t *p) {
     return w;
 }
 
-/* Stores four words of each of four rows, word by word side by side. */
+/* Transposes four words of each of four rows: stores the first word of each row, then the second words, and so on. */
 static inline void transpose(const uint8_t *in, size_t row_bytes, uint8_t *out) {
     words a = load_words(in), b = load_words(in + row_bytes);
     words c = load_words(in + 2 * row_bytes), d = load_words(in + 3 * row_bytes);
@@ -35,7 +37,8 @@ static inline void transpose(const uint8_t *in, size_t row_bytes, uint8_t *out) 
     memcpy(out, to, sizeof to);
 }
 
-/* Packs a whole panel of blocks that are an f16 scale and some sixteens of bytes. Called with constant bytes. */
+/* Packs a whole panel of a format whose blocks are an f16 scale and a multiple of 16 bytes. Called with a constant
+ * number of bytes, so that the compiler can unroll the loops. */
 static inline void pack_four(const uint8_t *rows, size_t row_bytes, size_t blocks, uint32_t bytes, uint8_t *out) {
     for (size_t b = 0; b < blocks; b++, rows += bytes, out += GW_PANEL * bytes) {
         for (size_t r = 0; r < GW_PANEL; r++) memcpy(out + 2 * r, rows + r * row_bytes, 2);
@@ -62,8 +65,8 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
 
 /* --- infinities and NaN --- */
 
-/* Returns whether the numbers in the first `words` times eight bytes of each of n blocks are finite. Adding to the
- * exponent's lowest bit carries into the sign bit if all bits of the exponent are ones. */
+/* Returns whether the numbers in the first `words` words of eight bytes of each of n blocks are finite. If all bits of
+ * an exponent are ones, adding 1 to the exponent carries into the sign bit. */
 static inline bool finite_words(const uint8_t *at, size_t n, size_t bytes, size_t words, uint64_t exponent,
                                 uint64_t one) {
     uint64_t sign = exponent + one, wild = 0, w;
@@ -97,7 +100,7 @@ bool gw_panel_finite(const gw_type *type, const uint8_t *panel, size_t k) {
     const gw_format *f = gw_format_of(type->id);
     size_t blocks = k / type->items, bytes = GW_PANEL * type->bytes;
     if (!f) return gw_rows_finite(type, panel, GW_PANEL, k);
-    /* With a table the second half-word holds bits of sub-scales, not a float. */
+    /* In a format with a table of values, the second 16-bit word holds bits of sub-scales, not a float. */
     return finite_words(panel, blocks, bytes, f->values ? 1 : f->halves, F16_EXPONENT);
 }
 

@@ -1,4 +1,5 @@
-/* pack_planes: Q8_0 in two planes, see pack.h and kernels.h. Rows become a panel of Q8_0 first, which is then split. */
+/* pack_planes: packs Q8_0 in two planes, see pack.h and kernels.h. Rows are packed to a panel of Q8_0, which is then
+ * split. */
 #include "kernels/pack.h"
 #include "kernels/kernels.h"
 
@@ -8,18 +9,18 @@
 
 enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_PLANES_MAX_K / GW_BLOCK * GW_Q8_BYTES };
 
-/* Vectors of a plane: each quarter belongs to one row. */
+/* Vector types; each quarter of a vector belongs to one row of the panel. */
 typedef uint16_t f16s __attribute__((vector_size(8)));
 typedef int16_t halves __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* Sums of squares of a panel's rows, by plane. */
+/* Sums of squares of the rows of a panel, for each plane. */
 typedef struct {
     double high[GW_PANEL], low[GW_PANEL];
 } squares;
 
-/* Adds x (x - zero) to each lane, for its four nibbles x. */
+/* Adds x (x - zero) to each lane, for each of the four nibbles x in the lane. */
 static inline halves add_products(halves sum, halves bytes, int zero) {
     for (int shift = 0; shift < 16; shift += 4) {
         halves x = bytes >> shift & 15;
@@ -28,7 +29,8 @@ static inline halves add_products(halves sum, halves bytes, int zero) {
     return sum;
 }
 
-/* Splits a block of four rows; adds n (n - 15) of the upper nibbles and l (l - 16) of the lower ones to the sums. */
+/* Splits a block of four rows; adds n (n - 15) of the upper nibbles n and l (l - 16) of the lower nibbles l to the
+ * sums. */
 static inline void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, halves *n, halves *l) {
     const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
     for (int g = 0; g < GROUPS / 2; g++) {
@@ -44,7 +46,7 @@ static inline void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, h
     }
 }
 
-/* Magnitudes of the scales: exact; infinities and NaN stay what they are. */
+/* Returns the magnitudes of the four rows' scales: exact; infinities and NaN are kept. */
 static inline floats scales_of(const uint8_t *block) {
     f16s h;
     memcpy(&h, block, sizeof h);
@@ -53,13 +55,14 @@ static inline floats scales_of(const uint8_t *block) {
     return (floats)bits * 0x1p112f;
 }
 
-/* Adds pairs of lanes, which belong to one row. */
+/* Adds neighbouring lanes, which belong to the same row. */
 static inline ints by_row(halves sum) {
     ints pairs = (ints)sum;
     return (pairs << 16 >> 16) + (pairs >> 16);
 }
 
-/* 16 n - 120 is 8 (2 n - 15), and (2 n - 15)^2 is 4 n (n - 15) + 225; (l - 8)^2 is l (l - 16) + 64. */
+/* Adds a block's squares to the sums: 16 n - 120 = 8 (2 n - 15), (2 n - 15)^2 = 4 n (n - 15) + 225, and
+ * (l - 8)^2 = l (l - 16) + 64. */
 static inline void add_squares(const uint8_t *block, halves n, halves l, squares *s) {
     floats scale = scales_of(block);
     ints high = 4 * by_row(n) + 225 * GW_BLOCK, low = by_row(l) + 64 * GW_BLOCK;
@@ -70,7 +73,8 @@ static inline void add_squares(const uint8_t *block, halves n, halves l, squares
     }
 }
 
-/* Rounds up: the errors of the double and of the float are far below a millionth. */
+/* Returns the root of a sum of squares, rounded up: adding a millionth exceeds all rounding errors of double and
+ * float. */
 static float norm_of(double square) {
     double norm = sqrt(square) * (1 + 1e-6);
     return norm <= FLT_MAX ? (float)norm : INFINITY;

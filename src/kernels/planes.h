@@ -1,13 +1,13 @@
-/* planes: shared by both SIMD builds: walking the panels of an output head in two planes. Included by planes_*.c
+/* planes: shared by both SIMD builds: loops over the panels of an output head in two planes. Included by planes_*.c
  * only. */
 #ifndef GW_PLANES_H
 #define GW_PLANES_H
 
 #include "kernels/simd.h"
 
-enum { INTERLEAVED = 4, TILE = 4 }; /* panels walked at once; rows of activations at once */
+enum { INTERLEAVED = 4, TILE = 4 }; /* panels read at the same time; rows of activations of a tile */
 
-/* Panels that are read side by side, and the destinations of their results. */
+/* Panels that are read at the same time, and the destinations of their results. */
 typedef struct {
     const uint8_t *high[INTERLEAVED], *low[INTERLEAVED];
     float *y[INTERLEAVED];
@@ -15,11 +15,13 @@ typedef struct {
 
 typedef void walker(const walk *w, const gw_acts *a);
 
-/* Multiply both planes: several panels by one row of activations; one panel by TILE rows. */
+/* walk_both multiplies both planes of several panels by one row of activations, tile both planes of one panel by TILE
+ * rows. */
 OUTLINE void walk_both(const walk *to, const gw_acts *a);
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy);
 
-/* Walks n panels, INTERLEAVED at a time: the listed ones, or all, far apart. The last panels may be computed twice. */
+/* Calls f for n panels, INTERLEAVED at a time and far apart: the panels in the list, or panels 0 to n - 1 if `panel` is
+ * NULL. The last panels may be computed twice. */
 OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,
                        const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;
@@ -47,7 +49,7 @@ INLINE void each_high(walker *f, const uint8_t *high, int begin, int panels, con
     }
 }
 
-/* Multiplies all rows by all panels: TILE rows at a time, the last ones one by one. */
+/* Multiplies all rows by all panels: TILE rows at a time, the remaining rows one by one. */
 INLINE void whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     for (int t = 0, rows; t < a->n; t += rows) {

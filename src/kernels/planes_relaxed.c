@@ -1,6 +1,6 @@
-/* planes_relaxed: products of an output head in two planes by the relaxed dot product of bytes. Its second operand is
- * only defined for 7 bits; nibbles fit, so every engine gives the same exact sums. If an engine multiplies unsigned
- * bytes, both nibbles of a quant are joined first. */
+/* planes_relaxed: products of an output head in two planes by the relaxed dot product of bytes. Its result is only
+ * defined if the bytes of the second operand have 7 bits; nibbles fit, so every engine gives the same exact sums. If an
+ * engine multiplies unsigned bytes, the two nibbles of each quant are joined to a byte first. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -49,7 +49,7 @@ void gw_relaxed_planes_high(const uint8_t *high, int panels, const gw_acts *a, f
 
 /* --- both planes --- */
 
-/* Sums over a block: nibbles n and l times the two planes of the activations. */
+/* Sums over a block: the nibbles n and l (kernels.h) times the upper and lower plane of the activations. */
 typedef struct {
     v128_t n_up, n_low, l_up, l_low;
 } sums;
@@ -58,14 +58,15 @@ INLINE sums add_nibbles(sums s, v128_t up, v128_t low, v128_t n, v128_t l) {
     return (sums){ DOT(up, n, s.n_up), DOT(low, n, s.n_low), DOT(up, l, s.l_up), DOT(low, l, s.l_low) };
 }
 
-/* 128 (16 n_up + l_up) + 16 n_low + l_low - 128 times the sum of the activations */
+/* Returns 128 (16 n_up + l_up) + 16 n_low + l_low - 128 times the sum of the activations. */
 INLINE v128_t joined(sums s, const int32_t *sum) {
     v128_t up = wasm_i32x4_add(wasm_i32x4_shl(s.n_up, 4), s.l_up);
     v128_t low = wasm_i32x4_add(wasm_i32x4_shl(s.n_low, 4), s.l_low);
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), low);
 }
 
-/* Multiplies one block of a panel by one row of activations, whose upper plane is at q, followed by the lower. */
+/* Multiplies one block of a panel by one row of activations; the upper plane of the activations is at q, followed by
+ * the lower plane. */
 INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
                         const gw_nibble_masks *m) {
     sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
@@ -78,7 +79,7 @@ INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
     return joined(s, sum);
 }
 
-/* Like block_dot(), for engines that multiply 8-bit values: half the products, with quants offset by 128. */
+/* Like block_dot(), for engines that multiply unsigned bytes: needs half as many products, with quants plus 128. */
 INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
                         const gw_nibble_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
@@ -97,7 +98,7 @@ INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
 
-/* Adds block b of stream s to its total. eight: the engine multiplies 8-bit values. */
+/* Returns total + the product with block b of panel s of the walk. eight: the engine multiplies unsigned bytes. */
 INLINE v128_t add_both(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_nibble_masks *m,
                        bool eight) {
     const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;

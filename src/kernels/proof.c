@@ -1,5 +1,5 @@
-/* proof: see proof.h. Computes small products during a load, with the kernels as the JavaScript engine has compiled
- * them by then and with the reference, and compares the results. */
+/* proof: see proof.h. While a model loads, computes small products with the reference and with the kernels, as the
+ * JavaScript engine has compiled these by then, and compares the results. */
 #include "kernels/proof.h"
 #include "file/types.h"
 #include "kernels/kernels.h"
@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One row, or a few, are multiplied by eight panels side by side and by one alone; more rows by a pair of panels and by
- * one alone. ROWS covers every tile and every number of rows after the last whole tile. The reference is slow, so it
- * computes few rows and panels; the others are these times powers of two, chosen so that no two in the same product are
- * equal. MOST_K: a super-block. */
+/* Up to four rows are multiplied by PANELS panels: eight that are read at the same time, and a single one; more rows by
+ * FEW panels: a pair and a single one. ROWS covers every tile and every number of rows after the last whole tile. The
+ * reference is slow, so it computes only OTHER_ROWS rows and one panel; the other rows and panels are these times
+ * powers of two, chosen so that no two in the same product are equal. MOST_K: the columns of a super-block. */
 enum {
     ROWS = 11,
     OTHER_ROWS = 2,
@@ -23,7 +23,7 @@ enum {
 };
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 
-/* A batch, quantised by the reference or by the build, and its memory. */
+/* A batch that the reference or the build has quantised, and the memory of its arrays. */
 typedef struct {
     gw_acts acts;
     gw_int8 q8[BLOCKS * GW_BLOCK];
@@ -34,10 +34,10 @@ typedef struct {
 
 typedef struct {
     uint32_t seed;
-    size_t k; /* columns that are quantised; 0: none yet */
+    size_t k; /* number of columns of the quantised rows; 0: no rows yet */
     float x[ROWS * MOST_K];
     uint8_t w[PANELS * GW_PANEL * MOST_BYTES], low[PANELS * GW_LOW_BYTES * 2];
-    side plain, own, one; /* by the reference, by the build, and its first row alone */
+    side plain, own, one; /* quantised by the reference; by the build; one: only the first row, by the build */
     float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
 
@@ -56,7 +56,7 @@ static const struct {
 enum { BATCHES = sizeof batches / sizeof *batches };
 static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
-/* Fills rows with random numbers, and the second half of each row with 1 and -1, the largest ones. */
+/* Fills the first half of each row with random numbers, and the second half with 1 and -1, the largest magnitudes. */
 static void choose_rows(trial *t, size_t k) {
     for (size_t i = 0; i < OTHER_ROWS * k; i++) {
         float x = random_float(t);
@@ -85,7 +85,7 @@ static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kerne
     }
 }
 
-/* Quantises activations of k columns, once for all products of that length. */
+/* Chooses and quantises activations of k columns, unless the trial already has rows of this length. */
 static void take_rows(trial *t, size_t k) {
     if (t->k == k) return;
     t->k = k;
@@ -107,7 +107,7 @@ static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b
 
 static const struct product {
     int type;
-    gw_matmul_kernel *plain[2], *own[2]; /* for int8 and int15 activations; NULL: the first one for both */
+    gw_matmul_kernel *plain[2], *own[2]; /* for int8 and for int15 activations; if [1] is NULL, [0] is for both */
 } products[] = {
     /* clang-format off */
     FLOAT(F32, f32) FLOAT(F16, f16) FLOAT(BF16, bf16)
@@ -140,7 +140,7 @@ static void scale_floats(const gw_type *type, uint8_t *at, size_t n, float by) {
     }
 }
 
-/* Copies the other panels from the first one and scales the n numbers at the start of each group. */
+/* Makes the other panels copies of the first panel, with the n numbers at the start of each group scaled. */
 static void copy_panels(uint8_t *w, size_t bytes, size_t group, const gw_type *type, size_t n) {
     for (int p = 1; p < PANELS; p++) {
         uint8_t *copy = w + p * bytes;
@@ -162,7 +162,7 @@ static void choose_panels(trial *t, const gw_type *type, size_t k) {
     }
 }
 
-/* Returns whether every result is the expected one times the factors of its row and panel. */
+/* Returns whether every result equals the reference's, times the factors of its row and its panel. */
 static bool same_products(const trial *t, size_t rows, size_t panels) {
     const float *got = t->got;
     for (size_t r = 0; r < rows; r++)
@@ -188,7 +188,7 @@ static bool kernel_holds(trial *t, gw_matmul_kernel *own) {
     return true;
 }
 
-/* needed: for int8 activations, and for int15 ones. */
+/* needed: whether to check the kernel for int8 activations, and the kernel for int15 activations. */
 static bool product_holds(trial *t, const struct product *p, const bool *needed) {
     const gw_type *type = gw_type_of((uint32_t)p->type);
     size_t k = gw_max(2 * GW_BLOCK, type->items);
@@ -239,7 +239,7 @@ static bool planes_hold(trial *t) {
 static const struct cache {
     uint32_t bit;
     const char *name;
-    gw_scores_kernel *scores[2]; /* the reference, the build's */
+    gw_scores_kernel *scores[2]; /* the reference's, the build's */
     gw_mix_kernel *mix[2];
 } caches[] = { CACHE(GW_PROVE_F32, "f32", f32), CACHE(GW_PROVE_I16, "i16", i16), CACHE(GW_PROVE_Q8, "q8_0", q8) };
 enum { CACHES = sizeof caches / sizeof *caches };
@@ -319,7 +319,7 @@ static bool rounding_holds(trial *t, const struct rounding *r) {
     return !memcmp(blocks[0], blocks[1], BYTES);
 }
 
-/* --- the list --- */
+/* --- all kernels of a list --- */
 
 typedef struct {
     const char *kind, *name;
@@ -355,7 +355,7 @@ void gw_proof_note_add(const char *text) {
     snprintf(note + used, sizeof note - used, "%s%s", used ? "; " : "", text);
 }
 
-/* Switches off another instruction that kernels can avoid. Returns its name, or NULL if none is left. */
+/* Switches off the next instruction that kernels can avoid. Returns its name, or NULL if all are switched off. */
 static const char *do_without(void) {
 #if defined(GW_HAVE_RELAXED)
     if (gw_relaxed_pairs != 0) return gw_relaxed_pairs = 0, "adding in pairs";

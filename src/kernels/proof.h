@@ -1,35 +1,35 @@
-/* proof: checks that this engine (compiler and processor) computes what the kernels rely on. Known faults: V8 12.4
- * and 13.6 (Node 22 and 24) on x86 without AVX: the baseline compiler gives i16x8.relaxed_dot_i8x16_i7x16_s a wrong
- * first operand if the result takes that operand's register. */
+/* proof: checks that this JavaScript engine, with this processor, computes what the kernels rely on. A known fault: V8
+ * 12.4 and 13.6 (Node 22 and 24) on x86 without AVX, whose baseline compiler gives i16x8.relaxed_dot_i8x16_i7x16_s a
+ * wrong first operand if the result gets that operand's register. */
 #ifndef GW_PROOF_H
 #define GW_PROOF_H
 
 #include "base/base.h"
 
 /* Checks every relaxed instruction, in the forms in which kernels use it, against plain C. Call it at the start, when
- * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot give right results here. Optional
- * instructions that are wrong are not used from then on, and gw_proof_note says so. Builds without relaxed
- * instructions return 0. */
+ * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot give correct results here. If an
+ * instruction that kernels can avoid is wrong, it is not used from then on, and gw_proof_note says so. Builds without
+ * relaxed instructions return 0. */
 int gw_prove_instructions(gw_error *e);
 
 /* The kernels that a model needs, as bits 1 << n. */
 typedef struct {
     uint32_t int8;    /* GGML types of matrices that are multiplied by int8 activations (kernels.h) */
-    uint32_t int15;   /* the same for int15 ones */
+    uint32_t int15;   /* GGML types of matrices that are multiplied by int15 activations */
     uint32_t rounded; /* GGML types of floats that are rounded to Q8_0 */
-    uint32_t caches;  /* GW_PROVE_…, of keys and values */
+    uint32_t caches;  /* GW_PROVE_…, the types of the KV cache */
     bool planes;      /* a two-stage output head */
 } gw_kernel_list;
 enum { GW_PROVE_F32 = 1, GW_PROVE_I16 = 2, GW_PROVE_Q8 = 4 };
 
-/* Compares a small product of each of these kernels, with one row of activations and several, with the reference, bit
- * for bit. If one is wrong, optional instructions are switched off one by one, and everything is checked again.
- * Returns 0, or GW_E_ENGINE, which names the kernel. */
+/* Compares a small product of each of these kernels, for one row of activations and for several, with the reference's,
+ * bit for bit. If a result is wrong, the next instruction that kernels can avoid is switched off, and everything is
+ * checked again. Returns 0, or GW_E_ENGINE with a message that names the kernel. */
 int gw_prove_kernels(const gw_kernel_list *list, gw_error *e);
 
 /* Returns which instructions are switched off and why; "" if none are. */
 const char *gw_proof_note(void);
-void gw_proof_note_add(const char *text); /* for these files */
+void gw_proof_note_add(const char *text); /* for proof*.c only */
 void gw_proof_note_clear(void);           /* for tests */
 
 #endif

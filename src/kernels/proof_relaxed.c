@@ -1,7 +1,7 @@
-/* proof_relaxed: gw_prove_instructions. An engine's compiler may compile an instruction wrongly for some registers
- * only, so each instruction is tried in several shapes: with operands that die (the result may take their register) or
- * stay live, loaded, splatted, shuffled and masked as in the kernels, with chained accumulators. Operands that live on
- * are stored after the instruction and checked too. */
+/* proof_relaxed: gw_prove_instructions. A JavaScript engine may compile an instruction wrongly for some registers only,
+ * so each instruction is tried in several shapes: with operands that are dead afterwards (the result may get their
+ * register) or stay live; with operands that are loaded, splatted, shuffled and masked as in the kernels; and with
+ * chained accumulators. Operands that stay live are stored after the instruction and checked, too. */
 #include "kernels/proof.h"
 #include "kernels/kernels.h"
 
@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-/* The inputs of a shape; its result, and its operands afterwards. */
+/* operands: the inputs of a shape. outcome: its result, and its operands after the instruction. */
 typedef struct {
-    int8_t x[16];  /* any */
+    int8_t x[16];  /* any values */
     uint8_t c[16]; /* 0 … 127 */
     int32_t sum[4];
 } operands;
@@ -30,7 +30,7 @@ typedef void shape(const operands *in, outcome *out);
 #define RESULT(v) wasm_v128_store(out->result, v)
 #define KEEP(field, v) wasm_v128_store(&out->after.field, v)
 
-/* The name of a shape says which operands live on: x, c, s, or o for one that dies. */
+/* The name of a shape says which operands stay live: x, c or s; an o stands for an operand that is dead afterwards. */
 #define PAIR_SHAPE(name, ...) \
     OUTLINE void pairs_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 PAIR_SHAPE(oo, RESULT(PAIRS(X, C));)
@@ -51,7 +51,8 @@ DOT_SHAPE(ocs, v128_t c = C, s = SUM; RESULT(DOT(X, c, s)); KEEP(c, c); KEEP(sum
 DOT_SHAPE(xcs, v128_t x = X, c = C, s = SUM; RESULT(DOT(x, c, s)); KEEP(x, x); KEEP(c, c); KEEP(sum, s);)
 DOT_SHAPE(later, v128_t s = SUM, c = C, x = X; RESULT(DOT(x, c, s));)
 
-/* Operands as kernels make them. Lanes return to their positions, so that the result is that of whole vectors. */
+/* For shapes whose operands are made from single lanes, as in the kernels: joins one lane of each result, at its own
+ * position, so that the expected result is the same as for whole vectors. */
 INLINE v128_t from_lanes(v128_t a, v128_t b, v128_t c, v128_t d) {
     v128_t low = wasm_i32x4_shuffle(a, b, 0, 5, 0, 5), high = wasm_i32x4_shuffle(c, d, 2, 7, 2, 7);
     return wasm_i32x4_shuffle(low, high, 0, 1, 6, 7);
@@ -78,7 +79,7 @@ DOT_SHAPE(splats, v128_t c = C, s = SUM;
 DOT_SHAPE(chained, v128_t x = X, c = C, zero = wasm_i32x4_splat(0);
           RESULT(DOT(zero, C, DOT(x, c, DOT(X, zero, DOT(zero, c, SUM))))); KEEP(x, x); KEEP(c, c);)
 
-/* Looks up bytes in the table x by the low nibbles of c. */
+/* Shapes that look up bytes in the table x by the low nibbles of c. */
 #define SWIZZLE_SHAPE(name, ...) \
     OUTLINE void swizzle_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 #define INDEX wasm_v128_and(C, unknown(0x0f0f0f0f))
@@ -122,7 +123,7 @@ static shape *const swizzle_shapes[] = { swizzle_oo, swizzle_xo, swizzle_oc, swi
 
 enum { ROUNDS = 8 };
 
-/* Even rounds: random bytes; odd rounds: as large as possible, with all signs. */
+/* Chooses random bytes in even rounds, and in odd rounds the largest magnitudes with random signs. */
 static void choose_operands(operands *in, int round, uint32_t *seed) {
     for (int i = 0; i < 16; i++) {
         *seed = *seed * 1664525u + 1013904223u;

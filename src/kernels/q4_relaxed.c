@@ -1,15 +1,16 @@
-/* q4_relaxed: Q4_0 with one row of int8 activations, or a few, by the relaxed dot product of bytes. Its second
- * operand is only defined for 7 bits; nibbles fit, so every engine gives the same exact sums. Tiles of rows go to
- * tiles_relaxed.c. */
+/* q4_relaxed: products of Q4_0 with one row of int8 activations, or a few rows, by the relaxed dot product of bytes.
+ * Its result is only defined if the bytes of the second operand have 7 bits; nibbles fit, so every engine gives the
+ * same exact sums. tiles_relaxed.c has the tiles for more rows. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
 #include "kernels/quants_relaxed.h"
 
-enum { INTERLEAVED = 8, TOGETHER = 2 }; /* panels walked at once; rows that share a panel's bytes */
+enum { INTERLEAVED = 8, TOGETHER = 2 }; /* panels read at the same time; rows for which a panel is read once */
 
-/* Returns -8 * sum of the activations, the initial value of accumulators, which subtracts 8 from each nibble. */
+/* Returns -8 * sum of the activations. Accumulators start at this value, which has the effect of subtracting 8 from
+ * each nibble. */
 INLINE v128_t start_of(const int32_t *sum) { return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3)); }
 
 /* Multiplies one block by 32 activations. */
@@ -25,7 +26,7 @@ typedef struct {
     const int32_t *sum;
 } place;
 
-/* Adds one block of row i of the activations to the total. */
+/* Returns total + the product of one block with row i of the activations. */
 INLINE v128_t add_block(v128_t total, const uint8_t *block, const place *x, int i, const gw_nibble_masks *m,
                         bool pairs) {
     v128_t dot = dots(block, x->q + i * GW_BLOCK, x->sum + i, m, pairs);
@@ -67,8 +68,8 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_
     for (int i = 0; i < rows; i++) wasm_v128_store(j->y + (t + i) * j->ldy, total[i]);
 }
 
-/* Multiplies one row, or a few, by several panels at once. Of more rows, as many as fit are multiplied in tiles, the
- * others panel by panel, so that a panel stays in a cache. */
+/* Multiplies one row, or a few rows, by several panels at once. If there are more rows, full groups of rows are
+ * multiplied in tiles, and the remaining rows panel by panel, so that a panel stays in the CPU cache. */
 INLINE void product(const job *j, const gw_acts *a, bool pairs) {
     int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED, tiled = gw_in_tiles(a->n, false, pairs);
     int done = a->n > 1 ? gw_relaxed_few(j) : each * INTERLEAVED;

@@ -1,6 +1,7 @@
-/* quants: one descriptor per weight format (`format`), stamped from GW_ALL_FORMATS: how to unpack its quants to bytes,
- * how to read its scales, and what its products need. Included by the SIMD kernels only. Every function is inlined into
- * a kernel that knows the descriptor, so the code for properties that a format lacks disappears.
+/* quants: one descriptor per weight format (`format`), generated from GW_ALL_FORMATS: how to unpack its quants to
+ * bytes, how to read its scales, and what its products need. Included by the SIMD kernels only. Every function is
+ * inlined into a kernel for which the descriptor is a constant, so the compiler removes code for properties that a
+ * format lacks.
  *
  * The quants of one block unpack to eight vectors: byte 4 r + i of vector g is row r, column 4 g + i. */
 #ifndef GW_QUANTS_H
@@ -11,8 +12,8 @@
 #include "kernels/relaxed.h"
 #endif
 
-enum { COLUMNS = 8, GROUP = 8 }; /* vectors of an unpacked block; most blocks of a group */
-enum { FEW = 8 };                /* up to this number of rows, products are bound by memory too */
+enum { COLUMNS = 8, GROUP = 8 }; /* vectors of an unpacked block; maximum number of blocks in a group */
+enum { FEW = 8 };                /* up to this number of rows, products are limited by memory bandwidth */
 
 #define LOAD(p, i) wasm_v128_load((p) + 16 * (i))
 #define AND wasm_v128_and
@@ -24,13 +25,13 @@ enum { FEW = 8 };                /* up to this number of rows, products are boun
 
 #ifdef GW_HAVE_RELAXED
 INLINE v128_t unknown_bytes(uint32_t byte) { return unknown(0x01010101 * byte); }
-#else /* V8 runs out of registers there, so rebuilding constants is faster than loading them */
+#else /* V8 runs out of registers in simd128 kernels, so rebuilding constants is faster than loading them */
 INLINE v128_t unknown_bytes(uint32_t byte) { return wasm_i8x16_splat((int8_t)byte); }
 #endif
 
 /* --- unpacking quants --- */
 
-/* Masks for quants: their low bits in each byte (8 bits: the sign), and single bit fields. */
+/* Masks for unpacking quants: the low bits of each byte (for quants of 8 bits: the sign bit), and other bit fields. */
 typedef struct {
     v128_t low, part[4];
 } bit_masks;
@@ -87,14 +88,14 @@ INLINE void unpack6(const uint8_t *p, v128_t *c, const bit_masks *m) {
     }
 }
 
-/* Converts signed bytes to quants with an offset of 128. */
+/* Converts signed bytes to unsigned quants, which are larger by 128. */
 INLINE void unpack8(const uint8_t *p, v128_t *c, const bit_masks *m) {
     for (int g = 0; g < COLUMNS; g++) c[g] = wasm_v128_xor(LOAD(p, g), m->low);
 }
 
 /* --- reading scales --- */
 
-/* Masks and factors for sub-scales and half-width floats. */
+/* Masks and factors for sub-scales and f16 numbers. */
 typedef struct {
     v128_t low, sign_and_rest, two112, four;
 } scale_masks;
@@ -107,18 +108,19 @@ INLINE v128_t halves(const uint8_t *p, const scale_masks *m) {
     return wasm_f32x4_mul(AND(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->sign_and_rest), m->two112);
 }
 
-/* The header of a group: scales and mins of four rows, one for each block. Blocks with two sub-scales share the factor
- * in [0]; `sub_scales` points to the integers. */
+/* The header of a group: scales and mins of four rows, one for each block. In formats with two sub-scales per block,
+ * all blocks share the factors in scale[0] and min[0], and `sub_scales` points to the integers. */
 typedef struct {
     v128_t scale[GROUP], min[GROUP];
     uint8_t room[2 * GROUP * GW_PANEL];
     const uint8_t *sub_scales;
 } header;
 
-/* The sub-scales of super-blocks become floats in place: byte i of a word counts 256^i times, so it is multiplied by
- * d / 256^i. All steps are exact: an f16 times 6 bits. Constants come through a pointer that is opaque to the compiler:
- * it would rebuild them at every use, and if it knew that the converted numbers are not negative, it would
- * choose the unsigned conversion, which takes eight instructions. */
+/* Constants for converting the sub-scales of super-blocks to floats. Byte i of a word is converted without shifting it
+ * down, so it is 256^i times too large and is multiplied by d / 256^i. All steps are exact: an f16 times 6 bits. The
+ * constants are loaded through a pointer that is opaque to the compiler, which would otherwise rebuild them at every
+ * use; and if it knew that the converted numbers are not negative, it would choose the unsigned conversion, which takes
+ * eight instructions. */
 typedef struct {
     uint32_t low, two, six, byte[3], apart, sign_and_rest;
     float two112, minus_two112, per_byte, thirty_two;
@@ -132,7 +134,7 @@ INLINE const header_words *hidden_words(void) {
     return hidden;
 }
 
-/* d, d / 256, d / 256^2, and d again, because byte 3 is shifted down. */
+/* The factors for bytes 0 to 3: d, d / 256, d / 256^2, and d again, because byte 3 is shifted down. */
 typedef struct {
     v128_t by[4];
 } byte_scales;
@@ -143,7 +145,7 @@ INLINE byte_scales byte_scales_of(const uint8_t *half, const float *two112, cons
     return (byte_scales){ { d, second, wasm_f32x4_mul(second, SPLAT(&m->per_byte)), d } };
 }
 
-/* d times byte i of each word; the byte is below 128. */
+/* Returns d times byte i of each word; the byte is below 128. */
 INLINE v128_t times_byte(const byte_scales *d, v128_t v, int i, const header_words *m) {
     v128_t n = i == 3 ? wasm_i32x4_shr(v, 24) : AND(v, SPLAT(&m->byte[i]));
     return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(n), d->by[i]);
@@ -164,7 +166,8 @@ OUTLINE void header_of_k(const uint8_t *group, header *restrict out) { /* Q4_K, 
     }
 }
 
-/* IQ4_XS: sub-scales have an offset of 32. Their top two bits lie in a 16-bit number and are spread over bytes. */
+/* IQ4_XS: sub-scales have an offset of 32. Their top two bits are stored in a 16-bit number and are spread to bytes
+ * here. */
 OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
     const header_words *m = hidden_words();
     byte_scales d = byte_scales_of(group, &m->two112, m);
@@ -183,8 +186,8 @@ OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
 typedef struct {
     uint32_t bits, offset, subs;    /* bits of a quant; the quant whose value is 0; sub-scales in a block, 1 or 2 */
     bool mins, table;               /* table: quants are indices of table_values */
-    uint32_t blocks, bytes, header; /* blocks of a group, its bytes, and those before the quants */
-    header_reader *read;            /* super-blocks with one scale in a block; else NULL: read_header does it */
+    uint32_t blocks, bytes, header; /* of a group: number of blocks, bytes, bytes before the quants */
+    header_reader *read; /* for super-blocks with one scale per block; NULL: read_header reads the header itself */
 } format;
 
 #define GW_X(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words) \
@@ -211,7 +214,8 @@ INLINE bit_masks masks_of(const format *f) {
     return m;
 }
 
-/* Not a member of `format`: compilers resolve such a pointer too late to inline the function. */
+/* This is not a function pointer in `format`, because compilers resolve such a pointer too late to inline the
+ * function. */
 INLINE void unpack(const format *f, const uint8_t *quants, v128_t *c, const bit_masks *m) {
     if (f->bits == 2) unpack2(quants, c, m);
     else if (f->bits == 3) unpack3(quants, c, m);
@@ -254,7 +258,7 @@ INLINE void read_header(const format *f, const uint8_t *group, header *out, cons
 /* Returns the index of block j's scale in a header. */
 INLINE uint32_t scale_of(const format *f, uint32_t j) { return f->subs == 2 || f->blocks == 1 ? 0 : j; }
 
-/* The two sub-scales and sub-mins of block j, as pairs of 16 bits. */
+/* The two sub-scales and the two sub-mins of a block, as pairs of 16-bit numbers. */
 typedef struct {
     v128_t scale, min;
 } pairs;
@@ -262,14 +266,14 @@ typedef struct {
 INLINE pairs pairs_of(const format *f, const header *h, uint32_t j, const scale_masks *m) {
     const uint8_t *p = h->sub_scales + 2 * GW_PANEL * j;
     if (!f->mins) return (pairs){ .scale = wasm_i16x8_load8x8(p) };
-    v128_t v = wasm_u16x8_load8x8(p); /* four bits each */
+    v128_t v = wasm_u16x8_load8x8(p); /* a byte is a sub-scale and a sub-min of four bits each */
     return (pairs){ AND(v, m->four), RIGHT(v, 4) };
 }
 
 INLINE v128_t first_of(v128_t pair) { return wasm_i32x4_shr(wasm_i32x4_shl(pair, 16), 16); }
 INLINE v128_t second_of(v128_t pair) { return wasm_i32x4_shr(pair, 16); }
 
-/* a times the first of each pair, plus b times the second. */
+/* Returns a times the first number of each pair, plus b times the second. */
 INLINE v128_t weighed(v128_t a, v128_t b, v128_t pair) {
     return wasm_i32x4_add(wasm_i32x4_mul(a, first_of(pair)), wasm_i32x4_mul(b, second_of(pair)));
 }
@@ -285,7 +289,7 @@ static const uint8_t table_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 
 #define SWIZZLE wasm_i8x16_swizzle
 #endif
 
-/* The values; 15 in each byte; 255 in each 16 bits. */
+/* The table of values; a mask of 15 in each byte; a mask of 255 in each 16-bit lane. */
 typedef struct {
     v128_t values, low, byte;
 } table_masks;
@@ -295,8 +299,8 @@ INLINE table_masks table_masks_of(void) {
     return (table_masks){ wasm_v128_load(hidden), unknown_bytes(15), unknown(0x00ff00ff) };
 }
 
-/* Multiplies one block of n panels, `stride` bytes apart, by int16 activations (order 0 2 1 3). The loop over 32
- * weights of each panel stays rolled up, so that activations, table and masks keep their registers. */
+/* Multiplies one block of n panels, `stride` bytes apart, by int16 activations (order 0 2 1 3). The outer loop must not
+ * be unrolled, so that activations, table and masks stay in registers. */
 INLINE void table_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, int32_t sum, v128_t *dot,
                        const table_masks *m) {
     for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(-TABLE_OFFSET * sum);
@@ -317,12 +321,12 @@ INLINE void table_dots(const uint8_t *quants, size_t stride, int n, const int16_
 
 /* --- sums --- */
 
-/* total + min * (activation scale * (float)sum of the activations) */
+/* Returns total + min * (activation scale * (float)sum of the activations). */
 INLINE v128_t add_min(v128_t total, v128_t min, v128_t sum, v128_t scale) {
     return add_product(total, min, wasm_f32x4_mul(scale, wasm_f32x4_convert_i32x4(sum)));
 }
 
-/* Computes the sums of the activations that each of a block's `subs` scales covers. */
+/* Computes, for each of a block's `subs` scales, the sum of the activations in the columns that the scale covers. */
 INLINE void sums_of(uint32_t subs, const int32_t *sum, const int32_t *half, v128_t *out) {
     out[0] = wasm_v128_load32_splat(subs == 1 ? sum : half);
     if (subs == 2) out[1] = wasm_i32x4_sub(wasm_v128_load32_splat(sum), out[0]);
@@ -330,9 +334,9 @@ INLINE void sums_of(uint32_t subs, const int32_t *sum, const int32_t *half, v128
 
 /* --- jobs --- */
 
-enum { TILE = 4, PAIR = 2 }; /* rows of activations, panels of a tile (tiles.h) */
+enum { TILE = 4, PAIR = 2 }; /* rows of activations and panels in a tile (tiles.h) */
 
-/* A batch's activations of one precision, see gw_acts. */
+/* A batch's activations in one precision, see gw_acts. */
 typedef struct {
     const gw_int8 *q; /* [blocks][stride][planes][32] */
     const float *scale;
@@ -340,7 +344,7 @@ typedef struct {
     size_t blocks, stride;
     int n, sequential, planes;
 #ifdef GW_HAVE_RELAXED
-    const int16_t *joined; /* for gw_relaxed_rows_16: blocks `from` … as int16; else NULL and 0 */
+    const int16_t *joined; /* for gw_relaxed_rows_16: blocks from number `from` on as int16; otherwise NULL and 0 */
     size_t from;
 #endif
 } acts;
@@ -357,7 +361,7 @@ typedef struct {
             .sequential = (a)->sequential,      \
             .planes = bits / 8 }
 
-/* One product: y[t][0 .. 4 * panels) = panels * row t. Panels are `panel` bytes apart. */
+/* One product: y[t][0 .. 4 * panels) = the panels times row t. Panels are `panel` bytes apart. */
 typedef struct {
     const uint8_t *w;
     size_t panel;
@@ -371,12 +375,12 @@ INLINE job job_of(const format *f, const uint8_t *w, int panels, const acts *a, 
     return (job){ w, a->blocks / f->blocks * f->bytes, panels, a, y, ldy };
 }
 
-/* Returns the panels of a job from number p on. */
+/* Returns a job for `panels` panels, from number p on, of a job. */
 INLINE job panels_from(const job *j, int p, int panels) {
     return (job){ j->w + p * j->panel, j->panel, panels, j->a, j->y + p * GW_PANEL, j->ldy };
 }
 
-/* Panels that are read side by side, `stride` bytes apart; their results are `step` floats apart. */
+/* Panels that are read at the same time, `stride` bytes apart; their results are `step` floats apart. */
 typedef struct {
     const uint8_t *w;
     size_t stride;
@@ -385,7 +389,7 @@ typedef struct {
     size_t step;
 } walk;
 
-/* Returns walk i of `each` walks of n panels, which are far apart. */
+/* Returns walk i of `each` walks over n panels each. The panels of a walk are far apart: i, i + each, i + 2 each … */
 INLINE walk walk_of(const job *j, int i, int each, int n) {
     return (walk){ j->w + i * j->panel, each * j->panel, n, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
 }

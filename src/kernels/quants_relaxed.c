@@ -1,7 +1,7 @@
-/* quants_relaxed: products of quantised weights with one row of activations, or a few rows one by one, by the relaxed
- * dot product of bytes. Activations are int8, or int15 in two planes of int8. Tiles of rows go to tiles_relaxed.c. One
- * row with IQ4 uses products of int16 if the engine does not multiply 8-bit values (table_dots). Q4_0 and int8:
- * q4_relaxed.c. */
+/* quants_relaxed: products of quantised weights with one row of activations, or with a few rows one by one, by the
+ * relaxed dot product of bytes. Activations are int8, or int15 in two planes of int8. tiles_relaxed.c has the tiles for
+ * more rows, q4_relaxed.c the products of Q4_0 with int8. The IQ4 formats with one row use products of int16
+ * (table_dots) if the engine does not multiply 8-bit values. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -13,29 +13,30 @@ enum { INTERLEAVED = 4 };
 /* A way to multiply a format; all fields except with_sign are compile-time constants. */
 typedef struct {
     const format *f;
-    int planes;     /* of the activations */
+    int planes;     /* planes of the activations: 1 for int8, 2 for int15 */
     bool whole;     /* the engine multiplies 8-bit values */
-    bool with_sign; /* and treats them as signed */
+    bool with_sign; /* the engine multiplies them as signed values */
     /* number of columns whose pairs of products are added in 16 bits (run_of); 0: all sums have 32 bits */
     uint32_t run;
 } product;
 
 /* --- one row of activations --- */
 
-/* Repeats four of sixteen activations four times. */
+/* Repeats activations 4 i … 4 i + 3 of sixteen four times. */
 INLINE v128_t four_of(v128_t x, int i) {
     return i == 0 ? LANE(x, 0) : i == 1 ? LANE(x, 1) : i == 2 ? LANE(x, 2) : LANE(x, 3);
 }
 
-/* dot + x times a column of quants */
+/* Returns dot + x times a vector of quants. */
 INLINE v128_t add_column(const product *m, v128_t x, v128_t c, v128_t dot, const table_masks *table) {
     if (m->f->table) return DOT(x, SWIZZLE(table->values, c), dot);
     if (m->f->bits < 8 || m->whole) return DOT(x, c, dot);
-    v128_t most = AND(RIGHT(c, 1), wasm_i8x16_splat(127)); /* 2 (c / 2) + c % 2: 7 bits each */
+    /* c = c / 2 + c / 2 + c % 2, three operands of at most 7 bits */
+    v128_t most = AND(RIGHT(c, 1), wasm_i8x16_splat(127));
     return DOT(x, AND(c, wasm_i8x16_splat(1)), DOT(x, most, DOT(x, most, dot)));
 }
 
-/* sum + products of sixteen activations with four columns of four */
+/* Returns sum + the products of sixteen activations with four vectors of quants. */
 INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t sum, const constants *k) {
     v128_t pairs = wasm_i32x4_splat(0);
     UNROLL
@@ -47,10 +48,11 @@ INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t su
     return sum;
 }
 
-/* Multiplies a block, for each of its scales. sum: of the activations that each scale covers. */
+/* Multiplies a block, separately for each of its scales. sum: for each scale, the sum of the activations that it
+ * covers. */
 INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot,
                  const constants *k) {
-    v128_t part[2][2]; /* of each plane, of each half of the block */
+    v128_t part[2][2]; /* [plane][half of the block] */
     UNROLL
     for (int p = 0; p < m->planes; p++) {
         UNROLL
@@ -70,7 +72,7 @@ INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32
     }
 }
 
-/* a times the first of each pair, plus b times the second, if a and b fit 16 bits. */
+/* Returns a times the first number of each pair, plus b times the second; a and b must fit 16 bits. */
 INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
     v128_t both = wasm_i16x8_shuffle(a, wasm_i32x4_shl(b, 16), 0, 9, 2, 11, 4, 13, 6, 15);
     return wasm_i32x4_dot_i16x8(both, pair);
@@ -79,13 +81,14 @@ INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
 /* Packs two 16-bit numbers into one of 32 bits. */
 INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
 
-/* Further data of a block's activations: the sums that each scale covers, and their scale. */
+/* Other data of a block of activations: for each scale of the weights, the sum of the activations that it covers; and
+ * the activations' scale. */
 typedef struct {
     int32_t sum[2];
     float scale;
 } block_acts;
 
-/* Adds one block's products to the total. */
+/* Returns total + a block's products, scaled. */
 INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const header *h, uint32_t j,
                         const block_acts *a, const constants *k) {
     const format *f = m->f;
@@ -100,12 +103,12 @@ INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const
     }
     total = add_scaled(total, all, h->scale[at], wasm_f32x4_splat(a->scale));
     if (f->mins && f->subs == 2) total = add_min(total, h->min[at], part, wasm_f32x4_splat(a->scale));
-    else if (f->mins) /* one product for all rows */
+    else if (f->mins) /* the scalar product is the same for all four weight rows */
         total = add_product(total, h->min[at], wasm_f32x4_splat(a->scale * (float)a->sum[0]));
     return total;
 }
 
-/* Multiplies n panels by the first row of a. each: a->stride, a constant where it is 1. */
+/* Multiplies the panels of a walk by the first row of a. each: a->stride, passed so that it can be the constant 1. */
 INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t each) {
     const format *f = m->f;
     const walk own = *to, *s = &own;
@@ -136,7 +139,8 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
                 continue;
             }
             x.scale = *scale;
-            /* rolled, each load would switch streams and defeat the prefetchers: two thirds of the speed are lost */
+            /* without unrolling, each load would be from another panel, which defeats the prefetchers: 3 times
+             * slower */
             UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2], c[COLUMNS];
@@ -151,7 +155,7 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
 
 /* --- products --- */
 
-/* Multiplies the rows from t on panel by panel, so that a panel stays in a cache. */
+/* Multiplies the rows from t on panel by panel, so that a panel stays in the CPU cache. */
 INLINE void each_panel(const product *m, const job *j, int t) {
     KEEP_LOOP
     for (int p = 0; p < j->panels; p++) {
@@ -171,12 +175,12 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     const format *f = m->f;
     const acts *a = j->a;
     bool int15 = m->planes == 2;
-    bool shared = f->table && !m->whole; /* activations that are joined once for all panels */
+    bool shared = f->table && !m->whole; /* the planes of the activations are joined once for all panels */
     bool few = a->sequential || m->run || (int15 && f->bits != 8);
     int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, done = 0;
     int t = gw_in_tiles(a->n, int15, m->run > 0);
-    /* For several rows products of int16 are faster where DOT is slow: four instructions for sixteen products, where
-     * DOT with two planes, or two tables, takes ten instead of five. */
+    /* For several rows, products of int16 are faster if DOT is slow: they take four instructions for sixteen products;
+     * DOT with two planes, or with two tables, then takes ten instructions instead of five. */
     if ((int15 || f->table) && adds_pairs()) {
         const job all = *j;
         done = t = a->n - a->n % TILE;
@@ -197,7 +201,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
     bool by_pairs = !f->table && (planes == 1 || (f->bits == 4 && f->subs == 1 && !f->mins));
     bits_taken how = f->table ? takes(127) : SEVEN;
-    if (f->table && how != SEVEN) /* for both precisions, because such an engine has an instruction for it */
+    if (f->table && how != SEVEN) /* for int8 and int15, because DOT is a single instruction on such an engine */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
         rows(&(product){ .f = f, .planes = planes, .run = gw_min(run_of(f, planes == 2), COLUMNS / 2) }, j, several);
@@ -220,7 +224,7 @@ void gw_relaxed_matmul_q8_int15(const uint8_t *w, int panels, const gw_acts *all
     bits_taken how = takes(64);
     const product m = { .f = &format_q8, .planes = 2, .whole = true, .with_sign = how == SIGNED };
     if (how != SEVEN) rows(&m, &j, gw_relaxed_rows_q8);
-    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0); /* three products instead of one */
+    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0); /* needs three products instead of one */
 }
 
 #endif

@@ -1,15 +1,15 @@
-/* quants_relaxed: shared by products of quantised weights with the relaxed dot product: one row of activations
- * (quants_relaxed.c, q4_relaxed.c) and several (tiles_relaxed.c).
+/* quants_relaxed: code shared by products of quantised weights with the relaxed dot product: for one row of activations
+ * (quants_relaxed.c, q4_relaxed.c) and for several rows (few_relaxed.c, tiles_relaxed.c).
  *
- * The second operand of that product is only defined for 7 bits. Quants of up to 6 bits fit. Bytes of Q8_0 and values
- * of IQ4 do not, so kernels ask the engine what it does with 8 bits (takes). Sums are exact, so results are the same.
- */
+ * The result of the relaxed dot product is only defined if the bytes of the second operand have 7 bits. Quants of up to
+ * 6 bits fit. Bytes of Q8_0 and values of IQ4 do not, so kernels probe what the engine does with 8 bits (takes). Sums
+ * are exact, so all ways to multiply give the same results. */
 #ifndef GW_QUANTS_RELAXED_H
 #define GW_QUANTS_RELAXED_H
 
 #include "kernels/quants.h"
 
-/* Constants of a kernel, loaded once: masks for quants and scales, and the table. */
+/* The constants of a kernel, loaded once: masks for quants and scales, and the table of values. */
 typedef struct {
     bit_masks bits;
     scale_masks scales;
@@ -24,8 +24,8 @@ INLINE constants constants_of(const format *f, bool with_sign) {
     return k;
 }
 
-/* Returns the quant whose value is 0. Signed bytes of Q8_0 have an offset of 128 after their sign bit was flipped,
- * table values an offset of TABLE_OFFSET, unless bytes are multiplied as signed. */
+/* Returns the quant whose value is 0. If the engine multiplies signed bytes, this is 0 for Q8_0 and for table values.
+ * Otherwise bytes of Q8_0, whose sign bit is flipped, have an offset of 128, and table values have TABLE_OFFSET. */
 INLINE int offset_of(const format *f, bool with_sign) {
     if (f->bits != 8 && !f->table) return (int)f->offset;
     return with_sign ? 0 : f->table ? TABLE_OFFSET : 128;
@@ -38,9 +38,9 @@ INLINE void unpack_quants(const format *f, bool with_sign, const uint8_t *quants
             c[g] = with_sign ? LOAD(quants, g) : wasm_v128_xor(LOAD(quants, g), k->bits.low);
 }
 
-/* Returns how many columns' pairs of products fit 16 bits in one sum; at most the columns of one scale. A column's pair
- * is at most 2 * 127 * 63 (int8 activations, 6 bits); in each plane of int15 ones, activations are at most 64. Powers
- * of two. */
+/* Returns how many vectors of quants can be multiplied and added up in 16 bits: a power of two, at most the vectors of
+ * one scale. Each vector adds a pair of products, at most 2 * 127 * 63 (int8 activations, quants of 6 bits); in a plane
+ * of int15 activations, the numbers are at most 64. */
 INLINE uint32_t run_of(const format *f, bool int15) {
     int pair = 2 * (int15 ? 64 : 127) * ((1 << f->bits) - 1);
     uint32_t run = COLUMNS / f->subs;
@@ -50,7 +50,7 @@ INLINE uint32_t run_of(const format *f, bool int15) {
 
 INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4_shl(high, 7), low); }
 
-/* Joins the planes of a block's activations to int16, in the order 0 2 1 3. */
+/* Converts a block of activations in one or two planes to int16, in the order 0 2 1 3. */
 INLINE void join(int planes, const int8_t *q, int16_t *out) {
     UNROLL
     for (int h = 0; h < 2; h++, q += 16, out += 16) {
@@ -67,22 +67,22 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 
 /* --- several rows of activations --- */
 
-/* Returns how many of the n rows are processed in tiles. pairs: DOT is slow; there, few rows are faster without. */
+/* Returns how many of the n rows are processed in tiles. pairs: DOT is slow, so few rows are faster without tiles. */
 INLINE int gw_in_tiles(int n, bool int15, bool pairs) {
     return pairs && n < FEW ? 0 : n - n % (int15 ? TILE / 2 : TILE);
 }
 
-/* Multiplies panels of Q4_0 by all rows of a job, several panels side by side, if these are 2 to FEW rows and DOT is
- * fast. Returns the number of panels, 0 to all of the job. */
+/* Multiplies panels of Q4_0 by all rows of a job, several panels at the same time, if there are 2 to FEW rows and DOT
+ * is fast. Returns the number of panels multiplied, from 0 to all panels of the job. */
 int gw_relaxed_few(const job *j);
 
-/* Multiplies at most PAIR panels by the first n rows of a job: whole tiles. with_sign: multiplies the signed bytes of
- * Q8_0 directly. */
+/* Multiplies the job's panels, at most PAIR, by its first n rows, which must be whole tiles. with_sign: multiplies the
+ * signed bytes of Q8_0 directly. */
 typedef void gw_rows_kernel(const job *j, int n, bool with_sign);
 
-/* Multiplies all panels of a job by n rows, whole tiles of TILE, in products of int16. Joins activations to int16,
- * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], in the order 0 2 1 3), and lets
- * `several` multiply two panels by these. */
+/* Multiplies all panels of a job by n rows, a multiple of TILE, with products of int16. Converts activations to int16,
+ * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], in the order 0 2 1 3), and calls
+ * `several` to multiply them by two panels at a time. */
 void gw_relaxed_rows_16(gw_rows_kernel *several, const job *j, int n);
 enum { JOINED = 16, JOINED_ROWS = 64 };
 

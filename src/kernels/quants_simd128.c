@@ -1,14 +1,15 @@
-/* quants_simd128: products of quantised weights with int16 activations (order 0 2 1 3), with 128-bit vectors of fixed
- * semantics. The quants of a block become bytes, are widened to int16 and multiplied pairwise; quants.h has what
- * differs between formats. One row of activations walks several panels at once, far apart, because the memory system
- * follows several streams better than one. Several rows share a chunk of two panels that was widened once (tiles.h). */
+/* quants_simd128: products of quantised weights with int16 activations (order 0 2 1 3), without relaxed SIMD. The
+ * quants of a block are unpacked to bytes, widened to int16 and multiplied pairwise; quants.h has the code that differs
+ * between formats. For one row of activations, several panels that are far apart are read at the same time, because
+ * several streams use the memory bandwidth better than one. For several rows, chunks of two panels are widened once
+ * (tiles.h). */
 #include "kernels/kernels.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
 #include "kernels/tiles.h"
 
-enum { INTERLEAVED = 4 }; /* panels walked at once */
+enum { INTERLEAVED = 4 }; /* panels read at the same time */
 
 volatile bool gw_simd_no_swizzle;
 
@@ -19,7 +20,8 @@ INLINE v128_t nibble_dot(const uint8_t *quants, const int16_t *q) {
     return wasm_i32x4_add(s.at0, wasm_i32x4_add(wasm_i32x4_shr(s.at4, 4), wasm_i32x4_shr(s.at8, 8)));
 }
 
-/* Multiplies a block, for each of its scales. sum: of the activations. Formats without tables. */
+/* Multiplies a block of a format without a table, separately for each of its scales. sum: for each scale, the sum of
+ * the activations that it covers. */
 INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const v128_t *sum, v128_t *dot) {
     if (f->bits == 4) {
         dot[0] = nibble_dot(quants, q);
@@ -40,12 +42,12 @@ INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const
         dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_mul(sum[i], wasm_i32x4_splat((int)f->offset)));
 }
 
-/* Further data of a block's activations: their sums and their scale. */
+/* Other data of a block of activations: sums (sums_of) and scale. */
 typedef struct {
     v128_t sum[2], scale;
 } block_acts;
 
-/* Adds one block's products to the total. */
+/* Returns total + a block's products, scaled. */
 INLINE v128_t add_block(const format *f, v128_t total, const v128_t *dot, const header *h, uint32_t j,
                         const block_acts *a, const scale_masks *m) {
     uint32_t at = scale_of(f, j);
@@ -66,7 +68,7 @@ INLINE block_acts acts_at(const format *f, const acts *a, size_t at) {
     return b;
 }
 
-/* Multiplies n panels by the one row of activations. */
+/* Multiplies the panels of a walk by the only row of activations. */
 INLINE void interleaved(const format *f, const walk *to, const acts *a) {
     const walk own = *to, *s = &own;
     const uint8_t *w = s->w;
@@ -90,7 +92,8 @@ INLINE void interleaved(const format *f, const walk *to, const acts *a) {
                 for (int i = 0; i < s->n; i++) total[i] = add_block(f, total[i], &all[i], first + i, j, &x, &m);
                 continue;
             }
-            /* rolled, each load would switch streams and defeat the prefetchers: two thirds of the speed are lost */
+            /* without unrolling, each load would be from another panel, which defeats the prefetchers: 3 times
+             * slower */
             UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2];
@@ -102,7 +105,8 @@ INLINE void interleaved(const format *f, const walk *to, const acts *a) {
     for (int i = 0; i < s->n; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
-/* Multiplies two rows by a panel of nibbles, each masked once for both rows: cheaper than widening them. */
+/* Multiplies two rows by a panel of nibbles. The nibbles are masked once for both rows, which is cheaper than widening
+ * them. */
 INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float *y, size_t ldy) {
     v128_t total[2] = { wasm_f32x4_splat(0), wasm_f32x4_splat(0) };
     header first;
@@ -123,9 +127,9 @@ INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float
     for (int i = 0; i < 2; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
-/* --- several rows: chunks of int16 --- */
+/* --- several rows of activations: chunks of int16 --- */
 
-/* Looks up values, without i8x16.swizzle on engines that compile it wrongly. */
+/* Looks up the values of quants, without i8x16.swizzle on engines that compile this instruction wrongly. */
 OUTLINE v128_t values_of(v128_t quants) {
     uint8_t c[16];
     if (!gw_simd_no_swizzle) return wasm_i8x16_swizzle(wasm_v128_load(table_values), quants);
@@ -181,7 +185,7 @@ INLINE void matmul(const format *f, const job *j) {
     if (!two) rows(f, j, each * INTERLEAVED);
 }
 
-/* One function for both precisions, so that the module contains the loops of each format once. */
+/* int8 and int15 activations share one function, so that the module contains the loops of each format once. */
 #define PRECISION(name, suffix, bits)                                                                          \
     void gw_simd_matmul_##name##suffix(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) { \
         acts x = ACTS(a, bits);                                                                                \

@@ -17,7 +17,7 @@ static float read_f32(const uint8_t *p) {
     return f;
 }
 
-/* y[t][r] = sum over k, first to last, of w[r][k] * x[t][k] */
+/* Computes y[t][r] = the sum over k, in ascending order, of w[r][k] * x[t][k]. */
 static void matmul_float(const gw_type *type, const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
     for (int p = 0; p < panels; p++, w += GW_PANEL * a->k * type->bytes, y += GW_PANEL)
         for (int t = 0; t < a->n; t++)
@@ -43,7 +43,7 @@ DEFINE_FLOAT(BF16, bf16)
 
 static size_t block_of(const gw_acts *a, int t, size_t column) { return column / GW_BLOCK * a->stride + t; }
 
-/* Returns activation `column` of row t. In the reference, int15 activations have the same order in all builds. */
+/* Returns activation `column` of row t. The reference stores int15 activations as int16 in all builds. */
 static int32_t act_at(const gw_acts *a, bool int15, int t, size_t column) {
     size_t at = block_of(a, t, column) * GW_BLOCK, c = column % GW_BLOCK;
     return int15 ? a->q16[at + GW_INT16_ORDER(c)] : gw_int8_at(a->q8 + at, c);
@@ -53,11 +53,11 @@ static float act_scale(const gw_acts *a, bool int15, int t, size_t column) {
     return (int15 ? a->s16 : a->s8)[block_of(a, t, column)];
 }
 
-/* Proofs run these while a model loads. Separate functions are short enough that the engine does not stop to optimise
- * them. */
+/* For functions that proof.c calls while a model loads. As separate functions they are so short that the JavaScript
+ * engine does not stop to optimise them. */
 #define APART static __attribute__((noinline))
 
-/* A row of a packed group. Sub-scales are 1 if a block has one scale. */
+/* A row of a packed group. If a block has only one scale, its sub-scales are 1. */
 typedef struct {
     int value[GW_MAX_ITEMS];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
@@ -79,13 +79,14 @@ APART void open_group(const gw_format *f, const uint8_t *group, int r, open_row 
     }
 }
 
-/* The activations of a row of a group. */
+/* The activations in the columns of a group, for one row. */
 typedef struct {
     int32_t q[GW_MAX_ITEMS];
     float scale[GW_MAX_ITEMS / GW_BLOCK];
 } open_acts;
 
-/* Returns total + the product of a row with activations: each block is summed in integers, sub-scales included. */
+/* Returns total + the product of a weight row with activations: each block is summed in integers, including the
+ * sub-scales. */
 APART float group_dot(const gw_format *f, const open_row *row, const open_acts *x, float total) {
     for (uint32_t b = 0; b < f->items / GW_BLOCK; b++) {
         int32_t dot = 0, sum = 0;
@@ -134,7 +135,8 @@ static int nibble_at(const uint8_t *vectors, int r, int c) {
     return c < 16 ? byte & 15 : byte >> 4;
 }
 
-/* Multiplies row r of a panel by row t of the int15 activations, or, without the low plane, of the int8 ones. */
+/* Multiplies row r of a panel by row t of the int15 activations, or, if `low` is NULL, row r of the high plane by row t
+ * of the int8 activations. */
 static float planes_row(const uint8_t *high, const uint8_t *low, const gw_acts *a, int t, int r) {
     float total = 0;
     for (size_t column = 0; column < a->k; column += GW_BLOCK, high += GW_HIGH_BYTES) {
@@ -172,7 +174,7 @@ void gw_ref_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t 
 
 /* --- quantising activations --- */
 
-/* Returns the largest magnitude of a block, or NaN if it has one. */
+/* Returns the largest magnitude of a block, or NaN if the block contains a NaN. */
 static float largest_of(const float *x) {
     float largest = 0;
     for (int c = 0; c < GW_BLOCK; c++)
@@ -180,7 +182,7 @@ static float largest_of(const float *x) {
     return largest;
 }
 
-/* Quantises a block; computes its scale and sums. NaN makes the scale NaN, and so every product of the block. */
+/* Quantises a block; computes its scale and sums. A NaN makes the scale NaN, and thereby every product of the block. */
 static void quantise(const float *x, float top, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
     float largest = largest_of(x), inverse = largest > GW_TINY ? top / largest : 0;
     *sum = 0;

@@ -1,4 +1,5 @@
-/* relaxed: the switches of the relaxed kernels (kernels.h), and natively the instructions themselves. */
+/* relaxed: the switches of the relaxed kernels (kernels.h), and in native builds functions that imitate the relaxed
+ * instructions. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -13,7 +14,7 @@ volatile int gw_relaxed_pairs = GW_PAIRS_ASK;
 int gw_relaxed_engine = GW_ENGINE_PAIRS;
 int gw_relaxed_fault = GW_FAULT_NONE;
 
-/* Sums of neighbouring products, of bytes 0 … 7 and 8 … 15. */
+/* Sums of neighbouring products: low, of bytes 0 … 7; high, of bytes 8 … 15. */
 typedef struct {
     v128_t low, high;
 } pair_sums;
@@ -26,13 +27,14 @@ static pair_sums pair_sums_of(v128_t x, v128_t c) {
                         wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), high) };
 }
 
-/* Imitates the fault of V8 (proof.h): the second operand replaces the first. */
+/* Imitates PAIRS (relaxed.h), and with GW_FAULT_PAIRS the fault of V8 (proof.h): the second operand replaces the
+ * first. */
 v128_t gw_simde_pairs(v128_t x, v128_t c) {
     pair_sums sum = pair_sums_of(gw_relaxed_fault == GW_FAULT_PAIRS ? c : x, c);
     return wasm_i16x8_narrow_i32x4(sum.low, sum.high);
 }
 
-/* Imitates another fault: bytes above 127 become 0, unless all are above, as in the probe takes(). */
+/* Imitates a fault that the probe takes() cannot detect: bytes above 127 become 0, unless all bytes are above 127. */
 static v128_t without_8_bits(v128_t c) {
     v128_t above = wasm_i8x16_shr(c, 7), all = wasm_i32x4_splat(-1);
     return wasm_v128_any_true(wasm_v128_andnot(all, above)) ? wasm_v128_andnot(c, above) : c;
@@ -51,7 +53,7 @@ v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total) {
     return wasm_i32x4_add(total, wasm_i32x4_add(even, odd));
 }
 
-/* Engines differ for indices above 15, which kernels never use. */
+/* Imitates SWIZZLE. Engines differ only for indices above 15, which kernels never use. */
 v128_t gw_simde_swizzle(v128_t table, v128_t c) {
     return wasm_i8x16_swizzle(table, gw_relaxed_fault == GW_FAULT_SWIZZLE ? wasm_v128_xor(c, wasm_i8x16_splat(1)) : c);
 }

@@ -1,14 +1,15 @@
-/* relaxed: the relaxed instructions, and code shared by all kernels that use them. Included by *_relaxed.c only. */
+/* relaxed: the relaxed SIMD instructions, and code shared by all kernels that use them. */
 #ifndef GW_RELAXED_H
 #define GW_RELAXED_H
 
 #include "kernels/simd.h"
 
-/* DOT: sum + products of bytes, four to a lane. PAIRS: its first half: neighbouring products added in 16 bits. SWIZZLE:
- * byte c of a table. Defined for bytes of the second operand below 128, or 16.
+/* DOT(x, c, sum): sum + products of bytes, four per lane. PAIRS(x, c): the first half of DOT: neighbouring products,
+ * added in 16 bits. SWIZZLE(table, c): the bytes of the table at the indices c. Results are defined for bytes of c
+ * below 128, for SWIZZLE below 16.
  *
- * Native builds call functions instead (relaxed.c), so that tests and sanitizers run the same kernels; inlined, the
- * kernels would take minutes to compile. */
+ * Native builds call functions instead (relaxed.c), so that tests and sanitizers run the same kernels. These functions
+ * are not inlined, because the kernels would take minutes to compile. */
 #ifdef GW_SIMDE
 v128_t gw_simde_pairs(v128_t x, v128_t c);
 v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total);
@@ -22,24 +23,24 @@ v128_t gw_simde_swizzle(v128_t table, v128_t c);
 #define SWIZZLE wasm_i8x16_relaxed_swizzle
 #endif
 
-/* Lane i four times. In V8 a splatted load costs an address more than a load, so kernels load sixteen activations and
- * splat four at a time. */
+/* Returns lane i in all four lanes. In V8, a load with a splat needs one more address computation than a plain load, so
+ * kernels load sixteen activations and splat four at a time. */
 #define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)
 
 typedef struct {
     v128_t low, half, two112;
-} gw_nibble_masks; /* 15 in each byte; sign, exponent and mantissa; 2^112 */
+} gw_nibble_masks; /* low: 15 in each byte; half: the bits of an f16, shifted by 13; two112: 2^112 */
 
 INLINE gw_nibble_masks masks(void) {
     return (gw_nibble_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) };
 }
 
-/* The treatment of bytes above 127 in DOT's second operand: undefined (SEVEN bits only), as unsigned (x86: vpdpbusd) or
- * as signed (ARM: sdot; x86: vpdpbssd). */
+/* The engine's treatment of bytes above 127 in DOT's second operand: not usable (SEVEN bits only), as unsigned (x86:
+ * vpdpbusd) or as signed (ARM: sdot; x86: vpdpbssd). */
 typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
 
-/* Probes the engine, with bytes of the first operand up to `most`. Each function that relies on the result probes
- * itself, so that the same compiler tier compiles the probe and the kernel. */
+/* Probes the engine, for kernels whose bytes of the first operand are at most `most`. Each function that relies on the
+ * result calls this inlined probe itself, so that the same compiler tier compiles the probe and the kernel. */
 INLINE bits_taken takes(int8_t most) {
     static volatile uint8_t top = 255;
     if (gw_relaxed_only_7_bits) return SEVEN;
@@ -48,9 +49,9 @@ INLINE bits_taken takes(int8_t most) {
     return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
 }
 
-/* Probes whether DOT costs this engine three instructions (x86 without VNNI, or an engine that does not use it): pairs
- * of products in 16 bits with saturation, then pairs of these, then the sum. There, kernels add a block's pairs in 16
- * bits as long as they fit and widen once. Sums are exact either way. */
+/* Probes whether DOT is three instructions on this engine (x86 without VNNI, or an engine that does not use VNNI): one
+ * adds pairs of products in 16 bits with saturation, one adds pairs of these, one adds the sum. On such an engine,
+ * kernels add up as many pairs of products in 16 bits as fit, and widen the sums once. Sums are exact in both cases. */
 INLINE bool adds_pairs(void) {
     static volatile uint8_t top = 255;
     v128_t sum = DOT(wasm_i8x16_splat(127), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
@@ -59,7 +60,7 @@ INLINE bool adds_pairs(void) {
 
 INLINE v128_t add_pairs(v128_t sum, v128_t x, v128_t c) { return wasm_i16x8_add(sum, PAIRS(x, c)); }
 
-/* start + nibbles times 32 activations. pairs: adds pairs of products in 16 bits. */
+/* Returns start + nibbles times 32 activations. pairs: adds pairs of products in 16 bits. */
 INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, const gw_nibble_masks *m, bool pairs) {
     v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), low = start, high = wasm_i32x4_splat(0);
 #define GROUP(g)                                                                                      \
@@ -75,11 +76,11 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, 
     return pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)) : wasm_i32x4_add(low, high);
 }
 
-/* Multiplies panels of a high plane (kernels.h) by two or more rows of int8 activations, several panels side by side.
- * Returns the number of panels; see gw_relaxed_few. */
+/* Multiplies panels of a high plane (kernels.h) by two or more rows of int8 activations, several panels at the same
+ * time. Returns the number of panels multiplied; see gw_relaxed_few. */
 int gw_relaxed_few_high(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy);
 
-/* Converts four f16 to f32: exact for every finite value, denormals too (no infinities, no NaN). */
+/* Converts four f16 to f32. Exact for every finite value, including denormals; wrong for infinities and NaN. */
 INLINE v128_t scales_from(const uint8_t *p, const gw_nibble_masks *m) {
     return wasm_f32x4_mul(wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->half), m->two112);
 }

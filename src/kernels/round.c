@@ -1,6 +1,6 @@
-/* round: rounds floats of a file to blocks of Q8_0 while a model loads, with 128-bit vectors of fixed semantics.
- * Gives the bits of quantise_q8_0 in types.c and of ggml's reference quantiser: the scale is the largest magnitude /
- * 127, halves round away from zero. */
+/* round: rounds floats of a file to blocks of Q8_0 while a model loads, without relaxed SIMD. The results have the same
+ * bits as those of quantise_q8_0 in types.c and of ggml's reference quantiser: the scale is the largest magnitude /
+ * 127, and halves are rounded away from zero. */
 #include "kernels/simd.h"
 #include "file/types.h"
 
@@ -13,7 +13,8 @@ enum { VECTORS = GW_BLOCK / 4 };
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
-/* Exact for every f16, infinities and NaN included: files are not checked yet at this point. */
+/* Converts four f16. Exact for every f16, including infinities and NaN, because the file's numbers are not checked
+ * yet. */
 INLINE v128_t load_f16(const uint8_t *p) {
     v128_t u = wasm_u32x4_load16x4(p);
     v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);

@@ -1,6 +1,6 @@
-/* simd: shared by all kernels with 128-bit vectors: the intrinsics (from the compiler for wasm, from SIMDe natively, so
- * that sanitizers see the loops), hints to the compiler, conversions of half-width floats, and totals. Included by the
- * kernels only. */
+/* simd: shared by all kernels with 128-bit vectors: the intrinsics (from the compiler for wasm, from SIMDe in native
+ * builds, so that sanitizers check the same loops), hints to the compiler, conversions of 16-bit floats, and sums.
+ * Included by the kernels only. */
 #ifndef GW_SIMD_H
 #define GW_SIMD_H
 
@@ -35,8 +35,8 @@ INLINE v128_t unknown(uint32_t word) {
 
 #define TWO_112 wasm_i32x4_splat(0x77800000)
 
-/* Returns four f16 times 2^-112: sign, exponent and mantissa move to their places in a float. Exact for every finite
- * value, denormals included (no infinities, no NaN). */
+/* Returns four f16 times 2^-112: sign, exponent and mantissa are shifted to their positions in a float. Exact for every
+ * finite value, including denormals; wrong for infinities and NaN. */
 INLINE v128_t small_f16x4(const uint8_t *p) {
     return wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int)0x8fffe000));
 }
@@ -46,15 +46,15 @@ INLINE v128_t bf16x4(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16
 
 INLINE v128_t add_product(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_add(sum, wasm_f32x4_mul(a, b)); }
 
-/* total + (float)sum * (weight scales * activation scale) */
+/* Returns total + (float)sum * (weight scales * activation scale). */
 INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, v128_t scale) {
     return add_product(total, wasm_f32x4_convert_i32x4(sum), wasm_f32x4_mul(weight_scales, scale));
 }
 
-/* sum + products of int16, two to a lane */
+/* Returns sum + the products of int16 items; each lane adds two of them. */
 INLINE v128_t add_dot(v128_t sum, v128_t a, v128_t b) { return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(a, b)); }
 
-/* Returns unsigned bytes as int16. */
+/* Return the even and the odd bytes, as unsigned numbers, in 16-bit lanes. */
 INLINE v128_t even_of(v128_t bytes) { return wasm_v128_and(bytes, wasm_i16x8_splat(255)); }
 INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
@@ -62,9 +62,9 @@ INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
 #define DOT wasm_i32x4_dot_i16x8
 
-/* Sums of nibbles times int16 activations (order 0 2 1 3). A nibble is multiplied at its position in the 16-bit lane;
- * sums of nibbles at bit n are 2^n times too large and are shifted once, which is cheaper than shifting every
- * nibble. */
+/* Sums of nibbles times int16 activations (order 0 2 1 3). A nibble is multiplied without shifting it down in its
+ * 16-bit lane. The sums of nibbles at bit n are 2^n times too large and are shifted once, which is cheaper than
+ * shifting every nibble. */
 typedef struct {
     v128_t at0, at4, at8;
 } nibble_sums;

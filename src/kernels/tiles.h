@@ -1,21 +1,22 @@
-/* tiles: the skeleton that both SIMD builds share for several rows of activations. PAIR panels are unpacked chunk by
- * chunk, and each chunk is multiplied by tiles of up to TILE rows. With two panels a splatted activation is used for
- * two vectors of weights: 27 instructions for 64 products of int16, where one panel takes 17 for 32. Included by the
- * quantised kernels only; a build defines open_group, tile_part and its TILES. */
+/* tiles: code that both SIMD builds share for products with several rows of activations. PAIR panels are unpacked chunk
+ * by chunk, and each chunk is multiplied by tiles of up to TILE rows. With two panels, a splatted activation is used
+ * for two vectors of weights: 27 instructions for 64 products of int16, while one panel needs 17 for 32. Included by
+ * the quantised kernels only; each build defines open_group, tile_part and its TILES. */
 #ifndef GW_TILES_H
 #define GW_TILES_H
 
 #include "kernels/quants.h"
 
-/* Blocks of a chunk, whole groups; vectors of one of its blocks: bytes, or int16. */
+/* CHUNK: maximum number of blocks in a chunk, a multiple of every group's; VECTORS: vectors of an unpacked block, of
+ * bytes or of int16. */
 #ifdef GW_HAVE_RELAXED
 enum { CHUNK = 40, VECTORS = COLUMNS };
 #else
 enum { CHUNK = 32, VECTORS = 2 * COLUMNS };
 #endif
 
-/* Returns the number of blocks that are unpacked at once for n rows. Few rows take as long as reading: during a short
- * chunk's products, the prefetchers get far enough. */
+/* Returns the number of blocks that are unpacked at once for n rows. Multiplying few rows takes no longer than reading
+ * the weights, so chunks are short: the prefetchers then read far enough ahead during the products of a chunk. */
 INLINE size_t chunk_of(const acts *a, int n) {
 #ifdef GW_HAVE_RELAXED
     return n <= FEW && !a->joined ? GROUP : CHUNK;
@@ -25,12 +26,12 @@ INLINE size_t chunk_of(const acts *a, int n) {
 #endif
 }
 
-/* A block of two panels as int16: vector 2 g holds columns (4 g, 4 g + 2) of four rows side by side, vector 2 g + 1
+/* A block of two panels as int16: vector 2 g holds columns (4 g, 4 g + 2) of each of the four rows, vector 2 g + 1
  * columns (4 g + 1, 4 g + 3). */
 typedef v128_t wide_block[2 * COLUMNS][PAIR];
 
-/* The scales and mins of a block of two panels; if it has two of each, the floats by which its sub-scales are
- * multiplied. */
+/* The scales and mins of a block of two panels. If a block has two sub-scales, `scale` and `min` are the floats by
+ * which the sub-scales and sub-mins are multiplied. */
 typedef struct {
     v128_t scale[PAIR], min[PAIR], sub[2][PAIR], sub_min[2][PAIR];
 } block_scales;
@@ -44,23 +45,24 @@ typedef struct {
     open_block block[CHUNK];
 } chunk;
 
-/* The sums of a tile, each of four rows of weights. */
+/* The sums of a tile; each vector is for the four weight rows of a panel. */
 typedef v128_t sums[TILE][PAIR];
 
 #define EACH_SUM(rows, i, p)         \
     for (int i = 0; i < (rows); i++) \
         for (int p = 0; p < PAIR; p++)
 
-/* The kind of a tile: compile-time constants. Formats with the same number of scales in a block share its code. */
+/* The kind of a tile: compile-time constants. Formats with the same number of scales in a block share the code of a
+ * kind. */
 typedef struct {
     uint32_t subs; /* sub-scales in a block, 1 or 2 */
     bool mins;
-    int rows;        /* of activations */
+    int rows;        /* rows of activations */
     int planes, way; /* relaxed build: planes of the activations; one of BY_… */
 } kind;
 
-/* Two panels and the chunk of them that begins at block b. next: floats from the first panel's results to the second's,
- * or 0 if the last panel pairs with itself. */
+/* Two panels and their chunk that begins at block b. next: the distance in floats from the first panel's results to the
+ * second's; 0 if there is only one panel left, which then is both. */
 typedef struct {
     const acts *a;
     size_t b;
@@ -71,13 +73,13 @@ typedef struct {
     int offset; /* the quant whose value is 0 */
     bool table;
     uint32_t run;           /* see run_of */
-    bool with_sign;         /* quants stay signed bytes, which the engine multiplies */
+    bool with_sign;         /* quants stay signed bytes, because the engine can multiply these */
     const wide_block *wide; /* [blocks]; BY_INT16 only */
 #endif
 } strip;
 
-/* A tile's rows in block j of a chunk: the first row, the number of its activations, and each row's sums of activations
- * for each part. */
+/* A tile's rows in block j of a chunk: the first row t, the index `at` of its block of activations, and the sums of
+ * each row's activations for each part of the block. */
 typedef struct {
     int t;
     uint32_t j;
@@ -85,7 +87,7 @@ typedef struct {
     v128_t sum[TILE][2];
 } tile_rows;
 
-/* Unpacks a group of panel p into its blocks. */
+/* Unpacks a group of panel p (0 or 1) into the blocks from *out on. */
 INLINE void open_group(const format *f, const strip *s, const uint8_t *group, open_block *out, int p);
 
 /* Multiplies part h of a block (the columns of one scale) by the rows of a tile. */
@@ -104,14 +106,14 @@ INLINE void open_scales(const format *f, const header *h, uint32_t j, const scal
     out->sub_min[1][p] = second_of(sub.min);
 }
 
-/* Widens four columns of quants to int16, less `offset`, as two columns of panel p. */
+/* Widens a vector of quants (four columns) to int16 and subtracts `offset`; the result is two vectors of panel p. */
 INLINE void widen_quants(v128_t c, int offset, v128_t (*out)[PAIR], int p) {
     v128_t from = wasm_i16x8_splat((int16_t)offset);
     out[0][p] = wasm_i16x8_sub(even_of(c), from);
     out[1][p] = wasm_i16x8_sub(odd_of(c), from);
 }
 
-/* Multiplies part h of a block by int16 activations from q on, in the order 0 2 1 3, rows side by side. */
+/* Multiplies part h of a block by int16 activations from q on, in the order 0 2 1 3, whose rows are GW_BLOCK apart. */
 INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, const int16_t *q, sums dot) {
     uint32_t each = 2 * COLUMNS / k->subs;
     const v128_t *c = block[h * each], *end = c + each * PAIR;
@@ -144,7 +146,7 @@ INLINE void tile_block(const kind *k, const strip *s, const open_block *w, tile_
     }
 }
 
-/* Multiplies a chunk by the rows of one tile, from t on. */
+/* Multiplies a chunk by one tile of rows, from row t on. */
 INLINE void tile(const kind *k, const strip *s, const chunk *c, int t) {
     float *y = s->y + t * s->ldy;
     tile_rows rows = { .t = t, .at = s->b * s->a->stride + t };
@@ -172,14 +174,14 @@ INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, in
 #endif
 }
 
-/* Stamps a tiler of one kind. */
+/* Defines a tiler of one kind. */
 #define TILER(name, run, ...)                                  \
     OUTLINE void name(const strip *s, const chunk *c, int n) { \
         const kind k = { __VA_ARGS__ };                        \
         run(&k, s, c, n);                                      \
     }
 
-/* Stamps the tilers of a way to multiply: name[sub-scales - 1][mins]. */
+/* Defines the tilers of a way to multiply: name[sub-scales - 1][mins]. */
 #define TILES(name, run, ...)                                       \
     TILER(name##_1, run, .subs = 1, __VA_ARGS__)                    \
     TILER(name##_1_mins, run, .subs = 1, .mins = true, __VA_ARGS__) \
@@ -187,7 +189,7 @@ INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, in
     TILER(name##_2_mins, run, .subs = 2, .mins = true, __VA_ARGS__) \
     static tiler *const name[2][2] = { { name##_1, name##_1_mins }, { name##_2, name##_2_mins } };
 
-/* Multiplies one or two panels by n rows, from block s->b up to block `end`. */
+/* Multiplies a job's one or two panels by n rows, from block s->b up to block `end`. */
 INLINE void strip_rows(const format *f, const job *j, strip *s, size_t end, int n, tiler *tiles) {
     chunk c;
     size_t panel = j->panels > 1 ? j->panel : 0;

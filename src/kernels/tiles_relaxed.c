@@ -1,6 +1,7 @@
 /* tiles_relaxed: products of quantised weights with several rows of activations (prompts), by the relaxed dot product
- * of bytes. Activations are int8, or int15 in two planes of int8; chunks hold quants as bytes (tiles.h). Where that
- * product is slow and two are needed, chunks and activations become int16 (gw_relaxed_rows_16). */
+ * of bytes. Activations are int8, or int15 in two planes of int8; chunks hold quants as bytes (tiles.h). If the dot
+ * product is slow and two are needed for each byte, chunks and activations are converted to int16
+ * (gw_relaxed_rows_16). */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -29,7 +30,7 @@ INLINE void open_group(const format *f, const strip *s, const uint8_t *group, op
 
 enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 }; /* kind.way */
 
-/* Adds products by pairs: the sums of `run` columns' pairs fit 16 bits. */
+/* Adds pairs of products in 16 bits: the sums of `run` vectors of quants fit. */
 INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
     sums sum;
     while (c != end) {
@@ -42,9 +43,9 @@ INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_
     }
 }
 
-/* Multiplies a block of 4-bit quants with one scale, all in 16 bits. Each of a sum's two 16-bit lanes begins at minus
- * half of offset times the sum of the activations (offset is 8 at most). A lane always stays within 127 * 16 * (15 - 4)
- * + 127 * 16 * 4 < 2^15. */
+/* Multiplies a block of 4-bit quants with one scale, with all sums in 16 bits. Each of the two 16-bit lanes of a sum
+ * starts at -offset / 2 times the sum of the activations (offset is at most 8). The magnitude of a lane is always at
+ * most 127 * 16 * (15 - 4) + 127 * 16 * 4 < 2^15. */
 INLINE void tile_pairs_of_4(const kind *k, int offset, const v128_t *c, const int8_t *q, const int32_t *sum_of,
                             sums dot) {
     sums sum;
@@ -59,15 +60,17 @@ INLINE void tile_pairs_of_4(const kind *k, int offset, const v128_t *c, const in
     EACH_SUM (k->rows, i, p) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
 }
 
-/* dot + x times a column of quants, or of their values in two tables */
+/* Returns dot + x times a vector of quants, or times their values, which are the sums of two table values. */
 INLINE v128_t dot_column(const kind *k, v128_t x, v128_t c, v128_t dot, const v128_t *table) {
     if (k->way != BY_TABLE) return DOT(x, c, dot);
     return DOT(x, SWIZZLE(table[1], c), DOT(x, SWIZZLE(table[0], c), dot));
 }
 
-/* Multiplies in 32 bits. The loop over columns stays rolled up: unrolled, LLVM chains the products of each sum. */
+/* Multiplies with sums in 32 bits. The loop must not be unrolled, because LLVM would then make each product wait for
+ * the previous one of the same sum. */
 INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const int8_t *q, sums dot, sums high) {
-    const int row = GW_BLOCK * k->planes, low = GW_BLOCK * (k->planes - 1); /* to the next row, to the low plane */
+    /* distances to the next row of activations and to the low plane */
+    const int row = GW_BLOCK * k->planes, low = GW_BLOCK * (k->planes - 1);
     v128_t table[2] = { wasm_v128_load(low_values), wasm_v128_load(high_values) };
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
@@ -77,9 +80,9 @@ INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const i
         }
 }
 
-/* Sums begin at -offset times the sum of the activations, which subtracts the offset from every quant. Without mins a
- * scalar product is cheaper, because nothing else needs the splatted sum; LLVM finds that out by itself except for
- * BY_DOTS. */
+/* Returns -offset times the sum of the activations. Sums start at this value, which has the effect of subtracting the
+ * offset from every quant. Without mins, a scalar product is cheaper, because nothing else needs the splatted sum; LLVM
+ * does this by itself except for BY_DOTS. */
 INLINE v128_t start_of(const kind *k, int offset, v128_t sum) {
     if (k->way == BY_DOTS && !k->mins) return wasm_i32x4_splat(-offset * wasm_i32x4_extract_lane(sum, 0));
     return wasm_i32x4_mul(sum, wasm_i32x4_splat(-offset));
@@ -111,7 +114,7 @@ INLINE void tile_part(const kind *k, const strip *s, const open_block *w, uint32
 
 /* --- tilers --- */
 
-/* Widens a chunk's quants to int16; quants of IQ4 are replaced by the values that its table has for them. */
+/* Widens a chunk's quants to int16; quants of the IQ4 formats are replaced by their table values. */
 OUTLINE void widen(const chunk *u, const strip *s, wide_block *out) {
     v128_t values = wasm_v128_load(table_values);
     uint32_t blocks = s->blocks;
@@ -159,7 +162,7 @@ INLINE void rows(const format *f, const job *j, int n, bool with_sign) {
     strip s = { .b = a->from, .offset = offset_of(f, with_sign), .table = f->table, .run = run_of(f, int15) };
     tiler *tiles = tiler_of(f, int15, a->joined);
     s.with_sign = f->bits == 8 && with_sign;
-    /* two loops, so that neither tests the condition in every block */
+    /* two calls, so that the condition is a constant in each and is not tested in every block */
     if (s.with_sign) strip_rows(f, j, &s, end, n, tiles);
     else strip_rows(f, j, &s, end, n, tiles);
 }
@@ -173,7 +176,7 @@ GW_ALL_FORMATS(GW_X)
 
 /* --- products of int16 --- */
 
-/* Joins the blocks from a->from on of n rows. */
+/* Converts the activations of n rows, at most JOINED blocks from a->from on, to int16. */
 INLINE void join_rows(int planes, const acts *a, int n, int16_t *out) {
     size_t blocks = gw_min(JOINED, a->blocks - a->from);
     for (int t = 0; t < n; t++)
