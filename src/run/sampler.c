@@ -1,8 +1,8 @@
-/* sampler: see sampler.h. The chain is llama.cpp's, but nothing sorts the vocabulary: top-k is a heap behind a
- * threshold, and nucleus cuts are a weighted quickselect over the few candidates that pass a histogram of logits.
- * Draws must be equal on every machine, so they use no libm: exp is the polynomial below, sums have a fixed order, and
- * the build turns contraction to fused multiply-add off. Random numbers: PCG32 (O'Neill, XSH-RR 64/32), seeded by
- * splitmix64 (Steele, Lea, Flood). */
+/* sampler: see sampler.h. The chain is llama.cpp's, but the vocabulary is never sorted: top-k is a heap that only takes
+ * logits above a threshold, and top-p is a weighted quickselect over the few candidates that pass a histogram of
+ * logits. Draws must be equal on every machine, so they use no libm: exp is the polynomial below, sums have a fixed
+ * order, and the build turns off contraction to fused multiply-add. Random numbers: PCG32 (O'Neill, XSH-RR 64/32),
+ * seeded by splitmix64 (Steele, Lea, Flood). */
 #include "run/state.h"
 
 #include <float.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* --- options: X(symbol, name, least, most, default, whole numbers only, meaning) -----------------
- * The one description of a sampling option: js/generated.js, the help of the command line and docs/api.md are
- * made from these rows (node tools/release/readme.js). */
+ * The only description of each sampling option: js/generated.js, the command line's help and docs/api.md are
+ * generated from these rows (node tools/release/readme.js). */
 #define OPTIONS(X)                                                                                                     \
     X(TEMPERATURE, "temperature", 0, 100, 1, false,                                                                    \
       "Divides the logits before a token is drawn. Lower is more predictable; 0 takes the most likely token.")         \
@@ -50,23 +50,24 @@ static const struct {
 };
 
 enum {
-    HISTORY = 32768, /* accepted ids kept, the most that penalty_window can see */
+    HISTORY = 32768, /* number of accepted ids kept, and so the maximum number that penalties can count */
     MAX_BIAS = 1024,
-    BLOCK = 512,    /* logits whose exponentials are computed at a time */
-    BUCKETS = 1024, /* of the histogram, BUCKETS_PER_NAT for each unit of logit below the best */
+    BLOCK = 512,    /* number of logits whose exponentials are computed at a time */
+    BUCKETS = 1024, /* buckets of the histogram: BUCKETS_PER_NAT for each unit of logit below the largest */
     BUCKETS_PER_NAT = 32,
-    MAX_HEAP = 4096, /* top-k by heap up to here, by quickselect above */
+    MAX_HEAP = 4096, /* maximum k for top-k by heap; a larger k uses quickselect */
     MAX_TOP = 64,
 };
 
-/* A token that may be drawn. A cut orders by `key` (greater is better) and sums `mass`. */
+/* A token that may be drawn. A cut orders candidates by `key` (a greater key is better) and adds up their `mass`, the
+ * unnormalised probability. */
 typedef struct {
     float logit, key, mass;
     int32_t id;
 } candidate;
 
 struct gw_sampler {
-    uint32_t n; /* vocabulary */
+    uint32_t n; /* size of the vocabulary */
     double option[N_OPTIONS];
     uint64_t state, stream;           /* PCG32 */
     uint32_t n_bias, n_history, next; /* next: write position in the ring */
@@ -78,8 +79,8 @@ struct gw_sampler {
     /* The arrays follow the struct in one allocation, in this order. */
     candidate *c;   /* [n] */
     double *sums;   /* [n / BLOCK + 1] */
-    float *logits;  /* [n]: with bias and penalties */
-    uint16_t *seen; /* [n]: occurrences in the window; zeros between draws */
+    float *logits;  /* [n]: logits with bias and penalties */
+    uint16_t *seen; /* [n]: occurrences of each token in the penalty window; zeros between draws */
 };
 
 /* --- exponentials --------------------------------------------------------------------------------- */
@@ -87,12 +88,12 @@ struct gw_sampler {
 typedef double pair __attribute__((vector_size(16))); /* two lanes, with the same results in every compiler */
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
 
-/* Returns e^x for x <= 0, to about 1 ulp; 0 below -700. Sets the exponent field for 2^k and uses the Taylor series of
- * e^r. */
+/* Returns e^x = 2^k e^r for x <= 0, to about 1 ulp; 0 below -700. k is added to the exponent bits; e^r is a Taylor
+ * series. */
 static inline pair exp_of_pair(pair x) {
     pair_bits normal = (pair_bits)(x >= -700.0);
     pair y = (pair)((pair_bits)x & normal);
-    pair t = y * 0x1.71547652b82fep0 + 0x1.8p52, k = t - 0x1.8p52; /* k: y / ln 2, rounded */
+    pair t = y * 0x1.71547652b82fep0 + 0x1.8p52, k = t - 0x1.8p52; /* k is y / ln 2, rounded */
     pair r = (y - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
     /* clang-format off */
     pair e = 1 + r * (1 + r * (1. / 2 + r * (1. / 6 + r * (1. / 24 + r * (1. / 120 + r * (1. / 720
@@ -115,7 +116,7 @@ static double log_of(double p) {
     return high;
 }
 
-/* e[i] = exp((x[i] - top) * scale) for n <= BLOCK logits. Returns their sum. */
+/* Computes e[i] = exp((x[i] - top) * scale) for n <= BLOCK logits. Returns their sum. */
 static double exps(const float *x, size_t n, double top, double scale, double *e) {
     pair sum[2] = { 0 };
     size_t i = 0;
@@ -130,7 +131,7 @@ static double exps(const float *x, size_t n, double top, double scale, double *e
     return sum[0][0] + sum[0][1];
 }
 
-/* --- the best logit ------------------------------------------------------------------------------- */
+/* --- the largest logit ---------------------------------------------------------------------------- */
 
 static int32_t bits_of(float f) {
     int32_t i;
@@ -138,8 +139,8 @@ static int32_t bits_of(float f) {
     return i;
 }
 
-/* Finds the greatest of x[0..n). Returns false if a NaN or +infinity is among them or all are -infinity. Compares
- * bit patterns, made monotonic, since compilers do not vectorise a maximum of floats. */
+/* Finds the greatest of x[0..n). Returns false if one of them is NaN or +infinity, or if all are -infinity. Compares
+ * integer keys that have the same order as the floats, since compilers do not vectorise a maximum of floats. */
 static bool find_top(const float *x, size_t n, float *top) {
     const int32_t infinity = 0x7f800000;
     int32_t best = INT32_MIN, worst = INT32_MAX;
@@ -172,7 +173,7 @@ static void swap(candidate *a, candidate *b) {
     *b = t;
 }
 
-/* Sinks h[i] in a heap of m whose root is the worst. */
+/* Sifts h[i] down in a heap of m candidates whose root is the worst. */
 static void sink(candidate *h, size_t m, size_t i) {
     for (size_t child; (child = 2 * i + 1) < m; i = child) {
         if (child + 1 < m && before(&h[child], &h[child + 1])) child++;
@@ -194,8 +195,8 @@ static void sort_heap(candidate *h, size_t m) {
 
 static candidate candidate_of(const float *x, size_t i) { return (candidate){ x[i], x[i], 1, (int32_t)i }; }
 
-/* Collects the k best of x[0..n) in h[0..k), best first; 1 <= k <= n. Most blocks of 16 are skipped with one
- * comparison each, since none of their logits beats the worst in the heap. */
+/* Collects the k best of x[0..n) in h[0..k), best first; 1 <= k <= n. Most blocks of 16 logits are skipped after one
+ * test, since none of their logits is greater than the worst in the heap. */
 static void best_k(const float *x, size_t n, candidate *h, size_t k) {
     for (size_t i = 0; i < k; i++) h[i] = candidate_of(x, i);
     make_heap(h, k);
@@ -207,7 +208,7 @@ static void best_k(const float *x, size_t n, candidate *h, size_t k) {
             for (int l = 0; l < 16; l++) hit |= x[i + l] > worst;
         else hit = 1;
         for (; hit && i < end; i++)
-            if (x[i] > h[0].logit) { /* on ties the lower id, which came first, stays */
+            if (x[i] > h[0].logit) { /* of equal logits, the lower id, which came first, stays in the heap */
                 h[0] = candidate_of(x, i);
                 sink(h, k, 0);
             }
@@ -216,7 +217,7 @@ static void best_k(const float *x, size_t n, candidate *h, size_t k) {
     sort_heap(h, k);
 }
 
-/* Writes candidates for all logits of at least `least`, which is finite. Returns how many. */
+/* Writes candidates for all logits >= `least`, which must be finite. Returns their number. */
 static size_t gather(const float *x, size_t n, float least, candidate *c) {
     size_t m = 0;
     for (size_t i = 0; i < n;) {
@@ -238,8 +239,8 @@ static void insertion_sort(candidate *c, size_t n) {
         for (size_t j = i; j && before(&c[j], &c[j - 1]); j--) swap(&c[j], &c[j - 1]);
 }
 
-/* Partitions c[0..n) by a median candidate, the better ones first. Returns its place, and the mass of the better ones.
- */
+/* Partitions c[0..n) around a pivot, the median of three candidates, with better candidates before it. Returns the
+ * index of the pivot; *mass receives the mass of the better candidates. */
 static size_t partition(candidate *c, size_t n, double *mass) {
     size_t a = 0, b = n / 2, last = n - 1;
     if (before(&c[b], &c[a])) swap(&c[a], &c[b]);
@@ -257,10 +258,10 @@ static size_t partition(candidate *c, size_t n, double *mass) {
     return place;
 }
 
-/* Moves the fewest best candidates whose mass reaches `target` to the front. Returns their number: at least 1, and all
- * if they do not reach it. */
+/* Moves the best candidates to the front: as few as have a total mass of at least `target`. Returns their number: at
+ * least 1, and n if the mass of all candidates is less. */
 static size_t take_mass(candidate *c, size_t n, double target) {
-    size_t low = 0, high = n; /* c[0..low) are in; the answer is at most `high` */
+    size_t low = 0, high = n; /* c[0..low) are included already; the result is at most `high` */
     double have = 0;
     if (!(target > 0)) target = DBL_MIN;
     while (high - low > 16) {
@@ -287,7 +288,7 @@ static float top_of(const candidate *c, size_t m) {
     return top;
 }
 
-/* mass = exp((logit - top) * scale). Returns their sum. */
+/* Sets each mass to exp((logit - top) * scale). Returns the sum. */
 static double weigh(candidate *c, size_t m, double scale) {
     double top = top_of(c, m), total = 0;
     for (size_t i = 0; i < m; i += 2) {
@@ -300,7 +301,7 @@ static double weigh(candidate *c, size_t m, double scale) {
 }
 
 /* Locally typical sampling (Meister et al. 2022): prefers tokens whose information is nearest to the entropy. With d =
- * logit - top, both hold ln(total), which cancels: |d - mean of d| remains. */
+ * logit - top, information and entropy both contain the term ln(total), so their distance is |d - mean of d|. */
 static size_t cut_typical(candidate *c, size_t m, double p) {
     double total = weigh(c, m, 1), top = top_of(c, m), mean = 0;
     for (size_t i = 0; i < m; i++)
@@ -320,8 +321,8 @@ static size_t cut_below(candidate *c, size_t m, double least) {
     return kept;
 }
 
-/* Computes the total mass of all logits against `top` in *total. Returns a logit below which no token can be in the
- * nucleus p: buckets are filled with mass by distance from the top and counted up. */
+/* Returns a logit below which no token can be in the nucleus p: adds each token's mass to a bucket by its distance from
+ * `top`, then adds up buckets from the top. *total receives the mass of all tokens. */
 static float nucleus_floor(const float *x, size_t n, float top, double p, double *total) {
     double buckets[BUCKETS] = { 0 }, e[BLOCK], have = 0;
     *total = 0;
@@ -338,8 +339,8 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
     return -FLT_MAX;
 }
 
-/* Collects the candidates before any cut but top-k. *total: the mass of all tokens that the candidates represent (0:
- * the candidates' own mass). */
+/* Collects the candidates after top-k, before all other cuts. *total receives the mass that top-p refers to: that of
+ * all tokens, or 0 for that of the candidates. */
 static size_t candidates(gw_sampler *s, const float *x, float top, double *total) {
     const double *o = s->option;
     size_t k = (size_t)o[TOP_K];
@@ -376,27 +377,28 @@ static uint32_t random32(gw_sampler *s) {
     return mixed >> turn | mixed << (-turn & 31);
 }
 
-/* Returns a uniform number in [0, 1) of 53 bits; every draw takes exactly one. */
+/* Returns a uniform random number in [0, 1) of 53 bits. Every draw calls this once. */
 static double uniform(gw_sampler *s) {
     uint64_t high = random32(s) >> 5, low = random32(s) >> 6;
     return (double)(high << 26 | low) * 0x1p-53;
 }
 
-/* Returns 1 / temperature as a finite number, because 0 times it must be 0. */
+/* Returns 1 / temperature, limited to a finite number, because 0 times the result must be 0. */
 static double scale_of(const gw_sampler *s) { return 1 / fmax(s->option[TEMPERATURE], 1e-300); }
 
 static int32_t draw_of(gw_sampler *s, candidate *c, size_t m) {
     double rest = uniform(s) * weigh(c, m, scale_of(s));
     int32_t id = c[0].id;
     for (size_t i = 0; i < m; i++) {
-        if (c[i].mass == 0) continue; /* never drawn, not even by rounding */
+        if (c[i].mass == 0) continue; /* must not be drawn because of a rounding error */
         id = c[i].id;
         if ((rest -= c[i].mass) < 0) break;
     }
     return id;
 }
 
-/* Draws from the whole vocabulary in the order of ids: finds the block by its sum, then the id in it. */
+/* Draws from the whole vocabulary in the order of ids: finds the block by the sums of blocks, then the id in this
+ * block. */
 static int32_t draw_of_all(gw_sampler *s, const float *x, float top) {
     double e[BLOCK], total = 0, scale = scale_of(s);
     for (size_t i = 0; i < s->n; i += BLOCK)
@@ -444,7 +446,8 @@ uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_d
     return k;
 }
 
-/* Penalises each id of the window once. Repetition divides a positive logit and multiplies others. */
+/* Applies the penalties once to each id that occurs in the window. The repetition penalty divides positive logits and
+ * multiplies others. */
 static void penalise(gw_sampler *s) {
     const double *o = s->option;
     uint32_t window = (uint32_t)fmin(o[WINDOW], s->n_history);
@@ -459,7 +462,7 @@ static void penalise(gw_sampler *s) {
     }
 }
 
-/* Returns the logits with bias and penalties, in a copy if there are any. */
+/* Returns the logits with bias and penalties: a copy, or `logits` itself if nothing changes. */
 static const float *adjusted(gw_sampler *s, const float *logits) {
     bool penalty = penalises(s);
     if (!s->n_bias && !penalty) return logits;
@@ -469,13 +472,13 @@ static const float *adjusted(gw_sampler *s, const float *logits) {
     return s->logits;
 }
 
-/* Returns whether all tokens may be drawn: no option but temperature, bias and penalties is on. */
+/* Returns whether all tokens may be drawn, because no option that excludes tokens is on. */
 static bool draws_all(const gw_sampler *s) {
     const double *o = s->option;
     return (o[TOP_K] == 0 || o[TOP_K] >= s->n) && o[TYPICAL_P] == 1 && o[TOP_P] == 1 && o[MIN_P] == 0;
 }
 
-/* Writes the tokens that pass all cuts to s->c. Returns how many, at least one. */
+/* Writes the tokens that pass all cuts to s->c. Returns their number, at least one. */
 static size_t survivors(gw_sampler *s, const float *x, float top) {
     const double *o = s->option;
     double total;
@@ -518,7 +521,7 @@ int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, do
 
 /* --- allocation ----------------------------------------------------------------------------------- */
 
-/* Sets the arrays in one block at base, or only measures if base is NULL. Returns the size. */
+/* Allocates a sampler and its arrays in the arena. Returns NULL if the arena only measures. */
 static gw_sampler *lay_out(gw_arena *a, uint32_t n) {
     gw_sampler *s = gw_arena_take(a, sizeof *s);
     void *c = gw_arena_take(a, n * sizeof(candidate));
@@ -626,7 +629,7 @@ void gw_sampler_write(const gw_sampler *s, uint8_t *out) {
     }
 }
 
-/* Reads the lists after the fixed part. */
+/* Reads the biases and accepted ids, which follow the fixed part. */
 static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_error *e) {
     for (uint32_t i = 0; i < all->n_bias; i++, in += sizeof(saved_bias)) {
         saved_bias b;
@@ -662,7 +665,7 @@ int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
 
 /* --- log probabilities ---------------------------------------------------------------------------- */
 
-/* Returns ln(sum of exp(x)), NAN where find_top finds no best. */
+/* Returns ln(sum of exp(x)), or NAN if find_top() fails. */
 static double log_total(const float *x, size_t n) {
     double e[BLOCK], total = 0;
     float top;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Allocates `rows` rows of `columns`. */
+/* Allocates `rows` rows of `columns` floats; the view has no rows yet. */
 static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
     return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
 }
@@ -16,7 +16,7 @@ static bool generates(const gw_config *c) { return c->arch->policy->generates; }
 
 static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
     gw_kv_shape shape = { c->n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
-    /* Kernels read whole blocks of rows, also beyond the last text. */
+    /* GW_KEYS more rows than tokens, because kernels read whole blocks of rows, even after the end of the last text. */
     if (c->arch->policy->by_layer) shape.n_layer = 1, shape.n_ctx = shape.batch = n_ctx + GW_KEYS;
     gw_kv_init(kv, shape, a);
 }
@@ -120,7 +120,7 @@ int gw_session_copy(gw_session *s, uint32_t from, uint32_t n) {
     return (int)q->n_ids;
 }
 
-/* --- which ids --- */
+/* --- ids of the context --- */
 
 static int check_id(gw_session *s, int32_t id) {
     if (id >= 0 && (uint32_t)id < s->state.config->n_vocab) return 0;
@@ -128,7 +128,8 @@ static int check_id(gw_session *s, int32_t id) {
                    id);
 }
 
-/* Returns the number of evaluated ids that equal the first ones of ids[n]. The last of those is evaluated again. */
+/* Returns the length of the common prefix of the evaluated ids and ids[n]; less than n, because the last id is always
+ * evaluated again. */
 static uint32_t common_ids(const gw_sequence *q, const int32_t *ids, uint32_t n) {
     uint32_t common = 0, most = (uint32_t)gw_min(n - 1, q->kv.pos);
     while (common < most && q->ids[common] == ids[common]) common++;
@@ -141,7 +142,7 @@ int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n) {
     return (int)gw_kv_reach(&s->sequences[i].kv, common_ids(&s->sequences[i], ids, n));
 }
 
-/* Makes ids the context; evaluates nothing yet. */
+/* Sets the context to ids, without evaluating them. Returns how many stay evaluated. */
 static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
     if (n == 0) return gw_fail(s->error, GW_E_BAD_OPTION, "Evaluation needs at least one token id.");
     if (n > s->n_ctx)
@@ -168,15 +169,15 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     return gw_fail(s->error, GW_E_BAD_STATE, "This model only computes embeddings and cannot generate text.");
 }
 
-/* Texts of a causal model form one batch, whose cache is no longer than the context; kernels read whole blocks of rows,
- * also after the last text. */
+/* The texts of a causal model must fit one batch and the cache, with some rows left, because kernels read whole blocks
+ * of rows, even after the end of the last text. */
 gw_session_room gw_session_together(const gw_session *s) {
     const gw_policy *policy = s->state.config->arch->policy;
     uint32_t behind = (uint32_t)gw_min(GW_KEYS, s->n_ctx), ids = (uint32_t)gw_min(GW_BATCH, s->n_ctx - behind);
     return (gw_session_room){ policy->texts, policy->by_layer ? s->n_ctx : ids };
 }
 
-/* Sets which ids belong to which text. One text may be as long as the context. */
+/* Sets the boundaries of the texts in the ids. A single text may be as long as the context. */
 static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     gw_session_room most = gw_session_together(s);
     uint32_t ids = texts > 1 ? most.ids : s->n_ctx;
@@ -252,7 +253,7 @@ void gw_session_clear(gw_session *s) {
     s->now->n_ids = s->now->n_prompt = 0;
 }
 
-/* Feeds one row of zeros: reads the same weights as any other row. */
+/* Evaluates the feed-forward of some layers for a row of zeros, which reads the same weights as any other row. */
 void gw_session_autotune(gw_session *s, int sequential, uint32_t quarter) {
     gw_state *st = &s->state;
     uint32_t n = quarter < 4 ? st->config->n_layer : 0;

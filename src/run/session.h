@@ -1,6 +1,5 @@
-/* session: the sequences of a model: their ids, how many of them are evaluated, and the next step. Schedules the parts
- * of forward.c for one sequence, or for several in one batch.
- * Knows neither files nor JavaScript. */
+/* session: the sequences of a model: their ids, how many of the ids are evaluated, and the next step. Schedules the
+ * parts of forward.c for one sequence, or for several sequences in one batch. Independent of files and JavaScript. */
 #ifndef GW_SESSION_H
 #define GW_SESSION_H
 
@@ -10,28 +9,28 @@
 
 enum { GW_MOST_REQUIRED = 256, GW_SEQUENCES = 16 };
 
-/* A step evaluates up to GW_BATCH rows: one of the three parts of a layer (forward.h) or, after the last layer, logits
- * or vectors. */
+/* A step evaluates up to GW_BATCH rows: one of the three parts of a layer (forward.h), or logits or vectors after the
+ * last layer. */
 enum { GW_STEP_KEEP, GW_STEP_ATTEND, GW_STEP_FEED, GW_STEP_FINISH };
 
-/* Texts that are evaluated together. */
+/* Texts to embed that are evaluated together. */
 typedef struct {
     uint32_t n, first[GW_TEXTS + 1];
-} gw_texts; /* text i: ids first[i] .. first[i + 1] - 1 */
+} gw_texts; /* text i has ids first[i] .. first[i + 1] - 1 */
 
-/* One context with a cache. */
+/* A sequence: a context with its KV cache. */
 typedef struct {
     gw_kv kv;
     int32_t *ids;      /* [n_ctx] */
-    uint32_t n_ids;    /* the first kv.pos of them are evaluated */
-    uint32_t n_prompt; /* ids set by sync or sync_texts that are not all evaluated yet; 0: none */
-    uint32_t rows;     /* of the current block; 0: the sequence is not in it */
-    gw_view logits;    /* [n_vocab]  room for GW_LOGIT_ROWS */
+    uint32_t n_ids;    /* number of ids, of which the first kv.pos are evaluated */
+    uint32_t n_prompt; /* number of ids set by the last sync or sync_texts, until all of them are evaluated; then 0 */
+    uint32_t rows;     /* the sequence's rows in the current block; 0: the sequence is not in the block */
+    gw_view logits;    /* [n_vocab]  has room for GW_LOGIT_ROWS rows */
     uint32_t logit_first, logit_rows;
-    uint32_t want_last; /* of logits, at the end of the pending ids */
+    uint32_t want_last; /* number of last pending ids whose logits are wanted */
     bool want_all, want_top;
-    uint32_t rest;  /* tokens that compute all logits, because the bound excluded too few */
-    gw_topk needed; /* the logits that are used; best = 0: all of needed.rows. Until the next sync */
+    uint32_t rest;  /* number of next tokens that compute all logits, because the bound excluded too few */
+    gw_topk needed; /* the logits that will be used, until the next sync; best = 0: all of needed.rows */
     int32_t required[GW_MOST_REQUIRED];
 } gw_sequence;
 
@@ -39,31 +38,31 @@ typedef struct {
     gw_state state;
     gw_error *error;
     uint32_t n_ctx, n_sequences;
-    gw_sequence sequences[GW_SEQUENCES], *now; /* now: the selected one, which most functions refer to */
-    /* The current block: the next rows of its members, one member after the other; none if n_members is 0. All its rows
-     * complete a step before any of them begins the next one. */
+    gw_sequence sequences[GW_SEQUENCES], *now; /* now: the selected sequence, which most functions refer to */
+    /* The current block: the next rows of the sequences that are its members, one member after the other; no block if
+     * n_members is 0. All rows of a block complete a step before any of them begins the next step. */
     gw_sequence *members[GW_SEQUENCES];
     uint32_t n_members;
     uint32_t end, row;     /* rows of the block; index of the next row to process in the current step */
-    int32_t ids[GW_BATCH]; /* of the batch */
-    uint32_t turn;         /* the sequence whose prompt is evaluated first */
+    int32_t ids[GW_BATCH]; /* ids of the batch */
+    uint32_t turn;         /* index of the sequence whose prompt is evaluated first */
     uint32_t layer;
     int step;                       /* GW_STEP_… */
-    gw_view x, q, angles[GW_ROPES]; /* rows of a block; the batch's views are parts of them */
-    gw_view logits;                 /* [n_vocab]  room for a row of each sequence; unused if there is only one */
+    gw_view x, q, angles[GW_ROPES]; /* for all rows of a block; the batch's views are parts of these */
+    gw_view logits;                 /* [n_vocab]  has room for a row of each sequence; unused with a single sequence */
     bool want_vectors, want_look;
-    gw_texts texts; /* want_vectors: the ids' texts */
+    gw_texts texts; /* with want_vectors: the boundaries of the texts in the ids */
     gw_vectors vectors;
     gw_row_cache *missing; /* after GW_RUN_ROWS: the cache that lacks rows */
     _Atomic int32_t abort;
     void *block;
 } gw_session;
 
-/* Bytes by part. */
+/* The bytes that a session needs for KV caches and for scratch. */
 typedef struct {
     uint64_t kv, scratch;
 } gw_session_need;
-/* What memory a session needs: a context of n_ctx for each of 1 to GW_SEQUENCES sequences; kv_type: GW_KV_*. */
+/* The sizes of a session: a context of n_ctx tokens for each of 1 to GW_SEQUENCES sequences; kv_type: GW_KV_*. */
 typedef struct {
     uint32_t n_ctx, n_sequences;
     int kv_type;
@@ -72,17 +71,15 @@ gw_session_need gw_session_measure(const gw_config *c, gw_session_shape shape);
 int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, gw_session_shape shape,
                     gw_error *e);
 void gw_session_free(gw_session *s);
-/* Evaluates like gw_session_run, but for all sequences in the set `mask`, and only one block of at most GW_BATCH rows.
- * Each sequence with one pending id gets its row; prompts share what is left. */
+/* Like gw_session_run, but evaluates all sequences whose bit is set in `mask`, and only one block of at most GW_BATCH
+ * rows. Each sequence with one pending id has a row; prompts share the other rows. */
 int gw_session_step(gw_session *s, uint32_t mask, int layers);
 
-/* As documented in api.h. */
+/* api.h documents these functions: gw_session_x as gw_x, gw_session_sync_texts as gw_pack. */
 enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2, GW_RUN_LOOK = 3, GW_RUN_ROWS = 4 };
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
-/* Selects a sequence. */
 int gw_session_select(gw_session *s, uint32_t i);
 int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n);
-/* Makes the selected sequence the first n evaluated ids of sequence `from`, or fewer; returns their number. */
 int gw_session_copy(gw_session *s, uint32_t from, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
@@ -90,7 +87,8 @@ void gw_session_truncate(gw_session *s, uint32_t n);
 int gw_session_want_last(gw_session *s, uint32_t rows);
 void gw_session_want_all(gw_session *s, bool on);
 void gw_session_want_top(gw_session *s, bool on);
-/* The most texts that gw_session_sync_texts takes, and the most ids of all of them if they are more than one. */
+/* The maximum number of texts in a call of gw_session_sync_texts, and of ids in all of them if there are several
+ * texts. */
 typedef struct {
     uint32_t texts, ids;
 } gw_session_room;
@@ -100,11 +98,11 @@ void gw_session_want_look(gw_session *s);
 void gw_session_clear(gw_session *s);
 /* Returns the number of rows that each layer finishes before the next one begins. */
 uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx);
-/* Drops the current block: its members begin their rows again. */
+/* Drops the current block: the rows of its members will be evaluated again from the first layer. */
 void gw_session_drop_block(gw_session *s);
-/* Drops the block if the selected sequence is in it. */
+/* Drops the current block if the selected sequence is a member. */
 void gw_session_leave_block(gw_session *s);
-/* As documented in api.h. */
+/* api.h documents this as gw_rehearse. */
 void gw_session_autotune(gw_session *s, int sequential, uint32_t quarter);
 
 #endif

@@ -1,12 +1,12 @@
-/* state: see state.h. Writing and reading walk the same pieces in the same order: the header, ids in blocks, the
- * sampler, one row after the other. The window always holds a whole piece. */
+/* state: see state.h. Writing and reading process the same pieces in the same order: the header, blocks of ids, the
+ * sampler, one row after the other, and the hash. The window always has room for a whole piece. */
 #include "run/state.h"
 #include "base/hash.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 1 << 18, IDS = 4096 }; /* IDS: in a piece */
+enum { WINDOW_BYTES = 1 << 18, IDS = 4096 }; /* IDS: maximum number of ids in a piece */
 _Static_assert((int)GW_SAMPLER_MOST <= (int)WINDOW_BYTES, "a sampler fits the window");
 enum { HEADER, IDENTIFIERS, SAMPLER, ROWS, HASH, OVER };
 enum { KEYS, VALUES, KEYS_ASIDE, VALUES_ASIDE, PLANES };
@@ -26,16 +26,16 @@ typedef struct {
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->now->kv.layers[io->layer]; }
 
-/* Returns the positions of the current plane. */
+/* Returns the positions that have rows in the current plane of the current layer. */
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
     uint32_t aside = l->ring ? io->head.aside : 0;
-    if (!l->rows) return (span){ 0 }; /* another layer owns them */
+    if (!l->rows) return (span){ 0 }; /* another layer owns the rows */
     if (io->plane < KEYS_ASIDE) return (span){ l->ring ? io->head.low : 0, io->head.pos };
     return (span){ gw_kv_window_start(&io->of.session->now->kv, aside), aside };
 }
 
-/* Moves on to the plane that has the next row; false if there is none. */
+/* Moves to the plane and layer of the next row. Returns false if no rows are left. */
 static bool next_row(gw_state_io *io) {
     uint32_t layers = io->of.session->now->kv.shape.n_layer;
     while (io->layer < layers) {
@@ -50,7 +50,7 @@ static bool next_row(gw_state_io *io) {
     return false;
 }
 
-/* Returns the bytes of the next piece, after moving on to its phase. */
+/* Moves to the phase of the next piece. Returns the size of that piece in bytes, 0 at the end. */
 static size_t piece(gw_state_io *io) {
     if (io->phase == IDENTIFIERS && io->at == io->head.pos) io->at = 0, io->phase = SAMPLER;
     if (io->phase == ROWS && !next_row(io)) io->phase = HASH;
@@ -64,7 +64,7 @@ static size_t piece(gw_state_io *io) {
     }
 }
 
-/* Advances to the next piece. */
+/* Moves past a piece whose bytes have been written or read, and adds the bytes to the hash. */
 static void pass(gw_state_io *io, const uint8_t *bytes, size_t n) {
     if (io->phase != HASH) io->hash = gw_hash(io->hash, bytes, n);
     if (io->phase == IDENTIFIERS) io->at += (uint32_t)(n / sizeof(int32_t));
@@ -102,7 +102,7 @@ void gw_state_end(gw_state_io *io) {
 
 /* --- writing --- */
 
-/* Returns a header that describes the session; head sizes are those of the first layer. */
+/* Returns a header that describes the session; the sizes of heads are those of the first layer. */
 static gw_state_header header_of(const gw_state_of *of) {
     const gw_kv *kv = &of->session->now->kv;
     gw_state_header h = { .layout = GW_LAYOUT,
@@ -124,7 +124,7 @@ static bool keeps_aside(const gw_kv *kv) {
 
 static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &s->now->kv;
-    bool idle = s->now->rows == 0; /* otherwise rows of rings are being overwritten */
+    bool idle = s->now->rows == 0; /* if false, an evaluation is overwriting rows of rings */
     return idle && n && n <= kv->pos && !memcmp(s->now->ids, ids, n * sizeof *ids) &&
            gw_kv_window_start(kv, n) >= kv->low;
 }
@@ -190,7 +190,7 @@ static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t
                    (unsigned long long)expected, (unsigned long long)got);
 }
 
-/* Checks the fields that may differ from the session's own. */
+/* Checks the header fields that may differ from the session's own header. */
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->now->kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx)
@@ -243,7 +243,7 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
     return 0;
 }
 
-/* Skips rows that this ring, of another context length, has no room for. */
+/* Stores a row. Skips rows for which the ring has no room because its context length is shorter. */
 static int take_row(gw_state_io *io, const uint8_t *bytes) {
     const gw_kv *kv = &io->of.session->now->kv;
     const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
@@ -253,7 +253,7 @@ static int take_row(gw_state_io *io, const uint8_t *bytes) {
                    io->at);
 }
 
-/* Accepts the state if its hash is right. */
+/* Completes the restored state if its hash is correct. */
 static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     gw_session *s = io->of.session;
     gw_kv *kv = &s->now->kv;
@@ -265,7 +265,7 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
                        (unsigned long long)io->hash, (unsigned long long)hash);
     kv->pos = s->now->n_ids = io->head.pos;
     kv->low = io->head.low;
-    gw_kv_reserve(kv, 0); /* the saved rings may have been longer */
+    gw_kv_reserve(kv, 0); /* raises kv->low if the saved rings were longer than the session's */
     kv->saved_pos = keeps_aside(kv) ? io->head.aside : 0;
     return 0;
 }
@@ -280,7 +280,7 @@ static int read_piece(gw_state_io *io, const uint8_t *bytes, size_t n) {
     }
 }
 
-/* Ends reading. */
+/* Ends reading. If a state fails after its header was accepted, empties the context and resets the sampler. */
 static int end_reading(gw_state_io *io, int how) {
     if (how < 0 && io->phase > HEADER) {
         gw_session_clear(io->of.session);

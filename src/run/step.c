@@ -1,4 +1,4 @@
-/* step: evaluates a session step by step (session.h): the rows of a block, for one sequence or for several. */
+/* step: evaluates a session in steps (session.h): the rows of a block, of one sequence or of several sequences. */
 #include "run/session.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static void begin_block(gw_session *s) {
     }
 }
 
-/* Finds the texts of up to GW_BATCH rows from s->row on. */
+/* Finds the segments of up to GW_BATCH rows from s->row on, for texts to embed. */
 static int find_texts(const gw_session *s, gw_segment *segments) {
     const gw_texts *p = &s->texts;
     uint32_t begin = s->now->kv.pos + s->row, row = begin, text = 0;
@@ -53,7 +53,7 @@ static int find_texts(const gw_session *s, gw_segment *segments) {
     return n;
 }
 
-/* Finds the sequences of up to GW_BATCH rows from s->row on. */
+/* Finds the segments of up to GW_BATCH rows from s->row on, for the members of the block. */
 static int find_sequences(const gw_session *s, gw_segment *segments) {
     uint32_t skip = s->row, row = 0;
     int n = 0;
@@ -79,7 +79,7 @@ static void find_ids(gw_session *s) {
     }
 }
 
-/* Makes the next rows of the block the batch. */
+/* Sets up the batch with the next rows of the block. */
 static void begin_batch(gw_session *s) {
     gw_batch *b = &s->state.batch;
     int at = (int)s->row;
@@ -91,7 +91,8 @@ static void begin_batch(gw_session *s) {
     find_ids(s);
 }
 
-/* Moves on to the next step if all rows have completed this one. Returns false after the last step. */
+/* Moves to the next step if all rows of the block have completed the current step. Returns false after the last
+ * step. */
 static bool find_step(gw_session *s) {
     if (s->row < s->end) return true;
     if (s->step == GW_STEP_FINISH) return false;
@@ -104,9 +105,9 @@ static bool find_step(gw_session *s) {
 /* Returns the number of a member's last rows whose logits are wanted. */
 static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
 
-/* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and
- * values on, these are the last want_last ids, unless all logits, vectors or an inspection are wanted; of other tokens
- * only keys and values are needed there. */
+/* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and values
+ * on, this is the first row whose logits are wanted, unless all logits, vectors or an inspection are wanted; of other
+ * tokens, only keys and values are needed in these layers. */
 static int first_wanted(const gw_session *s) {
     if (s->members[0]->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners)
         return 0;
@@ -116,8 +117,9 @@ static int first_wanted(const gw_session *s) {
     return s->state.batch.n;
 }
 
-/* Evaluates a part of a layer for the batch. Inspection reads x after each part: after the first layer's GW_STEP_KEEP,
- * x is the embedding; in other layers it is still the result of GW_STEP_FEED. */
+/* Evaluates a part of a layer for the batch. Inspection reads x after each part, except after GW_STEP_KEEP in layers
+ * other than the first, where x is still the result of the previous layer. After the first layer's GW_STEP_KEEP, x is
+ * the embedding. */
 static int take_step(gw_session *s) {
     gw_state *st = &s->state;
     int first = first_wanted(s), n = st->batch.n;
@@ -133,9 +135,9 @@ static int take_step(gw_session *s) {
     return s->want_look && (s->step != GW_STEP_KEEP || s->layer == 0) ? GW_RUN_LOOK : GW_RUN_MORE;
 }
 
-/* --- a context: logits --- */
+/* --- logits of contexts --- */
 
-/* Computes the logits of the next rows of the only member, when all are wanted. */
+/* Computes the logits of the next rows of the only member, if the logits of all positions are wanted. */
 static int give_rows(gw_session *s) {
     gw_sequence *q = s->members[0];
     q->logit_first = q->kv.pos + s->row;
@@ -146,8 +148,9 @@ static int give_rows(gw_session *s) {
     return GW_RUN_LOGITS;
 }
 
-/* Few rows are excluded where the logits of the model are close to each other. Then the bound is tried only now and
- * then, since its first pass costs half of the matrix. An argmax always gains. */
+/* Returns whether the next token should use the bound (model/topk.c). If a model's logits are close to each other, the
+ * bound excludes few rows. It is then skipped for q->rest tokens, since its first pass reads half of the matrix. For an
+ * argmax, the bound is always worthwhile. */
 static bool may_exclude(gw_sequence *q) {
     if (q->needed.best == 1 || q->rest == 0) return true;
     q->rest--;
@@ -155,14 +158,14 @@ static bool may_exclude(gw_sequence *q) {
 }
 
 static void give_top(gw_session *s, gw_sequence *q, int first, int rows) {
-    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* of four panels */
+    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: of four panels */
     uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
     uint64_t open = gw_forward_topk(&s->state, first, rows, &q->needed);
     if (q->needed.best > 1 && 4 * open > (4 - LEAST_EXCLUDED) * panels) q->rest = REST;
 }
 
-/* Computes a member's logits where no other member wants any: all, or at least the wanted ones. needed.rows are those
- * of a single token. token: its last row. */
+/* Computes the logits of a member separately from other members: all, or at least those that `needed` contains.
+ * needed.rows only apply to a single token. token: the member's last row in the batch. */
 static void give_last(gw_session *s, gw_sequence *q, int token) {
     int rows = (int)wanted(q), first = token + 1 - rows;
     bool some = q->needed.rows.bits != NULL;
@@ -173,8 +176,8 @@ static void give_last(gw_session *s, gw_sequence *q, int token) {
     else gw_forward_logits(&s->state, first, rows);
 }
 
-/* Computes the logits of members from `i` on whose wanted rows are adjacent, with one product. Returns the member after
- * them. row: the member's first one. */
+/* Computes, with one product, the logits of the members from `i` on whose wanted rows are adjacent. Returns the index
+ * of the next member. row: the first row of member `i`. */
 static uint32_t give_adjacent(gw_session *s, uint32_t i, uint32_t row) {
     uint32_t n_vocab = s->state.config->n_vocab, first = i, rows = 0;
     uint32_t from = row + s->members[i]->rows - wanted(s->members[i]);
@@ -195,7 +198,7 @@ static uint32_t give_adjacent(gw_session *s, uint32_t i, uint32_t row) {
     return i;
 }
 
-/* Computes the logits of the members whose ids are all evaluated. */
+/* Computes the logits of all members whose pending ids are all in the block. */
 static void give_logits(gw_session *s) {
     uint32_t many = 0, row = 0;
     for (uint32_t i = 0; i < s->n_members; i++) {
@@ -221,9 +224,10 @@ static void end_context(gw_sequence *q) {
     q->n_prompt = 0;
 }
 
-/* --- packed texts: vectors --- */
+/* --- vectors of texts --- */
 
-/* Ends the texts: several texts in one cache are not a context. */
+/* Ends a block of texts; `last` if all texts are evaluated. Several texts in a cache cannot be continued, so the cache
+ * is then emptied. */
 static void end_pack(gw_session *s, bool last) {
     if (last) gw_vectors_finish(&s->vectors, &s->state, (int)s->texts.n);
     if (s->texts.n > 1) gw_session_clear(s);
@@ -232,7 +236,7 @@ static void end_pack(gw_session *s, bool last) {
 
 /* --- running --- */
 
-/* Returns GW_RUN_DONE if nothing of its only member is pending. */
+/* Ends the block. Returns GW_RUN_DONE if it had a single member without any more pending ids, otherwise GW_RUN_MORE. */
 static int end_block(gw_session *s) {
     bool last = completes(s->members[0]);
     uint32_t n = s->n_members;
@@ -275,10 +279,10 @@ static int worker_failed(gw_session *s) {
     return gw_fail(s->error, GW_E_WORKER, "A helper thread failed during evaluation.");
 }
 
-/* Chooses the members of the next block: a row of each sequence that has one pending id, behind the prompts, which are
- * evaluated one after the other. Rows whose logits are wanted so come last. */
+/* Chooses the members of the next block: rows of prompts, which are evaluated one after the other, then one row of each
+ * sequence that has one pending id. In this order, the rows whose logits are wanted are at the end. */
 static void choose_members(gw_session *s, uint32_t mask) {
-    enum { PROMPT_ROWS = 32 }; /* beside decoding sequences, which wait for them */
+    enum { PROMPT_ROWS = 32 }; /* maximum number in a block with decoding sequences, which wait for these rows */
     uint32_t n = s->n_sequences, decoding = 0;
     for (uint32_t i = 0; i < n; i++) decoding += mask >> i & 1 && s->sequences[i].n_ids - s->sequences[i].kv.pos == 1;
     uint32_t room = decoding ? PROMPT_ROWS : GW_BATCH;
@@ -289,7 +293,8 @@ static void choose_members(gw_session *s, uint32_t mask) {
         add_member(s, q, room);
         room -= q->rows;
         if (completes(q)) continue;
-        /* It goes first in the next block, and first here: none of its logits are wanted. */
+        /* This prompt is the first one in the next block. In this block, it is first, too, since none of its logits are
+         * wanted. */
         s->turn = (uint32_t)(q - s->sequences);
         s->members[s->n_members - 1] = s->members[0];
         s->members[0] = q;
@@ -298,7 +303,7 @@ static void choose_members(gw_session *s, uint32_t mask) {
         if (mask >> i & 1 && s->sequences[i].n_ids - s->sequences[i].kv.pos == 1) add_member(s, &s->sequences[i], 1);
 }
 
-/* Evaluates parts of layers of the current block, as many as `layers` allow. */
+/* Evaluates one step of up to GW_BATCH rows of the current block, and subtracts its cost from *left. */
 static int advance(gw_session *s, int64_t *left) {
     static const uint8_t quarters[] = { 1, 1, 2, 4 }; /* cost of each step, in quarters of a layer */
     gw_pool *pool = s->state.ops.pool;
@@ -306,7 +311,7 @@ static int advance(gw_session *s, int64_t *left) {
     if (atomic_load(&s->abort)) return aborted(s);
     int how = evaluate(s);
     *left -= quarters[s->step];
-    return gw_pool_failed(pool) ? worker_failed(s) : how; /* the logits too */
+    return gw_pool_failed(pool) ? worker_failed(s) : how; /* also checked after logits were computed */
 }
 
 int gw_session_run(gw_session *s, int layers) {
