@@ -1,4 +1,4 @@
-/* api: see api.h. Ties one file, its loader, one session and one sampler to one handle. */
+/* api: see api.h. Combines a file, its loader, a session and the sequences' samplers in one handle. */
 #include "api.h"
 #include "kernels/proof.h"
 #include "model/describe.h"
@@ -11,20 +11,20 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKS = 1 << 16 }; /* bytes of the allocator's bookkeeping and rounding */
+enum { BLOCKS = 1 << 16 }; /* bytes for the allocator's bookkeeping and rounding */
 
 struct gw_model {
     gw_pool *pool;
     gw_file file;
     gw_loader loader;
     gw_session session;
-    gw_sampler *samplers[GW_SEQUENCES], *sampler; /* of each sequence; of the selected one */
-    gw_trie trie;                                 /* made when a grammar is first read */
+    gw_sampler *samplers[GW_SEQUENCES], *sampler; /* the samplers of all sequences, and of the selected sequence */
+    gw_trie trie;                                 /* made when the first grammar is read */
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
     int kv_type;   /* GW_KV_* */
-    int sequences; /* besides the first one */
+    int sequences; /* number of sequences besides the first one */
     double limit;  /* maximum heap size in bytes; 0: none */
     bool reserved;
 };
@@ -39,13 +39,13 @@ const char *gw_build(void) {
 
 /* --- proofs --- */
 
-static gw_error unfit; /* why this build cannot run here */
+static gw_error unfit; /* the reason why this build cannot run here */
 
 int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
-/* Returns whether forward.c uses int8 activations: only for the feed-forward. */
+/* Returns whether forward.c multiplies a matrix by int8 activations, which it only does in the feed-forward. */
 static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     for (uint32_t i = 0; i < f->config.n_layer; i++) {
         const gw_layer *l = &f->weights.layers[i];
@@ -112,7 +112,7 @@ double gw_part_bytes(const gw_model *m, int i) {
     return p ? (double)p->end : NAN;
 }
 
-/* Names and values of the host's options; the field that receives the value's index. */
+/* The names and values of the load options, and the field that receives the index of the value. */
 static const struct load_option {
     const char *name;
     size_t field;
@@ -160,7 +160,8 @@ typedef struct {
     double weights, kv, scratch, sampler, window, held, heap;
 } plan;
 
-/* Returns the heap in use: in wasm the whole memory, which includes other data and gaps. */
+/* Returns the heap in use: in wasm the size of the whole memory, which includes other data and gaps; otherwise
+ * `held`. */
 static double heap_now(double held) {
 #if defined(__wasm__)
     (void)held;
@@ -170,7 +171,7 @@ static double heap_now(double held) {
 #endif
 }
 
-/* Returns the number of sequences: only models that generate text have contexts to keep apart. */
+/* Returns the number of sequences: the load option for models that generate text, 1 for all others. */
 static uint32_t sequences_of(const gw_model *m) {
     return m->file.config.arch->policy->generates ? (uint32_t)m->sequences + 1 : 1;
 }
@@ -416,7 +417,7 @@ int gw_rehearse(gw_model *m, int sequential, uint32_t quarter) {
     int bad = not_ready(m);
     if (bad) return bad;
     gw_session_autotune(&m->session, sequential, quarter);
-    return quarter < 4 ? 0 : prove_kernels(m); /* with the code that the JavaScript engine has optimised by now */
+    return quarter < 4 ? 0 : prove_kernels(m); /* checks the code that the JavaScript engine has optimised by now */
 }
 
 /* --- inspection --- */
@@ -472,7 +473,7 @@ void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
 int gw_match_want(gw_model *m, gw_matcher *x) {
     int bad = not_ready(m);
     if (bad) return bad;
-    /* Without a mask all tokens count: the caller may not need one. */
+    /* After an error the mask is NULL, which stands for all tokens: the caller may not need the mask. */
     m->session.now->needed.rows = (gw_rows){ gw_matcher_mask(x), m->trie.words };
     return 0;
 }
@@ -482,7 +483,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 const float *gw_logits(gw_model *m) {
     const gw_sequence *s = m->session.now;
     if (!s) return NULL;
-    /* while rows of logits are given out: from the first row */
+    /* the first row while gw_run returns rows of logits (GW_RUN_LOGITS), the last row when it is done */
     bool rows = s->rows != 0 || s->logit_rows == 0;
     return s->logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
@@ -490,7 +491,7 @@ const float *gw_logits(gw_model *m) {
 /* --- saved states --- */
 
 static gw_state_of state_of(gw_model *m) {
-    /* Keys depend on the RoPE factors, and these on the length of the context. */
+    /* Keys depend on the RoPE factors, and these depend on whether the context is long. */
     uint64_t hash = gw_file_hash(&m->file) ^ (m->file.weights.rope_long && m->session.state.long_context);
     return (gw_state_of){ &m->session, m->sampler, hash, &m->file.error };
 }
@@ -504,7 +505,7 @@ const char *gw_state_name(gw_model *m) {
 
 /* --- sampler --- */
 
-/* Fails if a logit of these rows is NaN or +infinity; names the first one by its token. */
+/* Fails if a logit of these rows is NaN or +infinity; the message names its token. */
 static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
     const gw_session *s = &m->session;
     uint32_t n = m->file.config.n_vocab;
