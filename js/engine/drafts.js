@@ -26,7 +26,7 @@ export class Drafts {
   /** Average duration of a step in milliseconds, by its number of tokens. @type {number[]} */
   #times = [];
   /** Average number of accepted tokens of a draft. */
-  #right = MOST;
+  #meanAccepted = MOST;
   #rest = 0;
   #nextRest = 1;
   /** Number of tokens of the current draft. */
@@ -59,7 +59,7 @@ export class Drafts {
 
   /** Returns a draft of the next tokens, at most `room`; none while drafting is paused. @param {number} room
    * @param {readonly number[]} forced tokens of the text that a constraint requires next */
-  guess(room, forced = []) {
+  draft(room, forced = []) {
     const ids = forced.length ? forced : this.#continuation();
     if (!ids.length || this.#rest-- > 0) return [];
     this.waiting = ids.slice(0, Math.min(MOST, room));
@@ -79,22 +79,22 @@ export class Drafts {
 
   /** Ends the current draft. Returns how many of its tokens were not accepted. */
   end() {
-    const wrong = this.waiting.length;
-    if (this.#size) this.#judge(this.#size - wrong);
+    const rejected = this.waiting.length;
+    if (this.#size) this.#judge(this.#size - rejected);
     this.waiting = [];
     this.#size = 0;
-    return wrong;
+    return rejected;
   }
 
   /** Pauses drafting, each time for longer, while steps with draft tokens take longer than single steps would for the
    * same tokens.
-   * @param {number} right number of accepted tokens of a draft */
-  #judge(right) {
-    this.#right += LATEST * (right - this.#right);
+   * @param {number} accepted number of accepted tokens of a draft */
+  #judge(accepted) {
+    this.#meanAccepted += LATEST * (accepted - this.#meanAccepted);
     const one = this.#times[1];
     const many = this.#times[this.#size + 1];
     // The condition is written so that it holds while a duration is unknown.
-    if (!(many > LEAST_GAIN * one * (1 + this.#right))) {
+    if (!(many > LEAST_GAIN * one * (1 + this.#meanAccepted))) {
       this.#nextRest = 1;
       return;
     }

@@ -66,7 +66,7 @@ async function begin(context, job, args) {
     due: /** @type {number[]} */ ([]),
     drafts: /** @type {Drafts | null} */ (null),
     /** Whether drafts are used: each token must depend only on its logits and the constraint. */
-    guesses:
+    usesDrafts:
       args.draft &&
       (!constraint || !(args.jumpForward || begins || thinks)) &&
       !reader &&
@@ -111,7 +111,7 @@ async function answer(run) {
   run.reused = native.sync(run.prompt, args.owner);
   // Computes all logits if the first token of a tool call may be drawn a second time (drawFreely()).
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
-  if (run.guesses) startDrafts(run);
+  if (run.usesDrafts) startDrafts(run);
   await runner.yield();
   const finishReason = await decode(run).catch((error) => {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
@@ -286,25 +286,25 @@ async function prefill(run, opening) {
 async function step(run, ids) {
   const { runner, job, time, drafts } = run;
   const before = performance.now();
-  const guesses = drafts ? guess(run, drafts) : [];
-  append(run, [...ids, ...guesses]);
+  const draftTokens = drafts ? nextDraft(run, drafts) : [];
+  append(run, [...ids, ...draftTokens]);
   await runner.settle(job);
-  drafts?.measured(1 + guesses.length, performance.now() - before);
+  drafts?.measured(1 + draftTokens.length, performance.now() - before);
   await runner.pause();
   time.decode += performance.now() - before;
 }
 
 /** Removes rejected draft tokens from the KV cache, and returns new draft tokens. @param {Run} run
  * @param {Drafts} drafts */
-function guess({ native, runner, part, matcher, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
+function nextDraft({ native, runner, part, matcher, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
   const length = prompt.length + tokens.length;
   if (drafts.end()) native.call('truncate', length - 1);
   const forced = part && matcher ? part.jumpForwardTokens(native, matcher, tokens) : [];
   const room = Math.min(contextLength - length, maxTokens - tokens.length - 1);
-  // Beside other answers, the rows of a guess would take time from theirs.
-  const guesses = drafts.guess(runner.isShared?.() ? 0 : room, forced);
-  native.call('want_last', 1 + guesses.length);
-  return guesses;
+  // While other answers run, evaluating draft tokens would slow these answers down.
+  const draftTokens = drafts.draft(runner.isShared?.() ? 0 : room, forced);
+  native.call('want_last', 1 + draftTokens.length);
+  return draftTokens;
 }
 
 /** @param {Run} run @param {number[]} ids */

@@ -1,5 +1,5 @@
-/* Drafts: answers are the same with guessed tokens and without, with every sampling, limit and stop; guesses are right in
- * repeated text, and stop where they do not pay. */
+/* Speculative decoding: answers are the same with and without draft tokens, with every sampling, limit and stop sequence;
+ * draft tokens are accepted in repeated text, and drafting pauses where it does not pay. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +23,7 @@ async function open(t, file, threads) {
 }
 
 for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
-  test(`${name}: answers are the same with and without guesses`, async (t) => {
+  test(`${name}: answers are the same with and without drafts`, async (t) => {
     let accepted = 0;
     let wrong = 0;
     for (const threads of [1, 2]) {
@@ -84,7 +84,7 @@ for (const [name, every] of /** @type {const} */ ([
   ['storyteller', 1],
   ['gemma-vocab-tiny', 5],
 ])) {
-  test(`${name}: answers under ${30 / every} schemas are the same with and without guesses`, async (t) => {
+  test(`${name}: answers under ${30 / every} schemas are the same with and without drafts`, async (t) => {
     const model = await open(t, name === 'storyteller' ? STORYTELLER : await testModel(name), 2);
     const [drafted, accepted, counts] = [
       [0, 0],
@@ -105,17 +105,17 @@ for (const [name, every] of /** @type {const} */ ([
         counts[i] += answer.tokens.length;
       }
     }
-    t.diagnostic(`${accepted} of ${drafted} guesses were right, of ${counts} tokens (greedy, sampled)`);
+    t.diagnostic(`${accepted} of ${drafted} draft tokens were accepted, of ${counts} tokens (greedy, sampled)`);
     assert.ok(Math.min(...drafted) > 0 && accepted[0] + accepted[1] > 0, `${accepted} of ${drafted}`);
     if (name === 'storyteller') assert.ok(Math.min(...accepted) > 0, `${accepted}`);
   });
 }
 
-test('an answer with guesses ends at maxTokens, at a stop sequence, at the end of the context, and on an abort', async (t) => {
+test('an answer with drafts ends at maxTokens, at a stop sequence, at the end of the context, and on an abort', async (t) => {
   const model = await loadModel(STORYTELLER, { threads: 1, contextLength: 128 });
   t.after(() => model.dispose());
   const prompt = 'One day, a little girl named Lily found a red ball. One day, a little girl named';
-  let guessed = 0;
+  let draftTokens = 0;
   for (const options of [
     ...[1, 2, 3, 4, 5, 17].map((maxTokens) => ({ maxTokens })),
     { stop: ['ball'], maxTokens: 60 },
@@ -124,12 +124,12 @@ test('an answer with guesses ends at maxTokens, at a stop sequence, at the end o
   ]) {
     const plain = await model.generate(prompt, { temperature: 0, ...options }).result();
     const drafted = await model.generate(prompt, { temperature: 0, draft: true, ...options }).result();
-    guessed += drafted.timings.draftedTokens ?? 0;
+    draftTokens += drafted.timings.draftedTokens ?? 0;
     for (const key of /** @type {const} */ (['tokens', 'text', 'finishReason', 'stopSequence'])) {
       assert.deepEqual(drafted[key], plain[key], `${key} of ${JSON.stringify(options)}`);
     }
   }
-  assert.ok(guessed > 0);
+  assert.ok(draftTokens > 0);
   const asked = { temperature: 0, maxTokens: 40, draft: true };
   const whole = await model.generate(prompt, asked).result();
   const control = new AbortController();
@@ -140,7 +140,7 @@ test('an answer with guesses ends at maxTokens, at a stop sequence, at the end o
   assert.equal((await model.generate(prompt, asked).result()).text, whole.text);
 });
 
-test('a chat with guesses has the turns, and the saved cache, of one without', async (t) => {
+test('a chat with drafts has the turns, and the saved cache, of one without', async (t) => {
   const model = await open(t, await testModel('parity-q4_0'), 1);
   const talk = async (/** @type {boolean} */ draft) => {
     const chat = model.chat({ temperature: 0, maxTokens: 40, draft });
@@ -152,10 +152,10 @@ test('a chat with guesses has the turns, and the saved cache, of one without', a
   assert.deepEqual(await talk(true), await talk(false));
 });
 
-test('a model that thinks guesses too, unless its thoughts have a budget', async (t) => {
+test('a model that thinks uses drafts too, unless its thoughts have a budget', async (t) => {
   const model = await open(t, await testModel('gemma4-tools'), 1);
   const text = 'a b c d e a b c d e a b c';
-  // An answer does not wait for the part that guesses, so the first ones may end before it is loaded.
+  // An answer does not wait until the module for drafts is loaded, so the first answers may end without drafts.
   for (let drafts; drafts === undefined; ) {
     drafts = (await model.generate(text, { maxTokens: 5, draft: true }).result()).timings.draftedTokens;
   }
@@ -172,32 +172,32 @@ test('a model that thinks guesses too, unless its thoughts have a budget', async
   assert.equal(timings.draftedTokens, undefined);
 });
 
-test('guesses continue the last place of the latest tokens', () => {
+test('drafts continue the last occurrence of the latest tokens', () => {
   const drafts = new Drafts([1, 2, 3, 4, 5, 6, 1, 2, 3]);
-  assert.deepEqual(drafts.guess(10), [4, 5, 6]);
+  assert.deepEqual(drafts.draft(10), [4, 5, 6]);
   assert.equal(drafts.add(4), true);
   assert.equal(drafts.add(9), false);
   assert.equal(drafts.end(), 2);
   assert.deepEqual([drafts.drafted, drafts.accepted], [3, 1]);
   for (const id of [1, 2]) drafts.add(id);
-  assert.deepEqual(drafts.guess(10), []);
+  assert.deepEqual(drafts.draft(10), []);
   drafts.add(3);
-  assert.deepEqual(drafts.guess(1), [4]);
+  assert.deepEqual(drafts.draft(1), [4]);
 });
 
-test('guesses continue a repetition that is shorter than they are', () => {
-  assert.deepEqual(new Drafts([7, 7, 7, 7]).guess(10), [7, 7, 7]);
-  assert.deepEqual(new Drafts([1, 2, 1, 2, 1]).guess(10), [2, 1, 2]);
+test('drafts continue a repetition that is shorter than they are', () => {
+  assert.deepEqual(new Drafts([7, 7, 7, 7]).draft(10), [7, 7, 7]);
+  assert.deepEqual(new Drafts([1, 2, 1, 2, 1]).draft(10), [2, 1, 2]);
 });
 
-test('guesses pause, each time for longer, where they do not pay', () => {
+test('drafting pauses, each time for longer, where it does not pay', () => {
   const drafts = new Drafts(Array.from({ length: 9 }, (_, i) => i % 3));
   drafts.measured(1, 10);
   drafts.measured(4, 30);
-  let guesses = 0;
+  let count = 0;
   for (let i = 0; i < 600; i++) {
-    guesses += Number(drafts.guess(3).length > 0);
-    drafts.end(); // none was right
+    count += Number(drafts.draft(3).length > 0);
+    drafts.end(); // all draft tokens are rejected
   }
-  assert.ok(guesses < 20, `${guesses} guesses`);
+  assert.ok(count < 20, `${count} drafts`);
 });

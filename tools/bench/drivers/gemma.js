@@ -32,15 +32,15 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
         tokensMs: ms - timings.firstTokenMs,
       };
     };
-  /** Times answers of one repeated token, which a bias forces: all guesses of three tokens are right. Guessing pauses
-   * where it does not pay, so some steps have one token. */
+  /** Times answers of one repeated token, which a bias forces, so all drafts of three tokens are accepted. Drafting
+   * pauses where it does not pay, so some steps have one token. */
   const rows = async () => {
     const [id] = makePrompt(1, job.seed).ids;
     const answer = async (/** @type {boolean} */ draft) => {
       const options = { temperature: 0, maxTokens: STEPS + 1, logitBias: { ...logitBias, [id]: 100 }, draft };
       return (await model.generate(Array(8).fill(id), options).result()).timings;
     };
-    await answer(true); // the part that guesses is loaded during the first answer
+    await answer(true); // the module for drafts is loaded during the first answer
     const { decodeMs, acceptedTokens = 0 } = await answer(true);
     const one = (await answer(false)).decodeMs / STEPS;
     const fours = acceptedTokens / 3;
