@@ -1,4 +1,4 @@
-/* gemma-wasm/ai-sdk: the AI SDK, unchanged, on test models, and the types against those of its packages. */
+/* gemma-wasm/ai-sdk with the real AI SDK and test models. Its types are checked against those of the SDK's packages. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -53,7 +53,7 @@ test('thoughts are reasoning parts, with their tokens, and effort limits them', 
   const block = (/** @type {string} */ name) => ['start', 'delta', 'end'].map((end) => `${name}-${end}`);
   const between = [...block('reasoning'), ...block('text')];
   assert.deepEqual(types, ['start', 'start-step', ...between, 'finish-step', 'finish']);
-  // The reasoning of an answer is kept in the conversation, and an effort in the options of the engine.
+  // The conversation keeps an answer's reasoning. The reasoning effort becomes the engine's `thinking` budget.
   const before = /** @type {const} */ ({ role: 'user', content: 'Hi' });
   const after = /** @type {const} */ ({ role: 'user', content: 'Why?' });
   const messages = [before, ...result.responseMessages, after];

@@ -1,7 +1,7 @@
 /**
- * answers: answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5: each is
- * complete, parses, and is valid according to ajv, or was cut off at `maxTokens`. answers.test.js runs a part; all of
- * them:
+ * answers: generates answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5.
+ * Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js runs some of
+ * them. This runs all:
  *
  *   node tests/lab/run.js schemas answers
  */
@@ -44,7 +44,7 @@ async function answer(model, schema, valid, asked, counts) {
   }
 }
 
-/** Returns the number of answers by how they ended. @param {number} first @param {number} end schemas
+/** Returns the number of answers for each finish reason. @param {number} first @param {number} end range of schemas
  * @param {string[]} models paths
  * @param {number[][]} [asked] temperatures and seeds */
 export async function answers(first, end, models, asked = ASKED) {
@@ -66,7 +66,7 @@ export async function answers(first, end, models, asked = ASKED) {
   return counts;
 }
 
-/** Schemas that leave their values unbounded. `number`: the answers must end by themselves. */
+/** Schemas that leave their values unbounded. `number`: the answer must end without the format's bounds. */
 const UNBOUNDED = [
   { schema: { type: 'number' }, number: true },
   { schema: { type: 'integer' }, number: true },
@@ -87,9 +87,9 @@ const isFinite = (value) =>
     ? Number.isFinite(value)
     : typeof value !== 'object' || value === null || Object.values(value).every(isFinite);
 
-/** Answers under schemas without bounds: numbers end within 1,000 tokens and are finite; the others end where the format
- * brings bounds. Returns how many ended how. @param {number} count of answers @param {string[]} models paths
- * @param {number} [first] seed */
+/** Checks answers under schemas without bounds: numbers end within 1,000 tokens and are finite; other values end
+ * because the format sets bounds. Returns the number of answers for each finish reason. @param {number} count of answers
+ * @param {string[]} models paths @param {number} [first] seed */
 export async function unbounded(count, models, first = 0) {
   /** @type {Record<string, number>} */
   const counts = {};
@@ -118,8 +118,8 @@ export async function unbounded(count, models, first = 0) {
 
 export const modelPaths = async () => [STORYTELLER, await testModel('generic-tools')];
 
-/** A case of the lab (tests/lab/cases.js). bounded: random schemas, ten answers each; or else answers under schemas
- * without bounds.
+/** A case of tests/lab/cases.js. bounded: ten answers under each of `count` random schemas. Otherwise `count` answers
+ * under schemas without bounds.
  * @param {{ count: number, seed: number, bounded?: boolean }} options */
 export async function run({ count, seed, bounded }) {
   const models = await modelPaths();

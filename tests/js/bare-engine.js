@@ -1,6 +1,6 @@
 /**
- * An engine without a worker, for tests and tools that inspect its parts. It has read a header, and the weights only on
- * request.
+ * An engine without a worker, for tests and tools that inspect its parts. bareEngine() reads only the header,
+ * loadedEngine() also loads the weights.
  */
 import { readFile } from 'node:fs/promises';
 import { closeSync, openSync, readSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { nodePort } from '../../js/platform/port-node.js';
 
 const JS = new URL('../../js/', import.meta.url);
 
-/** @param {string} path of a GGUF @param {string} [variant]
+/** @param {string} path of a GGUF file @param {string} [variant]
  * @param {{ threads?: number, modules?: URL }} [options] modules: folder of the wasm modules */
 export async function bareEngine(path, variant = 'simd128', { threads = 1, modules = JS } = {}) {
   const { engine } = await createEngine(
@@ -38,7 +38,7 @@ export async function bareEngine(path, variant = 'simd128', { threads = 1, modul
 }
 
 /** Returns an engine with its weights loaded. @param {string} path @param {string} [variant]
- * @param {{ threads?: number, modules?: URL, context?: number }} [options] context: its length in tokens */
+ * @param {{ threads?: number, modules?: URL, context?: number }} [options] context: context length in tokens */
 export async function loadedEngine(path, variant, options) {
   const engine = await bareEngine(path, variant, options);
   const file = await readFile(path);

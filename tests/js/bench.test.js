@@ -173,7 +173,7 @@ test('a module for shared memory is valid too', () => {
   assert.ok(WebAssembly.validate(readModule(8192, true)));
 });
 
-/** Runs a report of a tiny model in Node. Interrupts it when it begins the row `until`. @param {number} until */
+/** Runs a report with a tiny model in Node, and interrupts it when row `until` begins. @param {number} until */
 async function reported(until) {
   const flags = ['--report', '--model', 'tiny', '--sides', 'gemma-node', '--threads', '1,2', '--tokens', '8'];
   const child = spawn(process.execPath, [BENCH, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });

@@ -1,7 +1,7 @@
 /**
- * Token ids of byte-level BPE with each pre-tokenizer, against @huggingface/tokenizers: 20,000 texts and more, and each
- * decoded back. The vocabularies are trained here, on the TypeScript compiler's messages, which npm installs in thirteen
- * languages. Also Llama 2's kind, which adds a space in front of a text.
+ * Compares token ids of byte-level BPE with @huggingface/tokenizers: at least 20,000 texts for each pre-tokenizer, each
+ * decoded again. The vocabularies are trained here on the TypeScript compiler's messages, which npm installs in
+ * thirteen languages. Also tests Llama 2's tokenizer, which adds a space before a text.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -25,8 +25,8 @@ const CONTROL = 3;
 const USER = 4;
 const BUILD = fileURLToPath(new URL('../../build/', import.meta.url));
 const TINY = { ...MODELS.tiny, architecture: /** @type {const} */ ('gemma3'), chatTemplate: null };
-/** Ends of runs, line breaks among spaces, both cases, characters that only some call white space, numbers of all
- * kinds, marks. */
+/** Texts at the borders of pre-tokenizer rules: contractions, line breaks among spaces, both cases, characters that are
+ * white space only in some definitions, numbers of all kinds, marks. */
 const ODD = [
   "'s",
   "'S",
@@ -133,8 +133,8 @@ function mergesOf(name, books) {
   return merges;
 }
 
-/** The family's special tokens with trained merges. @param {import('../../tools/models/train-bpe.js').PreTokenizer} name
- * @param {string[]} books */
+/** Returns a vocabulary of the family's special tokens and trained merges.
+ * @param {import('../../tools/models/train-bpe.js').PreTokenizer} name @param {string[]} books */
 function trainedVocab(name, books) {
   const merges = mergesOf(name, books);
   const vocab = vocabularyOf(name, 256 + merges.length + 400, 1);
@@ -147,7 +147,7 @@ function trainedVocab(name, books) {
   return { ...vocab, pieces, merges: merges.map((pair) => pair.join(' ')) };
 }
 
-/** A tiny model with that vocabulary. @param {import('../../tools/models/vocab.js').Vocabulary} vocab
+/** Loads a tiny model with the given vocabulary. @param {import('../../tools/models/vocab.js').Vocabulary} vocab
  * @param {import('../../tools/models/bpe-vocab.js').TokenizerName} name */
 async function modelWith(vocab, name) {
   const file = join(BUILD, 'models', `bpe-${name}-${process.pid}.gguf`);
@@ -178,7 +178,7 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
     /** @type {Oracle} */ let special;
     /** @type {import('../../tools/models/vocab.js').Vocabulary} */ let vocab;
     const books = readMessages();
-    /** Returns the text that decoding gives back: Qwen's tokenizer normalises to NFC. @param {string} text */
+    /** Returns the text expected from decoding. Qwen's tokenizer normalises to NFC. @param {string} text */
     const read = (text) => (name === 'qwen2' ? text.normalize() : text);
 
     before(async () => {
@@ -198,8 +198,8 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
 
     it(`gives the oracle's ids on ${COUNT} texts, and the texts back`, async (t) => {
       const list = texts({ count: COUNT, seed: 20261122, books, pieces: ODD });
-      // With another Unicode version, Node may classify characters differently that are unassigned in one of the
-      // versions.
+      // Node with another Unicode version may classify characters differently that one of the versions does not
+      // assign.
       const known = [...list].filter((text) => process.versions.unicode === '17.0' || !/\p{Cn}/u.test(text));
       assert(known.length >= 20_000 || process.versions.unicode !== '17.0');
       t.diagnostic(await plain.compare(model, known, read));

@@ -1,6 +1,6 @@
 /**
- * The output of the build, and the server that tests and `npm start` use: exports and imports of the four modules, the
- * page's folder, headers, ranges, and no path that escapes the served folder.
+ * Tests the output of the build (exports and imports of the four modules), and the server of the tests and of
+ * `npm start`: folders, headers, ranges, and paths that try to leave the served folder.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

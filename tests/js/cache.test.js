@@ -32,7 +32,7 @@ const TUNING = {
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Longer ranges; the next one is requested while one arrives. */
+/** Tuning for longer ranges. The next range is requested while the current one arrives. */
 const LONG = { ...TUNING, alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 };
 
 /** Changes the tuning until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
@@ -43,7 +43,7 @@ function tune(t, tuning) {
   });
 }
 
-/** Returns logits, and what loading reported. @param {ModelSource} source */
+/** Loads a model. Returns its logits, and what loading reported. @param {ModelSource} source */
 async function load(source, options = {}) {
   /** @type {Progress[]} */ const events = [];
   const model = await loadModel(source, { threads: 1, ...options, onProgress: (event) => events.push(event) });
@@ -97,7 +97,7 @@ test('the second load asks whether there is a newer file, and fetches nothing; t
   assert.deepEqual([third.info.cache, third.codes], ['cached', ['offline']]);
   for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
   assert.equal((await inspectModel(server.url, { cache })).info.cache, 'cached');
-  // The file is the model itself, followed by a journal.
+  // The cached file is the model itself, followed by a journal.
   const [name] = await readdir(folder);
   assert.equal(Buffer.compare((await readFile(join(folder, name))).subarray(0, bytes.length), bytes), 0);
 });
@@ -187,7 +187,7 @@ async function killed(/** @type {TestContext} */ t, /** @type {Partial<Tuning>} 
   assert.ok(server.sent <= bytes.length - stored, `${server.sent} bytes sent, ${stored} were stored`);
 }
 
-/** Returns a store with the first part of the file. @param {any} t */
+/** Returns a store that holds the first part of the file, and the file's server. @param {any} t */
 async function begun(t) {
   const store = memoryStore();
   const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
@@ -292,7 +292,7 @@ test('a wrong digest leaves nothing of what it was found in, and tells both; a r
   for (const phase of ['load', 'load'])
     assert.equal((await load(server.url, { cache, sha256: digest })).events[0].phase, phase);
   assert.ok((await readFile(join(folder, (await readdir(folder))[0]))).subarray(bytes.length).includes(digest));
-  // A complete copy stays.
+  // A wrong digest does not delete a complete copy.
   await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   assert.equal((await readdir(folder)).length, 1);
 });
@@ -335,7 +335,7 @@ test('a custom store', async (t) => {
   assert.equal((await cache.list())[0].complete, true);
   await cache.clear();
   assert.equal(store.files.size, 0);
-  // A store that fails in every method.
+  // Stores that fail in one method each.
   const fails = async () => {
     throw new Error('out of order');
   };

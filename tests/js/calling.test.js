@@ -104,7 +104,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     });
     const out = chat.send('Add', { toolChoice: { name: 'add', everyRound: true }, maxRounds: 2 });
     const { toolCalls = [], finishReason } = await out.result();
-    // The model must call each time, so the third answer's call is not executed.
+    // `everyRound` forces a call in each answer, and the third answer exceeds `maxRounds`: its call is not executed.
     assert.deepEqual([finishReason, toolCalls.length, done.length], ['tool-calls', 3, 2]);
     toolCalls.forEach((call, i) => {
       assertFits(call);

@@ -39,14 +39,14 @@ async function open(t, name, spec) {
   return model;
 }
 
-/** Returns the ids of a prompt as text, with the names of control tokens. @param {any} model @param {any} prompt */
+/** Returns the number of tokens of a prompt. @param {any} model @param {any} prompt */
 async function prompted(model, prompt) {
   const { usage } = await model.generate(prompt, { maxTokens: 0 }).result();
   assert.equal(usage.promptTokens, await model.countTokens(prompt));
   return usage.promptTokens;
 }
 
-/** A model of each family, and the beginning of its rendered prompt. @type {Record<string, [Partial<ModelSpec>,
+/** A model of each family, and the prompt that it renders for MESSAGES. @type {Record<string, [Partial<ModelSpec>,
  * string]>} */
 const FAMILIES = {
   'Gemma 1': [{ architecture: 'gemma' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
@@ -73,7 +73,7 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
       await model.detokenize(ids, { special: true }),
       `${{ G: '<bos>', L: '<|begin_of_text|>' }[name[0]] ?? ''}${text}`,
     );
-    // The name of a control token has more tokens than the control token itself.
+    // Written in a message, the name of a control token is several ordinary tokens.
     const [control] = text.match(/<\|?\w+\|?>/) ?? [];
     const spelt = (await model.tokenize(`Hello ${control}`)).length;
     const said = (await model.tokenize('Hello')).length;

@@ -237,7 +237,7 @@ test('an answer starts with a given prefix, replacing the last answer or adding 
   const again = await chat.continue({ prefix: 'Once <end_of_turn> upon' }).result();
   assert.equal(again.text, text);
   assert.equal(chat.messages.length, 2);
-  // The ids of the rendered template, where the beginning of the answer is ordinary text.
+  // In the rendered prompt, the prefix of the answer is ordinary text.
   const head = await model.tokenize('<bos><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n', {
     special: true,
   });

@@ -1,5 +1,4 @@
-/* Conversations beyond questions and answers: content parts, every role, messages added ahead, given beginnings, and
- * several answers to one prompt. */
+/* Conversations: content parts, every role, append(), answers with a prefix, and several answers to one prompt. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ChatTemplate } from '../../js/engine/template.js';

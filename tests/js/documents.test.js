@@ -1,4 +1,4 @@
-/* Runs the examples of the guides as written, with the storyteller, and builds the site of the documents. */
+/* Runs the examples of the guides in docs/ unchanged, with the storyteller, and builds the documentation site. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,13 +13,14 @@ import { buildDocs } from '../../tools/build/docs.js';
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
 
-/** Returns the blocks of JavaScript of a guide. @param {string} page */
+/** Returns the JavaScript blocks of a guide. @param {string} page */
 function blocks(page) {
   const text = readFileSync(new URL(`../../docs/${page}.md`, import.meta.url), 'utf8');
   return [...text.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
 }
 
-/** Runs examples. Returns what each shows and ends with. @param {any} t @param {string[]} examples @param {string[]} results */
+/** Runs examples. Returns the arguments of their show() calls, and the values of the expressions in `results`.
+ * @param {any} t @param {string[]} examples @param {string[]} results */
 async function run(t, examples, results) {
   const model = await loadModel(STORYTELLER, { threads: 1 });
   t.after(() => model.dispose());

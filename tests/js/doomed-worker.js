@@ -1,5 +1,4 @@
-/* doomed-worker: Node's engine worker, and code beside it that breaks it on command. workerData is the port for the
- * commands. */
+/* doomed-worker: Node's engine worker, with code that breaks it on command. The commands arrive at workerData.port. */
 import threads, { workerData } from 'node:worker_threads';
 import { syncBuiltinESMExports } from 'node:module';
 

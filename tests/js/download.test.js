@@ -1,5 +1,5 @@
-/* Downloads from a server that fails on purpose: every run ends with the right model or a coded error, hardly any byte
- * is fetched twice, and bytes of two versions are never mixed. */
+/* Downloads from a server that fails on purpose: every run ends with the right model or an error with a code, hardly
+ * any byte is fetched twice, and bytes of two versions are never mixed. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import { testModel } from './models.js';
 const IDS = someIds(6, 320);
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** How ranges are requested, and the tuning for it. A faster server would get longer requests. */
+/** Ways to request ranges, and their tuning. `usual` slows the server, because a fast one would get longer ranges. */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
 const LONG = {
   how: 'in long ranges',
@@ -80,7 +80,7 @@ async function cutConnections(t, runs) {
   /** @type {number[]} */
   let cuts = [];
   let made = 0;
-  // Large enough: a connection that breaks loses up to 64 KB that arrived but were not read yet.
+  // A large file, because a broken connection loses up to 64 KB that arrived but were not read yet.
   const large = await readFile(await testModel('medium'));
   const right = await logitsOf(new Uint8Array(large));
   const server = await faultyServer(t, large, (_, { headers }) => {
@@ -186,7 +186,7 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
     const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault), usual);
     if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
     assert.deepEqual(await logitsOf(server.url), expected, JSON.stringify(fault));
-    // A request that is answered with the whole file is the last one.
+    // No request follows one that is answered with the whole file.
     const whole = server.seen.filter(({ range }) => !range).length;
     assert.equal(whole, fault.noRanges ? 0 : 1, `${whole} requests for the whole file, ${JSON.stringify(fault)}`);
   }
@@ -243,7 +243,7 @@ test('without an ETag or a date nothing is put together from two answers', async
   server.forget();
   const error = await refuses(loadModel(server.url, OPTIONS), 'truncated');
   assert.match(error.message, /version/);
-  // With a digest the file can be checked.
+  // With a digest they may be combined, because the file can be verified.
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   server.forget();
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
@@ -252,7 +252,7 @@ test('without an ETag or a date nothing is put together from two answers', async
 async function refusals(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
   const soon = new Date(Date.now() - 1000).toUTCString();
   const later = { status: 429, headers: { 'Retry-After': '0' } };
-  // One of the last two may be an early request, which is retried immediately.
+  // One of the last two faults may hit an early request, which is retried immediately.
   const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, later, later];
   const server = await faultyServer(t, bytes, (n) => faults[n] ?? {}, usual);
   /** @type {string[]} */ const notices = [];
@@ -311,7 +311,8 @@ async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /
   assert.ok(ends['a model'] > runs / 8);
 }
 
-/** Downloads a complete file without an engine. @param {string} url @param {object} tuning @param {object} [around] */
+/** Downloads a complete file without an engine. Returns the codes of the notices. @param {string} url
+ * @param {object} tuning @param {object} [around] */
 async function readAll(url, tuning, around = {}) {
   /** @type {string[]} */ const notices = [];
   const hash = (/** @type {import('crypto').BinaryLike} */ text) => createHash('sha256').update(text).digest('hex');
@@ -334,7 +335,7 @@ async function readAll(url, tuning, around = {}) {
   return notices;
 }
 
-/** Ranges take 240 ms and responses 100 ms, so an early request arrives well before the previous range ends. */
+/** A range takes 240 ms and its response 100 ms, so an early request arrives well before the previous range ends. */
 const FEW = { ...LONG.tuning, least: 1 << 19, most: 1 << 19 };
 const PACED = { wait: 100, slow: 30 };
 
