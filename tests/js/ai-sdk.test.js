@@ -35,7 +35,7 @@ test('the AI SDK runs on local models', async (t) => {
   for (const [name, call] of Object.entries(CALLS)) await t.test(name, () => call(given));
 });
 
-test('thoughts are reasoning parts, with their tokens, and effort limits them', async (t) => {
+test('thoughts become reasoning parts with token counts, and the `reasoning` option limits them', async (t) => {
   const engine = await open(t, 'qwen3-thinking');
   const model = gemmaWasm(engine);
   const [begin, end] = await Promise.all(
@@ -70,7 +70,7 @@ test('thoughts are reasoning parts, with their tokens, and effort limits them', 
   );
 });
 
-test('ai-sdk.md', async (t) => {
+test('the examples of ai-sdk.md run', async (t) => {
   const sources = ['gemma-3-270m-it-Q8_0.gguf', 'embeddinggemma-300M-Q8_0.gguf'];
   const files = [STORYTELLER, await testModel('embed-q8_0')];
   const load = (/** @type {string} */ name) => (name === 'gemma-wasm/ai-sdk' ? entry : import(name));
@@ -98,7 +98,7 @@ test('ai-sdk.md', async (t) => {
   }
 });
 
-test('the JSON of a growing value only grows', () => {
+test('each JSON text of a growing value is a prefix of the next', () => {
   const values = [
     { what: 'a "quoted"\n text 😀', list: ['x', '', 'yz'] },
     { a: { b: [{ c: 1.5 }, {}], d: [] }, e: null, f: [true, false], g: '' },
@@ -117,7 +117,7 @@ test('the JSON of a growing value only grows', () => {
   }
 });
 
-test('prompts become messages, with every kind of tool result', () => {
+test('AI SDK prompts are converted to messages, with every kind of tool result', () => {
   const outputs = [
     [{ type: 'text', value: 'fine' }, 'fine'],
     [{ type: 'json', value: { a: 1 } }, { a: 1 }],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answers, modelPaths, unbounded } from './answers.js';
 
-test('answers under random schemas parse and are valid by ajv, at temperatures 0, 1 and 5', async () => {
+test('answers under random schemas parse and are valid according to ajv, at temperatures 0, 1 and 5', async () => {
   const counts = await answers(0, 12, await modelPaths(), [
     [0, 1],
     [1, 1],
@@ -13,7 +13,7 @@ test('answers under random schemas parse and are valid by ajv, at temperatures 0
   assert.equal(counts.stop + (counts.length ?? 0), 72);
 });
 
-test('answers under schemas without bounds end, are finite and are valid by ajv', async () => {
+test('answers under schemas without bounds end, are valid according to ajv, and have only finite numbers', async () => {
   const counts = await unbounded(66, await modelPaths());
   assert.ok(counts.stop >= 60, JSON.stringify(counts));
 });

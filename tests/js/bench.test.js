@@ -37,7 +37,7 @@ function fake(calls, { drawn = (/** @type {number} */ n) => n, keepsPrefix = tru
   return async () => ({ run, facts: { threads: 1 }, keepsPrefix });
 }
 
-test('a visit warms up, then asks for what the job says, with prompts that share no beginning', async () => {
+test('measure() warms up, then makes the calls of its job, with prompts that share no prefix', async () => {
   /** @type {Call[]} */ const calls = [];
   const sample = await measure(fake(calls), JOB);
   assert.deepEqual(
@@ -60,13 +60,13 @@ test('a visit warms up, then asks for what the job says, with prompts that share
   assert.deepEqual(calls[6].prompt.ids.slice(0, TURN.history), calls[5].prompt.ids);
 });
 
-test('a side that stops early is an error, not a fast side; a side without a cache has no turn', async () => {
+test('a runtime that stops early is an error, not fast; a runtime without a prompt cache has no turn time', async () => {
   await assert.rejects(measure(fake([], { drawn: () => 2 }), JOB), /only 2 tokens instead of 8/);
   const sample = await measure(fake([], { keepsPrefix: false }), JOB);
   assert.equal(sample.turnMs, undefined);
 });
 
-test('a prompt that would take too long by the speed of the one before it is left out', async () => {
+test('a prompt is skipped if it would take too long at the speed of the one before it', async () => {
   const sample = await measure(fake([]), { ...JOB, longest: 0.2 });
   assert.deepEqual(sample.prefill, { 64: 500 });
 });
@@ -76,7 +76,7 @@ test('the same seed gives the same prompt', () => {
   assert.notDeepEqual(makePrompt(50, 9).ids, makePrompt(50, 10).ids);
 });
 
-test('medians, and ratios that are above one where ours is better', () => {
+test('medians, and ratios above 1 where our side is better', () => {
   assert.equal(median([3, undefined, 1, 2]), 2);
   assert.equal(median([4, 1]), 2.5);
   assert.equal(median([undefined]), undefined);
@@ -95,7 +95,7 @@ test('medians, and ratios that are above one where ours is better', () => {
   assert.deepEqual(better, { 'load s': 2, 'decode @0': 3 });
 });
 
-test('the table has a row for each side, a ratio for each peer at as many threads, and names what failed', () => {
+test('the table has a row for each side, a ratio for each peer with as many threads, and the failures', () => {
   const sample = (/** @type {number} */ rate) => ({
     loadMs: 500,
     prefill: { 256: rate },
@@ -117,7 +117,7 @@ test('the table has a row for each side, a ratio for each peer at as many thread
   assert.match(text, /^Broken, 2 threads failed: no memory$/m);
 });
 
-test('long contexts have their own columns, with the share of the speed at 0 in the same visit', () => {
+test('long contexts have their own columns; remarks compare their speed with context 0 of the same visit', () => {
   const plain = { loadMs: 500, prefill: { 256: 90 }, decode: { 0: 50 }, facts: {} };
   const deep = [10, 40].map((rate) => ({ loadMs: 1, prefill: {}, decode: { 0: rate, 4096: 0.9 * rate }, facts: {} }));
   const two = { side: 'a', title: 'Ours', threads: 2, samples: [plain], deep };
@@ -129,7 +129,7 @@ test('long contexts have their own columns, with the share of the speed at 0 in 
   ]);
 });
 
-test('turns of one page are compared each with its own, not median with median', () => {
+test('overOne() takes the median of the ratios of each turn, not the ratio of medians', () => {
   const rates = (/** @type {number} */ prefill, /** @type {number} */ decode) => ({ prefill, decode });
   const turns = [1, 2, 4].map((speed) => ({
     one: rates(speed, 10),
@@ -144,14 +144,14 @@ test('turns of one page are compared each with its own, not median with median',
   });
 });
 
-test('a context requested twice gives the mean of both', async () => {
+test('a context length that is measured twice gives the mean', async () => {
   /** @type {Call[]} */ const calls = [];
   const sample = await measure(fake(calls), { ...JOB, contexts: [0, 256, 0], turn: false });
   assert.equal(calls.filter(({ tokens }) => tokens === JOB.tokens).length, 3);
   assert.deepEqual(sample.decode, { 0: 100, 256: 100 });
 });
 
-test('the reading module reads every byte of each stream, and no other', async () => {
+test('the memory-reading module reads every byte of each stream, and no other byte', async () => {
   const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
   const { instance } = await WebAssembly.instantiate(readModule(1, false), { env: { memory } });
   const bytes = new Uint8Array(memory.buffer);
@@ -169,7 +169,7 @@ test('the reading module reads every byte of each stream, and no other', async (
   assert.equal(seen.filter(Boolean).length, rounds * BYTES_PER_ROUND);
 });
 
-test('a module for shared memory is valid too', () => {
+test('the memory-reading module is also valid with shared memory', () => {
   assert.ok(WebAssembly.validate(readModule(8192, true)));
 });
 
@@ -206,7 +206,7 @@ test('the report is a Markdown table with a row for each number of threads', asy
   }
 });
 
-test('a report that is interrupted has the rows that are done', async () => {
+test('an interrupted report contains the finished rows', async () => {
   const { status, lines } = await reported(2);
   assert.equal(status, 130);
   assert.equal(lines.filter((line) => line.startsWith('| gemma-wasm')).length, 1);

@@ -196,7 +196,7 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
       await model?.dispose();
     });
 
-    it(`gives the oracle's ids on ${COUNT} texts, and the texts back`, async (t) => {
+    it(`encodes ${COUNT} texts like the reference tokenizer, and decodes them again`, async (t) => {
       const list = texts({ count: COUNT, seed: 20261122, books, pieces: ODD });
       // Node with another Unicode version may classify characters differently that one of the versions does not
       // assign.
@@ -205,12 +205,12 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
       t.diagnostic(await plain.compare(model, known, read));
     });
 
-    it("gives the oracle's ids and the text back on a long text", async (t) => {
+    it('encodes a long text like the reference tokenizer, and decodes it again', async (t) => {
       const text = comparable(books.map((book) => book.slice(50_000, 150_000)).join('\n'));
       t.diagnostic(await plain.compareLong(model, text, read));
     });
 
-    it("gives the oracle's ids of characters that NFC changes, in prompts of all kinds", async () => {
+    it('encodes characters that NFC changes like the reference tokenizer, in prompts of all kinds', async () => {
       const own = vocab.pieces.map(String).filter((_, id) => vocab.types[id] === USER);
       const added = ['', ...own.slice(0, 4), '<b>', '<|im_end|>'];
       for (const text of MARKS.flatMap((mark) =>
@@ -231,11 +231,11 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
       assert.ok(accepted, 'a format is compared with the text as it is');
     });
 
-    it('takes a quarter of a megabyte of one character', async () => {
+    it('encodes and decodes 256 KB of one repeated character', async () => {
       await decodesRepeats(model, ['a', ' ', '\n', '1', '\u0301', '哈', '\u200d', '<|']);
     });
 
-    it('gives no control id for the names of control tokens in a text', async () => {
+    it('never encodes the name of a control token in a text as that token', async () => {
       const names = vocab.pieces.map(String).filter((_, id) => vocab.types[id] === CONTROL);
       for (const text of [...names, names.join(''), names.join(' a\n'), `a${names[0]}1 ${names.at(-1)}`]) {
         const ids = Array.from(await model.tokenize(text));
@@ -251,7 +251,7 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
   });
 }
 
-describe('a blank before a text', () => {
+describe("the space that Llama 2's tokenizer adds before a text", () => {
   /** @type {Awaited<ReturnType<typeof loadModel>>} */ let model;
   const vocab = vocabularyOf('llama', 1024, 1);
 
@@ -260,7 +260,7 @@ describe('a blank before a text', () => {
   });
   after(() => model?.dispose());
 
-  it('is put by encoding and left out again, and no other one', async () => {
+  it('is added by encoding and removed by decoding, and no other space changes', async () => {
     const some = [...texts({ count: 2000, seed: 9, books: [], pieces: [] })];
     for (const text of [
       '',
@@ -285,7 +285,7 @@ describe('a blank before a text', () => {
     assert.equal(await model.detokenize(Array.from(await model.tokenize('a', { bos: true }))), 'a');
   });
 
-  it('streams what detokenising the whole gives', async () => {
+  it('does not make streamed text differ from the decoded whole', async () => {
     const prompt = 'the ';
     const answer = model.generate(prompt, { maxTokens: 40, temperature: 1, seed: 5 });
     let streamed = '';

@@ -80,7 +80,7 @@ test('exports.txt names functions that the headers declare, each once and in ord
 });
 
 for (const variant of VARIANTS) {
-  test(`${variant}: exports what exports.txt lists, imports memory and its growth only`, () => {
+  test(`${variant}: exports what exports.txt lists, and imports only memory and its growth`, () => {
     const found = interfaceOf(fs.readFileSync(path.join(ROOT, 'js', `gemma-${variant}.wasm`)));
     assert.deepEqual(
       listed.filter((name) => !found.exports.has(name)),
@@ -101,7 +101,7 @@ test('npm run fuzz runs every harness', () => {
   assert.deepEqual(listed, harnesses.sort());
 });
 
-test('byte ranges', () => {
+test('byteRange() parses valid ranges, and detects unsatisfiable and malformed ones', () => {
   assert.deepEqual(byteRange('bytes=0-9', 100), [0, 9]);
   assert.deepEqual(byteRange('bytes=90-', 100), [90, 99]);
   assert.deepEqual(byteRange('bytes=90-400', 100), [90, 99]);
@@ -156,7 +156,7 @@ function ask(where, options = {}) {
   });
 }
 
-test('the page is isolated, under its policy, with right types', async () => {
+test('the server sends the isolation headers, the security policy and the right content types', async () => {
   const { status, headers, body } = await ask('/?x=1');
   assert.equal(status, 200);
   assert.equal(body, '<p>hello</p>');
@@ -171,7 +171,7 @@ test('the page is isolated, under its policy, with right types', async () => {
   assert.equal(model.body, 'GGUF');
 });
 
-test('both policies allow the inline script of the page by its hash', () => {
+test("the policies of the server and of the page allow the page's inline script by its hash", () => {
   const html = fs.readFileSync(path.join(ROOT, 'web/static/index.html'), 'utf8');
   const [, script] = /<script>(.*?)<\/script>/s.exec(html) ?? [];
   const hash = `'sha256-${createHash('sha256').update(script).digest('base64')}'`;
@@ -180,7 +180,7 @@ test('both policies allow the inline script of the page by its hash', () => {
   assert.ok(html.includes(`; ${allowed};`), 'the policy in index.html has the same script-src');
 });
 
-test('ranges, HEAD, ETag and an empty file', async () => {
+test('the server handles ranges, HEAD, ETag and an empty file', async () => {
   const part = await ask('/a.wasm', { headers: { range: 'bytes=2-4' } });
   assert.deepEqual([part.status, part.body, part.headers['content-range']], [206, '234', 'bytes 2-4/10']);
   const past = await ask('/a.wasm', { headers: { range: 'bytes=10-' } });
@@ -196,7 +196,7 @@ test('ranges, HEAD, ETag and an empty file', async () => {
   assert.deepEqual([empty.status, empty.body, empty.headers['content-length']], [200, '', '0']);
 });
 
-test('the server sends a compressed copy that the client accepts, and lets files named by their content be cached forever', async () => {
+test('the server sends compressed copies to clients that accept them, and marks files with a hash in their names as immutable', async () => {
   const name = 'page/assets/app-0123456789.js';
   fs.mkdirSync(path.join(folder, 'page/assets'));
   for (const [ending, text] of [
@@ -221,7 +221,7 @@ test('the server sends a compressed copy that the client accepts, and lets files
   assert.deepEqual([other.headers.vary, other.headers['cache-control']], [undefined, 'no-cache']);
 });
 
-test('a compressed copy that links out of the folder is not sent', async () => {
+test('a compressed copy that is a symbolic link out of the folder is not sent', async () => {
   fs.writeFileSync(path.join(folder, 'page/linked.js'), 'plain');
   for (const ending of ['br', 'gz']) fs.symlinkSync('../secret.txt', path.join(folder, `page/linked.js.${ending}`));
   const { headers, body } = await ask('/linked.js', { headers: { 'accept-encoding': 'gzip, br' } });
@@ -281,7 +281,7 @@ test("a missing file gets the folder's 404.html with status 404", async () => {
   }
 });
 
-test('a long file arrives whole, also its middle; a client that leaves early does no harm', async () => {
+test('a long file and ranges of it arrive intact; clients that disconnect early do no harm', async () => {
   const bytes = Buffer.alloc(3_000_001).map((_, i) => (i * 7919) >> 8);
   fs.writeFileSync(path.join(folder, 'page/long.bin'), bytes);
   const ranges = [
@@ -304,7 +304,7 @@ test('a long file arrives whole, also its middle; a client that leaves early doe
   assert.equal((await ask('/long.bin')).headers['content-length'], '3000001');
 });
 
-test('nothing outside the folders, nothing hidden, nothing but GET and HEAD', async () => {
+test('the server refuses paths outside its folders, hidden files, and methods other than GET and HEAD', async () => {
   const outside = [
     '/../secret.txt',
     '/%2e%2e/secret.txt',
@@ -325,7 +325,7 @@ test('nothing outside the folders, nothing hidden, nothing but GET and HEAD', as
   assert.equal((await ask('/', { method: 'POST' })).status, 405);
 });
 
-test('a busy port gives the next one; isolation and policy can be left out', async () => {
+test('if the port is busy, the next one is used; isolation and policy can be turned off', async () => {
   const second = await serve({
     root: folder,
     port: server.port,

@@ -77,7 +77,7 @@ before(async () => {
   expectedOther = (await load(new Uint8Array(other))).logits;
 });
 
-test('the second load asks whether there is a newer file, and fetches nothing; the third does without the network', async (t) => {
+test('the second load only checks for a newer file; the third works offline', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   const first = await load(server.url, { cache });
@@ -143,7 +143,7 @@ test('the cache is used by default, lists its entries and deletes them', async (
   }
 });
 
-test('an abort in the middle: the next load continues there', async (t) => {
+test('a load resumes where an aborted one stopped', async (t) => {
   const { cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 4 }));
   const controller = new AbortController();
@@ -161,7 +161,8 @@ test('an abort in the middle: the next load continues there', async (t) => {
 });
 
 for (const [how, tuning] of Object.entries({ 'in pieces': TUNING, 'in long ranges': LONG })) {
-  test(`a process that is killed in the middle, ${how}: hardly a byte is fetched twice`, (t) => killed(t, tuning));
+  test(`after a kill in the middle of a download, ${how}, the next load fetches only the rest`, (t) =>
+    killed(t, tuning));
 }
 
 async function killed(/** @type {TestContext} */ t, /** @type {Partial<Tuning>} */ tuning) {
@@ -196,7 +197,7 @@ async function begun(t) {
   return { store, server };
 }
 
-test('a resumed load does not measure the network by bytes that arrived while the cache was read', async (t) => {
+test('a resumed load does not measure network speed by bytes that arrived while the cache was read', async (t) => {
   for (const slow of [10, 0]) {
     const { store, server } = await begun(t);
     server.state.faults = () => ({ slow });
@@ -221,7 +222,7 @@ test('a resumed load does not measure the network by bytes that arrived while th
   }
 });
 
-test('a resumed load that does not know the size keeps its journal', async (t) => {
+test('a resumed load that does not know the size still writes its journal', async (t) => {
   const { store, server } = await begun(t);
   server.state.faults = () => ({ gzip: true });
   const { write } = store;
@@ -234,7 +235,7 @@ test('a resumed load that does not know the size keeps its journal', async (t) =
   assert.ok(journals >= 5, `${journals} times`);
 });
 
-test('a journal that was torn: the state before it counts; two of them: all is fetched anew', async (t) => {
+test('a corrupt journal entry falls back to the one before; if both are corrupt, everything is fetched again', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
   await refuses(loadModel(server.url, { threads: 1, cache }), ['truncated', 'network-error']);
@@ -256,7 +257,7 @@ test('a journal that was torn: the state before it counts; two of them: all is f
   assert.equal((await readdir(folder)).length, 1);
 });
 
-test('another file on the server: the stored copy goes, whether it is whole or not', async (t) => {
+test('a changed file on the server replaces the cached copy, whether complete or partial', async (t) => {
   for (const whole of [true, false]) {
     const { folder, cache } = await emptyCache(t);
     const server = await faultyServer(t, bytes, (n) => (whole || n < 5 ? {} : { killAt: 0 }));
@@ -271,14 +272,14 @@ test('another file on the server: the stored copy goes, whether it is whole or n
   }
 });
 
-test('a file that changes while it is read leaves nothing behind', async (t) => {
+test('a file that changes during its download leaves nothing in the cache', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : { bytes: other, etag: '"two"' }));
   await refuses(loadModel(server.url, { threads: 1, cache }), 'source-changed');
   assert.deepEqual(await readdir(folder), []);
 });
 
-test('a wrong digest leaves nothing of what it was found in, and tells both; a right one is not computed again', async (t) => {
+test('a wrong digest is reported and deletes the new download; a right digest is computed only once', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   const error = await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
@@ -297,14 +298,14 @@ test('a wrong digest leaves nothing of what it was found in, and tells both; a r
   assert.equal((await readdir(folder)).length, 1);
 });
 
-test('a file that is no model is not cached', async (t) => {
+test('a file that is not a model is not cached', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, Buffer.from('<!doctype html><title>Sorry</title>'.repeat(99)));
   await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-magic');
   assert.deepEqual(await readdir(folder), []);
 });
 
-test('too little room: the model runs, and nothing is left half stored', async (t) => {
+test('without enough room for the cache, the model runs and no partial copy remains', async (t) => {
   const server = await faultyServer(t, bytes);
   const poor = memoryStore({ estimate: async () => ({ usage: bytes.length / 2, quota: bytes.length }) });
   const early = await load(server.url, { cache: openCache(poor) });
@@ -323,7 +324,7 @@ test('too little room: the model runs, and nothing is left half stored', async (
   assert.deepEqual([poor.files.size, full.files.size], [0, 0]);
 });
 
-test('a custom store', async (t) => {
+test('a custom store works, and one that fails does not prevent loading', async (t) => {
   const server = await faultyServer(t, bytes);
   const store = memoryStore();
   const cache = openCache(store);
@@ -355,7 +356,7 @@ test('a custom store', async (t) => {
   assert.deepEqual((await load(server.url, { cache: openCache(unreadable) })).logits, expected);
 });
 
-test('a folder that cannot be written', async (t) => {
+test('a model loads if the folder of the cache is not writable', async (t) => {
   const { folder } = await emptyCache(t);
   const file = join(folder, 'a-file');
   await writeFile(file, 'x');
@@ -365,7 +366,7 @@ test('a folder that cannot be written', async (t) => {
   assert.deepEqual(codes, ['not-cached']);
 });
 
-test('no secret is kept: not the token, not what signs a URL; a new signature finds the old copy', async (t) => {
+test('tokens and signatures of URLs are never stored; a URL with a new signature finds the old copy', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   const signed = (/** @type {number} */ n) => `${server.url}?v=1&X-Amz-Signature=SECRET${n}&token=SECRET`;
@@ -380,7 +381,7 @@ test('no secret is kept: not the token, not what signs a URL; a new signature fi
   assert.doesNotMatch(told, /SECRET/);
 });
 
-test('an entry of the list is the copy itself, also where not all of its address is stored', async (t) => {
+test('an entry of the list loads its own copy, even if not all of its URL is stored', async (t) => {
   const { cache } = await emptyCache(t);
   const long = 'file=gemma-of-a-long-name.gguf';
   const server = await faultyServer(t, bytes, (_, { url }) =>
@@ -400,7 +401,7 @@ test('an entry of the list is the copy itself, also where not all of its address
   assert.deepEqual([error.expected, error.got], ['its whole URL', server.url]);
 });
 
-test('inspectModel leaves the cache as it is', async (t) => {
+test('inspectModel() does not change the cache', async (t) => {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   await inspectModel(server.url, { cache });
@@ -449,7 +450,7 @@ test('the command line caches downloads, except with --no-cache', async (t) => {
   assert.ok(server.seen.every(({ headers }) => !headers.authorization));
 });
 
-test('two loads of one file at once', async (t) => {
+test('two loads of the same file at the same time work', async (t) => {
   const { cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
   const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);

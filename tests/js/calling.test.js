@@ -55,7 +55,7 @@ function assertFits({ id, name, arguments: args }) {
 }
 
 for (const [name, dialect] of Object.entries(MODELS)) {
-  test(`${dialect}: required calls are made, fit their schemas and grow while they stream; results are sent back`, async (t) => {
+  test(`${dialect}: required calls match their schemas and grow while they stream; results can be sent back`, async (t) => {
     const model = await open(t, name);
     const chat = model.chat({ tools: [ADD, SAY], ...WILD });
     for (const [i, called] of ['add', 'say', 'add'].entries()) {
@@ -86,7 +86,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     assert.ok(usage.reusedTokens > 0);
   });
 
-  test(`${dialect}: tools with execute() run, round after round, up to the limit`, async (t) => {
+  test(`${dialect}: tools with execute() run in each round, up to maxRounds`, async (t) => {
     const model = await open(t, name);
     const done = [];
     const execute = (/** @type {{ a: number, b: number }} */ { a, b }, /** @type {{ id: string }} */ { id }) => {
@@ -144,7 +144,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     }
   });
 
-  test(`${dialect}: with a format, auto gives calls or text that fits; required calls; after results the format applies`, async (t) => {
+  test(`${dialect}: with a format, auto gives calls or matching text; after tool results, the format applies`, async (t) => {
     const model = await open(t, name);
     const format = { schema: { type: 'object', properties: { sky: { enum: ['blue', 'grey'] } }, required: ['sky'] } };
     const bounded = { ...format, maxProperties: 1, maxLength: 4 };
@@ -195,7 +195,7 @@ const closed = (properties) => ({
   additionalProperties: false,
 });
 
-test('functiongemma: names keep backslashes and control characters; of several types the first is shown', async (t) => {
+test('functiongemma: names keep backslashes and control characters; the first of several types is shown', async (t) => {
   const model = await open(t, 'functiongemma');
   for (const name of ['a\\d', 'a\\b', '\\', 'a\u0001', "'é"]) {
     assert.deepEqual(await called(model, closed({ [name]: { const: true } })), [{ [name]: true }]);
@@ -203,7 +203,7 @@ test('functiongemma: names keep backslashes and control characters; of several t
   assert.deepEqual(await called(model, closed({ c: { type: ['null', 'boolean'], enum: [null] } })), [{ c: null }]);
 });
 
-test('parameters without a type are an object', async (t) => {
+test('parameters without a type are treated as an object', async (t) => {
   for (const name of ['functiongemma', 'qwen3-tools']) {
     const model = await open(t, name);
     const { type, ...untyped } = closed({ a: { enum: ['x'] } });
@@ -212,7 +212,7 @@ test('parameters without a type are an object', async (t) => {
   }
 });
 
-test('rejects invalid tools by their place, and tools without messages', async (t) => {
+test('errors name the position of an invalid tool; tools without messages are rejected', async (t) => {
   const model = await open(t, 'generic-tools');
   const chat = model.chat();
   const bad = { name: 'bad', parameters: { type: 'object', properties: { x: { type: 'wrong' } } } };
@@ -237,7 +237,7 @@ test('rejects invalid tools by their place, and tools without messages', async (
   assert.ok((await chat.send('x', { maxTokens: 2 }).result()).tokens.length);
 });
 
-test('leaving the loop while a tool runs ends the answer and drops the turn', async (t) => {
+test('an abort while a tool runs ends the answer and drops the turn', async (t) => {
   const model = await open(t, 'generic-tools');
   const abort = new AbortController();
   let told = false;
@@ -254,7 +254,7 @@ test('leaving the loop while a tool runs ends the answer and drops the turn', as
   assert.deepEqual([finishReason, told, chat.messages], ['aborted', true, []]);
 });
 
-test('a tool without parameters takes none, and those of a schema library are validated before it runs', async (t) => {
+test('a tool without parameters gets an empty object; a schema library validates arguments before the tool runs', async (t) => {
   const model = await open(t, 'generic-tools');
   const seen = /** @type {any[]} */ ([]);
   const now = {
@@ -353,7 +353,7 @@ test('rejects results and arguments in messages that JSON cannot represent, inst
   assert.deepEqual(messages[0].content, { b: [null] });
 });
 
-test("accepts tools in OpenAI's form; `required` holds for the first round, or for every round on request", async (t) => {
+test("accepts tools in OpenAI's form; `required` applies to the first round only, unless `everyRound` is set", async (t) => {
   const model = await open(t, 'generic-tools');
   const { name, ...rest } = ADD;
   const tool = { type: /** @type {const} */ ('function'), function: { name, ...rest, strict: true }, execute: () => 1 };

@@ -64,7 +64,7 @@ const FAMILIES = {
 };
 
 for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
-  test(`${name}: uses the family's form, keeps users' text as text, reuses the cache between turns`, async (t) => {
+  test(`${name}: uses the family's chat template, keeps user text ordinary text, and reuses the cache between turns`, async (t) => {
     const model = await open(t, name, spec);
     assert.equal(model.info.chatTemplate, true);
     const ids = await model.tokenize(text, { special: true, bos: /Gemma|Llama/.test(name) });
@@ -90,7 +90,7 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
 const PHI3 = `{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`;
 
-test('Phi-3.5 drops white space after the names of turns', async (t) => {
+test('Phi-3.5 drops white space after control tokens such as <|user|>', async (t) => {
   const model = await open(t, 'phi-3.5', {
     architecture: 'phi3',
     tokenizer: 'llama',
@@ -113,7 +113,7 @@ test('Phi-3.5 drops white space after the names of turns', async (t) => {
   );
 });
 
-test('Qwen3 reads messages in NFC, as its tokenizer.json says, other families as they are', async (t) => {
+test('Qwen3 normalises messages to NFC, as its tokenizer.json says; other families do not', async (t) => {
   for (const [name, differ] of Object.entries({ Qwen3: false, 'Llama 3': true })) {
     const model = await open(t, name, FAMILIES[name][0]);
     const [composed, apart] = await Promise.all(
@@ -123,7 +123,7 @@ test('Qwen3 reads messages in NFC, as its tokenizer.json says, other families as
   }
 });
 
-test("a Gemma file without a template has Gemma's form", async (t) => {
+test("a Gemma file without a chat template uses Gemma's", async (t) => {
   for (const architecture of /** @type {const} */ (['gemma2', 'gemma3'])) {
     const [bare, full] = [
       await open(t, 'bare', { architecture, chatTemplate: null }),

@@ -25,7 +25,7 @@ test('a conversation grows turn by turn, and messages is a copy', async (t) => {
   assert.equal(chat.messages[0].content, 'Be brief.');
 });
 
-test('the answer equals that of the same messages passed at once', async (t) => {
+test('the answer of a chat equals the answer to the same messages passed to generate()', async (t) => {
   const model = await open(t);
   const chat = model.chat({ system: 'Be brief.', ...SHORT });
   const answer = await chat.send('Hello').result();
@@ -37,7 +37,7 @@ test('the answer equals that of the same messages passed at once', async (t) => 
   assert.deepEqual(answer.tokens, (await model.generate(messages, SHORT).result()).tokens);
 });
 
-test('a turn evaluates only what is new', async (t) => {
+test('a turn evaluates only its new tokens', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
   for (let turn = 0; turn < 5; turn++) {
@@ -62,7 +62,7 @@ test('what users write never becomes a control token, in any turn', async (t) =>
   assert.equal(await model.countTokens([{ role: 'user', content: evil }]), plain + joined.length - head.length);
 });
 
-test('a clone goes its own way', async (t) => {
+test('a clone and its original do not affect each other', async (t) => {
   const model = await open(t);
   const chat = model.chat({ system: 'Be.', ...SHORT });
   await chat.send('One').text();
@@ -116,7 +116,7 @@ test('an aborted answer is kept and marked; a turn aborted before its first toke
   assert.equal(chat.messages.length, 4);
 });
 
-test('a conversation that outgrows the context is refused and stays as it was', async (t) => {
+test('a message that exceeds the context is rejected and leaves the conversation unchanged', async (t) => {
   const model = await open(t, 'tiny', { contextLength: 96 });
   const chat = model.chat(SHORT);
   await chat.send('Hi').text();
@@ -128,7 +128,7 @@ test('a conversation that outgrows the context is refused and stays as it was', 
   assert.equal(chat.messages.length, 4);
 });
 
-test('one answer at a time', async (t) => {
+test('a chat rejects a second message while it answers', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
   const first = chat.send('One');
@@ -162,7 +162,7 @@ test('a chat starts from given messages and rejects invalid ones', async (t) => 
   await refuses(model.generate([...past, past[1]]).result(), 'template-error');
 });
 
-test('after leaving a loop, the next question can be sent at once', async (t) => {
+test('after a break out of the stream, the next message can be sent immediately', async (t) => {
   const model = await open(t);
   const chat = model.chat({ ...SHORT, maxTokens: 300 });
   for await (const piece of chat.send('Hello')) if (piece) break;
@@ -173,7 +173,7 @@ test('after leaving a loop, the next question can be sent at once', async (t) =>
   );
 });
 
-test('an answer that is never read still counts, and blocks a second one', async (t) => {
+test('an answer that is never read still joins the chat, and blocks another until it ends', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
   await chat.send('One').result();
@@ -189,7 +189,7 @@ test('an answer that is never read still counts, and blocks a second one', async
   assert.equal(chat.messages.length, 4);
 });
 
-test('an option of undefined keeps the default of the chat', async (t) => {
+test("an option of `undefined` keeps the chat's default", async (t) => {
   const model = await open(t);
   const { tokens } = await model
     .chat({ ...SHORT, maxTokens: 3 })
@@ -200,7 +200,7 @@ test('an option of undefined keeps the default of the chat', async (t) => {
   await refuses(() => model.chat().send('a', wrong(null)), 'bad-option');
 });
 
-test('a cut answer continues as if it had not been cut, and re-evaluates nothing', async (t) => {
+test('continue() resumes a cut-off answer as if it had not been cut off, and evaluates nothing again', async (t) => {
   const model = await open(t);
   const options = { ...SHORT, temperature: 0 };
   const whole = model.chat({ system: 'Be brief.', ...options });
@@ -217,7 +217,7 @@ test('a cut answer continues as if it had not been cut, and re-evaluates nothing
   assert.equal((await cut.retry().result()).text, b.text);
 });
 
-test('an answer starts with a given prefix, replacing the last answer or adding one', async (t) => {
+test('continue({ prefix }) starts an answer with the prefix, and replaces the last answer or adds one', async (t) => {
   const model = await open(t);
   const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
@@ -245,7 +245,7 @@ test('an answer starts with a given prefix, replacing the last answer or adding 
   assert.equal(again.usage.promptTokens, ids.length);
 });
 
-test('a bad argument throws at once; what depends on the conversation rejects, as asynchronous functions always do', async (t) => {
+test('invalid arguments throw synchronously; errors of the conversation and of async functions reject', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
   assert.throws(() => chat.send('x', { toolChoice: { name: 'none' } }), { code: 'bad-option' });

@@ -47,7 +47,7 @@ async function json(...args) {
   return JSON.parse(stdout);
 }
 
-test('inspect', async () => {
+test('inspect prints the architecture, metadata and tensors', async () => {
   const found = await json('inspect', model, '--context', '128');
   assert.equal(found.architecture, 'gemma3');
   assert.equal(found.contextLength, 128);
@@ -62,7 +62,7 @@ test('inspect', async () => {
   assert.match(stdout, /blk\.0\.attn_q\.weight: Q4_0 \[64, 128\]/);
 });
 
-test('--rows-on-disk and --rows-later', async () => {
+test('inspect --rows-on-disk and --rows-later change the memory plan, and reject invalid values', async () => {
   const table = await testModel('gemma4-q4_0');
   const onDisk = async (/** @type {string[]} */ ...flags) => (await json('inspect', table, ...flags)).memory.onDisk;
   assert.deepEqual([await onDisk(), await onDisk('--rows-on-disk', 'false', '--rows-later', 'false')], [0, 0]);
@@ -72,7 +72,7 @@ test('--rows-on-disk and --rows-later', async () => {
   assert.match(stderr, /rowsLater.*"never"/);
 });
 
-test('--quantize-floats', async () => {
+test('inspect --quantize-floats changes the memory plan, and rejects invalid values', async () => {
   const qat = await testModel('mqa-q4_0');
   const weights = async (/** @type {string[]} */ ...flags) => (await json('inspect', qat, ...flags)).memory.weights;
   assert.equal(await weights(), await weights('--quantize-floats', 'keep'));
@@ -83,7 +83,7 @@ test('--quantize-floats', async () => {
   assert.match(stderr, /quantizeFloats.*q8_0.*"f16"/);
 });
 
-test('tokenize and detokenize', async (t) => {
+test('tokenize and detokenize print the same as the package returns', async (t) => {
   const loaded = await open(t);
   const ids = await loaded.tokenize('Héllo  world');
   assert.deepEqual(await json('tokenize', model, 'Héllo  world'), { ids });
@@ -94,7 +94,7 @@ test('tokenize and detokenize', async (t) => {
   assert.deepEqual((await json('tokenize', model, '<bos>')).ids.includes(2), false);
 });
 
-test('generate: the package’s answer, as text and as JSON', async (t) => {
+test("generate prints the package's answer, as text and as JSON", async (t) => {
   const loaded = await open(t);
   const options = { maxTokens: 9, temperature: 0.7, topK: 20, topP: 0.9, seed: 5 };
   const flags = ['--max-tokens', '9', '--temperature', '0.7', '--top-k', '20', '--top-p', '0.9', '--seed', '5'];
@@ -119,7 +119,7 @@ test('generate: the package’s answer, as text and as JSON', async (t) => {
   );
 });
 
-test('generate with a format: a schema, an expression, a grammar, choices', async () => {
+test('generate accepts a schema, a regular expression, a grammar or choices', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
   const file = (/** @type {string} */ name) => join(directory, name);
   await writeFile(
@@ -144,7 +144,7 @@ test('generate with a format: a schema, an expression, a grammar, choices', asyn
   await rm(directory, { recursive: true });
 });
 
-test('logits: little-endian float32, the last row or all', async (t) => {
+test('logits writes little-endian float32, for the last token or all', async (t) => {
   const loaded = await open(t);
   const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
   t.after(() => rm(directory, { recursive: true }));
@@ -170,7 +170,7 @@ test('logits: little-endian float32, the last row or all', async (t) => {
   }
 });
 
-test('perplexity', async (t) => {
+test("perplexity prints the package's result, and rejects an empty file", async (t) => {
   const loaded = await open(t);
   const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
   t.after(() => rm(directory, { recursive: true }));
@@ -188,7 +188,7 @@ test('perplexity', async (t) => {
   assert.match(stderr, /is empty\. Pass a file/);
 });
 
-test('bench', async () => {
+test('bench reports its settings and speeds', async () => {
   const found = await json(
     'bench',
     model,
@@ -230,7 +230,7 @@ test('generate: thinking is turned on and off, thoughts are in the JSON, and pla
   assert.equal(out.said, '\x1b[2mhm\x1b[22m\n\nYes\n');
 });
 
-test('chat: reads lines, answers, knows its commands', async () => {
+test('chat reads lines, answers, and runs its commands', async () => {
   const args = ['chat', model, '--max-tokens', '5', '--seed', '1', '--threads', '1'];
   const { status, stdout, stderr } = await run(
     args,
@@ -244,7 +244,7 @@ test('chat: reads lines, answers, knows its commands', async () => {
   assert.equal((await run(args, 'Hello\n')).status, 0);
 });
 
-test('a named pipe as the model: it may begin late, and an abort ends the process', async (t) => {
+test('a model can load from a named pipe that opens late; an abort ends the process', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-pipe-'));
   t.after(() => rm(folder, { recursive: true }));
   const pipe = join(folder, 'pipe');
@@ -260,7 +260,7 @@ test('a named pipe as the model: it may begin late, and an abort ends the proces
   assert.equal((await shell('true | "$0" "$1" tokenize /dev/stdin Hello; true')).stdout, '');
 });
 
-test('a pipe as the model; a reader that goes away', async () => {
+test('a model can load from stdin; a closed stdout is not an error', async () => {
   const { stdout } = await shell('cat "$2" | "$0" "$1" tokenize /dev/stdin Hello');
   assert.equal(stdout, (await run(['tokenize', model, 'Hello'])).stdout);
   const whole = await shell('cat "$2" | "$0" "$1" generate /dev/stdin --prompt x --max-tokens 2 --seed 1');
@@ -272,7 +272,7 @@ test('a pipe as the model; a reader that goes away', async () => {
   assert.equal(closed.stderr, 'status 0\n');
 });
 
-test('without MODEL: the storyteller where it lies beside the package, else wrong usage', async () => {
+test('without MODEL, the storyteller beside the package is used; if there is none, that is a usage error', async () => {
   const home = await mkdtemp(join(tmpdir(), 'gw-cli-'));
   try {
     await cp(join(CLI, '..'), join(home, 'js'), { recursive: true });
@@ -294,7 +294,7 @@ test('without MODEL: the storyteller where it lies beside the package, else wron
   }
 });
 
-test('wrong usage is status 2 with the usage on stderr; failures are status 1', async () => {
+test('usage errors exit with status 2 and print the usage; failures exit with status 1', async () => {
   const wrong = [
     [],
     ['frobnicate'],

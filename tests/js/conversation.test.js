@@ -8,7 +8,7 @@ const SHORT = { maxTokens: 12, seed: 4, temperature: 0, logitBias: { 1: -Infinit
 const parts = (/** @type {string[]} */ ...texts) =>
   texts.map((text) => ({ type: /** @type {const} */ ('text'), text }));
 
-test('content may be parts of text, wherever messages are accepted', async (t) => {
+test('content may be text parts wherever messages are accepted', async (t) => {
   const model = await open(t);
   /** @type {ChatMessage[]} */
   const whole = [
@@ -28,7 +28,7 @@ test('content may be parts of text, wherever messages are accepted', async (t) =
   assert.deepEqual(chat.messages[4], { role: 'user', content: 'x\ny' });
 });
 
-test('other parts are refused by name, and the chat stays usable', async (t) => {
+test('parts other than text are rejected by name, and the chat stays usable', async (t) => {
   const model = await open(t);
   const image = { type: 'image_url', image_url: { url: 'data:,' } };
   const chat = model.chat(SHORT);
@@ -50,7 +50,7 @@ test('other parts are refused by name, and the chat stays usable', async (t) => 
   assert.ok((await chat.send('a').result()).tokens.length);
 });
 
-test('append() evaluates messages ahead, so that the next answer evaluates only its own question', async (t) => {
+test('append() evaluates messages ahead of time, so that the next answer evaluates only its own question', async (t) => {
   const model = await open(t);
   /** @type {ChatMessage[]} */
   const said = [
@@ -71,7 +71,7 @@ test('append() evaluates messages ahead, so that the next answer evaluates only 
   assert.equal((await chat.retry().result()).text, answer.text);
 });
 
-test('an append() that is aborted, refused or early leaves the chat as it was', async (t) => {
+test('append() leaves the chat unchanged if it is aborted, rejected, or called during another append()', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
   const message = /** @type {ChatMessage} */ ({ role: 'user', content: 'word '.repeat(80) });
@@ -88,7 +88,7 @@ test('an append() that is aborted, refused or early leaves the chat as it was', 
   assert.ok((await chat.send('a').result()).tokens.length);
 });
 
-test('append() leaves out the format of the chat, and evaluates its tools', async (t) => {
+test("append() ignores the chat's format, and evaluates its tools", async (t) => {
   const model = await open(t, 'qwen3-tools');
   const tools = [{ name: 'get', description: 'Returns it' }];
   const messages = [/** @type {const} */ ({ role: 'user', content: 'word '.repeat(40) })];
@@ -123,7 +123,7 @@ test('`prefix` of the last message begins the answer, as continue({ prefix }) do
   assert.ok(await model.generate([question, begun], { ...SHORT, format: undefined, tools: [] }).text());
 });
 
-test('a format includes the given beginning of an answer', async (t) => {
+test('a format applies to the whole answer, including its prefix', async (t) => {
   const model = await open(t);
   const question = /** @type {const} */ ({ role: 'user', content: 'Hello' });
   const begun = (/** @type {string} */ content) => ({
@@ -171,7 +171,7 @@ const SYSTEM_FIRST = STRICT.replace(
   "messages[(1 if messages[0].role == 'system' else 0):] -%}",
 ).replace(/^/, "{%- if messages[0].role == 'system' -%}[first:{{ messages[0].content }}]{%- endif -%}");
 
-test('messages that a template refuses are joined or become those of the user; others stay as they are', () => {
+test('messages that a template rejects are merged or become user messages; others stay unchanged', () => {
   const list = (/** @type {string} */ roles) => [...roles].map((role, i) => ({ role: ROLE[role], content: String(i) }));
   /** @type {Record<string, string>} */
   const ROLE = { s: 'system', u: 'user', a: 'assistant' };
@@ -186,7 +186,7 @@ test('messages that a template refuses are joined or become those of the user; o
   }
 });
 
-test('several answers to one prompt cost one prefill, each with its own seed', async (t) => {
+test('several answers to one prompt need one prefill, and each uses its own seed', async (t) => {
   const model = await open(t);
   /** @type {ChatMessage[]} */
   const messages = [{ role: 'user', content: 'word '.repeat(40) }];
@@ -208,7 +208,7 @@ test('several answers to one prompt cost one prefill, each with its own seed', a
 const CALL = [{ id: 'call_0', name: 'get', arguments: { what: 'time' } }];
 // Only FunctionGemma's template knows `developer`, and the last two ignore tools.
 for (const name of ['functiongemma', 'qwen3-tools', 'llama3-tools', 'generic-tools', 'tiny']) {
-  test(`${name}: every role holds, and the results of tools arrive with and without tools`, async (t) => {
+  test(`${name}: every role works, and tool results reach the prompt with and without tools`, async (t) => {
     const model = await open(t, name);
     const opening = (/** @type {'developer' | 'system'} */ role) =>
       /** @type {ChatMessage[]} */ ([

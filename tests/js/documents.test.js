@@ -37,7 +37,7 @@ async function run(t, examples, results) {
   return all;
 }
 
-test('formats.md', async (t) => {
+test('the examples of formats.md run', async (t) => {
   const [person, animal, bounded, refused] = await run(t, blocks('formats'), [
     '{ value, finishReason }',
     'value',
@@ -54,7 +54,7 @@ test('formats.md', async (t) => {
   assert.match(refused.shown.join(), /^bad-format,/);
 });
 
-test('tools.md', async (t) => {
+test('the examples of tools.md run', async (t) => {
   const [weather, sum] = await run(t, blocks('tools'), ['{ text, toolCalls, finishReason }', 'toolCalls']);
   const { text, toolCalls, finishReason } = weather.end;
   assert.ok(['stop', 'tool-calls', 'length'].includes(finishReason));
@@ -73,7 +73,7 @@ test('tools.md', async (t) => {
   assert.equal(typeof sum.shown[0][0], 'string');
 });
 
-test('chat.md: its blocks, one after the other, are one program', async (t) => {
+test('the blocks of chat.md run together as one program', async (t) => {
   const [{ shown }] = await run(t, [blocks('chat').join('\n')], ['null']);
   const tail = shown.slice(shown.findIndex(([reason]) => reason === 'aborted'));
   const [[, aborted], [messages], , [answers, reused], [stories], [dropped, used, room], [kept, why], [restored]] =
@@ -88,12 +88,12 @@ test('chat.md: its blocks, one after the other, are one program', async (t) => {
   assert.equal(restored, 12);
 });
 
-test('every block of JavaScript is valid', async () => {
+test('every JavaScript block of docs/ is valid', async () => {
   for (const file of readdirSync(new URL('../../docs', import.meta.url)).filter((name) => name.endsWith('.md')))
     for (const code of blocks(file.replace('.md', ''))) await assert.doesNotReject(transform(code), `${file}: ${code}`);
 });
 
-test('schemas.md and inside.md', async (t) => {
+test('the examples of schemas.md and inside.md run', async (t) => {
   const [judged] = await run(t, blocks('schemas'), ['{ compiled, accepted, refusedAt, masks }']);
   const { compiled, accepted, refusedAt, masks } = judged.end;
   assert.deepEqual([compiled, accepted], [true, false]);
@@ -117,7 +117,7 @@ function printed(code, ...args) {
     .split('\n');
 }
 
-test('getting-started.md: its blocks are one program', () => {
+test('the blocks of getting-started.md run together as one program', () => {
   const code = blocks('getting-started').filter((block) => !block.startsWith('// vite.config.js'));
   const lines = printed(code.join('\n'));
   assert.match(lines[0], /^gemma3 \d+ \d+$/);
@@ -129,13 +129,13 @@ test('getting-started.md: its blocks are one program', () => {
   assert.match(lines[lines.length - 1], / \d$/, 'an animal and its legs');
 });
 
-test('example.mjs', () => {
+test('example.mjs runs', () => {
   const lines = printed(readFileSync(new URL('../../docs/example.mjs', import.meta.url), 'utf8'), STORYTELLER);
   assert.equal(lines[lines.length - 1], 'aborted');
   assert.ok(lines.includes("  architecture: 'gemma3',"));
 });
 
-test('the site has every document and a search, and nothing inline that the policy of the page forbids', async (t) => {
+test('the documentation site has every document, a search, and no inline code that the security policy forbids', async (t) => {
   const out = mkdtempSync(join(tmpdir(), 'gw-docs-'));
   t.after(() => rmSync(out, { recursive: true }));
   await buildDocs(out); // rejects dead links, and documents that the index does not list

@@ -68,7 +68,7 @@ for (const { how, tuning, runs } of [
   { ...ONE, runs: 6 },
   { ...LONG, runs: 1 },
 ]) {
-  test(`${runs * 18} connections cut at random offsets, ${how}: the right model each time, 1 % fetched twice at most`, (t) => {
+  test(`${runs * 18} connections cut at random offsets, ${how}: the model is right each time, at most 1 % is fetched twice`, (t) => {
     tune(t, tuning);
     return cutConnections(t, runs);
   });
@@ -99,7 +99,7 @@ async function cutConnections(t, runs) {
   assert.ok(made >= runs * 17, `${made} cuts`);
 }
 
-test('several ranges are fetched at once, at most three', async (t) => {
+test('at most three ranges are fetched at the same time', async (t) => {
   let now = 0;
   let most = 0;
   const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
@@ -118,23 +118,23 @@ for (const { how, tuning, usual } of [PIECES, LONG]) {
     tune(t, tuning);
     return stalls(t, usual, how === PIECES.how ? 4 : 12);
   });
-  test(`${how}: ranges that vanish, or differ from the request, are handled`, (t) => {
+  test(`${how}: a server that stops supporting ranges, or sends other ranges than requested, is handled`, (t) => {
     tune(t, tuning);
     return goneRanges(t, usual);
   });
-  test(`${how}: a wrong length ends with a code`, (t) => {
+  test(`${how}: a wrong length is reported by an error with a code`, (t) => {
     tune(t, tuning);
     return lies(t, usual);
   });
-  test(`${how}: a file that changes in the middle is never mixed`, (t) => {
+  test(`${how}: versions of a file that changes during the download are never mixed`, (t) => {
     tune(t, tuning);
     return changes(t, usual);
   });
-  test(`${how}: 429 and 503 are retried when the server says`, (t) => {
+  test(`${how}: 429 and 503 are retried after the time in Retry-After`, (t) => {
     tune(t, tuning);
     return refusals(t, usual);
   });
-  test(`${how}: any mix of faults ends in the right model or a code`, (t) => {
+  test(`${how}: any mix of faults ends with the right model or an error with a code`, (t) => {
     tune(t, tuning);
     return chaos(t, usual, how === PIECES.how ? 40 : 12);
   });
@@ -164,7 +164,7 @@ test('a silent server is reported before the request is retried', async (t) => {
   }
 });
 
-test('a server that sends a little each time and falls silent is not asked for ever', async (t) => {
+test('a server that stalls again and again after a few bytes is not retried forever', async (t) => {
   tune(t, { stallMs: 60, segment: 1 << 17 });
   const server = await faultyServer(t, bytes, (n) => (n < 2 ? {} : { stallAt: 40_000 }));
   // Each connection delivers a third of a range, so with attempts counted per range the model would arrive after a
@@ -172,7 +172,7 @@ test('a server that sends a little each time and falls silent is not asked for e
   await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
 
-test('a server without ranges: one stream, and a new one after a break', async (t) => {
+test('without ranges, the file is read as one stream, and as a new one after a break', async (t) => {
   const server = await faultyServer(t, bytes, (n) => ({
     noRanges: true,
     ...(n < 3 && { killAt: 1_000_000 * (n + 1) }),
@@ -192,7 +192,7 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
   }
 }
 
-test('no two ranges read the answer for the whole file at once', async (t) => {
+test('only one of several concurrent ranges falls back to reading the whole file', async (t) => {
   tune(t, PIECES.tuning);
   const server = await faultyServer(t, bytes);
   // Three concurrent ranges: the server has other bytes for the first and the last, and the middle one arrives quickly.
@@ -205,7 +205,7 @@ test('no two ranges read the answer for the whole file at once', async (t) => {
   assert.equal(server.seen.filter(({ range }) => !range).length, 1);
 });
 
-test('gzip: the length is not that of the file', async (t) => {
+test('the length of a gzip response is not taken for that of the file', async (t) => {
   const server = await faultyServer(t, bytes, () => ({ gzip: true }));
   assert.deepEqual(await logitsOf(server.url), expected);
 });
@@ -235,7 +235,7 @@ async function changes(/** @type {TestContext} */ t, /** @type {Fault} */ usual)
   }
 }
 
-test('without an ETag or a date nothing is put together from two answers', async (t) => {
+test('without an ETag or Last-Modified, bytes of two responses are never combined', async (t) => {
   const none = { headers: { ETag: '', 'Last-Modified': '' } };
   const server = await faultyServer(t, bytes, () => none);
   assert.deepEqual(await logitsOf(server.url), expected);
@@ -263,7 +263,7 @@ async function refusals(/** @type {TestContext} */ t, /** @type {Fault} */ usual
   assert.match((await refuses(loadModel(server.url, OPTIONS), 'http-error')).message, /429.*3600 s/);
 }
 
-test('a server that goes away for good ends with a code, and a load afterwards works', async (t) => {
+test('a server that stays down is reported by an error with a code, and a later load works', async (t) => {
   const server = await faultyServer(t, bytes, (n) => (n < 3 ? {} : { killAt: 0 }));
   await refuses(loadModel(server.url, OPTIONS), ['truncated', 'network-error']);
   server.state.faults = () => ({});
@@ -339,7 +339,7 @@ async function readAll(url, tuning, around = {}) {
 const FEW = { ...LONG.tuning, least: 1 << 19, most: 1 << 19 };
 const PACED = { wait: 100, slow: 30 };
 
-test('long ranges: the next one is asked for while one comes', async (t) => {
+test('long ranges: the next one is requested while the current one arrives', async (t) => {
   const server = await faultyServer(t, bytes, () => PACED);
   let now = 0;
   let twice = 0;
@@ -355,7 +355,7 @@ test('long ranges: the next one is asked for while one comes', async (t) => {
   assert.equal(server.sent, bytes.length);
 });
 
-test('a server that allows one request at a time: one is refused, and nothing has to be retried', async (t) => {
+test('if a server allows one request at a time, one early request is refused, and nothing is retried', async (t) => {
   const wanted = (/** @type {string} */ range) => {
     const [first, last] = range.split(/\D+/).slice(1).map(Number);
     return last - first + 1;
@@ -390,14 +390,14 @@ test('an early request is closed when the server stops supporting ranges', async
   assert.ok(sent < bytes.length / 2, `${sent} bytes of the whole file were sent before`);
 });
 
-test('a clock that stands still: ranges with numbers', async (t) => {
+test('ranges stay valid if the clock stands still', async (t) => {
   const server = await faultyServer(t, bytes);
   t.mock.method(performance, 'now', () => 1000);
   await readAll(server.url, LONG.tuning);
   for (const { range } of server.seen) assert.match(range, /^bytes=\d+-\d+$/);
 });
 
-test('how fast an answer is: refusals do not count', async (t) => {
+test('failed requests do not count for the latency', async (t) => {
   const server = await faultyServer(t, bytes, (n) => (n ? { wait: 50 } : { status: 503 }));
   const remote = new Remote({ url: server.url }, TUNING);
   await refuses(remote.ask(0, 1), 'http-error');
@@ -406,14 +406,14 @@ test('how fast an answer is: refusals do not count', async (t) => {
   assert.ok(remote.latency > 45, `${remote.latency} ms`);
 });
 
-test('a stream that ended takes no memory when it is asked again', async () => {
+test('reading a stream that has ended allocates no memory', async () => {
   const pump = pumpOf(new ReadableStream({ start: (controller) => controller.close() }));
   const before = process.memoryUsage().arrayBuffers;
   for (let i = 0; i < 64; i++) assert.equal(await pump(), null);
   assert.ok(process.memoryUsage().arrayBuffers - before < 16 << 20);
 });
 
-test('inspectModel fetches the header and hardly more', async (t) => {
+test('inspectModel() fetches little more than the header', async (t) => {
   const big = await readFile(await testModel('medium'));
   tune(t, { segment: 4 << 20 });
   const server = await faultyServer(t, big, () => ({ slow: 10 }));
@@ -423,7 +423,7 @@ test('inspectModel fetches the header and hardly more', async (t) => {
   assert.ok(server.sent < 2_000_000, `${server.sent} bytes`);
 });
 
-test('a token goes to the host of the URL only, in a header', async (t) => {
+test('a token is sent only to the host of the URL, in a header', async (t) => {
   const files = await faultyServer(t, bytes);
   /** @type {any[]} */
   const asked = [];
@@ -453,7 +453,7 @@ test('a token goes to the host of the URL only, in a header', async (t) => {
   assert.ok(asked.length >= 2 && asked.length <= 6, `${asked.length} requests`);
 });
 
-test('the digest that Hugging Face names is checked', async (t) => {
+test("the digest in Hugging Face's X-Linked-Etag is checked", async (t) => {
   const right = createHash('sha256').update(bytes).digest('hex');
   for (const body of [bytes, other]) {
     const server = await faultyServer(t, body, () => ({ headers: { 'X-Linked-Etag': `"${right}"` } }));
