@@ -16,7 +16,7 @@ const vectors = new URL('../vectors/', import.meta.url);
 const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
 const BYTES = fs.readFileSync(new URL('embed.bin', vectors));
 
-/** Largest 1 - cosine between a vector and its reference. @type {[RegExp, number][]} */
+/** Largest allowed 1 - cosine between a vector and its reference. @type {[RegExp, number][]} */
 const LARGEST = [
   [/f32|f16|outliers/, 1e-5],
   [/q8_0|300m/, 1e-3],
@@ -283,7 +283,7 @@ test('texts go together through models that see earlier tokens only, and give th
         assert.equal(bitsOf([await model.embed(text, { pooling })])[0], together[i], `${name} ${pooling} ${i}`);
       }
     }
-    // Later prompts do not reuse any of it as a prefix.
+    // Later prompts reuse nothing of these texts as a prefix.
     const prompt = texts.slice(0, 3).join('');
     const fresh = await open(t, name, options);
     assert.deepEqual(

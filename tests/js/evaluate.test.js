@@ -22,7 +22,7 @@ test('logits of all positions are those of each prefix, to the bit: its end alon
   for (const n of [1, 2, 17, 64, 75]) {
     const row = all.subarray((n - 1) * 1024, n * 1024);
     assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}`);
-    await model.debug.logits([9]); // and with an empty KV cache
+    await model.debug.logits([9]); // replaces the content of the KV cache
     assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}, from the first`);
   }
 });

@@ -1,6 +1,6 @@
 /**
  * The same ids give the same logits bit for bit: with any number of threads, in one batch or token by token, with a
- * reused or a fresh cache, alone or beside another model, after an abort. Only the two wasm variants are compared by
+ * reused or a fresh cache, alone or beside another model, after an abort. The two wasm variants are compared only by
  * their greedy tokens.
  */
 import assert from 'node:assert/strict';
@@ -20,7 +20,7 @@ const FAMILY = {
   simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32', 'gemma4-values-f32'],
   relaxed: ['llama-q4_0', 'qwen3-q4_k_m', 'gemma4-q4_0'],
 };
-/** Kernels of floats are the same in both builds. */
+/** Models that each build tests. Float kernels are the same in both builds, so relaxed does not repeat them. */
 const OWN = {
   simd128: [...TYPES, ...FAMILY.simd128],
   relaxed: [...TYPES.filter((name) => !/-f\d+$/.test(name)), ...FAMILY.relaxed],
@@ -64,7 +64,7 @@ function sameBits(a, b, what) {
   assert.ok(at < 0, `${what}: logit ${at} is ${a[at]} and ${b[at]}`);
 }
 
-/** Returns the logits after the last id, from an empty cache: a request for all rows does not use it.
+/** Returns the logits after the last id, computed without cached keys: a request for all rows uses no KV cache.
  * @param {Model} model @param {number[]} ids */
 async function fresh(model, ids) {
   const rows = await model.debug.logits(ids, { all: true });
@@ -236,10 +236,10 @@ for (const threads of [1, 2]) {
   });
 }
 
-/* Without log probabilities decoding computes only logits that may be among the greatest, if the head is large. */
+/* Without log probabilities, a large output head computes only the logits that may be among the largest. */
 for (const name of ['gemma-vocab-tiny', 'medium']) {
   test(`${name}: draws are those from all logits`, async (t) => {
-    // simd128 where there is no relaxed SIMD, relaxed elsewhere: the tests run in a Node of each kind.
+    // This tests the relaxed build if Node has relaxed SIMD, otherwise simd128. The tests run in both kinds of Node.
     const model = await open(t, name, { threads: 2, variant: 'auto' });
     const bias = { logitBias: { 7: 3, 9: -Infinity } };
     const penalty = { repetitionPenalty: 1.3 };

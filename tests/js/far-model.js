@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { readHeader } from './models.js';
 import { number, padded, string } from './split.js';
 
-/** Bytes of the unknown tensor: the next one begins 64 KiB below 4 GiB, so that some cross it. */
+/** Size of the unknown tensor. The next tensor begins 64 KiB below 4 GiB, so that a tensor crosses 4 GiB. */
 export const GAP = 2 ** 32 - 2 ** 16;
 
 const F32 = 0;
@@ -30,7 +30,7 @@ export function farModel(bytes) {
   return { header, data, start: header.length + GAP, total: header.length + GAP + data.length };
 }
 
-/** Writes it as a sparse file. @param {string} path @param {ReturnType<typeof farModel>} model */
+/** Writes a model as a sparse file. @param {string} path @param {ReturnType<typeof farModel>} model */
 export async function writeFar(path, { header, data, start }) {
   const file = await open(path, 'w');
   await file.write(header, 0, header.length, 0);

@@ -1,4 +1,4 @@
-/* Files larger than 4 GiB, as sparse ones: offsets of tensors, of the journal and of ranges beyond 32 bits. */
+/* Sparse files larger than 4 GiB: offsets of tensors, of the journal and of ranges beyond 32 bits. */
 import assert from 'node:assert/strict';
 import { mkdtemp, open, readFile, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { createServer } from 'node:http';

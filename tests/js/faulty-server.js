@@ -1,6 +1,6 @@
 /**
  * faulty-server: an HTTP server for one file that fails on purpose: cut connections, stalls, wrong lengths and ranges,
- * error statuses, other files under the same name. It counts what it sent, so that a test can say how
+ * error statuses, other files under the same name. It counts the bytes that it sends, so that a test can compute how
  * much was fetched twice.
  */
 import { createServer } from 'node:http';
@@ -9,29 +9,29 @@ import { byteRange } from '../../tools/serve.js';
 
 /** What to do with one request; everything is optional.
  * @typedef {object} Fault
- * @property {number} [status]        answer this, and nothing else
- * @property {Record<string, string>} [headers]   on top of the usual ones; '' leaves one out
+ * @property {number} [status]        answer only with this status
+ * @property {Record<string, string>} [headers]   added to the usual headers; '' removes one
  * @property {number} [killAt]        cut the connection after so many bytes of the body
  * @property {number} [stallAt]       send nothing more after so many bytes
  * @property {boolean} [noRanges]     answer with the whole file
- * @property {number} [shift]         send (and say) a range that begins so much later
+ * @property {number} [shift]         send a range that begins so many bytes later, and say so in Content-Range
  * @property {boolean} [gzip]         Content-Encoding: gzip
- * @property {number} [lie]           the file has so many bytes more, says Content-Length or Content-Range
+ * @property {number} [lie]           extra bytes that Content-Length or Content-Range claims
  * @property {number} [wait]          milliseconds before the answer
  * @property {number} [slow]          milliseconds before each piece
  * @property {Uint8Array} [bytes]         another file
  * @property {string} [etag]
- * @property {string} [raw]           send this instead of an answer, and end the connection
+ * @property {string} [raw]           send this text instead of an HTTP response, and close the connection
  */
 /** @typedef {{ url: string, range: string, headers: import('node:http').IncomingHttpHeaders, sent: number }} Seen */
 
 const PIECE = 16384;
 
 /**
- * @param {any} t     the test that it is closed after
+ * @param {any} t     test; the server closes when it ends
  * @param {Uint8Array} bytes
  * @param {(number: number, request: import('node:http').IncomingMessage) => Fault} [faults]   for the n-th request
- * @param {Fault} [usual]   what holds for all requests
+ * @param {Fault} [usual]   for all requests
  */
 export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
   /** @type {Seen[]} */

@@ -101,8 +101,8 @@ function evaluate(engine) {
   return rows.join();
 }
 
-/** Returns 'refused' (at the start), 'engine-fault' (at load), or the bits, judged 'right' or 'wrong' where they are
- * known. Any error that stops the module counts as a refusal, because it cannot produce wrong text.
+/** Returns 'refused' if the check at the start fails, the code of an error while the model loads, or otherwise the
+ * digests of the logits, which are judged 'right' or 'wrong' if `expected` is given.
  * @param {Uint8Array} bytes @param {Uint8Array} file @param {string} [expected] */
 export async function outcome(bytes, file, expected) {
   const parts = await instantiate(await WebAssembly.compile(/** @type {BufferSource} */ (bytes)));

@@ -1,10 +1,10 @@
-/* Keeping the newest text of the page in view, on a fake scrolling box without a browser: the test decides the order of
- * events. */
+/* How the page keeps its newest text in view, tested on a fake scrolling box without a browser, so that the test
+ * decides the order of events. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Follow } from '../../web/chat/follow.js';
 
-/** Returns a box of 100 pixels that clamps as a browser does. scrolled() fires the event, which comes later. */
+/** Returns a box 100 pixels high that clamps scrollTop like a browser. scrolled() fires the scroll event. */
 function makeBox() {
   let top = 0;
   let height = 500;
@@ -93,7 +93,7 @@ test('scrolling by the browser keeps following: shorter text, a measured field, 
   follow.update();
   assert.equal(box.scrollTop, box.end());
   box.make(150);
-  assert.equal(box.scrollTop, box.end()); // reading lays out
+  assert.equal(box.scrollTop, box.end()); // reading scrollTop forces a layout
   box.make(100);
   follow.keep();
   assert.equal(box.scrollTop, box.end());

@@ -1,9 +1,9 @@
 /**
  * format-fuzz: builds formats from random parts (schemas, regular expressions, GBNF), most of them nearly valid. Each
- * compiles to bytes that the engine accepts, or is rejected by name; the first mask allows only tokens that the matcher
- * accepts; where the platform can judge a complete answer too, both agree.
+ * one compiles to bytes that the engine accepts or rejects with `bad-format`, or is rejected by name. Masks allow only
+ * tokens that the matcher accepts.
  *
- *   node tests/js/format-fuzz.js [MINUTES] [SEED]       until a finding; format-fuzz.test.js takes a part
+ *   node tests/js/format-fuzz.js [MINUTES] [SEED]       until a failure; format-fuzz.test.js runs a part
  */
 import assert from 'node:assert/strict';
 import { pathToFileURL } from 'node:url';
@@ -193,7 +193,7 @@ function formatOf(random) {
   return { schema: schemaOf(random, 3), whitespace: ['compact', 'pretty', 'any'][random(3)] };
 }
 
-/** Appends the first token of each mask; the matcher must accept its bytes.
+/** Appends a token of each mask. Asserts that the matcher accepts it.
  *
  * @param {import('../../js/engine/grammar.js').Matcher} matcher @param {Random} random */
 function follow(matcher, random) {

@@ -1,4 +1,4 @@
-/* Formats: answers follow them whatever the model prefers; values, partial values, rejected formats; with seeds, log
+/* Formats: answers match them whatever the model prefers; values, partial values, rejected formats; with seeds, log
  * probabilities, stop sequences and every sampler. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -337,7 +337,7 @@ for (const threads of [1, 2]) {
     const text = (await iterator.next()).value;
     await sleep(300);
     const controller = new AbortController();
-    // Its consumer is not reading, so the engine must have stopped when its credit ran out: far below 450.
+    // The consumer is not reading, so the engine must have stopped when its credit ran out: far below 450.
     await iterator.return();
     const result = await out.result();
     assert.equal(result.finishReason, 'aborted');

@@ -1,5 +1,5 @@
-/* Late results of operations that timed out: a store that answers after its timeout, an answer of a closed connection.
- * They must not disturb the load. */
+/* Late results of operations that timed out: a store that responds after its timeout, a response of a closed
+ * connection. They must not disturb the load. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -89,7 +89,7 @@ test('a write that comes late has the bytes that it was given, and nothing wrong
   }
   // On a busy machine requests time out as well, and are retried.
   assert.deepEqual([at, notices.filter((code) => code !== 'retry'), held], [TOTAL, ['not-cached'], true]);
-  late.open(); // every lane holds other bytes by now
+  late.open(); // the buffer of every lane holds other bytes by now
   await done.closed;
   await download.close();
   for (const name of await memory.list()) {
@@ -184,7 +184,7 @@ test('pieces that come while another lane mends one are written', async () => {
   const [damaged] = await Entry.find({ ...memory, write }, 'a', means);
   await damaged.read(0, new Uint8Array(piece));
   const others = damaged.put(lane(5, 4), 5 * piece, 9 * piece, how);
-  await new Promise(setImmediate); // its first piece is in transit
+  await new Promise(setImmediate); // the first piece is being written
   await damaged.put(lane(0), 0, piece, how);
   slow.open();
   await others;

@@ -1,5 +1,5 @@
-/* Answers under a grammar in the engine: every sampler ends with a text of the grammar; jump-forward does not change
- * the text of greedy answers; the job that the worker receives. */
+/* Answers under a grammar in the engine: every sampler ends with a text of the grammar; jump-forward changes greedy
+ * answers only where text is tokenized differently; the worker sends heartbeats while it compiles. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { accepts } from '../support/acceptor.js';
 let call;
 let beats = 0;
 
-/** A host without a worker, and a function that calls it. */
+/** Starts a host without a worker. Returns a function that calls the host. */
 async function hosted() {
   /** @type {Map<number, (message: any) => void>} */
   const waiting = new Map();
@@ -201,7 +201,7 @@ test('forced tokens are evaluated with the prompt or with the token before them,
     const before = settle.callCount();
     const { forced } = await greedy(schema, true);
     const drawn = forced.filter((is) => !is).length;
-    // The prompt and every drawn token but the last, after which nothing is evaluated.
+    // One step for the prompt, and one for each drawn token but the last, after which nothing is evaluated.
     assert.equal(settle.callCount() - before, drawn, `${forced}`);
   }
 });
@@ -231,12 +231,12 @@ test('log probabilities are of the masked distribution', async () => {
   assert.ok(none, 'nowhere were fewer than four tokens allowed');
 });
 
-/* The worker receives no message while it compiles a format, so on a slow machine it would be taken for dead. */
+/* A worker receives no messages while it compiles a format. Without heartbeats, a slow one would count as lost. */
 test('a worker that compiles a format says unasked that it lives', async (t) => {
   const schema = { type: 'array', items: { enum: Array.from({ length: 300 }, (_, i) => `item ${i}`) } };
   const now = performance.now.bind(performance);
   let hours = 0;
-  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours); // heartbeats have some time between them
+  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours); // heartbeats have a minimum interval
   for (const [method, args] of /** @type {[string, any][]} */ ([
     ['match', { format: { schema }, texts: ['[]'] }],
     ['generate', { ...postable({ maxTokens: 1 }), prompt: { text: 'Hello' }, format: { schema } }],

@@ -1,5 +1,5 @@
-/* The engine's grammars: masks compared with each token tried alone and with an independent acceptor; a full DFA cache;
- * jump-forward bytes; a model's answers under them. */
+/* The engine's grammars: masks are compared with each token tried alone, and texts with an independent acceptor; a full
+ * DFA cache; jump-forward bytes; malformed grammars. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
@@ -28,7 +28,7 @@ const matcherOf = (grammar, options) => new Grammar(engine, lower(grammar, optio
 /** @param {...any} nodes */
 const sequence = (...nodes) => ({ sequence: nodes });
 
-/** @param {any} grammar null: it was rejected */
+/** Returns a matcher, or null if the grammar is rejected. @param {any} grammar */
 function tried(grammar) {
   try {
     return matcherOf(grammar);
@@ -47,8 +47,8 @@ function textOf(bytes) {
   }
 }
 
-/** Returns the tokens that the mask allows, after trying each token alone. @param {any} matcher
- * @param {string} where */
+/** Returns the tokens that the mask allows. Asserts that it allows a token exactly if the matcher accepts the token.
+ * @param {any} matcher @param {string} where */
 function allowed(matcher, where) {
   const mask = matcher.mask();
   const ids = [];

@@ -289,7 +289,7 @@ test('numbers of answers parse to numbers within their bounds', () => {
     const value = random(2) ? some[random(some.length)] : (random(2 ** 31) / 7) * 10 ** (random(600) - 310);
     return (random(2) ? -1 : 1) * Math.min(random(4) ? value : value * (1 + 2 ** -52), Number.MAX_VALUE);
   };
-  /** Texts next to a number, and far beyond it. @param {number} value */
+  /** Returns texts of numbers near a number, and far beyond it. @param {number} value */
   const near = (value) => {
     const exact = BigInt(Math.trunc(value));
     const text = exact === 0n && value < 0 ? '-0' : String(exact);

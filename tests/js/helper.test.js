@@ -1,10 +1,10 @@
-/* A helper thread whose code traps tells the pool, on a fresh stack, instead of leaving it waiting. */
+/* A helper thread whose code traps reports this to the pool, on a fresh stack, so the pool does not wait forever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { receive } from '../../js/engine/helper.js';
 
-/** A module with what helper.js calls: gw_pool_enter traps; the others write what they got to memory.
- * Hand-assembled (WebAssembly core specification, binary format). */
+/** Returns a module with the functions that helper.js calls: gw_pool_enter traps, the others write their arguments to
+ * memory. Hand-assembled (WebAssembly core specification, binary format). */
 function trappingModule() {
   const name = (/** @type {string} */ text) => [text.length, ...Buffer.from(text)];
   const section = (/** @type {number} */ id, /** @type {number[]} */ body) => [id, body.length, ...body];

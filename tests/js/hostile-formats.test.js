@@ -1,6 +1,6 @@
 /* Hostile formats over Gemma's own vocabulary: very large, deeply nested, extremely ambiguous. Each one compiles and
- * gives its first masks, or is rejected with a code, because of counted steps and not because of the clock. Memory
- * stays bounded, and the same engine matches a valid format afterwards. */
+ * gives its first masks, or is rejected with a code. Counted steps decide this, not the clock. Memory stays bounded,
+ * and the same engine matches a valid format afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
@@ -12,7 +12,7 @@ import { PROPERTIES, tryHostile } from '../lab/hostile-formats.js';
 import { testModel } from './models.js';
 
 const MOST_HEAP = 32 * 2 ** 20;
-/** Milliseconds of CPU time that compiling may take: half a second on an idle machine, up to three times that beside others. */
+/** Limit of CPU time for a compilation, in milliseconds. An idle machine takes 500, a busy one up to 1500. */
 const MOST_CPU = 1500;
 /** Tokens of an answer. */
 const STEPS = 20;
@@ -193,7 +193,7 @@ function compiled(format) {
   }
 }
 
-/** Returns an answer's first masks and tokens, or a coded error.
+/** Computes the first masks and tokens of an answer. The only error allowed is `bad-format`.
  * @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes */
 function tried(engine, bytes) {
   let matcher;

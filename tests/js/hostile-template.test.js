@@ -27,15 +27,15 @@ const render = (/** @type {string} */ source, content = 'hi') =>
     .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
     .join('');
 
-/** Far above the limit of two seconds: the machine may be busy. Without a limit these took minutes to years. */
+/** Far above the limit of two seconds, because the machine may be busy. Without it, these took minutes to years. */
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 
-/** Returns a template that sets `s` to about 2^n characters. @param {number} n */
+/** Returns a template that sets `ns.s` to 2^n times `unit`. @param {number} n */
 const long = (n, unit = 'a') =>
   `{% set ns = namespace(s='${unit}', l=['a']) %}` +
   `{% for i in range(${n}) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`;
-/** Returns a template that makes a list of 2^n equal items. @param {number} n @param {string} item */
+/** Returns a template that sets `ns.l` to a list of 2^n equal items. @param {number} n @param {string} item */
 const many = (n, item) =>
   `{% set ns.l = [${item}] %}{% for i in range(${n}) %}{% set ns.l = ns.l + ns.l %}{% endfor %}`;
 const spaces = (/** @type {number} */ n) => ' '.repeat(n);
@@ -87,7 +87,7 @@ const RUNAWAYS = {
 
 for (const [name, source] of Object.entries(RUNAWAYS)) {
   test(`stopped: ${name}`, (t) => {
-    // For all but one template the clock runs faster, so that the two seconds pass ten times as soon.
+    // For all but one template, the clock runs ten times as fast, so that the two seconds pass sooner.
     if (name !== 'nested loops') t.mock.method(performance, 'now', () => clock() * 10);
     const before = clock();
     assert.throws(
@@ -352,7 +352,7 @@ test('a random template has the control tokens that it has where texts of messag
   let decided = 0;
   let refused = 0;
   const random = randoms(11);
-  // Replaces ASCII by private-use characters, which no operation treats differently; the library renders the same
+  // Replaces ASCII characters with private-use ones, which no operation treats specially. The library renders the same
   // template with them.
   const twins = (/** @type {string} */ text) =>
     text.replace(/[!-~]/g, (/** @type {string} */ c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
@@ -374,7 +374,7 @@ test('a random template has the control tokens that it has where texts of messag
     try {
       [text, twin] = [real, other].map((messages) => library.render({ messages }));
     } catch {
-      continue; // replace or split with an empty text
+      continue; // the library rejects replace and split with an empty text
     }
     try {
       const { control, text: ours } = written(source, real);
@@ -475,8 +475,8 @@ test('a template that copies the names of control tokens out of messages by its 
   }
 });
 
-/** Templates that spell control tokens with the texts of messages: each writes `<eos>` or `<bos>` for one of
- * ATTACKS. */
+/** Templates that compose a control token out of parts that the texts of messages select: each one writes `<eos>` for
+ * one of ATTACKS. */
 const SPELLS = [
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e[w] }}{% endfor %}",
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e.get(w) }}{% endfor %}",
@@ -621,7 +621,7 @@ for (const [kind, template] of [
     const error = await refuses(model.generate(messages, { maxTokens: 2 }).text(), 'template-error');
     assert.ok(error.expected && error.got);
     if (template !== BUSY) {
-      // each would run for the full two seconds
+      // with BUSY, each call would run for the full two seconds
       await refuses(model.countTokens(messages), 'template-error');
       await refuses(model.chat().send('hi').text(), 'template-error');
     }

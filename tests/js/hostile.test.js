@@ -11,7 +11,7 @@ import { BAD_MODELS, badModel, testModel } from './models.js';
 const path = (/** @type {string} */ name) => new URL(`../${name}`, import.meta.url);
 const EXPECTED = JSON.parse(readFileSync(path('vectors/malformed.json'), 'utf8'));
 
-/** Returns results of a valid model. */
+/** Returns logits of a valid model. */
 async function sound() {
   const model = await loadModel(await testModel('tiny'), { threads: 1, cache: false });
   try {

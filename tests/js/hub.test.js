@@ -1,5 +1,5 @@
-/* Sources by name: files of a hub by their quantisation, from a mirror, and without a network; entries of the cache's
- * list; and probe(), which predicts the build before anything is loaded. */
+/* Sources by name: files of a Hugging Face repository by their quantisation, from a mirror and offline; entries of the
+ * cache's list; and probe(), which predicts the build before anything is loaded. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -49,7 +49,7 @@ async function hub(t) {
   return { asked, close, address: `http://127.0.0.1:${/** @type {any} */ (server.address()).port}` };
 }
 
-/** An empty one. @param {TestContext} t */
+/** Returns a cache in an empty folder. @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-hub-'));
   t.after(() => rm(folder, { recursive: true, force: true }));

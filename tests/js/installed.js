@@ -1,5 +1,5 @@
-/* installed: the package as users get it: packed, and installed into a folder outside the checkout.
- * No network: it depends on nothing. */
+/* installed: the package as users get it: packed, and installed into a folder outside the checkout. This needs no
+ * network, because the package has no dependencies. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -28,8 +28,8 @@ export function buildPackage() {
   execFileSync(process.execPath, ['tools/build/types.js'], { ...QUIET, cwd: ROOT });
 }
 
-/** Returns a new folder with the package in its node_modules; the caller removes it. It is a copy: npm packs and
- * installs once per content, and the result is kept. */
+/** Returns a new folder with the package in its node_modules; the caller removes it. It is copied from a cached folder,
+ * because npm packs and installs only if the content has changed. */
 export function installPackage() {
   const kept = join(KEPT, digest());
   if (!existsSync(kept)) {
@@ -44,7 +44,7 @@ export function installPackage() {
   return folder;
 }
 
-/** Returns a digest of all files that npm reads, except the figures, which are not packed. */
+/** Returns a digest of all files that npm reads, except JSON files of docs/, which are not packed. */
 function digest() {
   const hash = createHash('sha256');
   const add = (/** @type {string} */ path) => {

@@ -1,6 +1,6 @@
 /**
- * kvType: how the cache holds keys and values. For each type, results are close to the reference and have the same bits
- * with any threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
+ * kvType: type of the keys and values in the KV cache. For each type, results are close to the reference and have the
+ * same bits with any threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
  * tests/vectors/kv-types.md has figures.
  */
 import assert from 'node:assert/strict';
@@ -11,9 +11,9 @@ import { KV_TYPES, errorsOf, mean, perplexityOf } from '../../tools/vectors/kv-t
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Largest NMSE with float weights. Types below f32 are lossy, and these models have sharp attention. */
+/** Largest allowed NMSE with float weights. Types below f32 are lossy, and these models have sharp attention. */
 const LARGEST = { auto: 1e-6, f32: 1e-9, i16: 1e-6, q8_0: 2e-2 };
-/** Largest change of a trained model's perplexity. */
+/** Largest allowed change of a trained model's perplexity. */
 const APART = 2e-3;
 
 const idsOf = (/** @type {number} */ n, seed = 7) => Array.from({ length: n }, (_, i) => (i * i + seed) % 320);

@@ -1,5 +1,5 @@
-/* A part of the lab's case `faults` (tests/lab/): every third kind of fault, except slow ones. A run that broke a rule
- * prints the command that repeats it. */
+/* Part of the fault-injection tests (case `faults` of tests/lab/): every third kind of fault, except slow ones. A
+ * failed run prints the command that repeats it. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

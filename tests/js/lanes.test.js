@@ -130,7 +130,7 @@ test('a range that fails is reported in its turn, after the bytes that came', as
   assert.equal(given, 156);
 });
 
-/** Returns an entry of 10 bytes, of which the first four, 0 to 3, are stored. @param {object} broken */
+/** Returns a cached file, and an entry of 10 bytes whose first four, 0 to 3, are stored. @param {object} broken */
 async function fileWith(broken) {
   /** @type {string[]} */
   const told = [];

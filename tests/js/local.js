@@ -1,5 +1,5 @@
-/* local: the engine worker's host and its client on one thread, in Node and in browsers, so that tests avoid the cost
- * of a worker. The builds with threads work, without helper threads. */
+/* local: the host of the engine worker and its client on one thread, in Node and in browsers, so that tests avoid the
+ * cost of a worker. Builds with threads work too, but without helper threads. */
 import { answersOf } from '../../js/rpc/answers.js';
 import { Connection } from '../../js/rpc/connection.js';
 import { Feeders } from '../../js/download/feeder.js';
@@ -41,7 +41,7 @@ export function barePlatform(compile) {
   };
 }
 
-/** @param {any} source as loadModel takes it; a string is an address or, where the platform opens files, a path
+/** @param {any} source like that of loadModel(); a string is a URL or, if the platform opens files, a path
  * @param {Platform} platform @param {import('../../js/options.js').LoadOptions} [options] */
 export async function openLocal(source, platform, options = {}) {
   /** @type {(message: any) => void} */

@@ -124,7 +124,7 @@ for (const [what, call] of Object.entries({
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
-    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // automata keep their memory
+    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // allocates the memory of the automaton
     const before = await model.debug.heapBytes();
     const control = new AbortController();
     const ended = refuses(call(model, { text, ids }, control.signal), 'aborted');

@@ -17,7 +17,7 @@ const WITHIN_MS = 5000;
 const LONG = { maxTokens: 100_000, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
 const SHORT = { ...LONG, maxTokens: 20 };
 
-// Waiting for an idle worker's death does not keep the process alive.
+// Waiting for an idle worker's death does not keep the process alive, so this timer does.
 const alive = setInterval(() => {}, 1000);
 after(() => clearInterval(alive));
 
@@ -50,7 +50,7 @@ function busy(model) {
       .catch(() => {});
 }
 
-/** Returns the time until a call fails because the worker is lost. @param {Promise<unknown>} call */
+/** Asserts that a call fails in time because the worker is lost. Returns the error. @param {Promise<unknown>} call */
 async function lostAfter(call) {
   const before = performance.now();
   const error = await refuses(call, 'worker-failed');

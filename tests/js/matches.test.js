@@ -44,14 +44,14 @@ test('a text is accepted, or refused where it goes wrong', async () => {
 });
 
 test('a format that answers can be held to can also be judged', async () => {
-  // Email addresses as the whole RFC allows them, with a maximum length, are an intersection with too many states; the
-  // subset that answers use is not.
+  // All email addresses that the RFC allows, with a maximum length, are an intersection with too many states; those of
+  // the subset that answers use are not.
   const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
   const fine = await model.debug.matches(format, ' "lily@example.org"');
   assert.deepEqual([fine.compiled, fine.accepted], [true, true]);
   assert.equal((await model.debug.matches(format, '"lily"')).accepted, false);
   assert.equal((await model.debug.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
-  // Even in the subset that answers use, four addresses take more than half of the allowed work of a compilation.
+  // Even in the subset that answers use, four addresses take more than half of the work allowed for a compilation.
   const several = { schema: { prefixItems: [40, 41, 42, 43].map((maxLength) => ({ format: 'email', maxLength })) } };
   assert.equal((await model.debug.matches(several, '["lily@example.org"]')).accepted, true);
   assert.equal(
@@ -61,8 +61,8 @@ test('a format that answers can be held to can also be judged', async () => {
   );
 });
 
-/* Members in any order, and objects that differ in missing members: an object can end in more than 512 different
- * states. */
+/* Members may have any order, and objects differ in missing members, so that an object can end in more than 512
+ * different states. */
 test('a text is judged where very many ways lead on', async () => {
   const whole = { type: 'integer', minimum: 0 };
   const some = { type: 'string', minLength: 1 };

@@ -24,7 +24,7 @@ async function connected(t, server, options) {
   return /** @satisfies {McpClient} */ (client);
 }
 
-/** Returns a server whose tools and answers are given as they go over the wire.
+/** Returns a server with these tools and answers, in the form of the protocol.
  * @param {any[][]} pages @param {(name: string, args: any, context: any) => any} [answer] */
 function rawServer(pages, answer = () => ({ content: [] })) {
   const server = new Server(ABOUT, { capabilities: { tools: { listChanged: true } } });
@@ -209,7 +209,7 @@ test('results become text or JSON; failures and refused media become errors', as
   }
 });
 
-/** A server as the SDK's documentation has it. */
+/** Returns a server like the one in the SDK's documentation. */
 function weatherServer() {
   const server = new McpServer(ABOUT);
   server.registerTool(
@@ -336,8 +336,8 @@ test('refresh() follows a list that changes, and keeps the old one if it fails',
   assert.equal(all.tools.length, 2);
 });
 
-/** Stands for a browser: checks as the draft does. @param {TestContext} t @param {boolean} [early] the form of earlier
- * versions, on `navigator` */
+/** Simulates the WebMCP of a browser, with the checks of the draft. Returns the offered tools. @param {TestContext} t
+ * @param {boolean} [early] as in earlier drafts, on `navigator` */
 function browser(t, early = false) {
   /** @type {Map<string, any>} */
   const tools = new Map();

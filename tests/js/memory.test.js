@@ -1,4 +1,4 @@
-/* Memory of the engine's process with a 1B-shaped file of 720 MB: the memory plan, and the system's measurement. */
+/* Memory of the engine's process with a 720 MB file shaped like a 1B model: the memory plan, and the system's value. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -2,7 +2,7 @@
  * The test models: made by tools/models/make-model.js on first use and kept in build/models/ under a name that changes
  * with the spec and the tool, so that none is ever stale. Two processes may make the same model at once: each writes
  * its own file and renames it into place.
- * Also files that must be refused, each with the error codes that may be given.
+ * Also damaged files that must be rejected, each with the allowed error codes.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -17,8 +17,8 @@ import * as templates from './tool-templates.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIRECTORY = path.join(ROOT, 'build', 'models');
 
-/** Two global layers (5 and 11), a window that prompts outgrow, head_dim that is not d_model / heads.
- * The same floats under every type. The weights do not depend on the vocabulary: rows of unused tokens are not smaller.
+/** Two global layers (5 and 11), a window that prompts outgrow, head_dim that is not d_model / heads. Files of every
+ * type have the same floats. Rows of unused tokens are not smaller, so the weights do not depend on the vocabulary.
  * @type {ModelSpec} */
 const PARITY = {
   seed: 20250312,
@@ -53,8 +53,8 @@ const MQA = {
   quiet: [],
 };
 
-/** Rows are whole super-blocks only where a 1B's are (attn_output, ffn_down), so that llama.cpp's quantiser would
- * choose the same types.
+/** Rows are whole super-blocks only where those of a 1B model are (attn_output, ffn_down), so that llama.cpp's
+ * quantiser would choose the same types.
  * @type {ModelSpec} */
 const MIX = {
   seed: 4242,
@@ -319,9 +319,9 @@ export const MODELS = {
   ...families,
   ...TOOLS,
   ...embedders,
-  // Its logits are larger: with the usual cap they would all be equal.
+  // Outliers make its logits larger, so that the usual cap would make them all equal.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
-  // Most of it is the table of per-layer embeddings.
+  // Most of the file is the table of per-layer embeddings.
   'gemma4-table': { ...families['gemma4-q4_0'], vocab: 8192 },
   'gemma4-outliers': { ...families['gemma4-outliers'], finalCap: 100 },
   'gemma3-outliers': {
@@ -334,7 +334,7 @@ export const MODELS = {
     pattern: 3,
     window: 24,
   },
-  // Its context is longer than the one of the short factors.
+  // The context is longer than that of the short factors.
   'phi3-long-f32': { ...families['phi3-f32'], name: 'phi with long factors', longRope: { context: 64, gain: 1.2 } },
   'phi3-window-f32': { ...families['phi3-f32'], name: 'phi with windows', window: 24 },
   // Shaped like Gemma 3 4B: eight heads on four KV heads, and global layers that divide positions by 8.
@@ -694,7 +694,7 @@ export async function badModel(name) {
   return { bytes: patch ? patch(bytes) : bytes, codes };
 }
 
-// node tests/js/models.js NAME: make it, print its path.
+// `node tests/js/models.js NAME` makes a model and prints its path.
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   console.log(await testModel(process.argv[2]));
 }

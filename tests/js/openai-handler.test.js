@@ -1,5 +1,5 @@
 /* gemma-wasm/openai as a function from requests to responses: routes, bodies, aborts, and models that are loaded on
- * demand. openai.test.js has what the client sees. */
+ * demand. openai.test.js tests what the client sees. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHandler } from '../../js/openai.js';
@@ -12,7 +12,7 @@ const LONG = { messages: MESSAGES, temperature: 2, top_p: 1, top_k: 0, max_token
 /** @param {object} body @param {RequestInit} [more] @returns {RequestInit} */
 const post = (body, more) => ({ method: 'POST', body: JSON.stringify(body), ...more });
 
-/** Returns a model that notes its generations. @param {Model} model */
+/** Returns a model that records its generations. @param {Model} model */
 function watched(model) {
   /** @type {import('../../js/index.js').Generation[]} */
   const begun = [];
@@ -180,7 +180,7 @@ function odd([text, number, list, object, word]) {
   const parameters = { type: 'object', properties, required, additionalProperties: false };
   return { type: 'function', function: { name: 'odd', parameters } };
 }
-/** Objects move names that are integers to the front. */
+/** Names of the parameters. Objects move names that are integers to the front. */
 const NAMES = [
   ['text', 'n', 'list', 'o', 'a "b"'],
   ['text', '20', 'list', '3', 'a "b"'],

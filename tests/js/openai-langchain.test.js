@@ -1,4 +1,4 @@
-/* LangChain.js 1, unchanged, through gemma-wasm/openai: the calls of its documentation of ChatOpenAI and
+/* The real LangChain.js 1 with gemma-wasm/openai: the calls that its documentation shows for ChatOpenAI and
  * OpenAIEmbeddings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/* Requests of Continue and of Open WebUI, as their sources write them: each gets the answer that the program reads. */
+/* Requests as the sources of Continue and of Open WebUI write them. Each one gets a response that the program reads. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHandler } from '../../js/openai.js';
@@ -13,7 +13,7 @@ function eventsIn(text) {
   return data.map((json) => JSON.parse(json));
 }
 
-/** Asserts that there is an answer of one of the forms that programs read. @type {Record<string, (text: string, body: any) => void>} */
+/** Asserts that a response has a form that programs read. @type {Record<string, (text: string, body: any) => void>} */
 const ANSWERS = {
   chat(text) {
     const { choices, usage } = JSON.parse(text);

@@ -42,7 +42,7 @@ test('parse() returns the values of formats and of tools', async (t) => {
   assert.deepEqual(Point.parse(call.parsed_arguments), JSON.parse(call.arguments));
 });
 
-/** Returns a model that thinks `hm ha` and answers `Yes.`, and the options of its last answer.
+/** Returns a model that thinks `hm ha` and answers `Yes.`, and a list of the requests to it.
  * @param {import('../../js/index.node.js').Model} model */
 async function thinker(model) {
   const marks = await Promise.all(['<think>', '</think>'].map((mark) => model.tokenize(mark, { special: true })));
@@ -152,12 +152,12 @@ test('aborting a request and leaving its stream end the answer within 100 ms', a
     const left = performance.now();
     if (leave === 'abort') control.abort();
     else await reader.cancel();
-    // A call that evaluates waits for the one before it.
+    // This call is evaluated only after the one before it has ended.
     await model.generate('x', { maxTokens: 1 }).result();
     return performance.now() - left;
   };
   for (const leave of /** @type {const} */ (['abort', 'cancel'])) {
-    // The machine may be busy for a moment.
+    // The machine may be busy for a moment, so the best of three times counts.
     const times = [await timeOf(leave), await timeOf(leave), await timeOf(leave)];
     assert.ok(Math.min(...times) < 100, `${leave}: ${times} ms`);
   }
@@ -225,7 +225,7 @@ test('the example of the guide', async (t) => {
   const guide = readFileSync(new URL('../../docs/openai.md', import.meta.url), 'utf8');
   const [, code] = /\n## Responses\n[^]*?```js\n([^]*?)```/.exec(guide) ?? [];
   const model = await open(t, 'generic-tools');
-  // Random weights end no answer.
+  // A model with random weights does not end its answers.
   const brief = {
     info: model.info,
     generate: (/** @type {any} */ messages, /** @type {object} */ options) =>

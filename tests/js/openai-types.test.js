@@ -1,5 +1,5 @@
-/* Types of gemma-wasm/openai against those of OpenAI's client: a new field or a changed object of its next version fails
- * the type check of this file. */
+/* Compares the types of gemma-wasm/openai with those of OpenAI's client: if a later version of the client adds a field
+ * or changes an object, the type check of this file fails. */
 /** @import OpenAI from 'openai' */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ import { open } from './helpers.js';
 
 /** @typedef {OpenAI.ChatCompletionChunk.Choice} ChunkChoice */
 
-/** What makes the objects of responses. */
+/** Functions that make the objects of responses. */
 const MADE = /** @satisfies {{
   choice: (...args: Parameters<typeof choiceOf>) => OpenAI.ChatCompletion.Choice,
   delta: (...args: Parameters<typeof deltaOf>) => Pick<ChunkChoice, 'delta' | 'logprobs'>,
@@ -28,7 +28,8 @@ const MADE = /** @satisfies {{
   error: errorOf,
 });
 
-/** Each field of a request, with a value and what becomes of it. @typedef {[value: unknown, fate: 'used' | 'ignored' | 'refused']} Fate */
+/** A value of a request's field, and its fate.
+ * @typedef {[value: unknown, fate: 'used' | 'ignored' | 'refused']} Fate */
 const CHAT = /** @satisfies {Record<keyof OpenAI.ChatCompletionCreateParams, Fate>} */ ({
   messages: [[{ role: 'user', content: 'Hi' }], 'used'],
   model: ['x', 'used'],

@@ -73,7 +73,7 @@ export class Oracle {
 
   /** Compares the ids of each text with the oracle's, and decodes them. Returns a summary.
    * @param {import('../../js/index.node.js').Model} model @param {string[]} texts
-   * @param {(text: string) => string} [read]     the text that decoding gives back */
+   * @param {(text: string) => string} [read]     returns the expected result of decoding */
   async compare(model, texts, read = (text) => text) {
     let [ids, bytes] = [0, 0];
     for (let i = 0; i < texts.length; i += BATCH) {
@@ -90,8 +90,9 @@ export class Oracle {
     return `${texts.length} texts, ${bytes} bytes, ${ids} ids; the oracle computed ${this.computed} now`;
   }
 
-  /** Compares the ids of a long text. Returns the speed.
-   * @param {import('../../js/index.node.js').Model} model @param {string} text @param {(text: string) => string} [read] */
+  /** Compares the ids of a long text, and decodes them. Returns the speed as text.
+   * @param {import('../../js/index.node.js').Model} model @param {string} text
+   * @param {(text: string) => string} [read] */
   async compareLong(model, text, read = (text) => text) {
     const start = performance.now();
     const got = Array.from(await model.tokenize(text));
@@ -117,7 +118,7 @@ export class Oracle {
   }
 }
 
-/** Encodes and decodes a quarter of a megabyte of each character.
+/** Encodes and decodes 256 KB of each character.
  * @param {import('../../js/index.node.js').Model} model @param {string[]} letters */
 export async function decodesRepeats(model, letters) {
   for (const letter of letters) {
