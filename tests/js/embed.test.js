@@ -54,7 +54,7 @@ async function distances(model, texts, truth) {
 const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
 
 for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.entries(ABOUT.models)) {
-  test(`${name} against transformers, no further from it than llama.cpp`, async (t) => {
+  test(`${name}: vectors are as close to transformers' as llama.cpp's are`, async (t) => {
     const file = await testModel(name);
     const { ids } = ABOUT.texts[texts];
     const input = ABOUT.texts[texts].texts.slice(0, WHOLE.test(name) ? undefined : -1);
@@ -74,7 +74,7 @@ for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.en
   });
 }
 
-test('files of Q8_0 make nearly the vectors of the floats they were made of', async (t) => {
+test('Q8_0 files give nearly the same vectors as the float files that they were made from', async (t) => {
   for (const name of ['embed-mqa', 'embed-small']) {
     const model = await open(t, `${name}-q8_0`, { threads: 2 });
     const far = await distances(model, ABOUT.texts[name].texts, truthOf(`${name}-f32`));
@@ -106,7 +106,7 @@ test('a text gives the same bits alone and among others, in any order, with any 
   }
 });
 
-test('a cache of integers gives the same bits alone and among others', async (t) => {
+test('with an integer KV cache, a text gives the same bits alone and among others', async (t) => {
   for (const kvType of /** @type {const} */ (['i16', 'q8_0'])) {
     const model = await open(t, 'embed-q8_0', { kvType, threads: 2 });
     const together = bitsOf(await model.embed(TEXTS.slice(0, 26)));
@@ -155,7 +155,7 @@ test("tasks are the prompts of the model's card", async (t) => {
   await refuses(model.embed(/** @type {any} */ ([1])), 'bad-option');
 });
 
-test('Qwen3-Embedding has two tasks, takes the last token, and does not generate', async (t) => {
+test('Qwen3-Embedding has two tasks, pools the last token, and rejects generation', async (t) => {
   const model = await open(t, 'embed-qwen3-q8_0');
   const plain = bitsOf([await model.embed('a text')]);
   assert.deepEqual(bitsOf([await model.embed('a text', { task: 'document', pooling: 'last' })]), plain);
@@ -170,7 +170,7 @@ test('Qwen3-Embedding has two tasks, takes the last token, and does not generate
   );
 });
 
-test('vectors have length 1, are cut and have length 1 again; or are as the model made them', async (t) => {
+test('vectors have length 1, also with fewer dimensions, unless normalize is false', async (t) => {
   const model = await open(t, 'embed-f32');
   const whole = await model.embed('some text', { normalize: false });
   const length = (/** @type {Float32Array} */ v) => Math.hypot(...v);
@@ -189,7 +189,7 @@ test('vectors have length 1, are cut and have length 1 again; or are as the mode
   assert.deepEqual(alone, await model.embed('some text'));
 });
 
-test('texts that are too long are refused, or cut so that their end stays', async (t) => {
+test('texts that are too long are rejected, or truncated before the end token', async (t) => {
   const model = await open(t, 'embed-small-f32', { contextLength: 64 });
   const text = 'etaoin'.repeat(30);
   const error = await refuses(model.embed(['short', text]), 'context-exceeded');
@@ -200,7 +200,7 @@ test('texts that are too long are refused, or cut so that their end stays', asyn
   assert.deepEqual(await model.embed(text, { truncate: true }), await model.embed(kept));
 });
 
-test("users' text names no control tokens", async (t) => {
+test('names of control tokens in a text are not encoded as control tokens', async (t) => {
   const model = await open(t, 'embed-f32');
   const seen = await model.debug.inside('a<eos>b');
   assert.deepEqual(
@@ -243,7 +243,7 @@ test('an embedding model rejects text generation', async (t) => {
   assert.ok((await model.countTokens('a b')) > 0);
 });
 
-test('others make vectors when they are told how', async (t) => {
+test('generative models embed texts if `pooling` is given', async (t) => {
   for (const name of ['tiny', 'gpt2-q4_0', 'llama-q4_0']) {
     const model = await open(t, name);
     assert.equal(model.info.embedding, null);
@@ -260,7 +260,7 @@ test('others make vectors when they are told how', async (t) => {
   }
 });
 
-test('texts go together through models that see earlier tokens only, and give the same bits as alone', async (t) => {
+test('causal models embed several texts in one batch, with the same bits as alone', async (t) => {
   const texts = [
     ...Array.from({ length: 24 }, (_, i) => 'word '.repeat(i % 5) + i),
     'a longer text, '.repeat(12),
@@ -298,7 +298,7 @@ test('texts go together through models that see earlier tokens only, and give th
   assert.deepEqual(await small.embed(few, { pooling: 'mean' }), alone);
 });
 
-test('inspecting plans what loading takes', async (t) => {
+test('inspectModel() predicts the memory of loading', async (t) => {
   const { info } = await inspectModel(await testModel('embed-q4_0'), { contextLength: 100 });
   const model = await open(t, 'embed-q4_0', { contextLength: 100 });
   for (const part of /** @type {const} */ (['weights', 'kv', 'scratch', 'total'])) {
@@ -318,7 +318,7 @@ async function edited(edit) {
   }
 }
 
-test('headers that say what no file of the kind says are refused by name', async () => {
+test('headers that are invalid for an embedding model are rejected by name', async () => {
   const without = (/** @type {string} */ name) =>
     edited((file) => {
       file.metadata = file.metadata.filter(([key]) => !key.endsWith(name));
@@ -342,7 +342,7 @@ test('headers that say what no file of the kind says are refused by name', async
   await fine.dispose();
 });
 
-test('finite weights that overflow on the way are told, and the model stays usable', async (t) => {
+test('a vector that overflows is reported, and the model stays usable', async (t) => {
   const bytes = fs.readFileSync(await testModel('embed-f32'));
   const { dataOffset, tensors } = readHeader(bytes);
   const norm = tensors.find(({ name }) => name === 'output_norm.weight');

@@ -76,7 +76,7 @@ function faultyPlatform(faulty) {
   return { platform: { ...platform, createThread, openFile }, threads };
 }
 
-describe('a kernel that is wrong, found while a model loads', {
+describe('a wrong kernel is found while a model loads', {
   skip: !relaxed && 'this Node runs no relaxed SIMD',
 }, () => {
   let path = '';
@@ -111,26 +111,26 @@ describe('a kernel that is wrong, found while a model loads', {
     assert.deepEqual(logits, expected);
   }
 
-  it('auto takes simd128 and says why, from a file', async () => isPlain(await load(path)));
-  it('from bytes', async () => isPlain(await load(bytes)));
-  it('from a stream, which can be read once only', async () => isPlain(await load(createReadStream(path))));
-  it('from a server', async (t) => {
+  it('auto falls back to simd128 and says why, with a file', async () => isPlain(await load(path)));
+  it('with bytes', async () => isPlain(await load(bytes)));
+  it('with a stream, which can be read only once', async () => isPlain(await load(createReadStream(path))));
+  it('with a server', async (t) => {
     const url = await serveWith(t, (/** @type {unknown} */ _, /** @type {HttpResponse} */ response) =>
       response.end(bytes),
     );
     isPlain(await load(`${url}/tiny.gguf`));
   });
-  it('from streams of the parts of a split file', async () => {
+  it('with streams of the parts of a split file', async () => {
     isPlain(await load(splitModel(Buffer.from(bytes), 3).map((part) => new Blob([new Uint8Array(part)]).stream())));
   });
 
-  it('with threads, of which none stays behind', async () => {
+  it('with threads, and ends those of the faulty engine', async () => {
     const loaded = await load(path, { threads: 2 });
     isPlain(loaded);
     assert.deepEqual(loaded.threads, { started: 2, ended: 1 });
   });
 
-  it('an explicit request for the relaxed variant gets the error', async () => {
+  it('an explicit request for the relaxed variant fails with engine-fault', async () => {
     const error = await refuses(load(path, { variant: 'relaxed' }), 'engine-fault');
     assert.match(error.message, /relaxed build/);
   });

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { CODES, ModelError } from '../../js/errors.js';
 import { MAX_THREADS, packError, unpackError } from '../../js/protocol.js';
 
-test('every code of the engine has a line in CODES', async () => {
+test('every code of the engine is listed in CODES', async () => {
   const header = await readFile(new URL('../../src/base/base.h', import.meta.url), 'utf8');
   const names = [...header.matchAll(/X\(GW_E_\w+, -\d+, "([\w-]+)",/g)].map((m) => m[1]);
   assert.ok(names.length > 15, `found ${names.length} codes in base.h`);
@@ -15,7 +15,7 @@ test('every code of the engine has a line in CODES', async () => {
   );
 });
 
-test('every code that the package throws has a line in CODES', async () => {
+test('every code that the package throws is listed in CODES', async () => {
   const { readdir } = await import('node:fs/promises');
   const directory = new URL('../../js/', import.meta.url);
   const used = new Set();
@@ -37,7 +37,7 @@ test('an error has a message, a code, a kind and details', () => {
   assert.ok(error instanceof Error);
 });
 
-test('errors keep their parts between threads', () => {
+test('errors keep their fields when they are sent between threads', () => {
   const error = new ModelError('truncated', 'file', { expected: 10, got: 0, cause: new Error('why') });
   const copy = unpackError(structuredClone(packError(error)));
   assert.ok(copy instanceof ModelError);

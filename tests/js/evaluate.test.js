@@ -14,7 +14,7 @@ function loss(row, id) {
   return Math.log(sum) + most - row[id];
 }
 
-test('logits of all positions are those of each prefix, to the bit: its end alone goes through the top layer', async (t) => {
+test('logits of all positions equal those of each prefix, bit for bit', async (t) => {
   const model = await open(t, 'tiny', { threads: 2 });
   const ids = someIds(75);
   const all = await model.debug.logits(ids, { all: true });
@@ -27,7 +27,7 @@ test('logits of all positions are those of each prefix, to the bit: its end alon
   }
 });
 
-test('perplexity in one window is that of the logits', async (t) => {
+test('perplexity in one window equals that computed from the logits', async (t) => {
   const model = await open(t);
   const text = 'The quick brown fox jumps over the lazy dog, twice.';
   const ids = await model.tokenize(text, { bos: true });
@@ -40,7 +40,7 @@ test('perplexity in one window is that of the logits', async (t) => {
   assert.ok(Math.abs(result.perplexity / Math.exp(result.nll) - 1) < 1e-12);
 });
 
-test('perplexity in windows that overlap by half: every token once, with half a window before it', async (t) => {
+test('perplexity in overlapping windows counts every token once, with at least half a window before it', async (t) => {
   const model = await open(t);
   const text = 'Call me Ishmael. Some years ago, never mind how long precisely. '.repeat(3);
   const ids = await model.tokenize(text, { bos: true });
@@ -64,7 +64,7 @@ test('perplexity in windows that overlap by half: every token once, with half a 
   }
 });
 
-test('logits and perplexity can be aborted, which says why, and the model is right afterwards', async (t) => {
+test('logits() and perplexity() can be aborted, keep the reason of the signal, and leave the model unchanged', async (t) => {
   for (const threads of [1, 2]) {
     const model = await open(t, 'medium', { threads });
     const ids = someIds(30, 4096);
@@ -120,7 +120,7 @@ test('the variant is chosen by probing, can be forced, and the variants agree', 
   else await refuses(loadModel(path, { variant: 'relaxed' }), 'unsupported-variant');
 });
 
-test('info tells what the file and the memory are', async (t) => {
+test('model.info describes the file and its memory', async (t) => {
   const { info } = await open(t, 'tiny', { threads: 2, contextLength: 100 });
   assert.equal(info.architecture, 'gemma3');
   assert.equal(info.quantisation, 'Q4_0');
@@ -136,7 +136,7 @@ test('info tells what the file and the memory are', async (t) => {
   }, TypeError);
 });
 
-test('perplexity needs a context of two', async (t) => {
+test('perplexity() needs a context of at least two tokens', async (t) => {
   const one = await open(t, 'tiny', { contextLength: 1 });
   const error = await refuses(one.debug.perplexity('some text'), 'bad-option');
   assert.match(error.message, /`contextLength` must be at least 2.*got 1/);
@@ -144,7 +144,7 @@ test('perplexity needs a context of two', async (t) => {
   assert.ok((await two.debug.perplexity('some text')).tokens > 2);
 });
 
-test('logits of all ids that no browser could post are refused before the work', async () => {
+test('logits that are too large to be posted are rejected before evaluation', async () => {
   const nothing = /** @type {any} */ ({ runner: { native: {} }, encoder: { size: 262144 } });
   const ids = Array.from({ length: 2048 }, () => 2);
   const error = await refuses(logits(nothing, /** @type {any} */ ({}), { ids, all: true }), 'bad-option');

@@ -99,7 +99,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
       }
     });
 
-    test('a prompt in one go is the same as token by token', async () => {
+    test('a prompt in one batch gives the same logits as token by token', async () => {
       const model = await opened(2);
       const ids = idsOf(model, 90, 2);
       const vocab = model.info.vocabSize;
@@ -126,7 +126,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
       }
     });
 
-    test('going back, also past the window, is the same as a fresh start', async () => {
+    test('logits after a rewind, also beyond the window, equal those of a fresh start', async () => {
       const model = await opened(2);
       const other = await opened(1);
       const next = randoms(5);
@@ -188,7 +188,7 @@ test('two models side by side answer as each does alone', async (t) => {
   );
 });
 
-test('calls on one model at the same time answer as one after the other', async (t) => {
+test('concurrent calls on one model give the same answers as calls one after the other', async (t) => {
   const model = await open(t, 'tiny');
   const prompts = [1, 2, 3].map((seed) => idsOf(model, 30, seed));
   const apart = [];
@@ -201,7 +201,7 @@ test('calls on one model at the same time answer as one after the other', async 
 });
 
 for (const threads of [1, 2]) {
-  test(`after an abort while decoding the model is as before (${threads} threads)`, async (t) => {
+  test(`an abort while decoding leaves the model as it was (${threads} threads)`, async (t) => {
     // this model never samples an end of turn, so it runs until it is stopped
     const model = await open(t, 'medium', { threads });
     const ids = idsOf(model, 30, 9);
@@ -218,7 +218,7 @@ for (const threads of [1, 2]) {
     sameBits(await model.debug.logits(ids), await fresh(model, ids), 'logits after the abort');
   });
 
-  test(`after an abort while the prompt is read the model is as before (${threads} threads)`, async (t) => {
+  test(`an abort during prefill leaves the model as it was (${threads} threads)`, async (t) => {
     const model = await open(t, 'medium', { threads });
     const ids = idsOf(model, 900, 10);
     const controller = new AbortController();
@@ -238,7 +238,7 @@ for (const threads of [1, 2]) {
 
 /* Without log probabilities, a large output head computes only the logits that may be among the largest. */
 for (const name of ['gemma-vocab-tiny', 'medium']) {
-  test(`${name}: draws are those from all logits`, async (t) => {
+  test(`${name}: sampling gives the same tokens as from all logits`, async (t) => {
     // This tests the relaxed build if Node has relaxed SIMD, otherwise simd128. The tests run in both kinds of Node.
     const model = await open(t, name, { threads: 2, variant: 'auto' });
     const bias = { logitBias: { 7: 3, 9: -Infinity } };

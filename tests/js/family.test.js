@@ -19,7 +19,7 @@ const modelOf = (/** @type {string} */ family) => (family === 'gemma3' ? 'mqa-q4
 const idsOf = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => (i * i + 5) % 320);
 
 for (const family of FAMILY) {
-  test(`${family}: what inspecting plans is what loading takes`, async (t) => {
+  test(`${family}: inspectModel() predicts the memory of loading`, async (t) => {
     const name = modelOf(family);
     const { info } = await inspectModel(await testModel(name), { contextLength: 100 });
     const model = await open(t, name, { contextLength: 100 });
@@ -31,7 +31,7 @@ for (const family of FAMILY) {
     await refuses(loadModel(await testModel(name), { contextLength: info.trainedContextLength + 1 }), 'bad-option');
   });
 
-  test(`${family}: three files are the same model as one`, async (t) => {
+  test(`${family}: a model split into three files equals the whole file`, async (t) => {
     const bytes = readFileSync(await testModel(modelOf(family)));
     const parts = await loadModel(splitModel(bytes, 3).map((part) => new Blob([new Uint8Array(part)])));
     t.after(() => parts.dispose());
@@ -39,7 +39,7 @@ for (const family of FAMILY) {
     assert.deepEqual(await parts.debug.logits(idsOf(40)), await whole.debug.logits(idsOf(40)));
   });
 
-  test(`${family}: answers, says the same again, and gives its text back`, async (t) => {
+  test(`${family}: generates the same answer again, and decodes a tokenized text`, async (t) => {
     const model = await open(t, modelOf(family));
     const options = { maxTokens: 24, temperature: 0 };
     const text = 'A text: 1234, ünï\u{1F600}  \n\n and more.';
@@ -52,7 +52,7 @@ for (const family of FAMILY) {
   });
 }
 
-test('GPT-2 has no chat template: a chat says so, generate works', async (t) => {
+test('GPT-2 has no chat template: chat() is rejected, generate() works', async (t) => {
   const model = await open(t, 'gpt2-q4_0');
   assert.equal(model.info.chatTemplate, false);
   const error = await refuses(async () => model.chat().send('Hello').text(), 'no-chat-template');
@@ -60,7 +60,7 @@ test('GPT-2 has no chat template: a chat says so, generate works', async (t) => 
   assert.ok((await model.generate('', { maxTokens: 3, temperature: 0 }).result()).tokens.length > 0, 'from nothing');
 });
 
-test('GPT-2 files of old, which do not say how a text is cut, are cut as GPT-2 does', async (t) => {
+test('old GPT-2 files, which do not name a pre-tokenizer, use that of GPT-2', async (t) => {
   const model = await edited('gpt2-f32', (file) => {
     file.metadata = file.metadata.filter(([key]) => key !== 'tokenizer.ggml.pre');
   });
@@ -69,7 +69,7 @@ test('GPT-2 files of old, which do not say how a text is cut, are cut as GPT-2 d
   assert.deepEqual(await model.tokenize(text), await (await open(t, 'gpt2-f32')).tokenize(text));
 });
 
-test('a text gets its BOS where the file wants one', async (t) => {
+test('a prompt gets a BOS token if the file asks for one', async (t) => {
   for (const [name, wants] of /** @type {const} */ ([
     ['llama-q4_0', true],
     ['gpt2-q4_0', false],
@@ -100,7 +100,7 @@ const withKey =
     file.metadata = [...file.metadata.filter(([name]) => name !== key), /** @type {any} */ ([key, ...entry])];
   };
 
-test('keys of a wrong type, or with a meaning that the recipe does not have, are refused by name', async () => {
+test('metadata with a wrong type or an unsupported value is rejected by name', async () => {
   for (const [name, key, ...entry] of /** @type {[string, string, ...any][]} */ ([
     ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'f32', [1, 1, 1, 1, 1, 0]],
     ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'u32', [1, 0]],
@@ -127,7 +127,7 @@ test('keys of a wrong type, or with a meaning that the recipe does not have, are
   }
 });
 
-test('which layers have a window may be listed in any whole numbers', async (t) => {
+test('the list of windowed layers may have any integer type, or be boolean', async (t) => {
   const ids = idsOf(60);
   const key = 'gemma3.attention.sliding_window_pattern';
   const local = [1, 1, 1, 1, 1, 0];
@@ -146,7 +146,7 @@ test('which layers have a window may be listed in any whole numbers', async (t) 
   assert.notDeepEqual(await other.debug.logits(ids), whole);
 });
 
-test('the length of the context selects the RoPE factors, which saved chats depend on', async (t) => {
+test('the context length selects the RoPE factors, and a chat saved with other factors is not restored', async (t) => {
   const ids = idsOf(60);
   const long = await open(t, 'phi3-long-f32');
   const short = await open(t, 'phi3-long-f32', { contextLength: 64 });
@@ -162,7 +162,7 @@ test('the length of the context selects the RoPE factors, which saved chats depe
   assert.match(String(reason), /model/);
 });
 
-test('RoPE factors of one length need those of the other', async () => {
+test('a file with RoPE factors for short contexts needs those for long ones, and vice versa', async () => {
   for (const gone of ['rope_factors_short.weight', 'rope_factors_long.weight']) {
     const error = await refuses(
       edited('phi3-f32', (file) => {
@@ -174,7 +174,7 @@ test('RoPE factors of one length need those of the other', async () => {
   }
 });
 
-test('a file without a window has none', async (t) => {
+test('without a window in the file, local layers attend to all positions', async (t) => {
   const ids = idsOf(60);
   const whole = await (await open(t, 'tiny-f32')).debug.logits(ids);
   const model = await edited('tiny-f32', (file) => {
@@ -185,7 +185,7 @@ test('a file without a window has none', async (t) => {
   assert.deepEqual((await model.debug.logits(ids.slice(0, 10))).length, model.info.vocabSize);
 });
 
-test('a weight that the architecture has no step for is refused, not passed over', async () => {
+test('a tensor that the architecture does not use is rejected, not ignored', async () => {
   const error = await refuses(
     edited('tiny', (file) => {
       const norm = file.tensors.find((tensor) => tensor.name === 'blk.0.attn_norm.weight');

@@ -46,7 +46,7 @@ async function logitsOf(source, options) {
   }
 }
 
-test('a path: the header, the plan, the weights and rows beyond 4 GiB', async () => {
+test('a file larger than 4 GiB is inspected and loaded, with rows on disk', async () => {
   assert.ok((await stat(path)).blocks * 512 < 1e8, 'the file is sparse');
   const { info, tensors } = await inspectModel(path, { rowsOnDisk: true });
   assert.equal(info.fileBytes, far.total);
@@ -56,7 +56,7 @@ test('a path: the header, the plan, the weights and rows beyond 4 GiB', async ()
   assert.deepEqual(await logitsOf(path), expected);
 });
 
-test('a truncated path says how much is missing', async () => {
+test('a truncated file is reported with its size and the expected size', async () => {
   const short = join(folder, 'short.gguf');
   await writeFar(short, far);
   await truncate(short, 2 ** 32 + 5);
@@ -129,7 +129,7 @@ async function partialCopy(at, url, missing) {
   await store.close?.(name);
 }
 
-test('a whole copy: read from where tensors are, checked beyond 4 GiB, and repaired there', async (t) => {
+test('a complete cached copy is read, checked and repaired beyond 4 GiB', async (t) => {
   const at = await mkdtemp(join(folder, 'cache-'));
   const { url, state } = await served(t);
   await partialCopy(at, url, 0);
@@ -147,7 +147,7 @@ test('a whole copy: read from where tensors are, checked beyond 4 GiB, and repai
   assert.ok(state.sent > 0 && state.sent < 2 * LANE, `${state.sent} bytes were sent`);
 });
 
-test('a copy that was left beyond 4 GiB is continued there', async (t) => {
+test('a download that stopped beyond 4 GiB resumes there', async (t) => {
   const at = await mkdtemp(join(folder, 'cache-'));
   const { url, state } = await served(t);
   const missing = 1 << 20;

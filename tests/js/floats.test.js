@@ -20,7 +20,7 @@ async function load(t, name, options = {}) {
   return { model, logits, weights: model.info.memory.weights };
 }
 
-test('a file with quantised layers: its F16 embedding stays unless it is to be packed as Q8_0', async (t) => {
+test('the F16 embedding of a quantised file is kept unless quantizeFloats is q8_0', async (t) => {
   const auto = await load(t, 'mqa-q4_0');
   const packed = await load(t, 'mqa-q4_0', { quantizeFloats: 'q8_0' });
   for (const options of [
@@ -40,7 +40,7 @@ test('a file with quantised layers: its F16 embedding stays unless it is to be p
   assert.equal(tensors.find(({ name }) => name === 'token_embd.weight')?.type, 'F16', "the list is the file's");
 });
 
-test('a file of floats stays as it is unless it is to be packed', async (t) => {
+test('a float file is kept unless quantizeFloats is q8_0', async (t) => {
   const auto = await load(t, 'parity-f16');
   const kept = await load(t, 'parity-f16', { quantizeFloats: 'keep' });
   const packed = await load(t, 'parity-f16', { quantizeFloats: 'q8_0' });
@@ -54,7 +54,7 @@ test('a file of floats stays as it is unless it is to be packed', async (t) => {
   );
 });
 
-test('inspectModel plans what loading takes', async (t) => {
+test('inspectModel() predicts the memory of the weights', async (t) => {
   const path = await testModel('mqa-q4_0');
   for (const quantizeFloats of /** @type {const} */ (['keep', 'q8_0'])) {
     const { info } = await inspectModel(path, { quantizeFloats });
@@ -62,7 +62,7 @@ test('inspectModel plans what loading takes', async (t) => {
   }
 });
 
-test('another value is refused before anything is read', async () => {
+test('another value of quantizeFloats is rejected before anything is read', async () => {
   const error = await refuses(loadModel('/nowhere', /** @type {any} */ ({ quantizeFloats: 'f16' })), 'bad-option');
   assert.match(error.message, /quantizeFloats.*one of auto, keep, q8_0.*"f16"/);
 });

@@ -73,7 +73,7 @@ test('the view follows the text; scrolling up stops it, and the button resumes i
   assert.deepEqual([box.scrollTop, button.hidden], [box.end(), true]);
 });
 
-test('a reader who has gone up is not pulled back by text that comes before the event', () => {
+test('after the reader scrolls up, text that arrives before the scroll event does not scroll back', () => {
   const { box, button, follow } = following();
   box.scrollTop -= 12;
   const place = box.scrollTop;
@@ -85,7 +85,7 @@ test('a reader who has gone up is not pulled back by text that comes before the 
   assert.equal(box.scrollTop, place);
 });
 
-test('scrolling by the browser keeps following: shorter text, a measured field, a larger box', () => {
+test('scrolling by the browser keeps following: shorter text, a resized box', () => {
   const { box, button, follow } = following();
   box.grow(-40);
   follow.update();
@@ -103,7 +103,7 @@ test('scrolling by the browser keeps following: shorter text, a measured field, 
   assert.deepEqual([box.scrollTop, button.hidden], [box.end(), true]);
 });
 
-test('what has no newest text is shown from its beginning, without the button', () => {
+test('toStart() shows content from its beginning, without the button', () => {
   const { box, button, follow } = following();
   follow.toStart();
   assert.deepEqual([box.scrollTop, button.hidden], [0, true]);

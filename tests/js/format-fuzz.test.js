@@ -4,12 +4,12 @@ import { test } from 'node:test';
 import { Unsupported, toBytes } from '../../js/grammar/index.js';
 import { fuzzFormats } from './format-fuzz.js';
 
-test('formats at random compile to what the engine takes, or are refused by name', async () => {
+test('random formats compile to bytes that the engine accepts, or are rejected by name', async () => {
   const counts = await fuzzFormats(1, (n) => n < 1500);
   assert.ok(counts.taken > 100 && counts.refused > 100, JSON.stringify(counts));
 });
 
-test('contains without a value that fits, beside unevaluatedItems', () => {
+test('a `contains` that nothing matches, beside unevaluatedItems, compiles or is rejected', () => {
   const contains = false;
   const unevaluatedItems = { maxItems: 1 };
   assert.ok(toBytes({ schema: { contains, minContains: 0, unevaluatedItems } }).length > 0);

@@ -18,7 +18,7 @@ const CARD = {
   additionalProperties: false,
 };
 
-test('a schema: the value has its shape, at every temperature, and the text is its JSON', async (t) => {
+test('with a schema, the value is valid at every temperature, and the text is its JSON', async (t) => {
   const model = await open(t);
   for (const [seed, temperature] of [
     [1, 0],
@@ -50,7 +50,7 @@ test('a schema: the value has its shape, at every temperature, and the text is i
   }
 });
 
-test('choices, regular expressions, grammars, any JSON', async (t) => {
+test('answers match choices, regular expressions, grammars and JSON', async (t) => {
   const model = await open(t);
   for (const seed of [1, 2, 3]) {
     const ask = (/** @type {import('../../js/options.js').Format} */ format) =>
@@ -69,7 +69,7 @@ test('choices, regular expressions, grammars, any JSON', async (t) => {
   if (any.finishReason === 'stop') assert.deepEqual(any.value, JSON.parse(any.text));
 });
 
-test('tokens that a grammar names come as these tokens, also one that ends other answers', async (t) => {
+test('tokens that a grammar names are generated as these tokens, even one that ends other answers', async (t) => {
   const model = await open(t);
   const [end] = await model.tokenize('<end_of_turn>', { special: true });
   for (const [name, id] of [
@@ -87,7 +87,7 @@ test('tokens that a grammar names come as these tokens, also one that ends other
   await refuses(model.generate('So:', { format: { grammar: 'root ::= <nobody>' } }).result(), 'bad-format');
 });
 
-test('a number at the end of a whole answer is whole', async (t) => {
+test('partial() includes a number at the end of an answer only if the answer is complete', async (t) => {
   const model = await open(t);
   const schema = { type: 'integer', minimum: 1e9, maximum: 2e9 };
   const out = model.generate('So:', { format: { schema }, ...WILD, seed: 1 });
@@ -112,7 +112,7 @@ test('an incomplete answer has no value, and its finish reason says why', async 
   assert.ok(!('value' in stopped));
 });
 
-test('rejects unsupported formats before the first token, by name and place, and stays usable', async (t) => {
+test('unsupported formats are rejected by name and position before the first token', async (t) => {
   const model = await open(t);
   for (const [format, place] of /** @type {[any, RegExp][]} */ ([
     [{ schema: { properties: { a: { type: 'wrong' } } } }, /\/properties\/a/],
@@ -130,7 +130,7 @@ test('rejects unsupported formats before the first token, by name and place, and
   assert.ok((await model.generate('x', { maxTokens: 2, temperature: 0 }).result()).tokens.length);
 });
 
-test('the same seed gives the same answer, with log probabilities too; a bias and a ban are heeded', async (t) => {
+test('the same seed gives the same answer, also with log probabilities; logitBias applies', async (t) => {
   const model = await open(t);
   // Log probabilities describe sampled tokens, so they disable jump-forward.
   const options = { format: { schema: CARD }, ...WILD, seed: 11, jumpForward: false };
@@ -147,7 +147,7 @@ test('the same seed gives the same answer, with log probabilities too; a bias an
   }
 });
 
-test('greedy answers with jump-forward and without differ first where forced text is cut into other tokens', async (t) => {
+test('greedy answers with and without jump-forward first differ at a forced token', async (t) => {
   const model = await open(t);
   let forced = 0;
   for (const format of [
@@ -176,7 +176,7 @@ test('greedy answers with jump-forward and without differ first where forced tex
   assert.ok(forced > 20, `${forced} tokens were forced`);
 });
 
-test('in a chat: the turn is kept as its text, and the next one is free', async (t) => {
+test('a chat keeps a formatted answer as text, and the next answer is unconstrained', async (t) => {
   const model = await open(t);
   const chat = model.chat({ maxTokens: 300, temperature: 0 });
   const { value, text } = await chat.send('Who?', { format: { schema: CARD } }).result();
@@ -186,7 +186,7 @@ test('in a chat: the turn is kept as its text, and the next one is free', async 
   assert.ok(!('value' in free));
 });
 
-test('with a tokenizer that puts a blank in front: the text is what the format took, at the beginning too', async (t) => {
+test('with a tokenizer that adds a leading space, the whole text matches the format', async (t) => {
   const model = await open(t, 'llama2-f32');
   for (const prompt of ['', 'Hi']) {
     for (const seed of [1, 2, 3, 4]) {
@@ -202,7 +202,7 @@ test('with a tokenizer that puts a blank in front: the text is what the format t
   assert.equal(value.email, null);
 });
 
-test('a schema of a library constrains the answer, and its value is the one that the library parses', async (t) => {
+test('a schema of a schema library constrains the answer, and the library parses its value', async (t) => {
   const model = await open(t);
   const person = z.object({
     name: z.string().max(5),

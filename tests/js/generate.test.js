@@ -8,7 +8,7 @@ import { essence, open, refuses, sleep, someIds } from './helpers.js';
 const NO_END = { 1: -Infinity, 8: -Infinity };
 const LONG = { maxTokens: 100, seed: 5, logitBias: NO_END };
 
-test('the pieces of the stream are the text of the result, and the text of the tokens', async (t) => {
+test('the streamed pieces are the text of the result and of its tokens', async (t) => {
   const model = await open(t);
   const out = model.generate('Once upon a time', LONG);
   let streamed = '';
@@ -29,7 +29,7 @@ test('the pieces of the stream are the text of the result, and the text of the t
   assert.ok(timings.decodeTokensPerSecond > 0 && timings.prefillTokensPerSecond > 0);
 });
 
-test('steps are the tokens as they come: their text, ids and log probabilities are those of the result', async (t) => {
+test('steps() yields the text, ids and log probabilities of the result', async (t) => {
   const model = await open(t);
   const out = model.generate('Once upon a time', { ...LONG, logprobs: 2 });
   const steps = [];
@@ -59,7 +59,7 @@ test('steps are the tokens as they come: their text, ids and log probabilities a
   assert.deepEqual((await plain.result()).tokens, tokens);
 });
 
-test('leaving a loop over steps ends generating, as leaving one over strings does', async (t) => {
+test('leaving a loop over steps or strings ends the generation', async (t) => {
   const model = await open(t);
   for (const loop of [(/** @type {Generation} */ out) => out.steps(), (/** @type {Generation} */ out) => out]) {
     const out = model.generate('Hello', { ...LONG, maxTokens: 400 });
@@ -71,7 +71,7 @@ test('leaving a loop over steps ends generating, as leaving one over strings doe
   }
 });
 
-test('a string gets one BOS, ids are taken as they are, messages go through the template', async (t) => {
+test('a string gets one BOS token, ids are used unchanged, messages are rendered by the chat template', async (t) => {
   const model = await open(t);
   const ids = await model.tokenize('Hi there', { bos: true });
   const greedy = { maxTokens: 12, temperature: 0 };
@@ -92,12 +92,12 @@ test('a string gets one BOS, ids are taken as they are, messages go through the 
   assert.equal(await model.countTokens('Hi there'), ids.length);
 });
 
-test('64 threads start at most twice as many as there are cores, and four in any case', async (t) => {
+test('`threads: 64` starts at most twice as many threads as there are cores, but at least four', async (t) => {
   const model = await open(t, 'tiny', { threads: 64 });
   assert.equal(model.info.threads, Math.min(64, Math.max(2 * availableParallelism(), 4)));
 });
 
-test('same ids and seed, same bytes: for 1, 2 and 4 threads', async (t) => {
+test('the same ids and seed give the same answer with 1, 2 and 4 threads', async (t) => {
   const results = [];
   for (const threads of [1, 2, 4]) {
     const model = await open(t, 'tiny', { threads });
@@ -108,7 +108,7 @@ test('same ids and seed, same bytes: for 1, 2 and 4 threads', async (t) => {
   assert.deepEqual(results[2], results[0]);
 });
 
-test('a seed repeats an answer; without one, answers differ and tell their seed', async (t) => {
+test('a seed repeats an answer; without one, answers differ and report their seed', async (t) => {
   const model = await open(t);
   const options = { maxTokens: 30, temperature: 1.5, topK: 0, topP: 1, logitBias: NO_END };
   const first = await model.generate('a', options).result();
@@ -172,7 +172,7 @@ test('maxTokens 0 only evaluates the prompt', async (t) => {
   assert.deepEqual([result.finishReason, result.tokens], ['length', []]);
 });
 
-test('log probabilities are those of the logits', async (t) => {
+test('log probabilities match the logits', async (t) => {
   const model = await open(t);
   const ids = someIds(20);
   const { tokens, logprobs = [] } = await model.generate(ids, { ...LONG, maxTokens: 5, logprobs: 3 }).result();
@@ -219,7 +219,7 @@ test('a full context ends the answer; a longer prompt is refused; the model stay
   assert.deepEqual((await model.generate(someIds(60), LONG).result()).tokens, full.tokens);
 });
 
-test('the prefix that the cache holds is not evaluated again, and changes nothing', async (t) => {
+test('a cached prefix is not evaluated again, and does not change the answer', async (t) => {
   const model = await open(t);
   const greedy = { maxTokens: 10, temperature: 0 };
   const fresh = await model.generate(someIds(50), greedy).result();
@@ -231,7 +231,7 @@ test('the prefix that the cache holds is not evaluated again, and changes nothin
   assert.deepEqual((await model.generate(someIds(50), greedy).result()).tokens, fresh.tokens);
 });
 
-test('prefill progress goes from nothing to everything', async (t) => {
+test('prefill progress goes from 0 to the number of tokens', async (t) => {
   const model = await open(t, 'tiny', { threads: 2 });
   /** @type {{ done: number }[]} */ const events = [];
   await model.generate(someIds(300), { maxTokens: 1, onPrefillProgress: (event) => events.push(event) }).result();
@@ -240,7 +240,7 @@ test('prefill progress goes from nothing to everything', async (t) => {
   for (let i = 1; i < events.length; i++) assert.ok(events[i].done >= events[i - 1].done);
 });
 
-test('an answer begins by itself, needs no reader to end, and is no promise; it is iterated once', async (t) => {
+test('a generation begins and ends without a reader, is not a promise, and can be iterated once', async (t) => {
   const model = await open(t);
   const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // more than back-pressure allows to be unread
   const next = await model.generate('x', { maxTokens: 1 }).result();
@@ -256,7 +256,7 @@ test('an answer begins by itself, needs no reader to end, and is no promise; it 
   }, 'bad-state');
 });
 
-test('an answer can be a stream; cancelling it ends generating', async (t) => {
+test('an answer can be a stream; cancelling the stream ends the generation', async (t) => {
   const model = await open(t);
   const out = model.generate('Hello', { ...LONG, maxTokens: 40 });
   assert.equal(await new Response(out.stream().pipeThrough(new TextEncoderStream())).text(), (await out.result()).text);
@@ -267,7 +267,7 @@ test('an answer can be a stream; cancelling it ends generating', async (t) => {
   assert.equal((await cut.result()).finishReason, 'aborted');
 });
 
-test('an answer that is left before its first piece was asked for, or while that is waited for, ends at once', async (t) => {
+test('an answer that is cancelled before or during its first read ends immediately', async (t) => {
   const model = await open(t, 'medium', { contextLength: 4096 });
   const ways = {
     'a stream that is cancelled': (/** @type {Generation} */ answer) => answer.stream().cancel(),
@@ -295,7 +295,7 @@ test('an answer that is left before its first piece was asked for, or while that
   }
 });
 
-test('many calls with one signal: no warning, and each of them hears of it', async (t) => {
+test('many calls can share a signal: each is aborted, and Node prints no warning', async (t) => {
   const model = await open(t);
   const stop = new AbortController();
   /** @type {string[]} */ const warnings = [];
@@ -316,7 +316,7 @@ test('many calls with one signal: no warning, and each of them hears of it', asy
 });
 
 for (const threads of [1, 2]) {
-  test(`leaving the loop ends generating (${threads} threads)`, async (t) => {
+  test(`leaving the loop ends the generation (${threads} threads)`, async (t) => {
     const model = await open(t, 'tiny', { threads });
     const out = model.generate('Hello', { ...LONG, maxTokens: 450 });
     let seen = '';
@@ -330,7 +330,7 @@ for (const threads of [1, 2]) {
     assert.ok(result.tokens.length < 450, `${result.tokens.length} tokens`);
   });
 
-  test(`a slow consumer holds the engine back (${threads} threads)`, async (t) => {
+  test(`a slow consumer pauses the engine (${threads} threads)`, async (t) => {
     const model = await open(t, 'tiny', { threads });
     const out = model.generate('Hello', { ...LONG, maxTokens: 450 });
     const iterator = out[Symbol.asyncIterator]();
@@ -346,7 +346,7 @@ for (const threads of [1, 2]) {
     controller.abort();
   });
 
-  test(`calls inside the loop do not lock up (${threads} threads)`, async (t) => {
+  test(`calls inside the loop do not deadlock (${threads} threads)`, async (t) => {
     const model = await open(t, 'tiny', { threads });
     const whole = await model.generate('Hello', LONG).result();
     let text = '';
@@ -362,7 +362,7 @@ for (const threads of [1, 2]) {
     assert.equal(text, whole.text);
   });
 
-  test(`abort before, in the middle of prefill, and of decoding (${threads} threads)`, async (t) => {
+  test(`an abort works before, during prefill and during decoding (${threads} threads)`, async (t) => {
     const model = await open(t, 'medium', { threads, contextLength: 4096 });
     const ids = someIds(600, 4096);
     const small = { maxTokens: 4, temperature: 0 };
@@ -399,7 +399,7 @@ for (const threads of [1, 2]) {
     assert.deepEqual((await model.generate(ids.slice(0, 40), small).result()).tokens, expected.tokens);
   });
 
-  test(`abort while waiting behind another call is at once (${threads} threads)`, async (t) => {
+  test(`a call that waits behind another is aborted immediately (${threads} threads)`, async (t) => {
     const model = await open(t, 'tiny', { threads });
     const blocking = model.generate('Hello', { ...LONG, maxTokens: 450 });
     const running = blocking.result();
@@ -413,7 +413,7 @@ for (const threads of [1, 2]) {
   });
 }
 
-test('an answer that never began has the log probabilities that were asked for: none', async (t) => {
+test('an answer that is aborted before it begins has empty log probabilities, if they were requested', async (t) => {
   const model = await open(t);
   const signal = AbortSignal.abort();
   assert.deepEqual((await model.generate('x', { signal, logprobs: 2 }).result()).logprobs, []);

@@ -68,7 +68,7 @@ async function begun(t, server, store, stallMs = 1000) {
   return { download, notices };
 }
 
-test('a write that comes late has the bytes that it was given, and nothing wrong is kept with sums that fit', async (t) => {
+test('a write that ends after its timeout writes the right bytes, and no wrong bytes are stored with matching checksums', async (t) => {
   const memory = memoryStore();
   const late = gate();
   const done = gate();
@@ -102,7 +102,7 @@ test('a write that comes late has the bytes that it was given, and nothing wrong
   }
 });
 
-test('a read that comes late is not put where others read by now', async (t) => {
+test('a read that ends after its timeout does not change a buffer that is in use again', async (t) => {
   const memory = memoryStore();
   const late = gate();
   const done = gate();
@@ -150,7 +150,7 @@ test('a read that comes late is not put where others read by now', async (t) => 
   await download.close();
 });
 
-test('pieces that come while another lane mends one are written', async () => {
+test('pieces that arrive while another lane repairs a damaged piece are written', async () => {
   const piece = 1 << 14;
   const memory = memoryStore();
   const slow = gate();
@@ -194,10 +194,10 @@ test('pieces that come while another lane mends one are written', async () => {
 });
 
 for (const [what, length] of /** @type {const} */ ([
-  ['all of which came', FILE.length],
-  ['that fell silent', 1 << 10],
+  ['that has arrived', FILE.length],
+  ['that stalled', 1 << 10],
 ])) {
-  test(`a read of an answer ${what} ends when it is closed, and a later one ends at once`, async (t) => {
+  test(`a pending read of a response ${what} ends when the response is closed, and a later read ends immediately`, async (t) => {
     const server = await faultyServer(t, FILE);
     server.state.faults = () => ({ stallAt: length });
     const answer = await new Remote({ url: server.url }, TUNING).ask();
@@ -209,7 +209,7 @@ for (const [what, length] of /** @type {const} */ ([
   });
 }
 
-test('a lock that comes late is freed', async () => {
+test('a lock that is granted after its timeout is released', async () => {
   const late = gate();
   const freed = gate();
   const lock = async () => {
@@ -223,7 +223,7 @@ test('a lock that comes late is freed', async () => {
   await freed.closed;
 });
 
-test('a kernel that is wrong here says nothing against the copy', async (t) => {
+test('an engine fault does not discard the cached copy', async (t) => {
   const memory = memoryStore();
   const server = await faultyServer(t, FILE);
   const first = await begun(t, server, memory, 5000);

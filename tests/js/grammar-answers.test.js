@@ -101,7 +101,7 @@ async function answer(options, forced) {
   return { ...value, forced: steps.filter((step) => step.forced).length };
 }
 
-test('every sampler ends in a text of the grammar, with and without jump-forward', async () => {
+test('with every sampler, answers match the grammar, with and without jump-forward', async () => {
   for (const options of [
     { temperature: 0 },
     { temperature: 1, seed: 1 },
@@ -157,7 +157,7 @@ async function greedy(schema, forced, bias = []) {
   };
 }
 
-test('a greedy answer is the same with jump-forward and without until the model would cut them otherwise', async () => {
+test('greedy answers with and without jump-forward are equal, or first differ at a forced token', async () => {
   let whole = 0;
   let apart = 0;
   for (const schema of CONSTRAINTS) {
@@ -177,7 +177,7 @@ test('a greedy answer is the same with jump-forward and without until the model 
   assert.ok(whole + apart === CONSTRAINTS.length && apart > 0, `${whole} equal, ${apart} apart`);
 });
 
-test("a greedy answer is the same with jump-forward and without where the model prefers the tokenizer's pieces", async () => {
+test("greedy answers with and without jump-forward are equal if the model prefers the tokenizer's segmentation", async () => {
   for (const schema of CONSTRAINTS) {
     const first = await greedy(schema, true);
     // Imitates a model that has learned the tokenizer's segmentation: longer tokens are likelier than shorter ones.
@@ -195,7 +195,7 @@ test("a greedy answer is the same with jump-forward and without where the model 
   }
 });
 
-test('forced tokens are evaluated with the prompt or with the token before them, in no separate step', async (t) => {
+test('forced tokens are evaluated with the prompt or the token before them, not in a separate step', async (t) => {
   const settle = t.mock.method(Runner.prototype, 'settle').mock;
   for (const schema of CONSTRAINTS) {
     const before = settle.callCount();
@@ -206,7 +206,7 @@ test('forced tokens are evaluated with the prompt or with the token before them,
   }
 });
 
-test('an answer, greedy or of top-k, is the one that all logits give', async () => {
+test('greedy and top-k answers are the same as from all logits', async () => {
   const draws = [{ temperature: 0 }, { temperature: 1.5, topK: 40, seed: 5 }];
   for (const [schema, draw] of CONSTRAINTS.flatMap((one) => draws.map((draw) => /** @type {const} */ ([one, draw])))) {
     const grammar = lower(compile({ schema }), { spelling: 'shortest' });
@@ -219,7 +219,7 @@ test('an answer, greedy or of top-k, is the one that all logits give', async () 
   }
 });
 
-test('log probabilities are of the masked distribution', async () => {
+test('log probabilities are those of the masked distribution', async () => {
   const { logprobs } = await answer({ temperature: 0, logprobs: 4 }, true);
   for (const { logprob, top } of logprobs) {
     assert.ok(logprob <= 0 && top.every((/** @type {any} */ one) => one.logprob <= 0 || one.logprob === -Infinity));
@@ -232,7 +232,7 @@ test('log probabilities are of the masked distribution', async () => {
 });
 
 /* A worker receives no messages while it compiles a format. Without heartbeats, a slow one would count as lost. */
-test('a worker that compiles a format says unasked that it lives', async (t) => {
+test('a worker sends heartbeats while it compiles a format', async (t) => {
   const schema = { type: 'array', items: { enum: Array.from({ length: 300 }, (_, i) => `item ${i}`) } };
   const now = performance.now.bind(performance);
   let hours = 0;

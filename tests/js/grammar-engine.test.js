@@ -59,7 +59,7 @@ function allowed(matcher, where) {
   return ids;
 }
 
-test('over a large vocabulary, too: rules that may end anywhere have places at most of its beginnings', async () => {
+test('masks of a large vocabulary are right for rules that can end after any character', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
   for (const [regex, next] of [
     ['.*', 'More. '],
@@ -77,7 +77,7 @@ test('over a large vocabulary, too: rules that may end anywhere have places at m
   }
 });
 
-test('a token that a grammar names is that one only, not another one of the same bytes', async () => {
+test('a token that a grammar names allows only this id, not another id with the same bytes', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
   const line = engine.encode('\n', false)[0];
   const same = [];
@@ -100,7 +100,7 @@ test('a token that a grammar names is that one only, not another one of the same
   matcher.dispose();
 });
 
-test("a text that is matched and forgotten meanwhile leaves an answer's own format alone", async () => {
+test("a matcher that is created and disposed of during an answer does not change the answer's constraint", async () => {
   const engine = await loadedEngine(await testModel('gemma-vocab-tiny'));
   const ids = Array.from({ length: 10 }, (_, i) => 300 + ((i * 7919) % 200000));
   const drawn = [];
@@ -126,7 +126,7 @@ test("a text that is matched and forgotten meanwhile leaves an answer's own form
   assert.equal(drawn[3], drawn[2]);
 });
 
-test('masks are what each token tried alone says, and a text is complete where another acceptor says so', () => {
+test('masks agree with each token tried alone, and complete texts with another acceptor', () => {
   let masks = 0;
   let complete = 0;
   let refused = 0;
@@ -155,7 +155,7 @@ test('masks are what each token tried alone says, and a text is complete where a
   assert.ok(masks > 600 && complete > 200 && refused < 16, JSON.stringify({ masks, complete, refused }));
 });
 
-test('texts are taken and refused as the other acceptor does', () => {
+test('texts are accepted and rejected as by the other acceptor', () => {
   let yes = 0;
   let no = 0;
   for (let seed = 1000; seed < 1180; seed++) {
@@ -191,7 +191,7 @@ test('texts are taken and refused as the other acceptor does', () => {
   assert.ok(yes > 300 && no > 300, JSON.stringify({ yes, no }));
 });
 
-test('memory that runs full is emptied, and nothing is lost', () => {
+test('a full DFA cache is emptied without changing what matches', () => {
   // Each depth has its own register, with far more states than fit in the DFA cache.
   const list = {
     start: 'list',
@@ -218,7 +218,7 @@ test('memory that runs full is emptied, and nothing is lost', () => {
   matcher.dispose();
 });
 
-test('nesting is as deep as the text is long', () => {
+test('nesting may be as deep as the text is long', () => {
   const grammar = {
     start: 'list',
     rules: { list: sequence({ literal: '[' }, { repeat: { rule: 'list' }, min: 0, max: Infinity }, { literal: ']' }) },
@@ -233,7 +233,7 @@ test('nesting is as deep as the text is long', () => {
   matcher.dispose();
 });
 
-test('hostile grammars end in an answer or a rejection, and the engine stays usable', () => {
+test('hostile grammars are matched or rejected, and the engine stays usable', () => {
   const letter = { chars: [[97, 98]] };
   const hostile = {
     ambiguous: {
@@ -294,7 +294,7 @@ test('hostile grammars end in an answer or a rejection, and the engine stays usa
   matcher.dispose();
 });
 
-test('names the construct that it rejects', () => {
+test('errors name the rejected construct', () => {
   const left = { start: 'a', rules: { a: { choice: [sequence({ rule: 'a' }, { literal: 'x' }), { literal: 'y' }] } } };
   assert.throws(
     () => lower(left),
@@ -314,7 +314,7 @@ test('names the construct that it rejects', () => {
   assert.throws(() => lower(nothing), /no text can match/);
 });
 
-test('bytes that are no grammar are refused, each with a code', () => {
+test('bytes that are not a grammar are rejected with a code', () => {
   const good = lower({
     start: 'a',
     rules: {
@@ -348,7 +348,7 @@ test('bytes that are no grammar are refused, each with a code', () => {
   assert.ok(fine < good.length / 40, `${fine} were taken`);
 });
 
-test('forced bytes are those that must come, as tokens of the whole text', () => {
+test('forced bytes are the only continuation, and are tokenized like the whole text', () => {
   const schema = {
     type: 'object',
     properties: { city: { type: 'string' }, zip: { enum: ['abcdefgh'] } },

@@ -98,7 +98,7 @@ const PATTERNS = [
   '^\\B$',
 ];
 
-test('patterns judge as the platform does', () => {
+test("patterns match as the platform's RegExp does", () => {
   for (const pattern of PATTERNS) {
     const budget = new Budget();
     const languages = new Languages(budget);
@@ -108,7 +108,7 @@ test('patterns judge as the platform does', () => {
   }
 });
 
-test('regular expressions of whole answers', () => {
+test('regular expressions match whole texts; unsupported ones are rejected by position', () => {
   judges({ regex: '[a-c]+(-\\d{2})?' }, ['abc', 'a-12'], ['', 'a-1', 'xa', 'a\n']);
   judges({ regex: /yes|no/i }, ['YES', 'no', 'nO'], ['yess']);
   judges({ regex: '(a*)*b|(a+)+c' }, ['aaab', 'aac', 'b'], ['aaaa']);
@@ -117,7 +117,7 @@ test('regular expressions of whole answers', () => {
   refuses({ regex: '(?:a' }, /not closed/, 0);
 });
 
-test('numbers of a range, digit by digit', () => {
+test('ranges of numbers are enforced digit by digit', () => {
   const values = [
     0, 1, 2, 7, 9, 10, 11, 19, 20, 99, 100, 101, 250, 999, 1000, 0.1, 0.01, 0.5, 2.5, 9.99, 10.01, 12.34, 1e21, 1.5e22,
     1e-7, 2.5e-9,
@@ -145,7 +145,7 @@ test('numbers of a range, digit by digit', () => {
   }
 });
 
-test('multiples, exactly in decimals', () => {
+test('multipleOf is exact in decimals', () => {
   judges({ schema: { type: 'number', multipleOf: 0.01 } }, ['0', '1.15', '-19.99', '4.350'], ['0.005', '1.151']);
   // A validator that divides doubles refuses -3.3 here (docs/schemas.md).
   judges({ schema: { type: 'number', multipleOf: 0.1 } }, ['-3.3', '0.3'], ['-3.33']);
@@ -154,7 +154,7 @@ test('multiples, exactly in decimals', () => {
   judges({ schema: { type: 'integer' } }, ['1.0', '1e+21', '-5.00'], ['1.5', '1e-1'], { matching: true });
 });
 
-test('members in any order, each once', () => {
+test('members of an object may have any order, and each occurs once', () => {
   const schema = { type: 'object', properties: { a: { type: 'integer' }, b: { enum: ['x', null] } }, required: ['b'] };
   judges(
     { schema },
@@ -169,7 +169,7 @@ test('members in any order, each once', () => {
   judges({ schema, whitespace: 'any' }, [' {"b"\t:\nnull } '], ['{"b":nul l}']);
 });
 
-test('references, also recursive, and what does not end', () => {
+test('$ref may be recursive; references that never end are rejected', () => {
   const tree = { $ref: '#/$defs/tree', $defs: { tree: { type: 'array', items: { $ref: '#/$defs/tree' } } } };
   judges({ schema: tree }, ['[]', '[[],[[]]]'], ['[1]', '[[]']);
   refuses({ schema: { $ref: '#' } }, /\$ref points to itself/, '');
@@ -178,7 +178,7 @@ test('references, also recursive, and what does not end', () => {
   refuses({ schema: { properties: { 'a/b': { format: 'regex' } } } }, /format regex/, '/properties/a~1b/format');
 });
 
-test('grammars in the form of llama.cpp', () => {
+test("grammars in llama.cpp's form (GBNF) are supported", () => {
   const list = `# a list
 root  ::= item ("," ws item)*   # one line
 ws ::= [ \\t]*
@@ -198,7 +198,7 @@ digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
   assert.deepEqual(grammar.rules.root, { sequence: [{ token: 3 }, { token: 7 }] });
 });
 
-test('choices, and formats that are none', () => {
+test('choices and any JSON are supported; malformed formats are rejected', () => {
   judges({ choices: ['yes', 'no', 'no way'] }, ['yes', 'no way'], ['', 'no w', 'yesno']);
   judges('json', ['{"a":[1,2.5e3,"\\u00e9",null]}', 'true'], ['{a:1}', "'x'", '[1,]']);
   for (const format of [{ choices: [] }, { regex: 'a', choices: ['b'] }, {}, 'xml', { schema: 7 }, { grammar: 1 }]) {
@@ -206,7 +206,7 @@ test('choices, and formats that are none', () => {
   }
 });
 
-test('numbers of answers are finite and end, texts that are judged may have any', () => {
+test('numbers in answers are finite and limited in digits; texts to be matched may have any number', () => {
   const held = (/** @type {any} */ schema) => {
     const grammar = ordered(compile({ schema }));
     return (/** @type {string} */ text) => accepts(grammar, text);
@@ -227,7 +227,7 @@ test('numbers of answers are finite and end, texts that are judged may have any'
   for (const text of ['764e717', '12345678901234567890.5']) assert.ok(accepts(judged, text), text);
 });
 
-test('bounds of the format hold what the schema leaves open, and nothing else', () => {
+test('bounds of the format apply only where the schema has none', () => {
   const bounds = { maxLength: 3, maxItems: 2, maxProperties: 1 };
   const held = (/** @type {any} */ schema) => ordered(compile({ schema, ...bounds }));
   const all = held(true);
@@ -241,7 +241,7 @@ test('bounds of the format hold what the schema leaves open, and nothing else', 
   assert.ok(accepts(held({ required: ['longer', 'names'], type: 'object' }), '{"longer":1,"names":1}'));
 });
 
-test('keywords that are malformed are refused by name', () => {
+test('malformed keywords are rejected by name', () => {
   for (const [key, value] of Object.entries({
     pattern: 5,
     format: {},
@@ -280,7 +280,7 @@ test('counts of 2 ** 32 and more do not wrap', () => {
   }
 });
 
-test('numbers of answers parse to numbers within their bounds', () => {
+test('numbers in answers are within their bounds when parsed', () => {
   const random = randoms(5);
   const ajv = new Ajv2020({ strict: false });
   const tie = 2 ** 53;
@@ -333,6 +333,6 @@ test('numbers of answers parse to numbers within their bounds', () => {
   refuses({ schema: none }, /no value can fit/, '');
 });
 
-test('a pattern that takes too much work is too complex, not malformed', () => {
+test('a pattern that needs too much work is reported as too complex, not as malformed', () => {
   assert.throws(() => compile({ schema: { pattern: 'a?b'.repeat(200_000) } }), { code: 'format-too-complex' });
 });

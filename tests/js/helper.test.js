@@ -40,7 +40,7 @@ function trappingModule() {
   );
 }
 
-test('a trap in a helper thread reaches its pool', async () => {
+test('a trap in a helper thread is reported to its pool', async () => {
   const memory = new WebAssembly.Memory({ initial: 1 });
   const words = new Uint32Array(memory.buffer);
   /** @type {unknown[]} */

@@ -214,7 +214,7 @@ function tried(engine, bytes) {
   }
 }
 
-test('hostile formats end in an answer or a rejection, and the engine stays usable', async (t) => {
+test('hostile formats compile or are rejected in time, and the engine stays usable', async (t) => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
   const sound = toBytes({ choices: ['fine'] });
   const counts = { answers: 0, refusals: 0 };
@@ -234,7 +234,7 @@ test('hostile formats end in an answer or a rejection, and the engine stays usab
   assert.ok(counts.answers > 10 && counts.refusals > 5, JSON.stringify(counts));
 });
 
-test('forced bytes are looked for in a bounded number of steps, a part at a time', async () => {
+test('forced bytes are searched for in a bounded number of steps, and returned in parts', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
   const matcher = new Grammar(engine, toBytes({ regex: `${tail('a?', 600)}${tail('a', 600)}` })).matcher();
   let text = '';
@@ -258,7 +258,7 @@ test('generated formats compile or are refused with a code, and none hangs or ki
   }
 });
 
-test('other calls are answered between the passes of the compiler, and an abort ends it there', async () => {
+test('other calls are answered between the passes of the compiler, and an abort takes effect there', async () => {
   const part = await import('../../js/grammar.js');
   const vocabulary = /** @type {any} */ ({ alive() {}, idOf: () => null, load: async () => part });
   const choices = Array.from({ length: 2000 }, (_, i) => `choice ${i * i}`);

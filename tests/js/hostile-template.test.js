@@ -86,7 +86,7 @@ const RUNAWAYS = {
 };
 
 for (const [name, source] of Object.entries(RUNAWAYS)) {
-  test(`stopped: ${name}`, (t) => {
+  test(`a runaway template is stopped: ${name}`, (t) => {
     // For all but one template, the clock runs ten times as fast, so that the two seconds pass sooner.
     if (name !== 'nested loops') t.mock.method(performance, 'now', () => clock() * 10);
     const before = clock();
@@ -103,7 +103,7 @@ for (const [name, source] of Object.entries(RUNAWAYS)) {
   });
 }
 
-test('messages of errors are short, whatever the template says', () => {
+test('error messages are short, whatever the template says', () => {
   const said = (/** @type {string} */ source) => {
     try {
       render(source);
@@ -119,7 +119,7 @@ test('messages of errors are short, whatever the template says', () => {
   assert.ok(said(`{% set ${'[1,'.repeat(500)}${']'.repeat(500)} = 1 %}`).length < 1000);
 });
 
-test('nothing outside the template can be reached', () => {
+test('a template cannot access anything outside the interpreter', () => {
   const nothing = [
     'constructor',
     '__proto__',
@@ -292,7 +292,7 @@ function* attacks(random) {
   yield* ['<', '>', 'end_of_turn', 'of_turn>', 'os>', 'o', '|', 'x', ' <bos> ', '\ufdd0<bos>\ufdd1', '\ufdd0', '7'];
 }
 
-test('no text of a message becomes a control token, whatever a template makes of it', () => {
+test('no text of a message becomes a control token, whatever a template does with it', () => {
   const random = randoms(7);
   for (const expression of TAKEN_APART) {
     const source = AROUND.replace('[E]', () => `{{ ${expression} }}`);
@@ -348,7 +348,7 @@ function expression(random, depth) {
   ])();
 }
 
-test('a random template has the control tokens that it has where texts of messages are of other characters', (t) => {
+test('random templates write the same control tokens if the messages have private-use characters instead', (t) => {
   let decided = 0;
   let refused = 0;
   const random = randoms(11);
@@ -392,7 +392,7 @@ test('a random template has the control tokens that it has where texts of messag
   assert.ok(decided > 1000 && refused < 200, `${decided} decided, ${refused} refused`);
 });
 
-test('what a template writes itself stays a control token, whatever it does with it', () => {
+test('control tokens that a template writes itself stay control tokens, whatever it does with them', () => {
   const all = ['<eos>', '<end_of_turn>'];
   const c = 'messages[0].content';
   for (const [source, control] of /** @type {[string, string[]][]} */ ([
@@ -426,7 +426,7 @@ test('what a template writes itself stays a control token, whatever it does with
   }
 });
 
-test('where a template may have mixed its control tokens with text of messages, it is refused', () => {
+test('a template that may have mixed its control tokens with text of messages is rejected', () => {
   for (const change of [
     's | upper',
     's[::-1]',
@@ -455,7 +455,7 @@ test('where a template may have mixed its control tokens with text of messages, 
   }
 });
 
-test('a template that copies the names of control tokens out of messages by its own texts is refused', () => {
+test('a template that copies names of control tokens from messages is rejected', () => {
   const copies = [
     '{{ c | replace("[INST]", "[INST]") }}',
     '{{ c.split("<eos>") | join("<eos>") }}',
@@ -507,7 +507,7 @@ const SPELLS = [
 ];
 const ATTACKS = [['&lt;|eos|&gt;'], ['x.xx.xxx'], ['-.--.---'], ['a.a-b.a-b-c'], ['<eo', 's>'], ['x'], ['']];
 
-test('no text of a message spells a control token by what it selects', () => {
+test('messages cannot compose a control token out of parts that they select', () => {
   for (const [i, spell] of SPELLS.entries()) {
     let forms = 0;
     for (const contents of ATTACKS) {
@@ -536,7 +536,7 @@ test('no text of a message spells a control token by what it selects', () => {
   }
 });
 
-test('what messages select in one piece is what the template wrote', () => {
+test('a control token that the template writes in one piece stays one, even if messages select it', () => {
   const all = ['<eos>', '<end_of_turn>'];
   for (const source of [
     '{% if c %}<eos>{% endif %}{{ c }}<end_of_turn>',
@@ -553,7 +553,7 @@ test('what messages select in one piece is what the template wrote', () => {
   }
 });
 
-test('a million characters that look like control tokens or sentinels take time as others do', () => {
+test('a million characters that look like control tokens or sentinels take no longer than others', () => {
   for (const unit of ['<', '<end_of_turn', '<end_of_turn>', '\ufdd0', '\ufdd0\ufdd1', '<<<<>']) {
     const content = unit.repeat(Math.floor(1_000_000 / unit.length));
     const before = clock();
@@ -566,7 +566,7 @@ test('a million characters that look like control tokens or sentinels take time 
   }
 });
 
-test('what real templates do stays within the limits', () => {
+test('operations of real templates stay within the limits', () => {
   const source = `{{ bos_token }}{%- for m in messages -%}
     {%- if (m['role'] == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('no') }}{%- endif -%}
     {%- set ns = namespace(text=m.content.split('</think>')[-1] | trim, seen=0) -%}
@@ -581,7 +581,7 @@ test('what real templates do stays within the limits', () => {
   assert.equal(render('{% set x = [] | first %}{{ x is defined }}'), '{2}false');
 });
 
-test('hostile control tokens: too many are refused, many are matched in time', () => {
+test('too many control tokens are rejected, and many are matched in time', () => {
   const names = (/** @type {number} */ n, /** @type {(i: number) => string} */ f) =>
     new Map(Array.from({ length: n }, (_, i) => [f(i), 200 + i]));
   assert.throws(
@@ -614,7 +614,7 @@ for (const [kind, template] of [
   ['a slow', BUSY],
   ['an endless', RUNAWAYS['a range without end']],
 ]) {
-  test(`a model with ${kind} template says so, and does everything else`, async (t) => {
+  test(`a model with ${kind} template reports this for messages, and still accepts strings`, async (t) => {
     const model = await withTemplate(t, template);
     /** @type {ChatMessage[]} */
     const messages = [{ role: 'user', content: 'hi' }];

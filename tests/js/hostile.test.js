@@ -21,7 +21,7 @@ async function sound() {
   }
 }
 
-test('malformed files: each gives its error, and a sound model loads after it', async (t) => {
+test('each malformed file gives its error, and a valid model loads afterwards', async (t) => {
   const before = await sound();
   let n = 0;
   for (const [name, code] of Object.entries(EXPECTED)) {
@@ -36,7 +36,7 @@ test('malformed files: each gives its error, and a sound model loads after it', 
   assert.deepEqual(await sound(), before);
 });
 
-test('damaged models are refused from a stream of odd pieces too', async (t) => {
+test('damaged models are also rejected from a stream of pieces of odd sizes', async (t) => {
   for (const name of Object.keys(BAD_MODELS)) {
     await t.test(name, async () => {
       const { bytes, codes } = await badModel(name);

@@ -56,7 +56,7 @@ async function emptyCache(t) {
   return openCache(folder);
 }
 
-test('a repository and a quantisation name a file, on a mirror; without a network too, once it is kept', async (t) => {
+test('a repository and a quantisation name a file of a mirror, also offline once it is cached', async (t) => {
   const { asked, close, address } = await hub(t);
   const cache = await emptyCache(t);
   const options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
@@ -77,7 +77,7 @@ test('a repository and a quantisation name a file, on a mirror; without a networ
   await refuses(loadModel({ repo: 'a/b', quant: 'Q4_K' }, { ...options, cache: false }), 'network-error');
 });
 
-test('an entry of the cache is a source, without a network too', async (t) => {
+test('an entry of the cache can be loaded, also offline', async (t) => {
   const { close, address } = await hub(t);
   const cache = await emptyCache(t);
   const options = { cache, threads: 1 };
@@ -89,7 +89,7 @@ test('an entry of the cache is a source, without a network too', async (t) => {
   await model.dispose();
 });
 
-test('an abort while the hub is asked has the name that the platform gives it', async (t) => {
+test('an abort during the request to the hub has the error name of the platform', async (t) => {
   const { address } = await hub(t);
   const error = await refuses(
     loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: AbortSignal.abort() }),
@@ -104,7 +104,7 @@ test('an abort while the hub is asked has the name that the platform gives it', 
   assert.equal((await refuses(slow, 'aborted')).name, 'TimeoutError');
 });
 
-test('probe tells what loadModel would take', async () => {
+test('probe() predicts what loadModel() uses', async () => {
   const here = probe();
   const model = await loadModel(await testModel('tiny'));
   assert.equal(model.info.variant, `${here.variant}${here.threads > 1 ? '+threads' : ''}`);

@@ -22,7 +22,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
   /** @param {number} layer @param {number} head */
   const attention = (layer, head) => ALL.subarray(first + (layer * heads + head) * n * n).subarray(0, n * n);
 
-  test(`${name}: attention weights are transformers', and add up to 1`, async (t) => {
+  test(`${name}: attention weights match transformers', and add up to 1`, async (t) => {
     const model = await open(t, name, { threads: 2 });
     const seen = await model.debug.inside(ids, { heads: 'all' });
     assert.deepEqual(
@@ -45,7 +45,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
     assert.ok(largest <= 1e-5, `largest difference ${largest}`);
   });
 
-  test(`${name}: the lens finds what transformers' head finds in its hidden states`, async (t) => {
+  test(`${name}: the logit lens matches transformers' head on its hidden states`, async (t) => {
     const model = await open(t, name, { threads: 2 });
     const seen = await model.debug.inside(ids, { lens: 8 });
     let compared = 0;
@@ -67,7 +67,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
     assert.ok(compared > n * layers, `only ${compared} clear places`);
   });
 
-  test(`${name}: lengths of the residual stream; pooled tokens`, async (t) => {
+  test(`${name}: norms of the residual stream and pooled vectors match transformers'`, async (t) => {
     const model = await open(t, name, { threads: 2 });
     const seen = await model.debug.inside(ids, { norms: true });
     for (const [l, { norms = new Float32Array() }] of seen.layers.entries()) {
@@ -114,7 +114,7 @@ test('returns the requested parts in that order, and nothing else', async (t) =>
   }
 });
 
-test('of no layer: the tokens of any prompt, also of one that the context has no room for; the cache stays', async (t) => {
+test('with no layers, inside() returns the tokens of any prompt, even a too long one, and keeps the KV cache', async (t) => {
   const model = await open(t, 'tiny', { contextLength: 64 });
   const messages = [{ role: /** @type {const} */ ('user'), content: 'some words' }];
   await model.generate(messages, { maxTokens: 1 }).result();
@@ -127,7 +127,7 @@ test('of no layer: the tokens of any prompt, also of one that the context has no
   assert.equal((await model.debug.inside('a b '.repeat(99), { layers: [] })).tokens.length > 64, true);
 });
 
-test("the last layer's lens is the model's own answer; looking changes nothing", async (t) => {
+test("the last layer's lens gives the model's own probabilities, and inside() changes no later answer", async (t) => {
   for (const name of ['tiny', 'gemma2-q8_0', 'qwen3-q4_k_m', 'gemma4-q4_0']) {
     const model = await open(t, name, { threads: 2 });
     const text = 'some words, and more of them';
@@ -148,7 +148,7 @@ test("the last layer's lens is the model's own answer; looking changes nothing",
   }
 });
 
-test("weights have the same bits with any number of threads, and are those of the cache's type", async (t) => {
+test('attention weights have the same bits with any number of threads, for each type of the KV cache', async (t) => {
   const ids = Array.from({ length: 200 }, (_, i) => (i * i + 5) % 320);
   for (const kvType of /** @type {const} */ (['f32', 'i16', 'q8_0'])) {
     /** @type {any} */ let first;
@@ -163,7 +163,7 @@ test("weights have the same bits with any number of threads, and are those of th
   }
 });
 
-test('models that make vectors show what tokens see on both sides', async (t) => {
+test('embedding models show attention to tokens on both sides', async (t) => {
   const model = await open(t, 'embed-f32', { threads: 2 });
   const text = 'etaoin '.repeat(12);
   const { tokens, layers } = await model.debug.inside(text, { heads: [1], norms: true });
@@ -182,7 +182,7 @@ test('models that make vectors show what tokens see on both sides', async (t) =>
   await refuses(model.debug.inside(text, { lens: 3 }), 'bad-option');
 });
 
-test('what cannot be looked at is refused; a look can be aborted', async (t) => {
+test('inside() rejects invalid options, and can be aborted', async (t) => {
   const model = await open(t, 'tiny');
   for (const options of [
     { layers: [6] },
@@ -207,7 +207,7 @@ test('what cannot be looked at is refused; a look can be aborted', async (t) => 
 });
 
 for (const name of ['tiny', 'llama-f32']) {
-  test(`${name}: a look and vectors leave the conversation where it was, bit for bit`, async (t) => {
+  test(`${name}: inside() and embed() do not change later answers, bit for bit`, async (t) => {
     const [model, other] = await Promise.all([open(t, name), open(t, name)]);
     const options = { seed: 3, maxTokens: 30, logprobs: 2, logitBias: { 1: -Infinity } };
     const long = someIds(120, model.info.vocabSize);

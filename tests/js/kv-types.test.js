@@ -27,7 +27,7 @@ for (const kvType of KV_TYPES) {
     }
   });
 
-  test(`${kvType}: 1, 2 and 4 threads, steps and one go give the same bits`, async (t) => {
+  test(`${kvType}: 1, 2 and 4 threads, one batch and single tokens give the same bits`, async (t) => {
     const ids = idsOf(100);
     const first = await open(t, 'mqa-q4_0', { kvType });
     const rows = await first.debug.logits(ids, { all: true });
@@ -41,7 +41,7 @@ for (const kvType of KV_TYPES) {
     }
   });
 
-  test(`${kvType}: going back, within the window and past it, is as a fresh start`, async (t) => {
+  test(`${kvType}: logits after a rewind, within and beyond the window, equal those of a fresh start`, async (t) => {
     const model = await open(t, 'parity-q4_0', { kvType });
     const fresh = await open(t, 'parity-q4_0', { kvType });
     const long = idsOf(150);
@@ -56,13 +56,13 @@ for (const kvType of KV_TYPES) {
   });
 }
 
-test('types differ, and auto is not one of the others', async (t) => {
+test('all types, including auto, give different logits', async (t) => {
   const all = [];
   for (const kvType of KV_TYPES) all.push(await (await open(t, 'parity-q8_0', { kvType })).debug.logits(idsOf(60)));
   for (const [i, a] of all.entries()) for (const b of all.slice(0, i)) assert.notDeepEqual(a, b);
 });
 
-test('a cloned chat answers as the chat itself', async (t) => {
+test('a cloned chat answers like the original', async (t) => {
   const model = await open(t, 'tiny', { kvType: 'q8_0' });
   const chat = model.chat();
   await chat.send('Hello', { maxTokens: 20, temperature: 0 }).text();
@@ -74,7 +74,7 @@ test('a cloned chat answers as the chat itself', async (t) => {
   assert.equal(a, b);
 });
 
-test('perplexity of a trained model hardly moves', async (t) => {
+test('the perplexity of a trained model hardly changes', async (t) => {
   if (features().relaxed) return t.skip('both builds have the same bits (processors.test.js): one is enough');
   const exact = await perplexityOf('f32');
   for (const kvType of KV_TYPES) {
@@ -84,7 +84,7 @@ test('perplexity of a trained model hardly moves', async (t) => {
   }
 });
 
-test('the plan knows the type: q8_0 takes 34 bytes for 32 items, i16 two for one and 16 for a head', async () => {
+test('the memory plan knows the type: q8_0 needs 34 bytes for 32 values, i16 2 bytes for a value and 16 for a head', async () => {
   const path = await testModel('mqa-q4_0');
   const [auto, f32, i16, q8] = await Promise.all(
     KV_TYPES.map(async (kvType) => {
@@ -99,7 +99,7 @@ test('the plan knows the type: q8_0 takes 34 bytes for 32 items, i16 two for one
   assert.ok(i16 < auto && auto < f32);
 });
 
-test('auto keeps what the weights are worth: floats in a file of floats, unless it is packed', async () => {
+test('auto keeps the precision of the weights: floats in a float file, unless its weights are quantised', async () => {
   const path = await testModel('mqa-f32');
   /** @param {import('../../js/options.js').LoadOptions} options */
   const kv = async (options) => (await inspectModel(path, options)).info.memory.kv;

@@ -15,7 +15,7 @@ test('there are at least 105 kinds of fault, each with its own name', () => {
   assert.deepEqual(planOf(7, 3), planOf(7, 3));
 });
 
-test('each run ends with a right model or a coded error, no complete copy is lost, the next load is right', async () => {
+test('each run ends with the right model or an error with a code, no complete copy is lost, and the next load is right', async () => {
   const faults = new Faults(await readFile(await testModel('parity-q4_0')), { side: 'node' });
   // Skips the first cycle of kinds, in which every run has an engine.
   const numbers = KINDS.flatMap(({ name }, i) => (i % 3 || SLOW.test(name) ? [] : [KINDS.length + i]));

@@ -32,7 +32,7 @@ test('two versions are the same, different, or unknown', () => {
     assert.equal(compare(VERSION, { ...VERSION, ...change }), verdict, JSON.stringify(change));
 });
 
-test('the first version counts, and the first size', () => {
+test('the identity of a file is its first version and first size', () => {
   const identity = new Identity();
   assert.equal(identity.named, false);
   assert.equal(identity.pin({ ...VERSION, total: undefined }), 'same');
@@ -45,7 +45,7 @@ test('the first version counts, and the first size', () => {
   assert.deepEqual([identity.named, identity.total], [false, 10]);
 });
 
-test('what a URL names: its address and its query without what signs it', () => {
+test('the cache key depends on the address and the query of a URL, without signatures', () => {
   const named = keyOf('https://x.org/a.gguf', (text) => `${text}-`.repeat(9));
   assert.equal(named.length, 24);
   const whole = (/** @type {string} */ query) => {
@@ -84,7 +84,7 @@ function lanesOf(total, pause = async () => {}, size = 100) {
   return { lanes, seen };
 }
 
-test('ranges are filled side by side and given in order, however long each takes', async () => {
+test('ranges are filled concurrently and delivered in order, however long each takes', async () => {
   const random = randoms(3);
   const { lanes, seen } = lanesOf(950, () => sleep(random() * 2));
   let many = 1;
@@ -107,7 +107,7 @@ test('ranges are filled side by side and given in order, however long each takes
   assert.equal(seen.rooms, 3);
 });
 
-test('ranges begin where the bytes before them came another way', async () => {
+test('ranges begin after the bytes that came from elsewhere', async () => {
   const { lanes, seen } = lanesOf(300);
   const got = [];
   for (let piece; (piece = await lanes.next(130, () => ({ lanes: 2, end: 300 }))); ) got.push(...piece);
@@ -118,7 +118,7 @@ test('ranges begin where the bytes before them came another way', async () => {
   assert.deepEqual(seen.starts, [130, 230]);
 });
 
-test('a range that fails is reported in its turn, after the bytes that came', async () => {
+test('a failed range is reported after the bytes that arrived before the failure', async () => {
   const { lanes } = lanesOf(300, async ({ start, filled }) => {
     if (start === 100 && filled > 50) throw new Error('gone');
   });
@@ -152,7 +152,7 @@ async function fileWith(broken) {
 const LANE = /** @type {any} */ ({ start: 0, bytes: Uint8Array.from({ length: 10 }, (_, i) => i) });
 const HOW = { journalEvery: 100, same: true };
 
-test('a cached file tells what it holds, and whether it was kept', async () => {
+test('a cached file reports the ranges that it holds, and whether it was stored', async () => {
   const { file, told, memory, entry } = await fileWith({});
   assert.deepEqual([file.held(2), file.gap(5), file.total], [2, Infinity, undefined]);
   await file.use(entry);
@@ -171,7 +171,7 @@ test('a cached file tells what it holds, and whether it was kept', async () => {
 });
 
 for (const method of ['read', 'write', 'list', 'remove']) {
-  test(`a cached file never throws: ${method} fails`, async () => {
+  test(`a cached file does not throw if ${method}() of the store fails`, async () => {
     const { file, told, removed, entry } = await fileWith({
       [method]: async () => {
         throw new Error('out of order');
@@ -188,7 +188,7 @@ for (const method of ['read', 'write', 'list', 'remove']) {
   });
 }
 
-test('a connection that falls silent again and again gets its attempts back only for a quarter of a range', async () => {
+test('a connection that stalls again and again regains its attempts only after a quarter of a range', async () => {
   const tuning = { ...TUNING, segment: 4000, backoffMs: 0, longestMs: 1 };
   for (const [stalled, gained, calls] of /** @type {[boolean, number, number][]} */ ([
     [true, 999, 3],
@@ -225,7 +225,7 @@ function endured(tuning, bytes, { lanes, total }) {
   }
 }
 
-test("a server that falls silent again and again is not waited for longer than ten seconds by the laboratory's tuning", () => {
+test('with the tuning of the fault-injection tests, a server that stalls again and again is given up within six seconds', () => {
   const tuning = { attempts: TUNING.attempts, stallMs: 400, segment: 1 << 18 };
   for (const lanes of [1, 3]) {
     for (let bytes = 0; bytes < 1 << 20; bytes += 9973) {
@@ -235,7 +235,7 @@ test("a server that falls silent again and again is not waited for longer than t
   }
 });
 
-test('silences of a file: as many as attempts, one more for four ranges that came; of several connections at once, one', () => {
+test('the stall budget is the number of attempts, plus one for each four ranges; simultaneous stalls count once', () => {
   const file = { lanes: 1, total: 720e6 };
   const { segment, stallMs, attempts } = TUNING;
   assert.deepEqual(endured(TUNING, 0, file), { ms: attempts * stallMs, whole: false });

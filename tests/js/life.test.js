@@ -52,7 +52,7 @@ test('the heap does not grow with use', async (t) => {
 });
 
 for (const threads of [1, 2]) {
-  test(`dispose ends everything that waits, and all that comes later (${threads} threads)`, async (t) => {
+  test(`dispose() rejects waiting calls and later ones (${threads} threads)`, async (t) => {
     const model = await open(t, 'tiny', { threads });
     const waiting = [model.generate('x', OPTIONS).result(), model.debug.logits([2, 300]), model.tokenize('x')];
     const failures = Promise.all(waiting.map((call) => refuses(call, 'disposed')));
@@ -69,7 +69,7 @@ for (const threads of [1, 2]) {
   });
 }
 
-test('await using disposes, where the platform has it', { skip: !Symbol.asyncDispose }, async (t) => {
+test('`await using` disposes of the model, if the platform supports it', { skip: !Symbol.asyncDispose }, async (t) => {
   const model = await open(t);
   await model[Symbol.asyncDispose]();
   await refuses(model.tokenize('x'), 'disposed');
@@ -93,7 +93,7 @@ test('a process ends by itself, whether a model was disposed of or not', async (
   }
 });
 
-test('dispose ends a worker whose port has no close(), as in Deno, without an error', async () => {
+test('dispose() ends a worker whose port has no close(), as in Deno, without an error', async () => {
   const path = await testModel('tiny');
   const entry = new URL('../../js/index.node.js', import.meta.url).href;
   const script = `const { Worker, isMainThread, parentPort } = require('node:worker_threads'), { emit } = Worker.prototype;
@@ -123,7 +123,7 @@ test('dispose ends a worker whose port has no close(), as in Deno, without an er
   }
 });
 
-test('a worker ends by itself after dispose: one that is terminated while V8 compiles for it aborts Node 20', async (t) => {
+test('a worker exits by itself after dispose(), because terminating it while V8 compiles aborts Node 20', async (t) => {
   const file = await testModel('medium');
   const { url } = await faultyServer(t, await readFile(file));
   const script = `const { Worker } = await import('node:worker_threads');
@@ -156,7 +156,7 @@ test('a worker ends by itself after dispose: one that is terminated while V8 com
   assert.equal(stdout.trim(), '0,0,0,0');
 });
 
-test('dispose gives the heap back at once, shared or not', async () => {
+test('dispose() frees the heap immediately, shared or not', async () => {
   const script = `const { loadModel } = await import(${JSON.stringify(new URL('../../js/index.node.js', import.meta.url).href)});
     const path = ${JSON.stringify(await testModel('medium'))};
     const peaks = [];
@@ -175,7 +175,7 @@ test('dispose gives the heap back at once, shared or not', async () => {
   }
 });
 
-test('many models, one after the other, leave nothing behind', async () => {
+test('many models, one after the other, leave no workers behind', async () => {
   const path = await testModel('tiny');
   for (let i = 0; i < 12; i++) {
     const model = await loadModel(path, { threads: 3 });
@@ -199,7 +199,7 @@ test('a missing module is named in the error, and fails only its own call', asyn
   assert.equal((await model.generate('x', { maxTokens: 2 }).result()).tokens.length, 2);
 });
 
-test('the end of a worker is heard where it came in the same moment as its last message, before anybody waited', async (t) => {
+test('leave() notices a worker that exited before it was called', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const worker = new EventEmitter();
   const { leave } = nodePort(/** @type {any} */ (worker));

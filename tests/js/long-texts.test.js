@@ -59,7 +59,7 @@ for (const name of [
   'phi3-q4_0',
   'parity-q4_0',
 ]) {
-  test(`in pieces of any size the ids are those of the whole: ${name}`, async () => {
+  test(`tokenizing in windows of any size gives the ids of the whole text: ${name}`, async () => {
     const engine = await bareEngine(await testModel(name));
     const some = [...texts({ count: 40, seed: 9 })];
     for (let n = 0; n < 24; n++) {
@@ -79,7 +79,7 @@ for (const name of [
   });
 }
 
-test('a long text is what its parts are, halves of characters too', async (t) => {
+test('a long text has the same ids in parts as in one piece, even with lone surrogates', async (t) => {
   const model = await open(t, 'gemma-vocab-tiny');
   const half = `${[...texts({ count: 60, seed: 3 })].join(' ')} 👩 \ud83d\n`;
   const text = half.repeat(Math.ceil(400_000 / half.length));
@@ -120,7 +120,7 @@ for (const [what, call] of Object.entries({
     if (finishReason === 'aborted') throw new ModelError('aborted', 'The answer was aborted.');
   },
 })) {
-  test(`${what} of very much is ended by an abort, and other calls are answered meanwhile`, async (t) => {
+  test(`${what}() with a huge input can be aborted, and other calls are answered meanwhile`, async (t) => {
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
@@ -137,7 +137,7 @@ for (const [what, call] of Object.entries({
   });
 }
 
-test('a text that nothing parts is refused with a code, and the model lives', async (t) => {
+test('a text that cannot be split is rejected with a code, and the model stays usable', async (t) => {
   const model = await open(t);
   const before = await model.tokenize('Hello');
   await refuses(model.tokenize('a'.repeat(40_000_000)), ['bad-count', 'bad-option']);
@@ -167,7 +167,7 @@ for (const [what, call] of Object.entries({
   'ids to detokenise': (/** @type {Model} */ model) => model.detokenize(new Uint32Array(40_000_000)),
   'a prompt of ids': (/** @type {Model} */ model) => model.generate(new Uint32Array(40_000_000)).result(),
 })) {
-  test(`${what} of 150 MB is refused before any work, and the model lives`, async (t) => {
+  test(`${what} of 150 MB is rejected before any work, and the model stays usable`, async (t) => {
     const model = await open(t);
     const before = await model.debug.heapBytes();
     const { rss } = process.memoryUsage();
@@ -179,7 +179,7 @@ for (const [what, call] of Object.entries({
   });
 }
 
-test('a text of more tokens than any context holds is refused, and the model lives', async (t) => {
+test('a text of more tokens than any context holds is rejected, and the model stays usable', async (t) => {
   const model = await open(t);
   const text = '7 '.repeat(9_000_000);
   const before = await model.tokenize('Hello');
@@ -190,7 +190,7 @@ test('a text of more tokens than any context holds is refused, and the model liv
   assert.deepEqual(await model.tokenize('Hello'), before);
 });
 
-test('messages larger than a chat template takes are refused as such', async (t) => {
+test('messages that are too large for a chat template are rejected for that reason', async (t) => {
   const model = await open(t);
   const { message } = await refuses(
     model.generate([{ role: 'user', content: 'Hello '.repeat(1_000_000) }]).result(),

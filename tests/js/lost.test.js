@@ -60,7 +60,7 @@ async function lostAfter(call) {
 }
 
 for (const how of ['terminate', 'exit', 'throw', 'freeze']) {
-  test(`${how}: every call ends, the model says why, and a restart brings it back`, async (t) => {
+  test(`${how}: every call fails, model.lost has the reason, and restart() restores the model`, async (t) => {
     const model = await open(t);
     const expected = essence(await model.generate('x', SHORT).result());
     busy(model);
@@ -120,7 +120,7 @@ test('terminate: the Prompt API loads the model again for the next session', asy
   await doomed.worker.terminate();
 });
 
-test('threads that die in the middle of their work end the calls; when they have nothing to do they are not missed', async (t) => {
+test('a thread that dies while it works fails the calls; an idle thread that dies is not noticed', async (t) => {
   const model = await open(t, { threads: 3 });
   let lost = 0;
   for (let i = 0; i < 4; i++) {
@@ -143,7 +143,7 @@ test('threads that die in the middle of their work end the calls; when they have
   t.diagnostic(`${lost} of 4 in the middle`);
 });
 
-test('with restart, what had given nothing is repeated, once', async (t) => {
+test('with `restart`, calls that have delivered nothing are repeated once', async (t) => {
   const model = await open(t, { restart: true });
   const [ids, logits] = [await model.tokenize('some text'), await model.debug.logits([2, 300])];
   const expected = essence(await model.generate('x', SHORT).result());
@@ -170,7 +170,7 @@ test('with restart, what had given nothing is repeated, once', async (t) => {
   assert.equal(chat.messages.length, 4);
 });
 
-test('a call that kills two workers fails; aborts and dispose end what waits for a restart', async (t) => {
+test('a call that kills two workers fails; abort and dispose() end calls that wait for a restart', async (t) => {
   const model = await open(t, { restart: true });
   busy(model);
   const call = model.generate('x', LONG).result();

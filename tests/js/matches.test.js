@@ -29,7 +29,7 @@ const schema = {
   additionalProperties: false,
 };
 
-test('a text is accepted, or refused where it goes wrong', async () => {
+test('a text is accepted, or rejected at the offset of its first error', async () => {
   const fine = await model.debug.matches({ schema }, ' { "age": 7, "name": "Lily" } ');
   assert.equal(fine.accepted, true);
   assert.equal(fine.compiled, true);
@@ -43,7 +43,7 @@ test('a text is accepted, or refused where it goes wrong', async () => {
   assert.equal((await model.debug.matches({ regex: '[a-z]+😀' }, 'story😀')).accepted, true);
 });
 
-test('a format that answers can be held to can also be judged', async () => {
+test('a format that can constrain answers can also be matched', async () => {
   // All email addresses that the RFC allows, with a maximum length, are an intersection with too many states; those of
   // the subset that answers use are not.
   const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
@@ -63,7 +63,7 @@ test('a format that answers can be held to can also be judged', async () => {
 
 /* Members may have any order, and objects differ in missing members, so that an object can end in more than 512
  * different states. */
-test('a text is judged where very many ways lead on', async () => {
+test('a text is matched even if an object can end in very many states', async () => {
   const whole = { type: 'integer', minimum: 0 };
   const some = { type: 'string', minLength: 1 };
   const one = (/** @type {string} */ kind) => ({ enum: [kind] });
@@ -130,7 +130,7 @@ function file(name, text) {
   return join(folder, name);
 }
 
-test('the command line: one text, and cases', () => {
+test('the match command judges one text, and a file of cases', () => {
   const path = file('schema.json', JSON.stringify(schema));
   const one = JSON.parse(run('--schema', path, '--text', file('text.json', '{"name":"Tom"}\n'), '--json'));
   assert.deepEqual([one.compiled, one.accepted], [true, true]);
@@ -183,7 +183,7 @@ test('JSON keeps the digits of large integers', () => {
   assert.throws(() => parseExactly('{', 'x'), { code: 'bad-format' });
 });
 
-test('docs/schemas.md lists what is held', () => {
+test('docs/schemas.md lists the supported keywords and formats', () => {
   const docs = readFileSync(here('../../docs/schemas.md'), 'utf8');
   const list = (/** @type {RegExp} */ part) =>
     [...(part.exec(docs)?.[1] ?? '').matchAll(/`([^`\s]+)`/g)].map(([, name]) => name);

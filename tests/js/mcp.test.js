@@ -85,7 +85,7 @@ test('lists the tools of all pages, with valid and unique names', async (t) => {
   assert.deepEqual(namesFor(['', '/', 'a'], ''), ['_', '__2', 'a']);
 });
 
-test('pages of any client are followed, and an endless list is refused', async () => {
+test('mcpTools() reads all pages of any client, and rejects an endless list', async () => {
   let page = 0;
   const client = /** @type {McpClient} */ ({
     listTools: async ({ cursor = '0' } = {}) => {
@@ -99,7 +99,7 @@ test('pages of any client are followed, and an endless list is refused', async (
   assert.match((await refuses(mcpTools(endless), 'bad-option')).message, /does not end/);
 });
 
-test('refuses wrong arguments, and lets errors of the client through', async (t) => {
+test('mcpTools() rejects invalid arguments, and passes on errors of the client', async (t) => {
   for (const client of [null, {}, { listTools() {} }]) await refuses(mcpTools(wrong(client)), 'bad-option');
   const client = await connected(t, rawServer([[]]));
   const options = [{ prefix: 'a b' }, { unsupported: 'drop' }, { media: 'show' }, { timeout: 0 }, { names: true }];
@@ -230,7 +230,7 @@ function weatherServer() {
   return server;
 }
 
-test('models send listed arguments only, unless several parts of a schema describe them', async (t) => {
+test('tools accept only listed arguments, unless several parts of a schema describe them', async (t) => {
   const a = { type: 'object', properties: { a: { type: 'string' } } };
   const list = [
     a,
@@ -289,7 +289,7 @@ test('an aborted answer cancels the call on the server', async (t) => {
   assert.equal(signal.aborted, true);
 });
 
-test('calls time out, and progress is reported and gives them more time', async (t) => {
+test('calls time out; progress is reported and extends the time limit', async (t) => {
   const server = rawServer(
     [['slow', 'steps'].map((name) => ({ name, inputSchema: NONE }))],
     async (name, _, context) => {
@@ -406,7 +406,7 @@ for (const early of [false, true]) {
   });
 }
 
-test('without WebMCP nothing is offered, and wrong tools are refused all the same', async () => {
+test('without WebMCP nothing is offered, and invalid tools are still rejected', async () => {
   assert.deepEqual({ ...(await offerTools(OFFERED)), withdraw: null }, { supported: false, names: [], withdraw: null });
   const [tool] = OFFERED;
   for (const list of [5, [{}], [{ ...tool, execute: undefined }], [{ ...tool, description: '' }], [tool, tool]]) {

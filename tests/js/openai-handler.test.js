@@ -24,7 +24,7 @@ function watched(model) {
   return { begun, model: wrong({ info: model.info, generate }) };
 }
 
-test('takes a Request, or what fetch takes', async (t) => {
+test('the handler accepts a Request, or the arguments of fetch()', async (t) => {
   const handle = createHandler(await open(t));
   const one = await handle(new Request(CHAT, post({ messages: MESSAGES, max_tokens: 2 })));
   const two = await handle(CHAT, post({ messages: MESSAGES, max_tokens: 2 }));
@@ -69,7 +69,7 @@ test('answers unknown paths and methods, bad and large bodies with OpenAI’s er
   }
 });
 
-test('a single model answers every id, and has the name of its file', async (t) => {
+test('a single model answers under every id, and is listed under the name of its file', async (t) => {
   const model = await open(t);
   const handle = createHandler(model);
   const { data } = await (await handle('http://local/v1/models')).json();
@@ -104,7 +104,7 @@ test('a function loads its model once, and again if it failed', async (t) => {
   assert.equal((await missing.json()).error.code, 'missing_required_parameter');
 });
 
-test('refuses values that are no models', async (t) => {
+test('createHandler() rejects values that are not models', async (t) => {
   for (const models of [undefined, null, {}, { a: 1 }, 'model.gguf']) {
     await refuses(() => createHandler(wrong(models)), 'bad-option');
   }
@@ -112,7 +112,7 @@ test('refuses values that are no models', async (t) => {
   await refuses(() => createHandler(model, { maxBodyBytes: -1 }), 'bad-option');
 });
 
-test('an abort rejects at once with the reason, and ends all answers', async (t) => {
+test('an abort rejects immediately with its reason, and ends all answers', async (t) => {
   const { model, begun } = watched(await open(t));
   const handle = createHandler(model);
   const control = new AbortController();
@@ -187,7 +187,7 @@ const NAMES = [
 ];
 
 for (const name of ['functiongemma', 'qwen3-tools', 'llama3-tools', 'generic-tools', 'gemma4-tools']) {
-  test(`${name}: the pieces of streamed arguments are the arguments`, async (t) => {
+  test(`${name}: the streamed pieces of arguments add up to the arguments`, async (t) => {
     const handle = createHandler(await open(t, name));
     const choice = { type: 'function', function: { name: 'odd' } };
     let most = 0;

@@ -121,7 +121,7 @@ const CALLS = {
   },
 };
 
-test('LangChain.js', async (t) => {
+test('LangChain.js works with gemma-wasm/openai', async (t) => {
   assert.ok(Object.keys(CALLS).length >= 15);
   const models = { chat: await open(t, 'qwen3-tools'), embed: await open(t, 'embed-q8_0') };
   const story = await loadModel(SHIPPED, { threads: 1 });

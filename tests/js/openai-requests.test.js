@@ -52,7 +52,7 @@ const ANSWERS = {
   },
 };
 
-test('each request gets the answer that the program reads', async (t) => {
+test('each request gets a response that the program can read', async (t) => {
   const [local, embedder] = [await open(t, 'qwen3-tools'), await open(t, 'embed-small-q8_0')];
   const handler = createHandler({ local, embedder });
   const { data } = await (await handler('http://local/v1/models')).json();

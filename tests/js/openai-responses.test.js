@@ -14,7 +14,7 @@ import { open } from './helpers.js';
 /** @param {import('../../js/openai/handler.js').Handler} fetch */
 const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch, maxRetries: 0 });
 
-test('calls to a server', async (t) => {
+test("all calls of OpenAI's client to a server work", async (t) => {
   const server = await startServer({ local: await open(t, 'qwen3-tools') }, { port: 0 });
   t.after(() => server.close(0));
   const client = new OpenAI({ apiKey: 'x', baseURL: `${server.url}/v1`, maxRetries: 0 });
@@ -22,12 +22,12 @@ test('calls to a server', async (t) => {
   assert.equal(server.running(), 0);
 });
 
-test('calls in process', async (t) => {
+test("all calls of OpenAI's client work in process", async (t) => {
   const client = clientOf(createHandler(await open(t, 'generic-tools')));
   assert.deepEqual(await failedCalls({ client, model: 'any' }), []);
 });
 
-test('parse() returns the values of formats and of tools', async (t) => {
+test('parse() returns the parsed values of formats and of tool calls', async (t) => {
   const client = clientOf(createHandler(await open(t, 'qwen3-tools')));
   const Point = z.object({ x: z.int().min(0).max(9), kind: z.enum(['dot', 'star']) });
   const text = { format: zodTextFormat(Point, 'point') };
@@ -59,7 +59,7 @@ async function thinker(model) {
   return { model: /** @type {any} */ (scripted), asked };
 }
 
-test('thoughts are reasoning items, and an effort limits them', async (t) => {
+test('thoughts are reasoning items, and `effort` limits them', async (t) => {
   const { model, asked } = await thinker(await open(t, 'qwen3-thinking'));
   const client = clientOf(createHandler(model));
   const question = { model: 'any', input: 'Hi', reasoning: { effort: /** @type {const} */ ('low') } };
@@ -111,7 +111,7 @@ test('thoughts are reasoning items, and an effort limits them', async (t) => {
   assert.deepEqual([error.status, error.param], [400, 'reasoning.effort']);
 });
 
-test('errors before the answer have a status, also in streams, and errors in it end the stream', async (t) => {
+test('errors before the answer set the status, also of streams; later errors end the stream', async (t) => {
   const model = await open(t, 'qwen3-tools');
   const client = clientOf(createHandler(model));
   const asked = { model: 'any', input: 'word '.repeat(5000) };
@@ -192,7 +192,7 @@ const pathsIn = (value) =>
     ? Object.keys(value).flatMap((name) => [[name], ...pathsIn(value[name]).map((path) => [name, ...path])])
     : [];
 
-test('whatever the type of a member is, the request is answered or refused', async (t) => {
+test('a request with a member of any type is answered or rejected with status 400', async (t) => {
   const handler = createHandler(await open(t, 'qwen3-tools'));
   const tool = {
     type: 'function',
@@ -221,7 +221,7 @@ test('whatever the type of a member is, the request is answered or refused', asy
   assert.ok(statuses.get(200) > 20 && statuses.get(400) > 40, JSON.stringify([...statuses]));
 });
 
-test('the example of the guide', async (t) => {
+test('the example of docs/openai.md for responses runs', async (t) => {
   const guide = readFileSync(new URL('../../docs/openai.md', import.meta.url), 'utf8');
   const [, code] = /\n## Responses\n[^]*?```js\n([^]*?)```/.exec(guide) ?? [];
   const model = await open(t, 'generic-tools');

@@ -12,7 +12,7 @@ import { SHIPPED } from './storyteller-files.js';
 /** @param {import('../../js/openai/handler.js').Handler} fetch */
 const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch });
 
-test('OpenAI’s client', async (t) => {
+test("every documented call of OpenAI's client works", async (t) => {
   assert.ok(CALLS.length >= 80, `${CALLS.length} calls`);
   const chat = await open(t, 'qwen3-tools');
   const story = await loadModel(SHIPPED, { threads: 1 });

@@ -94,7 +94,7 @@ const good = {
   ],
 };
 
-test('each option of generate: its range is checked', async () => {
+test('every option of generate() accepts its range and rejects other values', async () => {
   assert.deepEqual(
     Object.keys(bad),
     Object.keys(bad).filter((name) => name in GENERATE_OPTIONS),
@@ -115,7 +115,7 @@ test('each option of generate: its range is checked', async () => {
   }
 });
 
-test('each option of loadModel: its range is checked', async () => {
+test('every option of loadModel() rejects invalid values', async () => {
   const wrong = {
     onProgress: ['x'],
     signal: [1],
@@ -175,7 +175,7 @@ test('an unknown option is refused with the name that was probably meant', async
   );
 });
 
-test('the engine accepts the same range of each sampling option', async () => {
+test('the engine accepts the same range of each sampling option as JavaScript', async () => {
   const engine = await loadedEngine(await testModel('tiny'));
   for (const [name, { min, max, whole }] of Object.entries(SAMPLING)) {
     const [[sampler]] = postable({ [name]: min }).sampler;
@@ -186,7 +186,7 @@ test('the engine accepts the same range of each sampling option', async () => {
   }
 });
 
-test('bad prompts and ids are refused', async (t) => {
+test('invalid prompts and ids are rejected', async (t) => {
   const model = await open(t);
   for (const [prompt, got] of [
     [undefined, 'undefined'],
@@ -228,7 +228,7 @@ test('a context longer than the model was made for is refused with the range', a
   assert.match(error.message, /at most 512.*513/);
 });
 
-test('options of the smaller calls are checked', async (t) => {
+test('options of tokenize(), logits() and similar calls are checked', async (t) => {
   const model = await open(t);
   for (const options of [null, { bos: Symbol('x') }, { bos: 1 }, { boss: true }].map(wrong)) {
     await refuses(model.tokenize('x', options), 'bad-option');
@@ -243,7 +243,7 @@ test('options of the smaller calls are checked', async (t) => {
   assert.deepEqual(await model.tokenize('x', { bos: undefined }), await model.tokenize('x'));
 });
 
-test('an object without a prototype is refused like any other', async (t) => {
+test('an object without a prototype is rejected like any other', async (t) => {
   const none = Object.create(null);
   const known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
@@ -259,7 +259,7 @@ test('an object without a prototype is refused like any other', async (t) => {
   await refuses(() => model.generate([2, none]), 'bad-token');
 });
 
-test('a list of ids that claims any length is refused before it is copied', async (t) => {
+test('an array-like of ids is rejected by its length before it is copied', async (t) => {
   const model = await open(t);
   await refuses(() => model.generate({ length: 1e9 }), 'bad-option');
   await refuses(() => model.generate({ length: 1e7 }), 'bad-token');
@@ -280,7 +280,7 @@ const bare = {
   '~standard': { version: 1, vendor: 'valibot', validate: (/** @type {unknown} */ value) => ({ value }) },
 };
 
-test('a schema is JSON Schema, or is converted by its library, or is refused with the remedy', () => {
+test('a schema is JSON Schema or is converted by its library; others are rejected with the remedy', () => {
   class Person {
     name = 'x';
   }
@@ -351,11 +351,11 @@ test('a schema is JSON Schema, or is converted by its library, or is refused wit
   );
 });
 
-test('an undefined keyword is one that is not there', () => {
+test('a keyword with the value undefined is ignored', () => {
   assert.deepEqual(schemaOf('schema', { type: 'string', maxLength: undefined }), { type: 'string' });
 });
 
-test('objects of a converted schema are closed, unless a part of it is an allOf', () => {
+test('objects of a converted schema allow no other members, unless a part of the schema is an allOf', () => {
   const named = schemaOf('schema', z.object({ allOf: z.string(), deep: z.object({ a: z.literal('allOf') }) }));
   assert.deepEqual([named.additionalProperties, named.properties.deep.additionalProperties], [false, false]);
   const parts = [{ properties: { b: {} } }, { properties: { c: {} } }];
@@ -370,7 +370,7 @@ test('a schema whose proxy is revoked is refused with a code', async (t) => {
   await refuses(() => model.generate('x', { format: { schema: [] } }).text(), 'bad-option');
 });
 
-test('objects without a keyword of JSON Schema hold nothing, and are refused', () => {
+test('objects without a keyword of JSON Schema are rejected, because they constrain nothing', () => {
   for (const schema of [
     { name: 'string' },
     { typ: 'object' },
@@ -406,7 +406,7 @@ test('null is the same as an option that is not given', () => {
   assert.deepEqual(some, none);
 });
 
-test('defaults of the samplers are those of the file, of its family, or of Gemma', async (t) => {
+test('sampling defaults are those of the file, of its model family, or of Gemma', async (t) => {
   const path = `${await testModel('tiny')}.${process.pid}.sampling`;
   t.after(() => rmSync(path, { force: true }));
   /** @type {Record<string, ['f32' | 'i32', number]>} */
