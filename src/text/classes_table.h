@@ -1,6 +1,7 @@
 /* classes_table: written by tools/build/classes.js; do not edit.
- * Unicode 17.0. A range of code points is its length times 16 plus its gw_class; length 0: the length follows in two
- * bytes. BY_TURNS: upper and lower case by turns. Of every 32th range, the first code point and the first byte. */
+ * Unicode 17.0. A range of code points is one byte: its length times 16 plus its gw_class. If that
+ * length is 0, two bytes with the length follow. BY_TURNS: upper and lower case alternate. `starts` and
+ * `offsets` have the first code point and the index of the first byte of each block of 32 ranges. */
 #ifndef GW_CLASSES_TABLE_H
 #define GW_CLASSES_TABLE_H
 

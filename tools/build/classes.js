@@ -7,7 +7,7 @@
 import { writeFileSync } from 'node:fs';
 import { at } from '../support/proc.js';
 
-/** The class of a range whose code points are upper and lower case by turns, and the values of gw_class. */
+/** Class of a range whose letters alternate between upper and lower case. The other classes are values of gw_class. */
 const BY_TURNS = 13;
 /** Rust, Oniguruma and llama.cpp define \s as White_Space; JavaScript does not. @type {[RegExp, number][]} */
 const CLASSES = [
@@ -30,7 +30,7 @@ function classOf(code) {
   return CLASSES.find(([pattern]) => pattern.test(text))?.[1] ?? 0;
 }
 
-/** Returns the range that begins at a code point, up to another one: its length and its class.
+/** Returns the length and the class of the range that begins at `first` and ends before `limit`.
  * @param {number} first @param {number} limit @returns {[number, number]} */
 function rangeAt(first, limit) {
   const kind = classOf(first);
@@ -38,13 +38,13 @@ function rangeAt(first, limit) {
   while (end < limit && classOf(end) === kind) end++;
   if (end > first + 1 || kind !== UPPER) return [end - first, kind];
   while (end < limit && classOf(end) === ((end - first) % 2 ? LOWER : UPPER)) end++;
-  // The last one may begin a longer range of upper case.
+  // The last letter may begin a longer range of upper case.
   if ((end - first) % 2 && classOf(end) === UPPER) end--;
   return end > first + 1 ? [end - first, BY_TURNS] : [1, kind];
 }
 
-/** Returns the bytes of the ranges, and where every block of PER_BLOCK ranges begins: its first code point and its first
- * byte. */
+/** Returns the bytes of the ranges and, for each block of PER_BLOCK ranges, its first code point and the index of its
+ * first byte. */
 function table() {
   /** @type {Record<'ranges' | 'starts' | 'offsets', number[]>} */
   const lists = { ranges: [], starts: [], offsets: [] };
@@ -74,8 +74,9 @@ const { ranges, starts, offsets } = table();
 writeFileSync(
   at('src/text/classes_table.h'),
   `/* classes_table: written by tools/build/classes.js; do not edit.
- * Unicode ${process.versions.unicode}. A range of code points is its length times 16 plus its gw_class; length 0: the length follows in two
- * bytes. BY_TURNS: upper and lower case by turns. Of every ${PER_BLOCK}th range, the first code point and the first byte. */
+ * Unicode ${process.versions.unicode}. A range of code points is one byte: its length times 16 plus its gw_class. If
+ * that length is 0, two bytes with the length follow. BY_TURNS: upper and lower case alternate. \`starts\` and
+ * \`offsets\` have the first code point and the index of the first byte of each block of ${PER_BLOCK} ranges. */
 #ifndef GW_CLASSES_TABLE_H
 #define GW_CLASSES_TABLE_H
 

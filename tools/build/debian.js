@@ -1,10 +1,10 @@
 /**
  * debian: installs Debian packages, and an Emscripten that is new enough.
  *
- * Debian 12's emscripten (3.1.6) is older than the final relaxed SIMD; Debian 13's (3.1.69) installs on 12 from the
- * "trixie" suite. That suite gets a pin priority of 100, so that no other package is upgraded to it. Its URL is that of
- * the mirror which the machine already uses, as `apt-get indextargets` reports it: apt knows which source is Debian's and
- * which belong to other vendors, in .sources and in .list files.
+ * Debian 12's emscripten (3.1.6) predates the final relaxed SIMD instructions. Debian 13's (3.1.69) can be installed on
+ * Debian 12 from the "trixie" suite. That suite gets a pin priority of 100, so that no other package is upgraded to it.
+ * Its URL is the mirror that the machine already uses. `apt-get indextargets` reports it, and tells Debian's sources
+ * from those of other vendors in both .sources and .list files.
  */
 import { existsSync, readFileSync, symlinkSync, writeFileSync, realpathSync } from 'node:fs';
 import { Trouble, atLeast, must, output, which } from '../support/proc.js';
@@ -15,7 +15,7 @@ const PIN_FILE = `/etc/apt/preferences.d/gemma-wasm-${SUITE}`;
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const env = { DEBIAN_FRONTEND: 'noninteractive' };
 
-/** Returns whether this is Debian or a derivative with apt and Debian's archive. */
+/** Returns whether this is Debian or a derivative that has apt. */
 export const isDebian = () => Boolean(which('apt-get')) && existsSync('/etc/debian_version');
 
 const isRoot = () => process.getuid?.() === 0;
@@ -79,7 +79,7 @@ function offered() {
     .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
 }
 
-/** Adds the newer suite, if no source has a new enough emscripten. */
+/** Adds SUITE to apt's sources. */
 async function addSuite() {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
   if (!own)
@@ -97,13 +97,13 @@ async function addSuite() {
 }
 
 /**
- * Installs emscripten, of this version or a newer one.
+ * Installs Emscripten, version `minimum` or newer.
  * @param {string} minimum
  */
 export async function installEmscripten(minimum) {
   if (!isRoot()) {
     throw new Trouble(
-      `Needs root once, to install Emscripten. Run this command as root, or put an emcc >= ${minimum} (emsdk) on the PATH.`,
+      `Installing Emscripten needs root. Run this command as root, or put an emcc >= ${minimum} (emsdk) on the PATH.`,
     );
   }
   await refresh();
@@ -116,8 +116,8 @@ export async function installEmscripten(minimum) {
 }
 
 /**
- * Returns whether a link is missing that makes every Node find emcc's JavaScript helper (acorn). Debian has it in
- * /usr/share/nodejs, where only Debian's Node looks.
+ * Returns whether the link /usr/share/node_modules is missing. emcc's scripts import acorn, which Debian installs in
+ * /usr/share/nodejs, where only Debian's own Node looks. With the link every Node finds it.
  * @param {string} emcc
  */
 export function needsAcornLink(emcc) {
@@ -125,12 +125,12 @@ export function needsAcornLink(emcc) {
   return realpathSync(emcc).startsWith('/usr/share/emscripten/');
 }
 
-/** Creates that link. */
+/** Creates the link that needsAcornLink() looks for. */
 export function linkAcorn() {
   if (existsSync('/usr/share/node_modules')) {
-    throw new Trouble('/usr/share/node_modules exists without acorn. Link /usr/share/nodejs/acorn there.');
+    throw new Trouble('/usr/share/node_modules exists, but has no acorn. Add a link to /usr/share/nodejs/acorn there.');
   }
   if (!isRoot())
-    throw new Trouble('Linking acorn needs root once. Run:\n  sudo ln -s /usr/share/nodejs /usr/share/node_modules');
+    throw new Trouble('Linking acorn needs root. Run:\n  sudo ln -s /usr/share/nodejs /usr/share/node_modules');
   symlinkSync('/usr/share/nodejs', '/usr/share/node_modules');
 }

@@ -1,6 +1,6 @@
 /**
- * build/docs: builds a static site with search from the documents of docs/, in site/docs/ beside the page. Eleventy
- * renders the Markdown, Pagefind indexes the result. The sidebar is the list of docs/index.md.
+ * build/docs: builds a static site with search in site/docs/, beside the page, from the documents in docs/. Eleventy
+ * renders the Markdown, Pagefind indexes the result. The sidebar shows the list in docs/index.md.
  *
  * Links are relative, so the site works from any path. Nothing is inline, so the page's content security policy holds.
  * Links to files outside docs/ become plain text, because only the repository has these files.
@@ -18,10 +18,11 @@ const LINK = /(href|src)="(?!https?:|#|data:)([^"#]*)(#[^"]*)?"/g;
 /** @param {string} name @returns {Promise<any>} */
 const untyped = (name) => import(name);
 
-/** Pagefind's own user interfaces, which set styles inline. */
+/** Files of Pagefind's own user interfaces. They are left out, because they set inline styles. */
 const INTERFACE = /pagefind-(?:.*ui|highlight)\b/;
 
-/** The frame of every page. @param {{ body: string, title: string, nav: string, root: string }} parts */
+/** Returns the HTML of a page around its document.
+ * @param {{ body: string, title: string, nav: string, root: string }} parts */
 const frame = ({ body, title, nav, root }) => `<!doctype html>
 <html lang="en">
 <head>
@@ -52,7 +53,7 @@ function headingIds(markdown) {
   });
 }
 
-/** Points links to Markdown files at their pages, and turns links out of docs/ into text.
+/** Makes links to Markdown files point to the built pages, and replaces links out of docs/ by their text.
  * @param {string} html @param {string} page   its path in the site */
 function linked(html, page) {
   const outside = (/** @type {string} */ path) => join(dirname(page), path).startsWith('..');
@@ -71,7 +72,7 @@ function sidebar(index, root, page) {
     .replace(`<a href="${root}${page}"`, `<a aria-current="page" href="${root}${page}"`);
 }
 
-/** Returns links of the site that lead nowhere. @param {string} out @param {Map<string, string>} pages */
+/** Returns the broken links of the site. @param {string} out @param {Map<string, string>} pages */
 function deadLinks(out, pages) {
   return [...pages].flatMap(([page, html]) =>
     [...html.matchAll(LINK)]
@@ -141,7 +142,7 @@ export async function buildDocs(out = at('site', 'docs')) {
   if (unlisted.length)
     throw new Trouble(`docs/index.md does not list ${unlisted.join(', ').replaceAll('.html', '.md')}.`);
   const dead = deadLinks(out, pages);
-  if (dead.length) throw new Trouble(`Links of the built documents lead nowhere:\n${dead.join('\n')}`);
+  if (dead.length) throw new Trouble(`The built documents have broken links:\n${dead.join('\n')}`);
 }
 
 if (isMain(import.meta.url))

@@ -1,10 +1,10 @@
 /**
- * build/package: builds the npm package in dist/. Each script that is started or imported by its path is one file without
- * bare imports (except Node's modules), with the wasm files beside it. So pages without a build tool, CDNs and bundlers
- * that copy files all work. tools/build/setup.js adds the types.
+ * build/package: builds the npm package in dist/. Each script that is started or imported by its path is one file
+ * without bare imports (except Node's modules), with the wasm files beside it. So pages without a build tool, CDNs and
+ * bundlers that copy files all work. tools/build/setup.js adds the types.
  *
- * The scripts are minified: js/ is the source to read, and the tests, the page and `node js/cli.js` run it without a
- * build, except for the wasm.
+ * The scripts are minified. To read the source, see js/: the tests, the page and `node js/cli.js` use it directly, and
+ * only need the wasm to be built.
  *
  *   node tools/build/package.js
  */
@@ -29,11 +29,11 @@ export const MODULES = Object.keys(FILES).filter((name) => name.endsWith('.wasm'
 export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
 /** Parts of the worker, loaded on first use (js/platform/files.js). */
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
-/** Entries besides the index, in a browser. Those without a twin for Node serve both. */
+/** Entries for browsers, besides the index. Node uses those without a counterpart in NODE_ENTRIES, too. */
 const ENTRIES = ['search.js', 'shared.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'].filter((name) =>
   existsSync(at('js', name)),
 );
-/** Entries besides the index, in Node. */
+/** Entries for Node, besides the index. */
 const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'].filter((name) =>
   existsSync(at('js', name)),
 );
@@ -65,7 +65,7 @@ export async function bundlePage(out, entries, html) {
   writeFileSync(join(out, 'index.html'), html);
 }
 
-/** Fails the build if a script for pages imports a module of Node. */
+/** Plugin that fails the build if a script for pages imports a Node module. */
 export const noNodeModules = {
   name: 'no-node-modules',
   /** @param {import('esbuild').PluginBuild} build */
@@ -76,9 +76,10 @@ export const noNodeModules = {
   },
 };
 
-/** Builds scripts, with one file for the code that a first script shares with others. esbuild writes a file for each set of
- * scripts that have a module in common, and many small files compress badly. So the scripts `after` it and the parts that are
- * loaded on first use import the first one. Parts without imports do not: the first script may await them at its top level.
+/** Builds scripts so that all code that the first script shares with others is in one file. esbuild writes a file for
+ * each set of scripts that share a module, and many small files compress badly. So the scripts in `after` and the
+ * dynamically imported parts import the first script. Parts without imports don't, because the first script may await
+ * them at its top level.
  * @param {string} first path @param {string[]} after paths @param {import('esbuild').BuildOptions} options */
 export async function buildAround(first, after, options) {
   const esbuild = await import('esbuild');
@@ -91,7 +92,8 @@ export async function buildAround(first, after, options) {
   return esbuild.build({ ...split, plugins: [...(options.plugins ?? []), imports(first, scripts)] });
 }
 
-/** Returns a plugin that makes scripts import another one. @param {string} first path @param {Set<string>} scripts paths */
+/** Returns a plugin that makes scripts import the first one.
+ * @param {string} first path @param {Set<string>} scripts paths */
 const imports = (first, scripts) => ({
   name: 'imports',
   /** @param {import('esbuild').PluginBuild} build */
@@ -103,7 +105,7 @@ const imports = (first, scripts) => ({
   },
 });
 
-/** Comments for bundlers, which esbuild would remove. */
+/** Comments that bundlers read. They are added after the build, because esbuild removes comments. */
 const WORDS = /** @type {[RegExp, string][]} */ ([
   [/\bimport\((?=[\w$]+\))/g, 'import(/* @vite-ignore *//* webpackIgnore: true *//* turbopackIgnore: true */'],
   [/\bnew URL\((?="\.\/\w+\.node\.js")/g, 'new URL(/* webpackIgnore: true */'],
@@ -115,7 +117,8 @@ function putWordsBack(path) {
   writeFileSync(path, code);
 }
 
-/** Returns esbuild's options for scripts of js/. @param {string[]} names @param {import('esbuild').BuildOptions} options
+/** Returns esbuild's options for scripts of js/.
+ * @param {string[]} names @param {import('esbuild').BuildOptions} options
  * @returns {import('esbuild').BuildOptions} */
 const building = (names, options) => ({
   entryPoints: names.map((name) => at('js', name)),
@@ -134,24 +137,24 @@ async function bundle(names, options) {
   await esbuild.build(building(names, options));
 }
 
-/** Builds the scripts for browsers. Entries that are imported together share their common code, so that an error of one is
- * an instance of the class that the other exports. */
+/** Builds the scripts for browsers. The entries share their common code, so that an error that one entry throws is an
+ * instance of the class that another exports. */
 async function forBrowsers() {
   /** @type {import('esbuild').BuildOptions} */
   const options = { platform: 'browser', target: ['es2022'], minify: true, plugins: [noNodeModules] };
-  // A search index is of use without a model.
+  // search.js does not import the index, because a search index is also useful without a model.
   const withModel = ENTRIES.filter((name) => name !== 'search.js').map((name) => at('js', name));
   const entries = building(['index.js', ...ENTRIES], { ...options, chunkNames: 'common-[hash]' });
   await buildAround(at('js', 'index.js'), withModel, entries);
   await bundle(PAGE_SCRIPTS.slice(1).concat('isolate.js', PARTS), options);
-  // Only bundlers `require` these, regardless of the module's kind.
+  // Only bundlers `require` these files, and they can `require` an ES module.
   for (const name of ['isolate', 'shared']) {
     writeFileSync(at('dist', `${name}.cjs`), `module.exports = require("./${name}.js");\n`);
   }
 }
 
-/** Builds the scripts for Node, and the entries once more for `require`, where import.meta does not exist. Node prints the
- * source line and the stack of an uncaught error, so lines are short and modules keep their names. */
+/** Builds the scripts for Node, and the entries again as CommonJS, where import.meta does not exist. Node prints the
+ * source line and the stack of an uncaught error, so lines are short and identifiers are not minified. */
 async function forNode() {
   /** @type {import('esbuild').BuildOptions} */
   const options = {
@@ -179,8 +182,8 @@ async function forNode() {
   chmodSync(at('dist', 'cli.js'), 0o755);
 }
 
-/** Builds the entries for Angular's builder (condition es2015), which ignores URLs in packages. It copies files that are
- * imported with this attribute and returns their paths relative to the bundle. */
+/** Writes the entries for Angular's builder (export condition es2015). The builder ignores `new URL()` in packages, but
+ * copies files that are imported with `loader: "file"`. Such an import yields the path relative to the bundle. */
 function forAngular() {
   const files = [...PAGE_SCRIPTS.slice(1), ...Object.keys(FILES)];
   const imports = files.map((name, i) => `import f${i} from "./${name}" with { loader: "file" };`);

@@ -6,8 +6,8 @@
  * (marked, dompurify, @huggingface/jinja) would need. The workers are separate entries beside app.js, where
  * `new URL('./worker.js', import.meta.url)` finds them.
  *
- * The page includes the storyteller of models/storyteller/, if it exists, so that visitors can chat without a download; a
- * <meta> in index.html names it.
+ * The page includes the storyteller of models/storyteller/, if it exists, so that visitors can chat without a download;
+ * a <meta> in index.html names it.
  *
  *   node tools/build/page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
  */
@@ -37,7 +37,7 @@ const ENTRIES = [
     .map((name) => `js/${name}`),
 ];
 
-/** Bundles the page and its workers. Returns the chunks that app.js imports, directly or not.
+/** Bundles the page and its workers. Returns the chunks that app.js imports, directly or indirectly.
  * @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {
   const esbuild = await import('esbuild');
@@ -55,7 +55,7 @@ async function bundle(out, minify) {
     plugins: [noNodeModules],
     loader: { '.css': 'text' },
   };
-  // The page loads some parts later; each worker is one file, so that it never waits for another.
+  // The page loads some parts later; each worker is one file, so that it never waits for a second file.
   const { metafile } = await buildAround(app.in, [], { ...common, entryPoints: [app], chunkNames: '[name]-[hash]' });
   await esbuild.build({ ...common, entryPoints: workers });
   await esbuild.build({ ...common, entryPoints: [at('web', 'static', 'style.css')], loader: {} });
@@ -95,7 +95,7 @@ export function withTexts(document) {
     return found.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
   };
   return document
-    .split(/(<script>[^]*?<\/script>)/) // the policy names its hash
+    .split(/(<script>[^]*?<\/script>)/) // the content security policy has the script's hash
     .map((part, i) => (i % 2 ? part : part.replace(/<!--[^]*?-->\n?/g, '').replace(/^\s+/gm, '')))
     .join('')
     .replace(/"\{page\.([\w.-]+)\}"/g, (_, key) => JSON.stringify(text(key)))
@@ -106,7 +106,7 @@ export function withTexts(document) {
     .replace(/(data-t="([^"]+)"[^>]*>)(<a\b.*?<\/a>)/g, (_, tag, key, link) => tag + text(key).replace('{link}', link));
 }
 
-/** Returns the path of the project's model, '' if it is missing. */
+/** Returns the path of the project's storyteller, '' if it is missing. */
 function ownStoryteller() {
   const folder = at('models', 'storyteller');
   const name = existsSync(folder) && readdirSync(folder).find((file) => file.endsWith('.gguf'));
@@ -120,7 +120,8 @@ export function storytellerTag(address, bytes, sha256) {
   return `<meta name="storyteller" content="${address}" data-bytes="${bytes}"${digest}>`;
 }
 
-/** Copies the storyteller and names it in index.html. @param {string} out @param {string} model   its file, '' for none */
+/** Copies the storyteller and names it in index.html.
+ * @param {string} out @param {string} model   its file, '' for none */
 function addStoryteller(out, model) {
   if (!model) return;
   copyFileSync(model, join(out, 'storyteller.gguf'));

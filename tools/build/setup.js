@@ -1,6 +1,6 @@
 /**
- * setup: installs and builds everything that the project needs, in steps. A step has a check and an action, which runs if
- * the check fails. Needs only Node.
+ * setup: installs and builds everything that the project needs, in steps. A step has a check and an action, which runs
+ * if the check fails. Needs only Node.
  *
  *   node tools/build/setup.js [build|serve|tests|package …]
  *
@@ -15,7 +15,7 @@ import { aptInstall, installEmscripten, isDebian, linkAcorn, needsAcornLink } fr
 
 const EMSCRIPTEN = '3.1.69';
 const CMAKE = '3.25';
-/** The newer Node of the relaxed-SIMD tests: the official binary, as npm ships it. */
+/** Version of the newer Node for the relaxed-SIMD tests: the official binary, in an npm package. */
 const NEWER_NODE = '24.21.0';
 const FONTS = '/usr/share/fonts/truetype';
 
@@ -24,16 +24,17 @@ const FONTS = '/usr/share/fonts/truetype';
  * @property {string} name
  * @property {() => boolean} done     returns whether there is nothing to do
  * @property {() => Promise<void>} act
- * @property {boolean} [repeats]      runs every time
+ * @property {boolean} [repeats]      whether the step runs every time
  */
 
 /** Returns a program's version, '0' if it is missing. @param {string} name */
 const versionOf = (name) => (which(name) && output(name, ['--version']).match(/\d+\.\d+(\.\d+)?/)?.[0]) || '0';
 
-/** Returns whether an optional file exists. Other systems than Debian do without it. @param {string} path */
+/** Returns whether a file exists, or true on other systems than Debian, where it is optional. @param {string} path */
 const onDebian = (path) => !isDebian() || existsSync(path);
 
-/** Returns the first of these programs on the PATH. @param {string | undefined} chosen @param {string[]} names */
+/** Returns the path of the chosen program, or of the first name on the PATH, '' if none exists.
+ * @param {string | undefined} chosen @param {string[]} names */
 function program(chosen, names) {
   if (chosen) return existsSync(chosen) ? chosen : which(chosen);
   return names.map(which).find(Boolean) ?? '';
@@ -44,7 +45,7 @@ const browsers = {
   firefox: () => program(process.env.GW_FIREFOX, ['firefox-esr', 'firefox']),
 };
 
-/** Debian packages, each with a check of its content. */
+/** Debian packages, each with a function that returns whether the machine has its content. */
 const needs = {
   build: [
     { package: 'cmake', what: `CMake ${CMAKE} or newer`, here: () => atLeast(versionOf('cmake'), CMAKE) },
@@ -103,7 +104,7 @@ const acorn = {
   act: async () => linkAcorn(),
 };
 
-/** Returns whether node_modules fits package-lock.json, by npm's record there. */
+/** Returns whether node_modules matches package-lock.json, according to npm's record in node_modules. */
 function modulesMatch() {
   const record = at('node_modules', '.package-lock.json');
   if (!existsSync(record)) return false;
@@ -155,7 +156,7 @@ function dropStale(preset) {
   const text = readFileSync(cache, 'utf8');
   const home = text.match(/^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m)?.[1];
   const compiler = text.match(/^CMAKE_C_COMPILER:\w+=(.*)$/m)?.[1] ?? '';
-  // The cache has a path after the first configuration, and the preset's text after later ones.
+  // The cache has the compiler's path after the first configuration, and the preset's value ("emcc") after later ones.
   const moved = preset === 'wasm' && (compiler.includes('/') ? compiler : which(compiler)) !== which('emcc');
   if (home !== root || moved) rmSync(at('build', preset), { recursive: true });
 }
@@ -174,18 +175,18 @@ async function cmake(preset, target = 'all') {
 /** @param {string} name @param {() => Promise<void>} act @returns {Step} */
 const always = (name, act) => ({ name, act, done: () => false, repeats: true });
 
-/** Builds. Each always runs: make and the other tools skip files that are up to date. */
+/** Build steps. They run every time: make and the other tools skip files that are up to date. */
 export const builds = {
-  native: always('build the C natively', () => cmake('native')),
-  asan: always('build the C with ASan and UBSan', () => cmake('asan')),
-  tsan: always('build the C with TSan', () => cmake('tsan')),
+  native: always('build the C code natively', () => cmake('native')),
+  asan: always('build the C code with ASan and UBSan', () => cmake('asan')),
+  tsan: always('build the C code with TSan', () => cmake('tsan')),
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
   quick: always("bundle the tests' workers", () => must('quick', process.execPath, [at('tests', 'js', 'quick.js')])),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build', 'page.js')])),
-  site: always('make the site', () => must('site', process.execPath, [at('tools', 'build', 'site.js')])),
-  docs: always('make the documents', () => must('docs', process.execPath, [at('tools', 'build', 'docs.js')])),
-  package: always('write the package', () => must('package', process.execPath, [at('tools', 'build', 'package.js')])),
-  types: always('write its types', () => must('types', process.execPath, [at('tools', 'build', 'types.js')])),
+  site: always('build the site', () => must('site', process.execPath, [at('tools', 'build', 'site.js')])),
+  docs: always('build the documents', () => must('docs', process.execPath, [at('tools', 'build', 'docs.js')])),
+  package: always('build the package', () => must('package', process.execPath, [at('tools', 'build', 'package.js')])),
+  types: always('write the types', () => must('types', process.execPath, [at('tools', 'build', 'types.js')])),
 };
 
 const tools = [packages('build'), emcc, acorn];
@@ -234,7 +235,7 @@ if (isMain(import.meta.url)) {
   await cli(async () => {
     const names = process.argv.slice(2);
     for (const name of names.length ? names : ['build']) {
-      if (!goals[name]) throw new Trouble(`There is no goal ${name}. The goals are ${Object.keys(goals).join(', ')}.`);
+      if (!goals[name]) throw new Trouble(`Unknown goal ${name}. The goals are ${Object.keys(goals).join(', ')}.`);
       await ensure(goals[name]);
     }
   });

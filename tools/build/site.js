@@ -1,13 +1,13 @@
 /**
- * build/site: builds the site for hosts in site/ from build/page/: any web server can serve that folder, from any path.
+ * build/site: builds the site in site/ from build/page/. Any web server can host that folder, at any path.
  *
  *   index.html, sw.js, manifest.webmanifest   entry files, requested at every visit
- *   404.html                                  the answer for missing files
+ *   404.html                                  the response for missing files
  *   assets/NAME-HASH.ext                      all other files, named by their content: cached forever
  *
- * References to a file ("./NAME" in scripts, NAME elsewhere) are renamed too, so its hash covers the files that it
- * names. The service worker (web/offline/sw.js) gets their names and SHA-256 digests. Compressed copies (.br, .gz) are
- * beside each file that they make smaller; _headers is for hosts that read it.
+ * References to renamed files ("./NAME" in scripts, NAME elsewhere) are updated, so a file's hash also covers the files
+ * that it references. The service worker (web/offline/sw.js) gets the new names and SHA-256 digests. Compressed copies
+ * (.br, .gz) are beside each file that they make smaller. Some hosts read _headers.
  *
  *   node tools/build/site.js [--from DIR] [--out DIR] [--no-compress]
  */
@@ -22,12 +22,12 @@ import { FOR_EVER, pageHeaders, types } from '../serve.js';
 const ASSETS = 'assets';
 const INDEX = 'index.html';
 const MANIFEST = 'manifest.webmanifest';
-/** Static hosts send it with status 404 for a missing file. Without one, some send index.html with status 200. */
+/** Static hosts send it with status 404 for a missing file. Without it, some send index.html with status 200. */
 const NOT_FOUND = '404.html';
 const TEXTS = new Set(['.html', '.js', '.css', '.svg', '.webmanifest']);
-/** Files that an answer needs, besides the engine and a model. */
+/** Files that the page needs to generate an answer, besides the engine and a model. */
 const NEEDED = ['app.js', 'style.css', 'worker.js', 'thread.js', 'template.js'];
-/** Files that are cached when they are used: not every visitor needs them. */
+/** Files that are cached on first use, because not every visitor needs them. */
 const ON_USE = /\.(gguf|wasm|png)$/;
 
 /** @param {string | Buffer} content */
@@ -36,8 +36,8 @@ const hashOf = (content) => createHash('sha256').update(content).digest('hex').s
 /** Returns the digest that the service worker checks. @param {string | Buffer} content */
 const digestOf = (content) => createHash('sha256').update(content).digest('base64');
 
-/** The files of a page and their new names, with a hash of their content and of all files that they reference, because
- * the names of these change the content. */
+/** The files of a page and their new names. A new name has a hash of the file's content and of all files that it
+ * references, because their new names change its content. */
 class Renaming {
   /** @type {Map<string, Buffer>} */
   #contents = new Map();
@@ -75,7 +75,8 @@ class Renaming {
     return new RegExp(`(["'(\`])${start}(${others.map(escaped).join('|')})(?=["')\`])`, 'g');
   }
 
-  /** Returns a file and all that it references, directly or not. @param {string} name @param {Set<string>} found */
+  /** Returns a file and all files that it references, directly or indirectly.
+   * @param {string} name @param {Set<string>} found */
   #reached(name, found = new Set()) {
     if (found.has(name)) return found;
     found.add(name);
@@ -83,7 +84,7 @@ class Renaming {
     return found;
   }
 
-  /** Returns a script and its static imports, direct or not. @param {string} name @param {Set<string>} found */
+  /** Returns a script and its static imports, direct and indirect. @param {string} name @param {Set<string>} found */
   #loaded(name, found = new Set()) {
     if (found.has(name)) return found;
     found.add(name);
@@ -106,7 +107,8 @@ class Renaming {
     return `${stem}-${hashOf(all.join('\n'))}${ext}`;
   }
 
-  /** Returns a file with its references renamed. @param {string} name @param {string} where path from it to the assets */
+  /** Returns a file with its references renamed.
+   * @param {string} name @param {string} where path from the file to the assets */
   content(name, where) {
     const content = this.#content(name);
     if (!TEXTS.has(extname(name))) return content;
@@ -190,7 +192,7 @@ export async function buildSite({ from = at('build', 'page'), out = at('site'), 
   const small = [...files].filter(([name]) => !/\.(gguf|png)$/.test(name));
   if (compressed) await Promise.all(small.map(([name, content]) => compress(join(out, name), content)));
   writeFileSync(join(out, '_headers'), headersFile());
-  writeFileSync(join(out, '.nojekyll'), ''); // GitHub Pages: files as they are
+  writeFileSync(join(out, '.nojekyll'), ''); // makes GitHub Pages serve all files as they are
   return version;
 }
 

@@ -1,7 +1,7 @@
 /**
- * build/types: writes the package's types to dist/: one file for each entry. tsc makes a declaration file of each module;
- * this program joins the exports and all types that they need, each under its one name, with its JSDoc, which editors
- * show.
+ * build/types: writes the package's types to dist/, one file for each entry. tsc writes a declaration file for each
+ * module. This program joins an entry's exports and all types that they need, each under a single name and with the
+ * JSDoc that editors show.
  *
  * It omits members that are private, protected or @internal. The build fails if an export needs a type of an internal
  * folder.
@@ -24,7 +24,7 @@ const ENTRIES = ['index', 'search', 'shared', 'isolate', 'openai', 'ai-sdk', 'pr
 const KNOWN = new Set(['Store', 'Lock']);
 const INNER = /^(rpc|platform)\//;
 
-/** Declares what `await using` needs, for older versions of TypeScript and projects without that library. */
+/** Declarations that `await using` needs, for older versions of TypeScript and projects without that library. */
 const DISPOSABLE = `declare global {
     interface SymbolConstructor { readonly dispose: unique symbol; readonly asyncDispose: unique symbol; }
     interface Disposable { [Symbol.dispose](): void; }
@@ -32,7 +32,7 @@ const DISPOSABLE = `declare global {
 }
 `;
 
-/** Returns whether users see a member of a class. @param {ts.ClassElement} member */
+/** Returns whether a class member is part of the public types. @param {ts.ClassElement} member */
 function isPublic(member) {
   if (member.name && ts.isPrivateIdentifier(member.name)) return false;
   const hidden = ts.ModifierFlags.Private | ts.ModifierFlags.Protected;
@@ -46,22 +46,22 @@ function words(comment) {
     .replace(/^\/\*\*|\*\/$/g, '')
     .replace(/^\s*\* ?/gm, '')
     .split(/@[a-z]+\b/)[0]
-    // Links are relative to docs/.
+    // Links are relative to docs/, so only their text remains.
     .replace(/\s*\(\[[^\]]*\]\([^)]*\)\)|\[([^\]]*)\]\([^)]*\)/g, '$1')
     .trim();
   return text && `/** ${text.replace(/\s+/g, ' ')} */`;
 }
 
-/** The declarations of one entry, and all that they need. */
+/** The declarations of one entry, and all types that they need. */
 class RollUp {
   #checker;
   /** @type {Map<string, ts.Symbol>} */
   #taken = new Map();
   /** @type {{ declaration: Declared, exported: boolean }[]} */
   #found = [];
-  /** The entry whose types are imported, not repeated. @type {RollUp | undefined} */
+  /** Entry whose types are imported instead of repeated. @type {RollUp | undefined} */
   #base;
-  /** Types that are imported from it, and whether they are exported here too. @type {Map<string, boolean>} */
+  /** Types that are imported from #base, and whether this entry exports them. @type {Map<string, boolean>} */
   #imported = new Map();
 
   /** @param {ts.Program} program @param {ts.SourceFile} entry @param {RollUp} [base] */
@@ -85,9 +85,11 @@ class RollUp {
     if (!declaration || !file || file.startsWith('..')) return;
     const known = this.#taken.get(symbol.name);
     if (known === symbol) return;
-    if (known) throw new Trouble(`two types are called ${symbol.name}: one of them is in ${file}`);
+    if (known) throw new Trouble(`Two types are called ${symbol.name}. One of them is in ${file}.`);
     if (INNER.test(file.replaceAll(sep, '/')) && !KNOWN.has(symbol.name)) {
-      throw new Trouble(`${symbol.name} of ${file} is reached by what users import: make its user @internal`);
+      throw new Trouble(
+        `The public types use ${symbol.name} of ${file}, an internal folder. Mark what uses it as @internal.`,
+      );
     }
     this.#taken.set(symbol.name, symbol);
     if (this.#base?.exports(symbol)) this.#imported.set(symbol.name, exported);
@@ -155,7 +157,7 @@ class RollUp {
     return `${comment && `${comment}\n`}${head}${code.replace(/;?\s*$/, '')}${/\}$/.test(code) ? '' : ';'}`;
   }
 
-  /** @param {string} base where the other entry lies */
+  /** Returns the types file. @param {string} base   module specifier of the other entry */
   text(base) {
     const code = this.#found.map((one) => this.#text(one)).join('\n');
     const names = [...this.#imported.keys()];

@@ -1,6 +1,7 @@
 /**
- * c-style: the form of the C sources: clang-format's (.clang-format), and what that does not check in src: lines of 120
- * columns in comments, functions of 140 lines, files of 700 lines. JavaScript has Biome (biome.jsonc).
+ * c-style: checks the style of the C sources: clang-format's (.clang-format) and, in src, limits that clang-format does
+ * not check: 120 columns in comments, 140 lines in functions, 700 lines in files. Biome (biome.jsonc) checks
+ * JavaScript.
  *
  *   node tools/check/c-style.js [--write]
  *
@@ -18,7 +19,7 @@ const write = process.argv.includes('--write');
 const clang = new ClangFormat().with_style(readFileSync(at('.clang-format'), 'utf8'));
 /** @type {string[]} */
 const problems = [];
-/** classes_table.h is generated. */
+/** All C files except classes_table.h, which is generated. */
 const files = ['src', 'tests/c', 'tests/fuzz'].flatMap((folder) =>
   readdirSync(at(folder), { recursive: true })
     .map((name) => `${folder}/${name}`)
@@ -32,7 +33,7 @@ for (const file of files.sort()) {
     if (write) writeFileSync(at(file), formatted);
     else {
       const line = text.split('\n').findIndex((was, i) => was !== lines[i]);
-      problems.push(`${file}:${line + 1}: not as clang-format writes it (npm run format)`);
+      problems.push(`${file}:${line + 1}: not formatted (run \`npm run format\`)`);
     }
   }
   if (!file.startsWith('src/')) continue;
@@ -45,7 +46,8 @@ for (const file of files.sort()) {
       problems.push(`${place}: more than ${COLUMNS} columns`);
     // A definition begins after an empty line and ends with a brace in the first column.
     if (!line) start = i + 1;
-    if (/^\}/.test(line) && i - start > FUNCTION_LINES) problems.push(`${place}: a function of ${i - start} lines`);
+    if (/^\}/.test(line) && i - start > FUNCTION_LINES)
+      problems.push(`${place}: function of ${i - start} lines (limit ${FUNCTION_LINES})`);
   }
 }
 for (const problem of problems) console.log(problem);

@@ -1,9 +1,8 @@
 /**
- * check/fuzz-corpus: writes tests/fuzz/corpus/malformed/, one small file for each way in which a GGUF can be malformed,
- * and a few valid ones that are no Gemma, and tests/vectors/malformed.* with the error that each must
- * give. The kinds of damage come from llama.cpp's tests/test-gguf.cpp and gguf-py's
- * test_gguf_reader_validation.py (facts, not code), and some more.
- * Bytes are written raw here: gguf-write.js refuses to write what is wrong.
+ * check/fuzz-corpus: writes a small file for each way in which a GGUF file can be malformed, and a few valid files that
+ * are not models, into tests/fuzz/corpus/malformed/, and their expected errors into tests/vectors/malformed.*. Most
+ * kinds of damage are those of llama.cpp's tests/test-gguf.cpp and gguf-py's test_gguf_reader_validation.py; no code is
+ * copied. The files are assembled from raw bytes, because gguf-write.js refuses to write malformed files.
  *
  *   node tools/check/fuzz-corpus.js
  */
@@ -53,7 +52,7 @@ const oneTensor = (...info) => [...head(3, 1, 0), ...info];
 
 const ALIGNMENT = 'general.alignment';
 
-/** Tensor data, for files that have some. */
+/** Tensor data, for files that need some. */
 const DATA = Buffer.alloc(1088);
 
 /** Keys of a split file. @param {number} no @param {number} count @param {number} tensors */
@@ -175,8 +174,8 @@ const FILES = {
   'split-of-too-many': [...head(3, 0, 3), ...split(0, 65535, 5)],
 };
 
-/** The error of each file when it is loaded as a model. Well-formed files lack data that a model needs.
- * @type {Record<string, RegExp>} the first that fits a name */
+/** Error codes of loading the files as models, with patterns of file names; the first match counts. Well-formed files
+ * fail, too, because they lack data that a model needs. @type {Record<string, RegExp>} */
 const EXPECTED = {
   'bad-magic': /^header-(bad-magic|web-page)/,
   'bad-version': /^header-(version|big-endian)/,
@@ -193,7 +192,7 @@ const EXPECTED = {
 const codeOf = (/** @type {string} */ name) =>
   /** @type {[string, RegExp]} */ (Object.entries(EXPECTED).find(([, pattern]) => pattern.test(name)))[0];
 
-/** Returns any bytes as a C string in several lines. @param {Buffer} bytes */
+/** Returns bytes as a C string literal of several lines. @param {Buffer} bytes */
 function literal(bytes) {
   const parts = Array.from(bytes, (b, i) => {
     const c = String.fromCharCode(b);

@@ -1,17 +1,17 @@
 /**
  * fuzz: `npm run fuzz -- [--minutes N] [--runs N] [--merge] [HARNESS …]`. Builds the harnesses of tests/fuzz
- * under libFuzzer and both sanitizers and runs each for some minutes, one after another; a finding ends the
- * run with a file in build/fuzz/findings. New inputs stay in build/fuzz/work; --merge copies the few of them that add
+ * with libFuzzer, ASan and UBSan and runs them one after another, each for some minutes. A finding stops the
+ * run and is saved in build/fuzz/findings. New inputs stay in build/fuzz/work; --merge copies those that increase
  * coverage into the corpus, which `npm test` replays without libFuzzer.
- * Needs clang with its compiler-rt (Debian: clang-19 and libclang-rt-19-dev; GW_CLANG names another).
+ * Needs clang with its compiler-rt (Debian: clang-19 and libclang-rt-19-dev). GW_CLANG selects another clang.
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Trouble, at, cli } from '../support/proc.js';
 
-/** Longest input, whether tokens of GGUF files help, and how many seconds one input may take: thousands of masks and
- * single tokens of an ambiguous grammar are each bounded, but many. */
+/** Of each harness: the maximal input length in bytes, whether it uses the dictionary gguf.dict, and the time limit for
+ * one input. The limit for grammars is higher, because one input can compute thousands of masks. */
 const HARNESSES = {
   gguf: { length: 2048, words: true, seconds: 20 },
   load: { length: 512, words: true, seconds: 20 },
@@ -21,23 +21,23 @@ const HARNESSES = {
   sampler: { length: 256, words: false, seconds: 20 },
   state: { length: 2048, words: false, seconds: 20 },
 };
-/** Limits in bytes of a file in the corpus, and of all files that one harness adds. */
+/** Limits in bytes of a file in the corpus, and of all files of one harness. */
 const MOST = { file: 512, harness: 48 * 1024 };
 
 /** @typedef {keyof typeof HARNESSES} Harness */
 
-/** Runs a command; exits with its status if it fails. @param {string} program @param {string[]} args */
+/** Runs a command. Throws if it fails. @param {string} program @param {string[]} args */
 function run(program, args) {
   const environment = { ASAN_OPTIONS: 'quarantine_size_mb=8', UBSAN_OPTIONS: 'print_stacktrace=1', ...process.env };
   const { status, error } = spawnSync(program, args, { cwd: at(), stdio: 'inherit', env: environment });
-  if (error || status !== 0) throw new Trouble(`${program} ${error?.message ?? `ended with status ${status}`}`);
+  if (error || status !== 0) throw new Trouble(`${program} ${error?.message ?? `exited with status ${status}`}`);
 }
 
 function findClang() {
   const names = [process.env.GW_CLANG, 'clang', ...Array.from({ length: 12 }, (_, i) => `clang-${22 - i}`)];
   const found = names.find((name) => name && spawnSync(name, ['--version']).status === 0);
   if (!found)
-    throw new Trouble('no clang (Debian: apt-get install clang-19 libclang-rt-19-dev; or name one in GW_CLANG)');
+    throw new Trouble('clang is missing. Install it (Debian: clang-19 and libclang-rt-19-dev) or set GW_CLANG.');
   return found;
 }
 
@@ -73,7 +73,8 @@ function fuzz(name, { minutes, runs }) {
   ]);
 }
 
-/** Merges small files first: of files with the same coverage the smallest stays. @param {Harness} name */
+/** Copies new inputs that increase coverage into the corpus, smallest first, up to its size limit.
+ * @param {Harness} name */
 function merge(name) {
   const { work, corpus, seeds } = folders(name);
   const merged = at('build', 'fuzz', `merged-${name}`);
@@ -96,7 +97,7 @@ function merge(name) {
     total += size;
     added++;
   }
-  console.log(`${name}: ${added} of ${files.length} new files into the corpus, which has ${total} bytes now`);
+  console.log(`${name}: added ${added} of ${files.length} new files to the corpus, which now has ${total} bytes`);
 }
 
 cli(async () => {
@@ -110,7 +111,7 @@ cli(async () => {
   });
   const all = /** @type {Harness[]} */ (Object.keys(HARNESSES));
   const wrong = positionals.find((name) => !Object.hasOwn(HARNESSES, name));
-  if (wrong) throw new Trouble(`no harness is called ${wrong}: expected ${all.join(', ')}`);
+  if (wrong) throw new Trouble(`Unknown harness ${wrong}. The harnesses are ${all.join(', ')}.`);
   const names = positionals.length ? /** @type {Harness[]} */ (positionals) : all;
   build(names);
   for (const name of names) {

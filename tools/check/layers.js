@@ -1,6 +1,6 @@
 /**
  * layers: checks that each folder uses only the folders that it may, and that no files form an import cycle.
- * Type imports in JSDoc count like any import, except that web/ may use all types of js/.
+ * Type imports in JSDoc count like other imports, except that web/ may use all types of js/.
  *
  *   node tools/check/layers.js
  */
@@ -9,8 +9,9 @@ import { posix } from 'node:path';
 import ts from 'typescript';
 import { at } from '../support/proc.js';
 
-/** The folders of each tree, lowest first, and what each may use. Files of js/ itself are in one of four groups
- * (GROUPS); '.' stands for the other files of a tree's own folder. @type {Record<string, Record<string, string>>} */
+/** The folders of each tree, lowest first, and the folders that each may use. Some files directly in js/ form groups
+ * (GROUPS), which count as folders. '.' stands for the other files directly in a tree's root.
+ * @type {Record<string, Record<string, string>>} */
 const LAYERS = {
   src: {
     base: '',
@@ -55,7 +56,7 @@ const LAYERS = {
     '.': 'words shell rendering offline history settings chat models inside search',
   },
 };
-/** Groups of files in js/ itself. The rest are entries: started or imported by their path. */
+/** Groups of files directly in js/. The others are entries, which are started or imported by their path. */
 const GROUPS = /** @type {Record<string, string>} */ ({
   errors: 'errors',
   protocol: 'protocol',
@@ -66,21 +67,21 @@ const GROUPS = /** @type {Record<string, string>} */ ({
       .map((name) => [name, 'front']),
   ),
 });
-/** Entries of the package that the command line starts from. */
+/** Entries of the package that the command line imports. */
 const STARTS = /^(index|index\.node)\.js$/;
 
-/** Headers from outside the project: the C standard's, and the platform's in the files that may use them. */
+/** Headers from outside the project: those of the C standard, and platform headers with the files that may use them. */
 const STANDARD = /^(limits|math|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|float)\.h$/;
 const PLATFORM = /** @type {[files: RegExp, headers: RegExp][]} */ ([
   [/^base\/threads/, /^(pthread|time)\.h$/],
   [/^kernels\/simd/, /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/],
 ]);
-/** The only files that may test the platform they are compiled for. */
+/** The only files that may test for which platform they are compiled. */
 const KNOWS_PLATFORM = /^(base\/(base|threads)|kernels\/|api\.)/;
 
-/** The only packages that js/ may import, and from where. */
+/** The only packages that js/ may import, and the file that may import each. */
 const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/interpreter.js' });
-/** Modules that may use Node's own modules. */
+/** Files of js/ that may import Node modules. */
 const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)|^serve\//;
 /** Imports from outside that web/ may use: the package's index and libraries. */
 const WEB_IMPORTS = /^(js\/index\.js|marked|dompurify|temml|highlight\.js\/lib\/(core|languages\/\w+))$/;
@@ -125,12 +126,12 @@ function checkC(file) {
     if (!fine) problems.push(`src/${file}: may not include ${header}`);
   }
   if (!KNOWS_PLATFORM.test(file) && /__wasm|__EMSCRIPTEN|emscripten/.test(text)) {
-    problems.push(`src/${file}: only ${KNOWS_PLATFORM} may know the platform`);
+    problems.push(`src/${file}: tests the platform, which only ${KNOWS_PLATFORM} may do`);
   }
-  if (file === 'model/forward.c' && /^#\s*if/m.test(text)) problems.push('src/model/forward.c: the recipe has no #if');
+  if (file === 'model/forward.c' && /^#\s*if/m.test(text)) problems.push('src/model/forward.c: must not use #if');
 }
 
-/** Returns all imports of a file, static or dynamic, and the imports of types in its JSDoc. @param {string} text */
+/** Returns all static and dynamic imports of a file, and the type imports in its JSDoc. @param {string} text */
 function imports(text) {
   const types = text.matchAll(/@import [^']*'([^']+)'|\bimport\('([^']+)'\)/g);
   const all = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);
@@ -140,14 +141,14 @@ function imports(text) {
 /** @param {string} file @param {string} target */
 function packageProblem(file, target) {
   const forNode = NODE_SIDE.test(file);
-  if (target.startsWith('node:')) return forNode ? '' : 'only a Node-side file may';
-  if (!target.startsWith('.')) return JS_PACKAGES[target] === file ? '' : 'that package is not for it';
+  if (target.startsWith('node:')) return forNode ? '' : 'only files for Node may';
+  if (!target.startsWith('.')) return JS_PACKAGES[target] === file ? '' : 'the package is not allowed there';
   const path = posix.join(posix.dirname(file), target);
-  if (!existsSync(at('js', path))) return 'there is no such file';
-  if (NODE_SIDE.test(path) && !forNode) return 'that is for Node';
+  if (!existsSync(at('js', path))) return 'the file does not exist';
+  if (NODE_SIDE.test(path) && !forNode) return 'the file is for Node';
   return isAllowed('js', file, path) || (/^cli\//.test(file) && STARTS.test(path))
     ? ''
-    : 'that is not in a lower layer';
+    : 'the file is not in a lower layer';
 }
 
 /** @param {string} file */
@@ -189,7 +190,7 @@ function checkCircles() {
     if (mine.low === mine.index) {
       const circle = stack.splice(stack.indexOf(file));
       for (const one of circle) /** @type {{ open: boolean }} */ (seen.get(one)).open = false;
-      if (circle.length > 1) problems.push(`a circle: ${circle.join(', ')}`);
+      if (circle.length > 1) problems.push(`import cycle: ${circle.join(', ')}`);
     }
     return mine;
   };
@@ -215,7 +216,7 @@ function each(folder, names, check) {
   if (!files.length) problems.push(`${folder}/: no files to check`);
   for (const file of files) {
     const layers = LAYERS[folder];
-    if (layers && !(folderOf(folder, file) in layers)) problems.push(`${folder}/${file}: not in a layer`);
+    if (layers && !(folderOf(folder, file) in layers)) problems.push(`${folder}/${file}: belongs to no layer`);
     check(file);
   }
   return files.length;

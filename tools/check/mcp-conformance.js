@@ -1,12 +1,13 @@
 /*
- * mcp-conformance: runs the scenarios of MCP's conformance program that concern a client's tools, and writes its table to
- * docs/reports/mcp.md. The client under test is that of @modelcontextprotocol/client with mcpTools() of gemma-wasm/mcp,
- * and a test model makes the calls.
+ * mcp-conformance: runs the scenarios of MCP's conformance program that test a client's tools, and writes a table of
+ * the results to docs/reports/mcp.md. The client under test is @modelcontextprotocol/client with mcpTools() of
+ * gemma-wasm/mcp. A test model makes the calls.
  *
  *   node tools/check/mcp-conformance.js [--verbose]
  *
- * The program is installed into build/mcp-conformance first. It needs Node 22 or newer, which set-up installs into build/.
- * Ends with status 1 if a check fails. The program starts this file again as the client, with an address.
+ * Installs the program into build/mcp-conformance first. It needs Node 22 or newer, which `npm test` installs into
+ * build/. Exits with status 1 if a check fails. The program starts this file again as the client, with the server's
+ * URL.
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,12 +33,12 @@ const SCENARIOS = {
   'elicitation-sep1034-client-defaults': 'test_client_elicitation_defaults',
 };
 
-/** A check of the program.
+/** Result of a check.
  * @typedef {{ id: string, description: string, status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO',
  *   errorMessage?: string }} Check */
 
 /** Connects to the server of a scenario, lists its tools, and lets a model call one. @param {string} address
- * @param {string | null} name */
+ * @param {string | null} name the tool, null for none */
 async function runClient(address, name) {
   const client = new Client(
     { name: 'gemma-wasm', version: '0.1.0' },
@@ -73,7 +74,10 @@ function checksOf(scenario) {
 }
 
 async function runAll(/** @type {boolean | undefined} */ verbose) {
-  if (!newerNode()) throw new Trouble('The program needs Node 22 or newer: npm run build installs it.');
+  if (!newerNode())
+    throw new Trouble(
+      'The conformance program needs Node 22 or newer. Run node tools/build/setup.js tests to install it.',
+    );
   if (!existsSync(PROGRAM)) {
     mkdirSync(FOLDER, { recursive: true });
     await must('mcp-conformance', 'npm', ['install', '--prefix', FOLDER, '--no-save', '--ignore-scripts', PACKAGE]);
@@ -87,7 +91,7 @@ async function runAll(/** @type {boolean | undefined} */ verbose) {
       rows.push(`| \`${scenario}\` | ${description} | ${status === 'SUCCESS' ? 'passed' : status.toLowerCase()} |`);
     }
   }
-  if (!rows.length) throw new Trouble('No scenario ran a check.');
+  if (!rows.length) throw new Trouble('The conformance program reported no checks.');
   keep('reports/mcp.md', 'checks', rows, 2);
   console.log(`${rows.length} checks`);
 }

@@ -1,11 +1,11 @@
 /*
- * open-responses: runs the compliance program of Open Responses (https://github.com/openresponses/openresponses) against
- * `gemma-wasm serve`, and writes its table to docs/reports/open-responses.md.
+ * open-responses: runs the compliance program of Open Responses (https://github.com/openresponses/openresponses)
+ * against `gemma-wasm serve`, and writes a table of the results to docs/reports/open-responses.md.
  *
  *   node tools/check/open-responses.js FOLDER-OF-THE-PROGRAM [--model FILE.gguf] [--verbose]
  *
- * The program is not part of this repository: fetch it first. It is bundled and runs in Node. Ends with status 1 if a
- * case fails that is not in EXCEPTIONS, or if one of these passes.
+ * Clone the program first: it is not part of this repository. It is bundled and runs in Node. Exits with status 1 if a
+ * case fails that is not in EXCEPTIONS, or if a case in EXCEPTIONS passes.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -19,7 +19,7 @@ import { startServer } from '../../js/serve/server.js';
 import { keep } from '../../tests/lab/tables.js';
 import { Trouble, at, cli } from '../support/proc.js';
 
-/** Cases that do not pass, by their beginnings, and why. @type {[beginning: string, reason: string][]} */
+/** Cases that do not pass, by the beginning of their id, and why. @type {[beginning: string, reason: string][]} */
 const EXCEPTIONS = [
   ['image-input', 'images are not supported'],
   ['websocket-', 'WebSocket, an optional transport of the specification, is not supported'],
@@ -30,15 +30,15 @@ const REMARKS = {
   'response-output-phase-schema': 'tests the program itself: sends no request',
   'compact-missing-model': 'the endpoint is refused, whatever the request',
 };
-/** The answers of the case about tools end within the context with these: see modelOf(). */
+/** With this seed and logit bias, answers with tool calls end within the context. See modelOf(). */
 const SEED = 12;
 const CLOSING = 5;
 
 /** @typedef {{ id: string, name: string, status: string, errors?: string[] }} Result */
 
-/** Returns a model that calls tools if there are some. No model in this repository was trained to decide that, or to end
- * the strings of a call, so calls are required, and what ends a string or an object is made more likely. Answers in words
- * are the model's own. @param {import('../../js/model.js').Model} model */
+/** Returns a model that always calls a tool if the request has tools. No model in this repository was trained to decide
+ * on a call, or to end a call's strings. So calls are required, and a logit bias makes the ends of strings and objects
+ * more likely. Other answers are not changed. @param {import('../../js/model.js').Model} model */
 async function modelOf(model) {
   const closing = (await Promise.all(['"', '}'].map((text) => model.tokenize(text)))).flat();
   const logitBias = Object.fromEntries(closing.map((id) => [id, CLOSING]));
@@ -50,7 +50,7 @@ async function modelOf(model) {
   return /** @type {typeof model} */ ({ info: model.info, generate });
 }
 
-/** Bundles the program's cases and its parser of streams into a folder, and imports them.
+/** Bundles the program's cases and its stream parser into a folder, and imports them.
  * @param {string} program @param {string} folder */
 async function bundled(program, folder) {
   const outfile = join(folder, 'program.mjs');
@@ -65,7 +65,8 @@ async function bundled(program, folder) {
   return import(pathToFileURL(outfile).href);
 }
 
-/** Streams for which the program has no case, each with the type of its first item and its status.
+/** Requests for streams that the program does not test, each with the expected type of the first item and the expected
+ * status.
  * @type {Record<string, [type: string, status: string, request: object]>} */
 const STREAMS = {
   call: [
@@ -81,7 +82,7 @@ const STREAMS = {
   ],
 };
 
-/** Checks the events of further streams by the program's schemas. @param {string} url
+/** Checks the events of STREAMS against the program's schemas. @param {string} url
  * @param {(response: Response) => Promise<any>} parse @returns {Promise<Result[]>} */
 async function streamResults(url, parse) {
   return Promise.all(

@@ -1,6 +1,6 @@
 /**
- * check/openai-python: runs the calls of openai-python.py, which use OpenAI's Python client, against `gemma-wasm serve`.
- * Installs the client into build/python-openai first (network).
+ * check/openai-python: runs the calls of openai-python.py, which use OpenAI's Python client, against `gemma-wasm
+ * serve`. Installs the client into build/python-openai first (network).
  *
  *   node tools/check/openai-python.js
  */
@@ -11,7 +11,7 @@ import { testModel } from '../../tests/js/models.js';
 import { STORYTELLER, startServing } from '../../tests/support/serving.js';
 import { at, cli } from '../support/proc.js';
 
-/** The client whose documentation the calls follow. */
+/** Version of the client. The calls follow its documentation. */
 const CLIENT = 'openai==3.57.0';
 const FOLDER = at('build', 'python-openai');
 const KEY = 'sesame';

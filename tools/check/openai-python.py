@@ -1,5 +1,6 @@
-"""openai-python: calls of OpenAI's Python client, after its README and helpers.md, against a server that offers the models
-chat (its template takes tools), story (writes sensible text) and embed. openai-python.js starts the server.
+"""openai-python: makes calls with OpenAI's Python client, following its README and helpers.md, to a server that offers
+the models chat (its chat template supports tools), story (writes sensible text) and embed. openai-python.js starts the
+server.
 
     python openai-python.py http://127.0.0.1:8080/v1 KEY
 """
@@ -69,14 +70,14 @@ def is_person(value):
 
 
 def fails(error, f, *parts):
-    """Asserts that f() raises the error, whose message has these parts."""
+    """Asserts that f() raises the error and that its message contains the parts."""
     try:
         f()
     except error as caught:
         for part in parts:
             assert part in str(caught), str(caught)
         return caught
-    raise AssertionError(f"no {error.__name__}")
+    raise AssertionError(f"{error.__name__} was not raised")
 
 
 # Chat completions
@@ -660,7 +661,7 @@ def error_body_too_large():
     assert error.status_code == 413
 
 
-# Requests without the client's methods
+# Requests for which the client has no method
 
 
 @call

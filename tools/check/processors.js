@@ -1,10 +1,12 @@
 /**
- * processors: checks that all test models give the bits of simd128 on weaker engines and processors, imitated by flags,
- * and that every wrong relaxed instruction is detected. Prints tables and writes them to docs/reports/processors.md.
- * Ends with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes by npm.
+ * processors: checks that all test models give the same bits as the simd128 build on weaker engines and processors,
+ * which flags imitate, and that every wrong relaxed instruction is detected. Prints tables and writes them to
+ * docs/reports/processors.md. Exits with status 1 if a check fails. npm installs Node 20, 22, 24 and 26 into
+ * build/nodes.
  *
- *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox; all of them
- *   node tools/check/processors.js flips                each site of a relaxed instruction, one at a time
+ *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox (default:
+ * all)
+ *   node tools/check/processors.js flips                replaces each relaxed instruction, one at a time
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -19,9 +21,9 @@ const run = promisify(execFile);
 const CHILD = at('tests', 'js', 'processor-child.js');
 const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
-/** All models except large ones, which have the same types. */
+/** All models except embedding models, and large ones, whose tensor types the others have, too. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
-/** Each format, in rows that are whole super-blocks and in rows that are not. */
+/** Models that cover each format, with rows of whole super-blocks and with other rows. */
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
 
 /** Flags of V8 that disable processor features and select compilers. */
@@ -40,10 +42,10 @@ const V8 = [
   ['--no-enable-avx-vnni', '--liftoff-only'],
   ['--no-enable-avx-vnni', '--no-liftoff'],
 ];
-/** Preferences of SpiderMonkey: either compiler. */
+/** Preferences of SpiderMonkey: both compilers, only the baseline one, only the optimizing one. */
 const FIREFOX = [[], ['no-wasm_optimizingjit'], ['no-wasm_baselinejit']];
 
-/** Returns the newest Node of a major version from npm. @param {number} major */
+/** Returns the path of a Node with this major version. Installs it if it is missing. @param {number} major */
 async function nodeOf(major) {
   if (process.versions.node.startsWith(`${major}.`)) return process.execPath;
   const folder = at('build', 'nodes', `${major}`);
@@ -56,7 +58,7 @@ async function nodeOf(major) {
   return program;
 }
 
-/** Returns the child's output; null if this V8 does not know a flag.
+/** Returns the child's output, or null if this V8 does not support a flag.
  * @param {string} program @param {string[]} flags @param {string[]} args */
 async function child(program, flags, args) {
   try {
@@ -68,7 +70,7 @@ async function child(program, flags, args) {
   }
 }
 
-/** Returns each text once, with its count if it occurs several times. @param {string[]} texts */
+/** Returns the distinct texts, with their counts if there are several. @param {string[]} texts */
 function counted(texts) {
   const kinds = [...new Set(texts)];
   const times = (/** @type {string} */ kind) => texts.filter((text) => text === kind).length;
@@ -140,7 +142,7 @@ async function matrix(runtimes) {
   return right;
 }
 
-/** Outcomes of a replaced instruction, worst first, with a letter for the record. */
+/** Outcomes of a replaced instruction, worst first, and their letters in the report. */
 const LETTERS = /** @type {const} */ ({
   wrong: 'W',
   'engine-fault': 'F',
@@ -152,7 +154,7 @@ const WORDS = { W: 'wrong', F: 'caught at load', N: 'done without', R: 'caught a
 
 /** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
 
-/** Returns one letter for each site, the worst over all models and flags. @param {Flip[]} flips */
+/** Returns the sites of instructions, each with its worst outcome over all models and flags. @param {Flip[]} flips */
 function lettersOf(flips) {
   const order = Object.values(LETTERS).join('');
   /** @type {Map<number, { name: string, code: number, letter: string }>} */
@@ -170,7 +172,7 @@ async function flips() {
   const version = output(program, ['--version']).trim();
   /** @type {Flip[]} */
   const all = [];
-  // AVX-VNNI changes the instructions that kernels use.
+  // Without AVX-VNNI, the kernels use other instructions.
   for (const flags of [[], ['--no-enable-avx-vnni']]) {
     const found = await Promise.all(FLIPPED.map((name) => child(program, flags, ['faults', '1', '0', name])));
     all.push(...found.flat());
@@ -210,7 +212,7 @@ async function flips() {
 function keep(name, lines) {
   const text = readFileSync(PAGE, 'utf8');
   const part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
-  if (!part.test(text)) throw new Trouble(`docs/reports/processors.md has no place for ${name}`);
+  if (!part.test(text)) throw new Trouble(`docs/reports/processors.md has no section ${name}.`);
   writeFileSync(
     PAGE,
     text.replace(part, (_, begin, before, end) => {
@@ -224,7 +226,7 @@ await cli(async () => {
   const all = [...NODES.map((major) => `node${major}`), 'chromium', 'firefox'];
   const unknown = names.find((name) => !all.includes(name));
   if (!['matrix', 'flips'].includes(mode) || unknown)
-    throw new Trouble(`processors.js matrix [${all.join('|')} …] or flips`);
+    throw new Trouble(`Usage: node tools/check/processors.js matrix [${all.join('|')} …], or flips`);
   const right = mode === 'flips' ? await flips() : await matrix(names.length ? names : all);
   if (!right) process.exitCode = 1;
 });

@@ -3,8 +3,8 @@
  *
  *   node tools/check/prose.js [FOLDER|FILE …]
  *
- * Strings count as prose if they contain two consecutive words. In tests they are data, except titles of tests and
- * messages of errors.
+ * Strings count as prose if they contain two consecutive words. In tests, only test titles and error messages count;
+ * other strings are data.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -17,7 +17,7 @@ import { at, output } from '../support/proc.js';
 /** Data, generated files and quoted licences. */
 const EXCLUDED =
   /^(dist|site|build|tests\/(vectors|fuzz\/corpus)|tests\/js\/(texts|tool-templates)|NOTICES|docs\/measured|tools\/check\/prose|tools\/models\/train\/(NOTICE|chats\.py|corpus\.py)|.*classes_table\.h)/;
-/** Has no types. */
+/** textlint-rule-prh has no types. */
 const prh = createRequire(import.meta.url)('textlint-rule-prh').default;
 const TITLES = /^(describe|it|test\w*|suite|inEach)$/;
 
@@ -28,7 +28,7 @@ const isProse = (/** @type {string} */ text) => /\p{L}{2,} \p{L}{2,}/u.test(text
 /** @param {string} text @param {RegExp} pattern @returns {Piece[]} */
 const pieces = (text, pattern) => [...text.matchAll(pattern)].map((match) => ({ at: match.index, text: match[0] }));
 
-/** @param {ts.Node} node whether a string in a test file is a title or a message */
+/** Returns whether a string in a test file is a test title or an error message. @param {ts.Node} node */
 function isTitle({ parent }) {
   if (ts.isNewExpression(parent)) return true;
   if (!ts.isCallExpression(parent)) return false;
@@ -64,15 +64,14 @@ function javascript(file, text) {
   return found;
 }
 
-/** Returns a reader of comments and strings, and the identifiers between them. @param {RegExp} pattern of a comment or
- * string
+/** Returns a reader of the comments, strings and identifiers that match a pattern. @param {RegExp} pattern
  * @returns {Reader} */
 const withPattern = (pattern) => (file, text) =>
   pieces(text, pattern).filter(
     (piece) => !/^["']/.test(piece.text) || (!file.startsWith('tests/') && isProse(piece.text)),
   );
 
-/** Returns texts between tags, and attributes that hold texts. @param {string} _file @param {string} text */
+/** Returns texts between tags, and attributes that contain prose. @param {string} _file @param {string} text */
 const html = (_file, text) =>
   pieces(text, /<(script|style)\b[^]*?<\/\1>|<!--[^]*?-->|(?<=>)[^<]+|"[^"<>]*"/g).filter(
     (piece) => isProse(piece.text) && !/^<s/.test(piece.text),
@@ -91,11 +90,12 @@ const READERS = /** @type {Record<string, Reader | undefined>} */ ({
 });
 
 const kernel = new TextlintKernel();
-/** Returns the hits of a text as lines `FILE:LINE: FOUND => INSTEAD`. @param {string} file @param {string} text */
+/** Returns the phrases found in a text as lines `FILE:LINE: FOUND => INSTEAD`.
+ * @param {string} file @param {string} text */
 async function hits(file, text) {
   const reader = READERS[extname(file)];
-  // Each piece is a paragraph, its lines without the comment's marks; lines remember the line they come from. Names form
-  // one paragraph, because Markdown with thousands of paragraphs takes long.
+  // Each piece becomes a paragraph without comment marks. `places` has the line of the file for each line. Identifiers
+  // form one paragraph, because checking Markdown with thousands of paragraphs is slow.
   const lines = [''];
   const places = [0];
   const isName = (/** @type {Piece} */ piece) => /^\w+$/.test(piece.text);

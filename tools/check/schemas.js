@@ -1,12 +1,13 @@
 /*
- * schemas: counts the supported JSON schemas, and checks through the engine that every instance is judged correctly.
- * Prints a table of the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), or of a file with one case of MaskBench
- * per line: { name, schema, tests: [{ valid, data }] }. Each instance is judged as compact and as indented text.
+ * schemas: counts the JSON schemas that the engine supports, and checks that it accepts their valid instances only.
+ * Prints a table for the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), or for a file with one case of
+ * MaskBench per line: { name, schema, tests: [{ valid, data }] }. Each instance is checked as compact and as indented
+ * text.
  *
  *   node tools/check/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
  *
- * Of the model only the vocabulary is read; the tiny storyteller's, if none is named. Exits with status 1 if an instance
- * was judged wrongly.
+ * Only the vocabulary of the model is read. The default is the storyteller. Exits with status 1 if the engine accepts
+ * an invalid instance or rejects a valid one.
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -51,7 +52,8 @@ function fileCases(path) {
   return all;
 }
 
-/** Returns the keyword or the kind of a rejection. @param {string} reason */
+/** Returns the reason of a rejection without its details, so that similar ones can be counted.
+ * @param {string} reason */
 const kindOf = (reason) =>
   reason
     .replace(/ \(at .*/s, '')
@@ -84,7 +86,7 @@ async function judge(model, cases) {
 async function table(title, groups, model) {
   /** @type {Row} */
   const sum = { schemas: 0, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 };
-  console.log(`\n${title}\n\n| of | schemas | held | texts judged | wrongly |\n| :-- | --: | --: | --: | --: |`);
+  console.log(`\n${title}\n\n| group | schemas | supported | texts checked | wrong |\n| :-- | --: | --: | --: | --: |`);
   const line = (/** @type {string} */ name, /** @type {Row} */ { schemas, held, instances, wrong }) =>
     console.log(
       `| ${name} | ${schemas} | ${held} (${((100 * held) / schemas).toFixed(1)} %) | ${instances} | ${wrong.length} |`,
@@ -99,13 +101,13 @@ async function table(title, groups, model) {
   }
   line('all', sum);
   console.log(
-    `\nRefused: ${[...sum.reasons]
+    `\nNot supported: ${[...sum.reasons]
       .sort((a, b) => b[1] - a[1])
       .map(([why, count]) => `${count} ${why}`)
       .join('; ')}.`,
   );
-  console.log(`Slowest to compile or refuse: ${sum.slowest.toFixed(0)} ms.`);
-  for (const wrong of sum.wrong) console.log(`wrongly judged: ${wrong}`);
+  console.log(`Slowest to compile or reject: ${sum.slowest.toFixed(0)} ms.`);
+  for (const wrong of sum.wrong) console.log(`wrong verdict: ${wrong}`);
   return sum.wrong.length;
 }
 

@@ -1,8 +1,8 @@
 /**
- * check/sizes: measures the sizes of downloads and checks their limits: each wasm module, the JavaScript that a page
- * loads besides one of them, the packed package, which must hold what `npm install` users need, and the page's own code.
+ * check/sizes: checks download sizes against their limits: each wasm module, the JavaScript that a page loads besides
+ * one module, the npm package, and the project's page. Also checks that the package has all files that its users need.
  *
- *   node tools/check/sizes.js     (after npm run build, and the types)
+ *   node tools/check/sizes.js     (after npm run build and tools/build/types.js)
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -12,12 +12,12 @@ import { MODULES, PAGE_SCRIPTS, PARTS } from '../build/package.js';
 import { at } from '../support/proc.js';
 
 const KB = 1000;
-/** A module: 340 KB, and 40 for grammars, 10 for embeddings, inspection and saved state, 30 for Gemma 4, 16 for small
- * batches and several sequences. The page's download, with all chunks that the index imports, was 47.2 KB at c9feb2b, and
- * nothing may be added to it; the page's own was 150 KB. The package may be 2 % larger, with additional allowances: 40 KB for
- * Gemma 4 in four modules, 28 KB for descriptions in the types, 53 KB for names in the files for Node, so that stacks are
- * readable, 80 KB for thoughts, tables on disk, drafts, longer chats, and five pages of documents, 66 KB for small batches
- * and several sequences in four modules. The interfaces of others' clients have their own limits. */
+/** Limits in bytes. `wasm`, a module: 340 KB, plus 40 for grammars, 10 for embeddings, inspection and saved state, 30
+ * for Gemma 4, 16 for small batches and several sequences. `compressed`, what a page downloads with all chunks that the
+ * index imports: the 47.2 KB of commit c9feb2b, since nothing may be added. `visit`, the project's page: 150 KB.
+ * `package`: 2 % of growth, plus allowances: 40 KB for Gemma 4 in four modules, 28 KB for descriptions in the types, 53
+ * KB for identifiers in the files for Node, so that stacks are readable, 80 KB for thoughts, tables on disk, drafts,
+ * longer chats, and five pages of documents, 66 KB for small batches and several sequences in four modules. */
 const LIMITS = {
   wasm: 436 * KB,
   scripts: 140 * KB,
@@ -26,7 +26,8 @@ const LIMITS = {
   visit: 150 * KB,
   server: 80 * KB,
 };
-/** Entries for others' clients: the limit of what each adds to the index in a browser. @type {Record<string, number>} */
+/** Entries for clients of other APIs: the limit of what each adds to the index in a browser.
+ * @type {Record<string, number>} */
 const INTERFACES = { openai: 35 * KB, 'ai-sdk': 25 * KB, 'prompt-api': 25 * KB, mcp: 25 * KB };
 const REQUIRED = [
   ...MODULES,
@@ -43,7 +44,7 @@ const REQUIRED = [
 
 let failed = false;
 
-/** @param {string} what @param {number} bytes @param {number} limit @param {number} [small] when compressed */
+/** @param {string} what @param {number} bytes @param {number} limit @param {number} [small] bytes when compressed */
 function row(what, bytes, limit, small) {
   const over = bytes > limit;
   failed ||= over;
@@ -58,8 +59,8 @@ function missing(problem) {
   console.log(problem);
 }
 
-/** Returns the sizes of files, plain and compressed as a server sends them. @param {string[]} names @param {string}
- * [folder] */
+/** Returns the total size of files, plain and compressed as a server sends them.
+ * @param {string[]} names @param {string} [folder] */
 function sizes(names, folder = 'dist') {
   const files = names
     .map((name) => at(folder, name))
@@ -90,7 +91,7 @@ for (const [name, limit] of Object.entries(INTERFACES)) {
   if (!existsSync(path)) continue;
   const chunks = chunksOf(readFileSync(path, 'utf8')).filter((chunk) => !chunksOf(index).includes(chunk));
   const own = sizes([`${name}.js`, ...chunks]);
-  row(`gemma-wasm/${name}, beside the index`, own.bytes, limit, own.small);
+  row(`gemma-wasm/${name}, besides the index`, own.bytes, limit, own.small);
 }
 
 // The service worker lists the files that it stores first.
@@ -117,6 +118,6 @@ const its = others.reduce((/** @type {number} */ sum, /** @type {{ size: number 
 row('npm pack without storyteller, interfaces', packed.unpackedSize - its, LIMITS.package);
 row(`npm pack (${packed.entryCount} files)`, packed.unpackedSize, Infinity, packed.size);
 const inside = new Set(packed.files.map((/** @type {{ path: string }} */ file) => file.path));
-for (const path of REQUIRED) if (!inside.has(path)) missing(`npm pack leaves out ${path}`);
-if ([...inside].some((path) => String(path).startsWith('js/'))) missing('npm pack holds js/');
+for (const path of REQUIRED) if (!inside.has(path)) missing(`The npm package lacks ${path}.`);
+if ([...inside].some((path) => String(path).startsWith('js/'))) missing('The npm package must not contain js/.');
 process.exitCode = failed ? 1 : 0;

@@ -1,13 +1,13 @@
 /**
- * wpt: runs the tests of the Prompt API of web-platform-tests in Chromium against gemma-wasm/prompt-api, with the
- * storyteller as the model, and writes docs/reports/prompt-api.md.
+ * wpt: runs the Prompt API tests of web-platform-tests in Chromium against gemma-wasm/prompt-api, with the storyteller
+ * as the model, and writes docs/reports/prompt-api.md.
  *
  *   node tools/check/wpt.js FOLDER [--source TEXT] [--only TEXT] [--no-report]
  *
- * FOLDER is a checkout of web-platform-tests, or has its `resources/` and `ai/`. --source describes it in the report;
- * without it, the report describes the copy of its last run. --only selects files by a part of their paths. Each file
- * runs in a new profile, so that its first create() downloads.
- * Ends with status 1 if a test fails that is not in EXCEPTIONS (tools/check/wpt/exceptions.js), or if one of those passes.
+ * FOLDER is a checkout of web-platform-tests, or a copy of its `resources/` and `ai/`. --source is the description of
+ * FOLDER in the report; the default describes the copy of the last run. --only selects files by a part of their paths.
+ * Each file runs in a new profile, so that its first create() downloads the model. Exits with status 1 if a test fails
+ * that is not in EXCEPTIONS (tools/check/wpt/exceptions.js), or if one of those passes.
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,15 +20,15 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
-/** The suite of the report in this repository. */
+/** Description of the suite for the report in this repository. */
 const COPY = `The suite came as a copy of its files about text, assembled file by file from public copies of web-platform-tests, not as a checkout. Paths
 are those of the copy in Servo's repository. Where several versions are stored, the newest was taken. Two stand-ins replace helpers that
 are not stored: \`readStream()\` with \`kTestPrompt2\`, and \`promise_rejects_quotaexceedederror()\`. testharness.js is of January 2026.`;
-/** Names of testharness.js for its status codes. */
+/** Names of testharness.js's status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */
 const LONGEST_MS = 120_000;
-/** A short answer is enough for any test. Bounds end the free-form JSON of a model that never learned to write any. */
+/** Short answers are enough for all tests. The bounds end JSON of any form, which the model never learned to write. */
 const OPTIONS = {
   replace: true,
   contextLength: 650,
@@ -58,7 +58,7 @@ async function buildScripts() {
   copyModules(OUT);
 }
 
-/** Replaces the suite's own reporter and vendor's driver. @type {Record<string, string>} */
+/** Replacements for the suite's reporter and vendor driver. @type {Record<string, string>} */
 const REPLACED = {
   '/resources/testharnessreport.js': `setup({ timeout_multiplier: 4 });
 add_completion_callback((tests) => {
@@ -68,7 +68,7 @@ add_completion_callback((tests) => {
 test_driver_internal.click = (element, { x, y }) => window.wptClick(x, y);`,
 };
 
-/** Returns the page of a test file, as wptserve makes it. @param {string} folder @param {string} path */
+/** Returns the page of a test file, as wptserve generates it. @param {string} folder @param {string} path */
 function pageOf(folder, path) {
   const code = readFileSync(join(folder, path), 'utf8');
   const scripts = [...code.matchAll(/^\/\/ META: script=(\S+)/gm)].map(([, src]) => src);
@@ -107,7 +107,7 @@ async function run(browser, url, file) {
   let timer;
   try {
     await page.exposeFunction('wptClick', (/** @type {number} */ x, /** @type {number} */ y) => page.mouse.click(x, y));
-    // Not page.evaluate(): it counts as an action of the user.
+    // page.evaluate() would count as a user activation.
     const done = new Promise((resolve, reject) => {
       timer = setTimeout(() => reject(new Error(`no results within ${LONGEST_MS / 1000} s`)), LONGEST_MS);
       page
@@ -132,7 +132,8 @@ const exceptionOf = ({ file, name }) =>
 /** @param {string} text */
 const cell = (text) => text.replaceAll('|', '\\|').replace(/\s+/g, ' ');
 
-/** Returns the report. @param {Result[]} results @param {string[]} skipped @param {{ source: string, version: string }} facts */
+/** Returns the report.
+ * @param {Result[]} results @param {string[]} skipped @param {{ source: string, version: string }} facts */
 function report(results, skipped, { source, version }) {
   const passed = results.filter(({ status }) => status === 'pass').length;
   const rows = results.map((result) => {
@@ -172,7 +173,7 @@ await cli(async () => {
   });
   const [folder] = positionals;
   if (!folder || !existsSync(join(folder, SUITE))) {
-    throw new Trouble(`usage: node tools/check/wpt.js FOLDER, a folder with resources/ and ${SUITE}/`);
+    throw new Trouble(`Usage: node tools/check/wpt.js FOLDER. FOLDER must have resources/ and ${SUITE}/.`);
   }
   const names = readdirSync(join(folder, SUITE), { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.https\.window\.js$/.test(name))

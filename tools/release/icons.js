@@ -1,6 +1,6 @@
 /**
- * icons: draws the icons for installing the page with Chromium, from web/static/icon.svg: the star on a coloured tile,
- * and a maskable one, of which systems may crop all but the middle.
+ * icons: draws the icons of the installed page from web/static/icon.svg, in Chromium: the star on a coloured tile, and
+ * a maskable icon, of which systems may crop everything but the centre.
  *
  *   node tools/release/icons.js
  */
@@ -14,7 +14,7 @@ const ICONS = [
   { file: 'icon-maskable.png', size: 512, corner: 0, star: 0.56 },
 ];
 
-/** @param {string} star   an SVG's path @param {string} colour
+/** Returns an icon's HTML. @param {string} star   SVG path data @param {string} colour
  * @param {{ size: number, corner: number, star: number }} icon */
 function tile(star, colour, { size, corner, star: share }) {
   const margin = 12 * (1 - share);

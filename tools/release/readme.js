@@ -1,13 +1,14 @@
 /**
  * readme: fills the generated parts of the documents (those of the root, and docs/), and draws docs/reports/speed.svg.
  * These parts are between `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables
- * of options, codes and fields from the code, so none of them is typed.
+ * of options, codes and fields from the code, so none of them is written by hand.
  *
  *   node tools/release/readme.js            fill
- *   node tools/release/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
- *                                   (npm run bench), the sizes of what is built, the parity tests
- *   node tools/release/readme.js --check    write nothing; status 1 when a part is stale, a link dead, a document too
- *                                   long, something public not in docs/api.md, or an architecture not in docs/family.md
+ *   node tools/release/readme.js --take     first update docs/measured.json: from build/bench.json (npm run bench), the
+ *                                   sizes of the built files, and the parity tests
+ *   node tools/release/readme.js --check    write nothing; exit with status 1 if a part is stale, a link is broken, a
+ *                                   document is too long, docs/api.md lacks a public name, README.md or docs/family.md
+ *                                   lacks an architecture, or README.md lacks a dependency
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -41,7 +42,7 @@ const markdown = (folder, recursive) =>
 
 const documents = () => [...markdown('', false), ...markdown('docs', true)];
 
-/** Returns a document's text, and the text with its parts filled.
+/** Returns a document's text with its generated parts filled in.
  * @param {string} name @param {Measured} measured @param {typeof import('./readme/parts.js').PARTS} all */
 async function filled(name, measured, all) {
   const text = readFileSync(at(name), 'utf8');
@@ -49,7 +50,7 @@ async function filled(name, measured, all) {
   const parts = new Map();
   for (const [, , part] of text.matchAll(PART)) {
     const make = all[part];
-    if (!make) throw new Trouble(`${name}: no part is called "${part}"; there are ${Object.keys(all).join(', ')}`);
+    if (!make) throw new Trouble(`${name}: unknown part "${part}". The parts are ${Object.keys(all).join(', ')}.`);
     parts.set(part, await make(measured));
   }
   return text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
@@ -122,13 +123,13 @@ await cli(async () => {
     else writeFileSync(at(name), wanted);
   };
   settle('js/generated.js', generated());
-  // The package imports the file that was just written.
+  // Imported only now, because it needs js/generated.js, which was just written.
   const { PARTS } = await import('./readme/parts.js');
   problems.push(...(await unmentioned()).map((name) => `docs/api.md does not mention ${name}`));
   problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'), ...unexplained());
   for (const name of documents()) {
     const wanted = await filled(name, measured, PARTS);
-    problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));
+    problems.push(...deadLinks(name).map((link) => `${name}: broken link ${link}`));
     const lines = wanted.trimEnd().split('\n').length;
     if (lines > MOST_LINES[name]) problems.push(`${name} has ${lines} lines; the limit is ${MOST_LINES[name]}.`);
     settle(name, wanted);

@@ -1,11 +1,11 @@
 /**
  * screenshots: captures the page in every state, in Chromium and Firefox, wide and phone-sized, light and dark, in
- * build/screenshots/ for review. The engine is the real one, but one tab replaces its text by a Markdown sample,
- * because no test model writes prose.
+ * build/screenshots/ for review. The engine really runs, but one tab replaces its text by a Markdown sample, because no
+ * test model writes prose.
  *
  *   node tools/release/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
  *
- * --readme: the look inside for the documents, docs/inside.webp, from Chromium, wide and light.
+ * --readme: also writes docs/inside.webp, the inspection panel in Chromium, wide and light.
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -83,7 +83,7 @@ function slowly(file) {
   };
 }
 
-/** Captures the storyteller before and after a story.
+/** Captures the storyteller before and after a story, and the views of the inspection panel.
  * @param {import('puppeteer-core').Page} page @param {string} base
  * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
 async function tellStory(page, base, shoot) {
@@ -103,7 +103,7 @@ async function tellStory(page, base, shoot) {
   }
 }
 
-/** Captures thoughts while they run, folded and open, and the switch in the settings.
+/** Captures thoughts while the model writes them, collapsed and open, and their switch in the settings.
  * @param {import('puppeteer-core').Page} page @param {string} base
  * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
 async function think(page, base, shoot) {
@@ -218,7 +218,7 @@ await cli(async () => {
           if (!values.readme || shot !== 'chromium-look-layers-wide-light') return;
           const clip = await page.$eval('#inside', (drawer) => {
             const { x, y, width } = drawer.getBoundingClientRect();
-            return { x, y, width, height: 620 }; // the picture is a part of the package, so it is small
+            return { x, y, width, height: 620 }; // small, because the picture is part of the package
           });
           await page.screenshot({ path: at('docs', 'inside.webp'), type: 'webp', quality: 35, clip });
         };

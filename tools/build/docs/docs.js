@@ -1,4 +1,4 @@
-/* The search of the documents: Pagefind's index is loaded at the first key. On small screens the table of contents is
+/* Search in the documents. Pagefind's index is loaded at the first key press. On small screens the table of contents is
  * collapsed. */
 const field = /** @type {HTMLInputElement} */ (document.querySelector('#search'));
 const list = /** @type {HTMLElement} */ (document.querySelector('#results'));
@@ -8,7 +8,7 @@ let pagefind;
 field.addEventListener('input', async () => {
   pagefind ??= import(new URL('./pagefind/pagefind.js', import.meta.url).href);
   const found = await (await pagefind).debouncedSearch(field.value, {}, 150);
-  if (!found) return; // another key followed
+  if (!found) return; // more text was typed
   const pages = await Promise.all(found.results.slice(0, 8).map((/** @type {any} */ result) => result.data()));
   const rows = pages.flatMap(({ meta, sub_results: parts }) =>
     parts.slice(0, 3).map((/** @type {Part} */ part) => row(meta.title, part)),

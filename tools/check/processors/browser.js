@@ -1,4 +1,4 @@
-/* browser: evaluates models for processors.js in a Chromium or Firefox that imitates another processor. */
+/* browser: evaluates models for processors.js in Chromium or Firefox, with flags that imitate another processor. */
 import { basename, dirname } from 'node:path';
 import puppeteer from 'puppeteer-core';
 import { testModel } from '../../../tests/js/models.js';
@@ -10,7 +10,7 @@ import { testEnvironment } from '../../build/setup.js';
 /** @typedef {Record<string, { variant: string, variantReason: string, bits: string }>} Bits by model */
 const PAGE = at('build', 'processors-page');
 
-/** @param {'chromium' | 'firefox'} name @param {string[]} flags of its engine: V8's, or preferences */
+/** @param {'chromium' | 'firefox'} name @param {string[]} flags of V8, or preferences of Firefox */
 function launch(name, flags) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const common = { headless: true, timeout: 300e3, protocolTimeout: 1800e3 };

@@ -1,7 +1,7 @@
 /** exceptions: the tests of web-platform-tests that do not pass, and why. */
 
-/** A test that does not pass. file: a part of its path; test: its name, without which all of the file are meant; varies: it
- * passes or fails by chance.
+/** A test that does not pass. `file`: part of its path. `test`: its name; without it, all tests of the file are meant.
+ * `varies`: the test passes or fails by chance.
  * @typedef {{ file: string, test?: string, reason: string, varies?: boolean }} Exception */
 
 const KNOWS = 'Asks what this model says: it expects an echo of the prompt, or knowledge.';

@@ -1,13 +1,13 @@
 /**
- * generated: writes js/generated.js from the sampler's table of options (src/run/sampler.c) and the JSDoc of the
- * options that have a flag.
+ * generated: returns the text of js/generated.js, made from the sampler's table of options (src/run/sampler.c) and the
+ * JSDoc of the options that have a command line flag.
  */
 import { readFileSync } from 'node:fs';
 import { Trouble, at } from '../../support/proc.js';
 import { valueOf } from './limits.js';
 import { properties } from './typedefs.js';
 
-/** Options with a flag, besides sampling. */
+/** Options that have a command line flag, besides the sampling options. */
 const FLAGS = {
   answer: ['maxTokens', 'seed', 'stop', 'logprobs'],
   load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType', 'sequences', 'rowsOnDisk', 'rowsLater'],
@@ -21,8 +21,8 @@ const INDENT = 27;
 /** @typedef {{ name: string, sampler: string, min: number, max: number, standard: number, whole: boolean,
  *   meaning: string }} SamplingOption */
 
-/** Returns the rows of the sampler's table. `seed` is left out: js/options.js has a smaller range for it, because it
- * draws a random seed of 32 bits if none is given.
+/** Returns the rows of the sampler's table without `seed`, for which js/options.js has a smaller range: its random seeds
+ * have 32 bits.
  * @returns {SamplingOption[]} */
 export function samplingOptions() {
   const table = readFileSync(at('src', 'run', 'sampler.c'), 'utf8').replace(/\\\n/g, '\n');

@@ -1,4 +1,4 @@
-/** limits: the table of docs/limits.md, from constants in the code. */
+/** limits: builds the tables of docs/limits.md from constants in the code. */
 import { readFileSync } from 'node:fs';
 import { Trouble, at } from '../../support/proc.js';
 
@@ -80,7 +80,7 @@ export function valueOf(file, name) {
   const text = readFileSync(at(file), 'utf8');
   const quoted = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const [, given] = new RegExp(`(?:^|[\\s{,])${quoted}\\s*[=:]\\s*([-+*/ \\d_<.e()]+?)\\s*[,;}\\n]`).exec(text) ?? [];
-  if (!given) throw new Trouble(`${file} has no number ${name}`);
+  if (!given) throw new Trouble(`${file} has no constant ${name} with a number.`);
   return Number(Function(`return ${given}`)());
 }
 

@@ -9,14 +9,15 @@ export const cell = (text) => text.replace(/\|/g, '\\|').replace(/</g, '&lt;');
 /** @param {string} text */
 export const code = (text) => `\`${text.replace(/\|/g, '\\|')}\``;
 
-/** @param {string[]} heads @param {string[][]} rows @param {number} [numbers] number of last columns that hold numbers */
+/** @param {string[]} heads @param {string[][]} rows
+ * @param {number} [numbers] how many of the last columns hold numbers */
 export function table(heads, rows, numbers = 0) {
   const line = (/** @type {string[]} */ cells) => `| ${cells.join(' | ')} |`;
   const rule = heads.map((_, i) => (i >= heads.length - numbers ? '---:' : '---'));
   return [line(heads), `|${rule.join('|')}|`, ...rows.map(line)].join('\n');
 }
 
-/** Returns the id of a heading, as GitHub makes it. @param {string} heading */
+/** Returns the id that GitHub gives a heading. @param {string} heading */
 export const anchor = (heading) =>
   heading
     .toLowerCase()

@@ -18,7 +18,7 @@ import { MEANINGS } from './words.js';
 
 // From the code
 
-/** The JSDoc of an option, taken apart. @param {string} text */
+/** Splits the JSDoc of an option into its meaning and its default. @param {string} text */
 function described(text) {
   const [, meaning, standard = 'none'] = /^([^]*?)(?: Range: .*?)?(?: Default: ([^]*)\.)?$/.exec(text) ?? [];
   return { meaning, standard };
@@ -34,7 +34,7 @@ function optionTable(properties, rules) {
     return [code(name), code(type), cell(standard), cell(expected), cell(meaning)];
   });
   const known = properties.find(({ name }) => !Object.hasOwn(rules, name));
-  if (known) throw new Trouble(`js/options.js describes ${known.name}, which no option is called`);
+  if (known) throw new Trouble(`js/options.js describes ${known.name}, but there is no such option`);
   return table(['option', 'type', 'default', 'range', 'meaning'], rows);
 }
 
@@ -57,7 +57,7 @@ function serveTable() {
 
 function usage() {
   const text = output(process.execPath, [at('js', 'cli.js'), '--help']);
-  if (!text) throw new Trouble('js/cli.js --help fails');
+  if (!text) throw new Trouble('js/cli.js --help failed.');
   return fence('', text);
 }
 

@@ -1,6 +1,6 @@
 /**
- * speed: formats the speed figures of docs/measured.json: the whole table, one row per runtime, and a comparison with
- * others.
+ * speed: formats the speed figures of docs/measured.json as the full tables, a short table with one row per runtime,
+ * and a comparison with other runtimes.
  */
 import { samplingOptions } from './generated.js';
 import { NOT_YET, cell, table } from './markdown.js';
@@ -70,10 +70,11 @@ function limits({ decodeShare, results }) {
   return [...shares, ...failed].join(' ');
 }
 
-/** Share of the machine that others may use without a remark, as in tools/bench/bench.js. */
+/** Share of the machine that other programs may use before the text warns of it. Same value as in tools/bench/bench.js.
+ * */
 const CALM = 0.1;
 
-/** Returns the number of runs, with the rows that were measured fewer times.
+/** Returns the number of runs, and the number for each row that was measured fewer times.
  * @param {number} runs @param {SpeedOf['results']} results */
 function visits(runs, results) {
   const slow = results.filter(({ samples }) => samples > 0 && samples < runs);
@@ -102,7 +103,7 @@ function conditions({ date, machine: about, runs, models }) {
 const count = (/** @type {number} */ threads) => `${threads} thread${threads > 1 ? 's' : ''}`;
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
-// In short
+// Short table
 
 /** The fallback build, which is not listed as a runtime. */
 const FALLBACK = 'gemma-simd128';
@@ -135,7 +136,7 @@ export function shortTable({ speed }) {
   return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where.join(' ')}`;
 }
 
-/** Compares gemma-wasm in Chromium with others. @param {Measured} measured */
+/** Compares gemma-wasm in Chromium with other runtimes. @param {Measured} measured */
 export function holdsTable({ speed }) {
   if (!speed) return NOT_YET;
   const [part] = speed.models;

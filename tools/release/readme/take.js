@@ -1,5 +1,6 @@
 /**
- * take: condenses the measurements of this checkout for docs/measured.json. Values without a new measurement stay.
+ * take: collects the measurements of this checkout for docs/measured.json. Without a new benchmark, the old speeds
+ * stay.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -60,7 +61,7 @@ function speedOf({ model, modelBytes, weightBytes, load, results, decodeShare })
 
 /** Parses the output of tools/check/sizes.js: name, size, compressed size. @returns {Sizes} */
 function sizes() {
-  // Ignores the exit status: a size above its limit is still a size.
+  // Ignores the exit status: a size above its limit is still a valid measurement.
   const { stdout } = spawnSync(process.execPath, [at('tools', 'check', 'sizes.js')], { encoding: 'utf8', cwd: at() });
   const lines = stdout.split('\n');
   const rows = lines.flatMap((line) => {
@@ -69,7 +70,7 @@ function sizes() {
     const [, what, kilobytes, compressed] = match;
     return [{ what, kilobytes: Number(kilobytes), ...(compressed && { compressed: Number(compressed) }) }];
   });
-  if (!rows.length) throw new Trouble('tools/check/sizes.js fails: nothing to take from it');
+  if (!rows.length) throw new Trouble('tools/check/sizes.js failed: it printed no sizes.');
   return rows;
 }
 
@@ -87,6 +88,6 @@ function accuracy() {
     way = figures[1];
     rows[rows.length - 1].ways[way] = { largest: Number(figures[2]), mean: Number(figures[3]) };
   }
-  if (!way) throw new Trouble('tests/js/parity.test.js fails: nothing to take from it');
+  if (!way) throw new Trouble('tests/js/parity.test.js failed: it printed no errors.');
   return rows;
 }

@@ -1,11 +1,11 @@
-/** typedefs: the properties of a JSDoc typedef, as a JavaScript file of this project declares it. */
+/** typedefs: reads the properties of a JSDoc typedef from a JavaScript file of this project. */
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { Trouble, at } from '../../support/proc.js';
 
 /** text: the description. @typedef {{ name: string, type: string, optional: boolean, text: string }} Property */
 
-/** On one line. @param {string} text */
+/** Returns a comment's text on one line. @param {string} text */
 const flat = (text) =>
   text
     .replace(/^\s*\*/gm, ' ')
@@ -18,7 +18,7 @@ function typedefsOf(node) {
   return docs.flatMap((/** @type {import('typescript').JSDoc} */ doc) => (doc.tags ?? []).filter(ts.isJSDocTypedefTag));
 }
 
-/** @param {string} file @param {string} name of a typedef of the form `@property` by `@property` @returns {Property[]} */
+/** @param {string} file @param {string} name of a typedef that has `@property` tags @returns {Property[]} */
 export function properties(file, name) {
   const text = readFileSync(at(file), 'utf8');
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
