@@ -26,7 +26,7 @@ test('the AI SDK runs on local models in Chromium', async (t) => {
   const mounts = { '/calls/': folder, '/models/': path.dirname(models[0]) };
   const server = await serve({ root, mounts });
   t.after(() => server.close());
-  // One call loads a file that is missing; zod probes whether it may compile its checks.
+  // One call loads a missing file, and zod tries to compile its checks, which the content security policy forbids.
   const expected = /favicon|404|policy: script-src eval/;
   const tab = await openTab(await sharedBrowser('chromium'), `${server.url}calls/index.html`, { expected });
   const [source, embedder] = models.map((file) => `${server.url}models/${path.basename(file)}`);

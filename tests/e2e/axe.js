@@ -1,7 +1,8 @@
 /**
  * axe: checks the page in each of its states with axe (Deque's accessibility rules), in light and dark, from 320 to
- * 2560 pixels wide; 320 is also a window of 1280 at 400 % zoom, 640 at 200 %. Nothing may overflow sideways either.
- * The test beside it (page-axe.test.js) looks at each state once; the whole, as a table for docs/reports/page.md:
+ * 2560 pixels wide. A width of 320 equals a 1280-pixel window at 400 % zoom, 640 the same window at 200 %. Nothing may
+ * overflow sideways either. page-axe.test.js checks each state once; this program checks all combinations, and writes
+ * the table of docs/reports/page.md:
  *
  *   node tests/e2e/axe.js [--browser chromium,firefox] [--write]
  */
@@ -91,7 +92,7 @@ const unfold = (page, id, on) =>
     on,
   );
 
-/** The states, each reached from the previous one. before: changes the server's behaviour from then on.
+/** The states, each reached from the previous one. hold(true): the server delays the model until hold(false).
  * @typedef {{ name: string, go: (page: Page, at: { base: string, hold: (on: boolean) => void }) => Promise<unknown> }} State */
 /** @type {State[]} */
 export const STATES = [

@@ -1,11 +1,10 @@
 /**
- * A file of Gemma 3 1B's size and shape (720 MB, random weights) loads and generates in both browsers:
- * fetched and from the stored copy with the default context, and as a chosen file with all 32768 tokens,
- * each in a browser that was just started. Prints the peak memory of the process that runs
- * the engine and holds it against the plan. The kernel's proportional set size (PSS) is what counts:
- * it divides the pages of the browser's own program file among the processes that map them.
- * The window is an ordinary one: Chromium's private ones would hold the stored copy in memory, and take twice the time.
- * Nor do the browser's tools watch the network, of which they would keep up to 200 MB.
+ * Loads a file of Gemma 3 1B's size and shape (720 MB, random weights) and generates: fetched and from the cached file
+ * with a context of 4096 tokens, and as a chosen file with 32768 tokens, each time in a newly started browser. Prints
+ * the peak memory of the process that runs the engine and compares it with the memory plan. The peak is the kernel's
+ * proportional set size (PSS), which divides the pages of the browser's program file among the processes that map them.
+ * The window is not private: in Chromium's private windows the cached file would take memory, and loading twice the
+ * time. Puppeteer's network events are off, because the browser would keep up to 200 MB of responses for them.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
 /**
- * built: builds the package as pages load it into a separate folder, with adjustable internal limits, and serves it.
+ * built: builds the package for browsers in a temporary folder, with adjustable internal limits, and serves it.
  */
 import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ export const TUNING = {
 /** Builds one module with its workers, and a page whose window has the module as `gemma`; `before` is prepended to the
  * workers' code.
  * @param {{ tuning?: object, script?: string, before?: string, more?: string, plugins?: import('esbuild').Plugin[] }} [options]
- *   script: more of the page's own; more: of the module's */
+ *   script: further code of the page; more: further code of the module */
 export async function buildPackage({ tuning = TUNING, script = '', before = '', more = '', plugins = [] } = {}) {
   const esbuild = await import('esbuild');
   const out = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));
@@ -54,7 +54,7 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '', 
   return out;
 }
 
-/** Builds the same and serves it. @param {Parameters<typeof buildPackage>[0] &
+/** Builds the package and serves it. @param {Parameters<typeof buildPackage>[0] &
  * Partial<import('../../tools/serve.js').Options>} [options] */
 export async function serveBuilt({ tuning, script, before, more, plugins, ...options } = {}) {
   const folder = await buildPackage({ tuning, script, before, more, plugins });

@@ -1,4 +1,4 @@
-/* A part of the lab's case `copies`: tabs, and Node processes, that use one file at the same time. */
+/* Runs of the fault-injection case `copies` (tests/lab): tabs, or Node processes, use one file at the same time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { tryCopies } from '../lab/copies.js';

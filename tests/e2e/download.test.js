@@ -1,6 +1,6 @@
 /**
  * Downloads in browsers, through the public API: files stay in the origin private file system, closing a tab during a
- * download loses hardly any bytes, two tabs do not disturb each other, and a full storage does not fail a load.
+ * download loses hardly any bytes, two tabs do not disturb each other, and a load succeeds although storage is full.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -220,7 +220,7 @@ test('after a tab is closed during a download, the next load resumes and fetches
 
 test('a slow store delays the requests', async ({ openPage, url, bytes, expected, state, forget }, t) => {
   forget();
-  // So slow that the shortest range suffices: its length covers the bytes that arrive during one response time.
+  // So slow that all ranges have the minimum length: a range covers the bytes that arrive during one response time.
   state.delay = 4;
   const least = 1 << 20;
   const tab = await openPage();
@@ -240,7 +240,7 @@ test('a slow store delays the requests', async ({ openPage, url, bytes, expected
   }
   const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
   t.diagnostic(`${ahead} bytes were sent and not stored`);
-  // The rest of one range, and the next one if it was requested early.
+  // At most the rest of the current range, and the next range if it was requested early.
   assert.ok(ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
   await tab.evaluate(() => /** @type {any} */ (window).release());
   const { cache, logits } = await loading;

@@ -1,17 +1,15 @@
 /**
- * first: measures a visitor's waiting times, from navigation to the first paint, to the storyteller, and to its first
- * word after pressing a suggestion as soon as it appears; at the first visit and at the next. The site of `npm run
- * build`, from
- * this machine.
+ * first: measures how long a visitor waits, from navigation until the first paint, until the storyteller is ready, and
+ * until its first word if a suggestion is pressed as soon as it appears; on the first visit and on the next one. The
+ * page is site/ as `npm run build` makes it, served from this machine.
  *
- * Then measures whether the inspection panel costs anything after it was closed. Two tabs differ from visit to visit by
- * more than
- * that, so each is compared with itself: the best of some stories before, all views of the look opened and closed, the
- * best of the same stories after; and beside it, alternately, a tab that does the same without the look.
+ * Then measures whether the inspection panel slows answers after it was closed. Speeds of two tabs differ by more than
+ * that, so each tab is compared with itself: the best speed of some stories, then all views of the panel are opened and
+ * closed, then the best speed of the same stories. A control tab, alternately, does the same without the panel.
  *
  *   node tests/e2e/first.js [--browser chromium,firefox] [--visits 7] [--pairs 8] [--stories 5] [--write]
  *
- * `--visits 0` or `--pairs 0` leaves one of the two out.
+ * `--visits 0` skips the first measurement, `--pairs 0` the second.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,7 +41,7 @@ function quantile(all, share = 0.5) {
   return sorted[low] + (at - low) * (sorted[Math.ceil(at)] - sorted[low]);
 }
 
-/** Runs in the page before its scripts. */
+/** Runs in the page before its scripts: presses the first suggestion, and records when it and the first word appear. */
 function watch() {
   const seen = Object.assign(window, { seen: { ready: 0, word: 0 } }).seen;
   new MutationObserver(() => {

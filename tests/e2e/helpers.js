@@ -24,7 +24,7 @@ export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
  * --everywhere`. @param {BrowserName} one */
 export const onlyIn = (one) => (process.env.GW_EVERYWHERE ? BROWSERS : [one]);
 
-/** Bytes a millisecond. */
+/** Speed of throttled responses, in bytes per millisecond. */
 const SLOW = 3000;
 const FLAGS = [
   ...CHROMIUM_FLAGS,
@@ -44,7 +44,7 @@ function executable(variable, names) {
 /** @type {Map<BrowserName, Promise<import('puppeteer-core').Browser>>} */
 const running = new Map();
 
-/** Returns the browser of this kind that the test files of a process share (together.js): starting one takes longer
+/** Returns the browser that all test files of this process share (together.js), because starting one takes longer
  * than many tests. Each tab has its own private context, so tests do not share data. @param {BrowserName} name */
 export function sharedBrowser(name) {
   // Starts both at once: the second one gets ready while the first is in use.
@@ -136,7 +136,7 @@ export async function modelAddress(name) {
  * A tab that records its errors.
  * @typedef {object} Tab
  * @property {import('puppeteer-core').Page} page
- * @property {string[]} troubles   so far
+ * @property {string[]} troubles   errors so far
  * @property {() => Promise<void>} close   fails if there were unexpected errors
  */
 
@@ -187,7 +187,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   return { page, troubles, close };
 }
 
-/** Waits for a state of the page; on a timeout, reports what the page showed.
+/** Waits until an element matches; on a timeout, reports what the page showed.
  * @param {import('puppeteer-core').Page} page @param {string} selector @param {number} [timeout] */
 export async function until(page, selector, timeout = 30000) {
   try {
@@ -288,7 +288,7 @@ export async function press(page, selector, text) {
   throw new Error(`no ${selector} “${text}”`);
 }
 
-/** Returns Node's answers to the same questions. @param {string} name @param {string[]} questions
+/** Returns the model's answers to the questions in Node. @param {string} name @param {string[]} questions
  * @param {object} options @param {object} [chatOptions] */
 export async function inNode(name, questions, options, chatOptions = {}) {
   const model = await loadModel(await testModel(name), { threads: 1 });
@@ -382,7 +382,7 @@ function ofLiving(f) {
   }
 }
 
-/** Returns the peak resident memory of a process and its descendants, in bytes (Linux). @param {number} pid
+/** Returns the peak resident memory of a process and of each descendant, in bytes (Linux). @param {number} pid
  * @returns {{ pid: number, command: string, peak: number }[]} */
 export function peaksBelow(pid) {
   const own = ofLiving(() => {
@@ -405,7 +405,7 @@ export function pagePeak(browser) {
   return { resident: peak, proportional: bytes('Pss') + Math.max(peak - bytes('Rss'), 0) };
 }
 
-/** Each thread has its own children. @param {number} pid @returns {number[]} */
+/** Returns the child processes of a process; Linux lists them per thread. @param {number} pid @returns {number[]} */
 function childrenOf(pid) {
   return ofLiving(() => readdirSync(`/proc/${pid}/task`)).flatMap((task) =>
     ofLiving(() => {
@@ -429,7 +429,7 @@ export async function chooseFiles(page, selector, ...files) {
     ),
   );
   await input.uploadFile(...files);
-  // Firefox 140 may fire no event for files that a program chose, or a moment later; two events would add them twice.
+  // For files that a program chose, Firefox 140 may fire no event, or a late one. Two events would add the files twice.
   await page.waitForFunction((one) => one.dataset.told || one.files?.length, {}, input);
   await input.evaluate((one) => {
     if (!one.dataset.told) one.dispatchEvent(new Event('change'));

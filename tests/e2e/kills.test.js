@@ -1,5 +1,5 @@
-/* Tabs, and Node processes, that are killed while they download a model or save conversations: a part of the lab's case
- * `kills`. */
+/* Some runs of the fault-injection case `kills` (tests/lab): tabs, and Node processes, are killed while they download a
+ * model or save conversations. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Profile, openKills } from '../lab/kills.js';

@@ -1,4 +1,4 @@
-/* A few runs of the lab's case `faults` in browsers, and checks that the injected faults take effect. */
+/* A few runs of the fault-injection case `faults` (tests/lab) in browsers, and checks that the faults take effect. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -7,7 +7,8 @@ import { KINDS } from '../lab/inject.js';
 import { testModel } from '../js/models.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
-/** @type {Record<string, 'empty' | 'part' | 'whole'>} */
+/** Names of faults, with the state of the cached file before each load.
+ * @type {Record<string, 'empty' | 'part' | 'whole'>} */
 const RUNS = {
   'server: ends the connection in the middle': 'part',
   'store: write has no room': 'empty',
@@ -24,7 +25,7 @@ for (const side of BROWSERS) {
       await faults.open();
       for (const [what, from] of Object.entries(RUNS)) {
         const kind = /** @type {typeof KINDS[number]} */ (KINDS.find(({ name }) => name === what));
-        // A server that fails once gets a second request.
+        // Faults of the server happen once, so the repeated request succeeds.
         const plan = { ...planOf(0, 7), kind, from, moment: 2, lasting: !kind.server, digest: false };
         assert.equal(await faults.run(plan), 'right', what);
       }

@@ -1,4 +1,4 @@
-/* Workers and threads that die in browsers, and suspended tabs: a part of the lab's case `deaths`. */
+/* Some runs of the fault-injection case `deaths` (tests/lab): workers and threads die, and tabs are suspended. */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { moment, openDoomed, openModel } from '../lab/deaths.js';
@@ -39,8 +39,8 @@ test('the end of a worker is reported, during calls and while idle, and the next
       await dies(await page(), String(how), Boolean(idle));
     }),
   );
-  // Calls without output are repeated, so the number of lost ones varies. For `trap` the model has no calls, and
-  // reports the loss.
+  // Calls that gave no output yet are repeated, so the number of failed calls varies. For `trap` the model is idle, and
+  // reports the loss by itself.
   const run = await page();
   for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
 });

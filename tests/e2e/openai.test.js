@@ -1,4 +1,4 @@
-/* gemma-wasm/openai in a page: OpenAI's client makes the same calls there as in Node. */
+/* gemma-wasm/openai in a page: OpenAI's client library makes the same calls there as in Node. */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ for (const name of onlyIn('chromium')) {
   test(`${name}: OpenAI's client runs its calls in the page`, async (t) => {
     const server = await serve({ root: await pageOf(t), mounts: { '/dist/': path.join(root, 'dist') } });
     t.after(() => server.close());
-    // zod tries whether it may compile code, and works without.
+    // zod tries to compile its checks, which the content security policy forbids.
     const tab = await openTab(await sharedBrowser(name), server.url, { expected: /script-src eval/ });
     const found = await tab.page.evaluate(async (base) => {
       const [{ loadModel }, { createHandler }, { CALLS, OpenAI, failedCalls, runCalls }] = await Promise.all(

@@ -1,7 +1,7 @@
 /**
- * Stored models in the page: stored by a load, listed with their sizes, opened without the network, resumed after an
- * interruption, deleted. And the messages before a download: memory needed, smaller alternatives, a required token, too
- * little storage.
+ * Cached models in the page: stored by a load, listed with their sizes, opened without the network, resumed after an
+ * interruption, deleted. Also the messages before a download: memory needed, smaller alternatives, a required access
+ * token, too little storage space.
  */
 import assert from 'node:assert/strict';
 import { beforeEach } from 'node:test';
@@ -23,7 +23,7 @@ import {
 
 /** How the server responds to requests for models: 'serve', 'slow' (for cancelling), 'refuse'. */
 let manner = 'serve';
-/** Bytes of models that were requested, as far as the requests tell. @type {{ range: string, method: string }[]} */
+/** Requests for models. @type {{ range: string, method: string }[]} */
 let asked = [];
 
 /** @type {import('../../tools/serve.js').Options['intercept']} */
@@ -66,7 +66,7 @@ function bytesAsked() {
   }, 0);
 }
 
-/** Goes back to the model chooser. @param {import('puppeteer-core').Page} page */
+/** Unloads the model, which opens the model chooser. @param {import('puppeteer-core').Page} page */
 async function unload(page) {
   await page.click('#settings-toggle');
   await page.click('#unload');
@@ -175,7 +175,7 @@ test('a cancelled download resumes', async ({ browser, server, medium }) => {
   await until(tab.page, `${READY}, ${FAILED}`, 60000);
   await assertReady(tab.page);
   const again = bytesAsked() / 1e6;
-  // Reading the header requests a segment, and cancels when it has enough.
+  // Reading the header requests a whole segment, and cancels the request when it has enough.
   assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
   await unload(tab.page);
   await press(tab.page, 'Delete all');
@@ -206,7 +206,7 @@ test('without storage space the model runs, and a notice says that it is not sto
   });
   await until(tab.page, PICKING);
   if (name === 'chromium') {
-    // the engine's worker asks the browser itself, which only Chromium lets a test override
+    // the engine's worker reads the browser's own estimate, which a test can override only in Chromium
     const devtools = await tab.page.createCDPSession();
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
   }

@@ -1,6 +1,6 @@
 /**
  * The model chooser covers the conversation, which keeps its answer, its address and the focus. Every way of closing
- * the chooser returns to it.
+ * the chooser returns to the conversation.
  */
 import assert from 'node:assert/strict';
 

@@ -36,7 +36,7 @@ import {
 /** Returns the titles in the list. @param {Page} page */
 const listed = (page) => page.$$eval('.talk-title', (all) => all.map((one) => one.textContent));
 
-/** Returns the contents of the archive. @param {Page} page */
+/** Returns the texts of the messages in the database, for each conversation. @param {Page} page */
 const kept = (page) =>
   page.evaluate(async () => {
     const database = await new Promise((resolve) => {
@@ -51,7 +51,7 @@ const kept = (page) =>
     return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
   });
 
-/** Adds a turn after the last answer, as another tab does. @param {Page} page */
+/** Adds a question and an answer to the stored conversation, as another tab would. @param {Page} page */
 const saidElsewhere = (page) =>
   page.evaluate(async () => {
     /** @type {IDBDatabase} */
@@ -89,7 +89,7 @@ const test = suite('conversations', async (name) => {
   const server = await servePage({ storyteller: tiny });
   const browser = await sharedBrowser(name);
 
-  /** Opens the page with its own model, which is small. @param {Parameters<typeof openTab>[2]} [options] */
+  /** Opens the page with a tiny model as its storyteller. @param {Parameters<typeof openTab>[2]} [options] */
   async function opened(options) {
     const tab = await openTab(browser, server.url, options);
     await until(tab.page, `${READY}, ${FAILED}`);
@@ -112,7 +112,7 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   const before = await shown(page);
   await ask(page, 'Go on');
   const third = await answerText(page);
-  await page.click('.question-foot:nth-last-child(2) button'); // Edit: the last message once more
+  await page.click('.question-foot:nth-last-child(2) button'); // Edit of the last message
   await page.click('#editing-cancel');
   await page.type('#input', 'half a sentence');
   await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
@@ -244,7 +244,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   await ask(page, 'Two');
   const said = await shown(page);
   const address = page.url();
-  await page.goto(address.replace('#', '?context=32#')); // for which the conversation is too long
+  await page.goto(address.replace('#', '?context=32#')); // too short for the conversation
   await until(page, READY);
   await page.click('.from-model:last-child .retry');
   await until(page, '.from-model .error');
@@ -254,7 +254,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   assert.deepEqual(await shown(page), said);
   await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
   await say(page, 'Three');
-  // Leaving before the first token leaves a question without an answer.
+  // Leaving before the first token would leave a question without an answer.
   await page.waitForFunction(
     () =>
       document.querySelectorAll('.from-user').length === 3 &&
@@ -289,7 +289,7 @@ testInOne('a conversation deleted during its answer stays deleted', async ({ ope
       /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
     const log = /** @type {Element} */ (document.querySelector('#log'));
     new MutationObserver((_, observer) => {
-      // as soon as the first words appear; others follow soon
+      // as soon as the first words appear, while more follow
       if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
         return;
       observer.disconnect();
@@ -336,7 +336,7 @@ testInOne(
   },
 );
 
-/** Asks in two new conversations. @param {Page} page */
+/** Sends a message in each of two new conversations. @param {Page} page */
 async function askTwice(page) {
   for (const text of ['About dragons', 'About boats']) {
     await page.click('#new-chat');
@@ -605,7 +605,7 @@ testInOne(
     await setOptions(page, { maxTokens: 4 });
     await ask(page, 'Remember me');
     await page.evaluate(async () => {
-      // deletes the copy, as if the browser had cleared it
+      // deletes the cached file, as if the browser had evicted it
       const root = await navigator.storage.getDirectory?.();
       for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
     });

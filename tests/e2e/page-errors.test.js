@@ -1,6 +1,6 @@
 /**
- * The page when things go wrong: every failure is shown with a remedy and the code of the
- * package behind "Details", and the page can be used afterwards.
+ * The page when things go wrong: every failure is shown with a remedy and, under "Details", the package's error code,
+ * and the page can be used afterwards.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -72,7 +72,7 @@ async function trouble() {
   };
 }
 
-/** Address, what the page must say, the code behind "Details". @type {[string, RegExp, RegExp][]} */
+/** Address, what the page must say, the code under "Details". @type {[string, RegExp, RegExp][]} */
 const CASES = [
   ['/status/404', /File not found/, /^http-error/],
   ['/status/401', /requires you to sign in[\s\S]*token/, /^http-error/],
@@ -233,7 +233,7 @@ testInOne('wrong input is reported before anything is loaded', async ({ browser,
       Object.entries(fields),
     );
     await until(tab.page, FAILED);
-    // It has no visible text while the list of models is hidden.
+    // The error has no visible text while the list of models is hidden.
     await tab.page.waitForFunction(
       (selector) => /** @type {any} */ (document.querySelector(selector))?.innerText,
       {},

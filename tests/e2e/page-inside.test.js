@@ -1,9 +1,9 @@
 /**
- * The inspection panel: it shows the engine's own numbers, equal to those of the package in Node for the same ids.
- * Both run the simd128 build: relaxed arithmetic differs between machines, plain arithmetic does not. Attention weights
- * are equal bit for bit; probabilities to the last digits, for each JavaScript engine has its own exp.
- * And: nothing of it is fetched before it is opened, nothing of it is there when it is closed, another word branches,
- * keys lead everywhere, an answer goes before.
+ * The inspection panel shows the engine's own numbers, equal to those of the package in Node for the same token ids.
+ * Both run the simd128 build, since relaxed SIMD differs between processors. Attention weights are equal bit for bit;
+ * probabilities may differ in the last digits, because each JavaScript engine has its own exp().
+ * Also: its code is fetched when it is opened, a closed panel leaves nothing behind, choosing another word creates a
+ * branch, the keyboard reaches every view, and a running answer has priority.
  */
 import assert from 'node:assert/strict';
 import { loadModel } from '../../js/index.node.js';
@@ -100,7 +100,7 @@ function counting() {
   }
 }
 
-/** Returns the work that the page does during an answer, besides the answer. @param {Page} page */
+/** Returns listeners, observers, style sheets and elements, which cost time during an answer. @param {Page} page */
 const burden = (page) =>
   page.evaluate(() => {
     /** @type {{ listening: [WeakRef<any>, string][], watching: unknown }} */
@@ -144,7 +144,7 @@ async function sameLayers(page, ids, /** @type {Model} */ model) {
   assert.equal(bars.length, 5);
 }
 
-/** @param {Page} page @param {number[]} ids @param {Model} model @param {number} at the token that looks */
+/** @param {Page} page @param {number[]} ids @param {Model} model @param {number} at the attending position */
 async function sameAttention(page, ids, model, at) {
   await turnTo(page, 'attention', '.said .kind');
   await page.click(`${OPTION}[data-at="${at}"]`);
@@ -204,9 +204,9 @@ async function sameWalk(page, ids, model) {
   await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
 }
 
-/** Chooses another word for the fourth one of an answer: the page branches, and the view follows the branch and back.
- * @param {Page} page @param {Model} model @param {number} from     the place of the answer's first token
- * @param {number[]} tokens     of the answer @param {{ id: number }[]} top     the candidates for the fourth */
+/** Replaces the fourth token of an answer by another candidate: the page creates a branch, and the view follows to the
+ * branch and back. @param {Page} page @param {Model} model @param {number} from     position of the first token
+ * @param {number[]} tokens     of the answer @param {{ id: number }[]} top     candidates for the fourth token */
 async function branches(page, model, from, tokens, top) {
   await turnTo(page, 'words', '.bars li');
   await page.click(`${OPTION}[data-at="${from + 3}"]`);
@@ -280,7 +280,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; another word 
       words.map(({ id }) => id),
       made.tokens,
     );
-    // The sampler computes with fewer digits.
+    // The sampler computes with less precision.
     words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
     await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
     const bars = await numbers(page, BAR);

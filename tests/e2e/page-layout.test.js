@@ -20,7 +20,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Sum of the layout shifts of a visit. web.dev calls 0.1 good for the worst five seconds of one. */
+/** Maximum sum of the layout shifts of a visit. web.dev rates 0.1 within the worst five seconds as good. */
 const MOST_SHIFT = 0.02;
 
 /** Milliseconds after an input during which shifts do not count. */
@@ -44,7 +44,7 @@ test('chromium: nothing moves while the page loads a model, answers and shows no
   const server = await servePage({
     storyteller: await modelAddress('tiny'),
     intercept: async (request, response) => {
-      // What comes soon after a click may move the page.
+      // Shifts shortly after a click do not count, so the response has to come later.
       if (/^\/models\/(medium|none)/.test(request.url ?? '')) await new Promise((go) => setTimeout(go, AFTER_INPUT));
       return slows(request, response);
     },

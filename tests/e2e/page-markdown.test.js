@@ -82,7 +82,7 @@ const HOSTILE = [
   '<div style="position:fixed">x</div>',
 ];
 
-/** Inputs of the libraries for TeX and code. */
+/** Hostile inputs for the libraries that render TeX and code. */
 const HOSTILE_PARTS = [
   '$\\href{javascript:window.hit=1}{x}$',
   '$$\\includegraphics{https://example.com/a.png}$$',
@@ -180,7 +180,7 @@ test('Markdown rendered piece by piece equals Markdown rendered at once', async 
 
 test('every beginning of an answer looks as if it came at once', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
-  const { references, ...texts } = TEXTS; // links whose address comes later are fixed at the end
+  const { references, ...texts } = TEXTS; // links whose addresses follow later are resolved at the end
   const wrong = await tab.page.evaluate(
     async (all) => {
       const address = '/markdown-under-test.js';
@@ -402,7 +402,7 @@ test('a selection survives while the paragraph grows, when it is settled, and wh
 });
 
 test('a long conversation renders its end first; a change of model is shown', async ({ browser, server }) => {
-  // Later renderings wait for the test.
+  // Holds back later renderings until the test runs them.
   const tab = await openTab(browser, server.url, {
     before: () => {
       const waiting = /** @type {(() => void)[]} */ ([]);

@@ -1,7 +1,7 @@
 /**
- * Getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, and the
- * storyteller as a stopgap. Also regressions: storage of private windows, partial downloads, a model that another tab
- * is loading, stale errors, hidden reasons.
+ * Getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, and chats with
+ * the storyteller meanwhile. Also regressions: storage of private windows, partial downloads, a model that another tab
+ * is loading, stale errors, invisible errors of settings.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -198,7 +198,7 @@ test('after the browser stored less than it offered, its offer is no longer show
   tiny,
   medium,
 }) => {
-  if (name !== 'chromium') return; // only in Chromium can a worker get less memory than the page sees
+  if (name !== 'chromium') return; // only in Chromium can a test give a worker less storage than the page sees
   const tab = await openTab(browser, `${server.url}?pick`, {
     before: () => {
       if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });

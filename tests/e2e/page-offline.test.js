@@ -1,8 +1,7 @@
 /**
- * The page as hosts get it (site/): it opens without a network after one visit, the storyteller and stored models
- * answer; a new version arrives beside a running answer; a host that sends no headers at all gives threads; the
- * storyteller is fetched once; and wrong answers of the host and damaged storage are never kept (site-worker.test.js has
- * more of them).
+ * The page as hosts serve it (site/): after one visit it opens offline, and the storyteller and cached models answer; a
+ * new version arrives during a running answer; threads work even on a host that sends no headers; the storyteller is
+ * fetched once; wrong responses of the host and damaged storage do not last (site-worker.test.js has more such cases).
  */
 import assert from 'node:assert/strict';
 import {
@@ -61,7 +60,7 @@ let folder;
 /** @param {import('puppeteer-core').Page} page */
 const versionOf = (page) => page.evaluate(() => document.documentElement.dataset.version);
 
-/** Two versions of a site in a folder each, with a small storyteller, by the path that they are served from. */
+/** Builds two versions of the site, each in its own folder, with a tiny model as the storyteller. */
 before(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-offline-'));
   const page = path.join(folder, 'page');
@@ -83,8 +82,7 @@ before(async () => {
 });
 after(() => rmSync(folder, { recursive: true }));
 
-/** Starts a host that serves the page under /demo/ until it switches to another version or stops, and records the
- * requests.
+/** Starts a server that serves the page under /demo/ and records the requests. take() replaces the version.
  * @param {import('node:test').TestContext} t @param {Partial<import('../../tools/serve.js').Options>} [options] */
 async function host(t, options) {
   const place = mkdtempSync(path.join(folder, 'host-'));
@@ -126,7 +124,7 @@ function holdable() {
   });
 }
 
-/** Sends a message and returns the answer. @param {import('puppeteer-core').Page} page @param {string} text */
+/** Sends a message and waits for the answer. @param {import('puppeteer-core').Page} page @param {string} text */
 async function talk(page, text) {
   await setOptions(page, { maxTokens: 8 });
   await say(page, text);
@@ -139,7 +137,7 @@ async function talk(page, text) {
   assert.match(await textOf(page, '.from-model:last-child .stats'), /tokens/);
 }
 
-/** Pastes a text into the search and finds it. @param {import('puppeteer-core').Page} page @param {string} text */
+/** Adds a text to the document search and finds it. @param {import('puppeteer-core').Page} page @param {string} text */
 async function searchFor(page, text) {
   await page.click('#search-toggle');
   await page.waitForSelector('#search .link'); // appears once the panel has chosen the embedding model
@@ -196,7 +194,7 @@ inEach(
     await loadAddress(page, await modelAddress('tiny'));
     await assertReady(page);
     await page.waitForFunction(async () => {
-      // files that are stored after the page is open
+      // files that the service worker stores after the page has opened
       const [name] = await caches.keys();
       const kept = await (await caches.open(name)).keys();
       return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
@@ -450,7 +448,7 @@ inEach(
     await talk(page, 'The old version');
 
     await page.evaluate(async (text) => {
-      // as earlier versions could store it
+      // as earlier versions of the page could store it
       for (const name of await caches.keys()) {
         const cache = await caches.open(name);
         for (const { url } of await cache.keys()) await cache.put(url, new Response(text));

@@ -1,7 +1,7 @@
 /**
  * The page's search: its results equal those of the package in Node with the same model (both run the simd128 build).
- * Nothing of it is fetched before it is opened. Texts are kept until they are deleted; an embedding model indexes them
- * again. The message shows the passages that it asks about. With “Don’t save conversations” nothing is kept.
+ * Its code is fetched only when it is opened. Documents are stored until they are deleted; an embedding model indexes
+ * them again. A message shows the passages that it asks about. With “Don’t save conversations” nothing is stored.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
  * Constrained answers on the page: it renders the value of the answer, names the keyword and path of an unsupported
- * schema, and fetches nothing of this feature before it is opened.
+ * schema, and fetches this feature's code only when it is opened.
  */
 import assert from 'node:assert/strict';
 import {
@@ -130,7 +130,7 @@ test('an answer is shown while it streams, and can be stopped', async ({ browser
     },
   });
   await page.waitForFunction(() => {
-    // in one task: the answer may end, and the page scrolls to it then
+    // Looks and clicks in one task: in between, the answer could end, and the page would scroll to it.
     const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
     if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
     return drawn;

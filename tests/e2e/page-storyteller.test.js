@@ -103,7 +103,7 @@ test('one click opens the other models, another returns to the conversation, whi
   await until(tab.page, ANSWERED);
   await tab.page.click('#change-model');
   await until(tab.page, PICKING);
-  await tab.page.keyboard.press('Enter'); // the focus is on the way back
+  await tab.page.keyboard.press('Enter'); // the focus is on “Close”
   await until(tab.page, READY);
   assert.match(await textOf(tab.page, '.from-user'), /Once/);
   await tab.page.click('#change-model');

@@ -37,7 +37,7 @@ async function prompted(page) {
   return { all: Number(all), fresh: Number(fresh) };
 }
 
-/** Returns the files of saved state in the store. @param {Page} page */
+/** Returns the names of the files in the chat cache. @param {Page} page */
 const states = (page) =>
   page.evaluate(async () => {
     /** @type {string[]} */
@@ -52,7 +52,7 @@ const states = (page) =>
     return found;
   });
 
-/** Waits until the state of the open conversation is saved. @param {Page} page */
+/** Waits until the open conversation is in the chat cache. @param {Page} page */
 const untilKept = (page) =>
   page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
 
@@ -115,7 +115,7 @@ test('after a reload only new tokens are evaluated, and the answer is the same; 
     Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
     dispatchEvent(new Event('visibilitychange'));
   });
-  await ask(page, 'Another one'); // beyond the state that would be saved
+  await ask(page, 'Another one'); // by now, a state would have been saved
   assert.deepEqual(await states(page), [], 'keep nothing');
   await tab.close();
 });
@@ -241,7 +241,7 @@ test('long pastes and dropped texts become chips, which open; the remaining room
   await page.waitForFunction(
     async () =>
       new Promise((resolve) => {
-        // the draft, with its chips
+        // waits until the draft is stored with its attachments
         const request = indexedDB.open('gemma-wasm');
         request.onsuccess = () => {
           const all = request.result.transaction('drafts').objectStore('drafts').getAll();

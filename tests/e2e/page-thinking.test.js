@@ -1,6 +1,6 @@
 /**
- * Thoughts on the page: the switch, the folded thoughts while they run and after, by keyboard; they survive a reload, and
- * an export keeps them apart.
+ * Thinking on the page: the setting, and the collapsed thoughts during and after an answer, which can be opened by
+ * keyboard and survive a reload.
  */
 import assert from 'node:assert/strict';
 import {

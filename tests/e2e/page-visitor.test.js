@@ -1,6 +1,6 @@
-/* A visitor goes through the page in 45 steps, with reloads and kills at random moments; nothing is lost. With more of
- * them, and in Firefox: node tests/lab/run.js visitor. In WebKit, if it is installed, without the steps that need a
- * store. */
+/* A scripted visitor goes through the page in 45 steps, with reloads and kills of the tab at random moments; nothing is
+ * lost. `node tests/lab/run.js visitor` has more of them, in Firefox too. In WebKit, if it is installed, the steps that
+ * need stored models are left out. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';
 import { inWindow, visit, visitInWebKit } from '../lab/visitor.js';

@@ -260,7 +260,7 @@ testInOne(
   async ({ browser, server, address }) => {
     const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
     assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
-    // Does not use load(), because this server is slow on purpose. The first byte may still need a second attempt.
+    // Does not wait for the end of the load, because this server is slow on purpose.
     await load(tab.page, () => tab.page.click('#web-form button'), 1).catch(() => {});
     await tab.page.waitForFunction(
       () => {

@@ -1,6 +1,6 @@
 /**
- * Weights that stay on disk (`rowsOnDisk`), in browsers: rows of the copy in the origin private file system, of a Blob,
- * in two tabs at once, and after a bit of the copy was flipped.
+ * Weights that stay on disk (`rowsOnDisk`), in browsers: rows of the cached file in the origin private file system and
+ * of a Blob, in two tabs at once, and after a bit of the cached file was flipped.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ const logits = (page, ids = IDS) =>
   );
 const dispose = (/** @type {import('puppeteer-core').Page} */ page) =>
   page.evaluate(() => /** @type {any} */ (window).model.dispose());
-/** Flips a bit of the only copy. @param {import('puppeteer-core').Page} page @param {number} at */
+/** Flips a bit of the only cached file. @param {import('puppeteer-core').Page} page @param {number} at */
 const flip = (page, at) =>
   page.evaluate(async (at) => {
     const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');

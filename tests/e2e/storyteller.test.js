@@ -1,6 +1,6 @@
 /**
- * The shipped storyteller in the page, in Chromium and in Firefox: chosen greedily, it tells the story that llama.cpp
- * tells (tests/vectors/storyteller.md).
+ * The shipped storyteller in the page, in Chromium and in Firefox: with greedy decoding, it tells the same story as
+ * llama.cpp (tests/vectors/storyteller.md).
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ import {
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
 
-/** Returns the text of llama.cpp's ids. */
+/** Returns the text of llama.cpp's token ids. */
 async function told() {
   const model = await loadModel(SHIPPED, { threads: 1 });
   try {

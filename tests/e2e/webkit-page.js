@@ -1,6 +1,6 @@
 /**
- * webkit-page: a WebKit window with those methods of a puppeteer page that the scripted visitor uses, so that it takes
- * the same steps.
+ * webkit-page: a WebKit window with the methods of a puppeteer page that the scripted visitor (tests/lab/visitor.js)
+ * uses, so that the same steps run in WebKit.
  */
 import { WebKit } from './webkit.js';
 
@@ -8,7 +8,7 @@ import { WebKit } from './webkit.js';
 const KEYS = { Enter: '\uE007', Escape: '\uE00C', ArrowUp: '\uE013', Alt: '\uE00A', Shift: '\uE008' };
 const LONGEST = 30_000;
 
-/** An element, as long as it is in the document. */
+/** An element, looked up by selector and index at each use. */
 class Handle {
   #page;
   #where;

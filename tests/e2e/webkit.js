@@ -1,7 +1,7 @@
 /**
- * webkit: WebKit for end-to-end tests, by the WebDriver of WebKitGTK (the W3C's protocol, spoken with fetch). One
- * session a driver, always with an empty profile. The Linux port hides SharedArrayBuffer unless an environment variable
- * is set.
+ * webkit: WebKit for end-to-end tests, driven through WebKitGTK's WebDriver (the W3C's protocol, spoken with fetch).
+ * Each driver has one session, with an empty profile. The Linux port hides SharedArrayBuffer unless an environment
+ * variable is set.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -20,7 +20,7 @@ export function noWebKit() {
     : 'no WebKitWebDriver and Xvfb here (webkit2gtk-driver, xvfb)';
 }
 
-/** A virtual screen. */
+/** Starts a virtual screen. */
 async function openScreen() {
   const screen = spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1200x900x24', '-nolisten', 'tcp'], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
@@ -148,7 +148,7 @@ export class WebKit {
     await this.#ask('POST', `/element/${await this.#element(selector)}/click`, {});
   }
 
-  /** Sends keys to the focused element. @param {string[]} keys @param {string[]} [types] of what is done with each */
+  /** Sends keys to the focused element. @param {string[]} keys @param {string[]} [types] actions for each key */
   async keys(keys, types = ['keyDown', 'keyUp']) {
     const actions = keys.flatMap((value) => types.map((type) => ({ type, value })));
     await this.#ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });

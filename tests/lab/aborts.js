@@ -1,5 +1,5 @@
-/* aborts: measures how long an aborted embed() takes, with EmbeddingGemma's true shape (random weights), at random
- * moments. */
+/* aborts: measures how long embed() takes to end when it is aborted at random moments, with random weights in
+ * EmbeddingGemma's shape. */
 import { readFile } from 'node:fs/promises';
 import { testModel } from '../js/models.js';
 import { WORK } from './aborting.js';

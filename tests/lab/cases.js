@@ -1,10 +1,10 @@
-/* cases: the fault injection and soak tests of the lab, which run.js starts.
- *   sides    where it runs
- *   inject   where faults are injected: server, store, client, data at rest (inject.js), process (place.js), input, nothing
- *   rules    what must hold, by their names in rules.js
- *   count    of runs, unless `unit` says of what
- *   module   whose run() it is, if not the one of its name; options: of that
- *   table    the document, the table and the cells that name a row, for --write */
+/* cases: the fault-injection and soak tests, which run.js starts.
+ *   sides    where a case runs: Node or browsers
+ *   inject   what faults are in: server, store, client, data at rest (inject.js), process (place.js), input, nothing
+ *   rules    what must hold, as names in rules.js
+ *   count    number of runs, or of what `unit` says
+ *   module   file whose run() is called, by default the one with the case's name; options: passed to run()
+ *   table    for --write: the document, the table, and the number of leading cells that identify a row */
 
 /** Arguments of a case. first: number of the first run; kind: a pattern of names of kinds.
  * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string }} Run */
@@ -25,7 +25,7 @@ export const CASES = {
     rules: 'time coded copy next',
     count: 2000,
   },
-  // With the package's own tuning: how long callers wait, and how long they get no notice.
+  // With the package's default timeouts: how long callers wait, and how long they get no progress event.
   waits: {
     module: 'faults',
     sides: ['node'],

@@ -1,6 +1,6 @@
-/* copies: two or four tabs of a browser, or processes of Node, inspect, load, abort, list and delete one file at the same
+/* copies: two or four tabs of a browser, or Node processes, inspect, load, abort, list and delete one file at the same
  * time. However they overlap, each load gives the right model, the file is downloaded once, only a deletion removes the
- * copy, the list can always be read, and a failure has a code that its call allows. */
+ * cached file, the list can always be read, and a call fails only with a code that is allowed for it. */
 import { readFile } from 'node:fs/promises';
 import { testModel } from '../js/models.js';
 import { randoms } from '../support/random.js';
@@ -58,7 +58,7 @@ async function runAll(members, { source, size }, runs, seed) {
     downloadedTwice: 0,
     mostSent: 0,
   };
-  /** Makes a call that no other overlaps. @param {What} what */
+  /** Makes a call while no other call runs. @param {What} what */
   const alone = async (what) => {
     source.forget();
     return members[0].call('work', { what });
@@ -88,7 +88,7 @@ async function runAll(members, { source, size }, runs, seed) {
       await alone('load'); // the next run may need a copy
       continue;
     }
-    // Each call may ask for the version; an inspection may read the header; an abort wastes ranges in transit.
+    // Each call may request the version, an inspection may read the header, and an abort wastes ranges in transit.
     const allowed =
       (fresh ? size : 0) + members.length * GLANCE + of('inspect') * header + of('abort') * LANES * SEGMENT;
     counts.mostSent = Math.max(counts.mostSent, sent);
@@ -100,7 +100,7 @@ async function runAll(members, { source, size }, runs, seed) {
   return { counts: { ...counts, bytes: size, header }, broken };
 }
 
-/** Tries one side, half of the runs with two members and half with four. @param {Side} side
+/** Tests Node or one browser, half of the runs with two members and half with four. @param {Side} side
  * @param {number} runs @param {number} seed @param {import('puppeteer-core').Browser} [shared] */
 export async function tryCopies(side, runs, seed, shared) {
   const lab = await openLab(await readFile(await testModel('parity-q4_0')), { tuning: TUNING, usual: { slow: 1 } });

@@ -60,7 +60,7 @@ const SCRIPT = `
 const IDLE_WAYS = ['terminate', 'exit', 'freeze', 'throw', 'trap'];
 const WAYS = [...IDLE_WAYS, 'thread', 'threads'];
 
-/** Serves pages whose workers can be broken; returns them and the answers of an undisturbed engine. */
+/** Starts a server with pages whose workers can be broken; returns it and the answer of an undisturbed engine. */
 export async function openDoomed() {
   const file = await testModel('tiny');
   const model = await loadModel(file, { threads: 1 });
@@ -79,9 +79,9 @@ export async function openModel(place, options = { restart: true }) {
   return run;
 }
 
-/** Causes one death at a moment (0 to 1); returns the number of calls, the number of lost ones and how long they took.
- * @param {Member['run']} run @param {{ expected: any, how: string, idle: boolean, chance: number,
- *   within?: number }} death within: milliseconds */
+/** Breaks a worker or thread at a random moment; returns the number of calls, the number of failed ones, and the
+ * longest time until one failed, in ms. @param {Member['run']} run @param {{ expected: any, how: string, idle: boolean,
+ *   chance: number, within?: number }} death chance: 0 to 1, chooses the moment; within: limit in ms */
 export async function moment(run, { expected, how, idle, chance, within = WITHIN_MS }) {
   const ended = await run((...args) => /** @type {any} */ (window).lab.moment(...args), how, idle, chance, SHORT);
   const lost = ended.filter((/** @type {any} */ end) => end !== 'right');

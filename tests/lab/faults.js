@@ -1,6 +1,6 @@
-/* faults: loads in which one thing of KINDS (inject.js) is broken at some moment, once or from then on, into an empty
- * store, onto a part of a copy or onto a whole one. The load must end in time, with a right model or a coded error; a whole
- * copy must stay, unless it was damaged, which is named; the next load must be right. */
+/* faults: loads with one fault of KINDS (inject.js), which occurs at some moment, once or from then on, while the store
+ * is empty or has a part of the file or all of it. The load must end in time, with the right model or an error with a
+ * code. A complete cached file must survive, unless the fault damaged or cleared it. The next load must be right. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -16,22 +16,23 @@ import { inTime, isCoded } from './rules.js';
  * the network equally.
  * @typedef {{ kind: import('./inject.js').Kind, from: typeof SITUATIONS[number], moment: number, lasting: boolean,
  *   digest: boolean, engine: boolean, seed: number }} Plan */
-/** waited: the longest call, and the longest time without a notice to its caller, in ms.
+/** waited: the longest call, and the longest time without a progress event, in ms.
  * @typedef {{ tried: number, right: number, coded: number, broken: string[], waited: { all: number, untold: number } }} Row */
 
 const SITUATIONS = /** @type {const} */ (['empty', 'part', 'whole']);
 const TUNING = { ...RANGES, stallMs: 400 };
-/** Loads without a fault tolerate a busy machine. */
+/** For loads without a fault, which must succeed on a busy machine too. */
 const PATIENT = { ...TUNING, stallMs: 8000 };
 const LONGEST_MS = 10_000;
 /** Limit with the package's default timeouts: a stall is noticed after 20 seconds, and several can follow. */
 const USUAL_LONGEST_MS = 240_000;
-/** Requests, or calls of a method, before the fault; with the package's own tuning there are few requests. */
+/** Maximum number of requests, or calls of a method, before the fault. With the package's default tuning, which sends
+ * few requests, it is divided by FEWER. */
 const MOMENTS = 12;
 const FEWER = 4;
 const STORE_WORKER = fileURLToPath(new URL('store-worker.js', import.meta.url));
 
-/** Workers use the store that fails on command. @type {import('esbuild').Plugin} */
+/** Makes workers use the store that fails on command. @type {import('esbuild').Plugin} */
 const FAULTY = {
   name: 'faulty store',
   setup: (build) =>
@@ -49,7 +50,7 @@ export function planOf(n, seed, storing = true, all = KINDS) {
   const drawn = SITUATIONS[random(3)];
   return {
     kind,
-    // Faults of a copy at rest need one.
+    // Faults in a stored file need a stored file.
     from: !storing ? 'empty' : kind.rest && drawn === 'empty' ? 'whole' : drawn,
     moment: Math.floor(random() ** 2 * MOMENTS),
     lasting: random() < 0.6,
@@ -62,18 +63,18 @@ export function planOf(n, seed, storing = true, all = KINDS) {
 export class Faults {
   #options;
   /** @type {Lab} */
-  // @ts-ignore it is there once it is open
+  // @ts-ignore open() sets it
   #lab;
   /** @type {Place} */
-  // @ts-ignore it is there once it is open
+  // @ts-ignore open() sets it
   place;
   /** @type {Member['call']} */
-  // @ts-ignore it is there once it is open
+  // @ts-ignore open() sets it
   call;
   /** The waiting times of the last load with a fault. */
   waited = { all: 0, untold: 0 };
 
-  /** usual: with the package's own tuning. @param {Buffer} bytes of a model @param {{ side: Side,
+  /** usual: with the package's default tuning. @param {Buffer} bytes of a model @param {{ side: Side,
    *   usual?: boolean, shared?: import('puppeteer-core').Browser }} options */
   constructor(bytes, options) {
     this.#options = options;
@@ -83,7 +84,7 @@ export class Faults {
     this.digest = createHash('sha256').update(bytes).digest('hex');
   }
 
-  /** Makes a whole copy, and a part of one. */
+  /** Starts the server and the member, and makes the complete and the partial cached file that runs begin with. */
   async open() {
     const { side, shared } = this.#options;
     this.#lab = await openLab(this.bytes, { plugins: [FAULTY] });
@@ -98,8 +99,8 @@ export class Faults {
     if (this.place.storing) for (const name of ['whole', 'part']) await this.#copy(name);
   }
 
-  /** Makes a copy that runs begin with. On a busy machine a partial copy may have no piece yet when the server stops;
-   * then more of the file is served. @param {string} name */
+  /** Makes a cached file that runs begin with. On a busy machine a partial one may have no piece yet when the server
+   * stops; then more of the file is served. @param {string} name */
   async #copy(name) {
     for (let tries = 0; tries < 6; tries++) {
       await this.call('begin', 'empty');
@@ -135,7 +136,7 @@ export class Faults {
     return isCoded(got) ? 'coded' : `no coded error: ${got.stack ?? got.code}`;
   }
 
-  /** Returns 'right', 'coded', or the rule that broke. @param {Plan} plan */
+  /** Runs a plan; returns 'right', 'coded', or a description of the failure. @param {Plan} plan */
   async run(plan) {
     const { kind, from, seed } = plan;
     if (this.place.storing) await this.call('begin', from);
@@ -149,7 +150,7 @@ export class Faults {
     return problem || outcome;
   }
 
-  /** Loads with the fault. @param {Plan} plan */
+  /** Loads with the fault; returns what run() does. @param {Plan} plan */
   async #broken({ kind, moment, lasting, digest, engine, seed }) {
     const { usual, side } = this.#options;
     const fault = kind.server?.({ bytes: this.bytes, other: this.other, random: randoms(seed) }) ?? {};
@@ -177,7 +178,7 @@ export class Faults {
     return usual && untold > LONGEST_MS ? `told nothing for ${Math.round(untold)} ms` : outcome;
   }
 
-  /** Returns a description of the failure without a fault, '' if there is none. @param {Plan} plan */
+  /** Loads without a fault; returns a description of the failure, '' if there is none. @param {Plan} plan */
   async #afterwards({ kind, from, digest, engine }) {
     const later = (/** @type {object} */ options) =>
       this.#judged(this.call('load', { engine, ...options }), kind.other);
@@ -197,7 +198,7 @@ export class Faults {
   }
 }
 
-/** Runs plans by their numbers; returns rows by kinds. @param {Faults} faults @param {number} seed
+/** Runs the plans with these numbers; returns a row for each kind. @param {Faults} faults @param {number} seed
  * @param {number[]} numbers @param {typeof KINDS} [kinds] */
 export async function tryFaults(faults, seed, numbers, kinds) {
   /** @type {Record<string, Row>} */

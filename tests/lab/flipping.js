@@ -1,7 +1,7 @@
-/* flipping: bits of stored files are flipped, one at a time, at random places. In a copy of a model each is found when it
- * is read: offline the load is refused and the piece named, online that piece alone is fetched again. In files of a search
- * index, saved chats and journals each is refused with a code, or changes nothing: an index answers as before, a chat has
- * its messages and the same next answer, a model has the same bytes without the network. */
+/* flipping: flips bits of stored files, one at a time, at random positions. A flipped bit of a cached model is detected
+ * when it is read: offline the load fails and names the piece, online only that piece is fetched again. A flipped bit
+ * of an index file is an error with a code that names the file. One of a saved chat or a journal is an error with a
+ * code, or changes nothing: a chat has its messages and the same next answer, a model has the same bytes offline. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** One in so many flipped bits of a copy is read by an engine, the others without one. */
+/** One in this many flipped bits of a cached file is read by an engine, the others without one. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */
@@ -35,7 +35,7 @@ function folderOf(t) {
   return folder;
 }
 
-/** Starts a server and makes a folder with a copy of its file, or with the part that `killAfter` requests bring.
+/** Starts a server and makes a folder with its file cached, or the part of it that arrives in `killAfter` requests.
  * @param {Ending} t @param {Buffer} bytes @param {{ killAfter?: number, sha256?: string }} [options] */
 export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } = {}) {
   const folder = folderOf(t);
@@ -53,7 +53,7 @@ export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } 
   return { folder, cache, server, path: join(folder, name), piece, total };
 }
 
-/** Flips bits of a copy; `read` returns a value to compare with `expected`.
+/** Flips bits of a cached file, one at a time; `read` returns a value to compare with `expected`.
  * @param {Copy} place @param {{ count: number, seed: number, expected: unknown,
  *   read: (url: string, place: Copy) => Promise<unknown> }} run */
 export async function flipRuns(place, { count, seed, read, expected }) {
@@ -94,8 +94,9 @@ export async function flipRuns(place, { count, seed, read, expected }) {
   return sums;
 }
 
-/** Flips one bit after the other in files of a folder, from a byte on; `same` throws a coded error, or returns whether
- * what the files hold is as before. refused: with a code; silent: something changed without an error.
+/** Flips single bits in files of a folder, and restores each file. from: the first byte that may change; same: throws
+ * an error with a code, or returns whether the contents are as before. Counts refused files, unchanged contents (same),
+ * and changes without an error (silent).
  * @param {string} folder @param {{ chosen?: (name: string) => boolean, from?: (length: number) => number, count: number,
  *   random: (n?: number) => number, same: (name: string) => Promise<boolean> }} how */
 async function flipEach(folder, { chosen = () => true, from = () => 0, count, random, same }) {
@@ -186,7 +187,7 @@ async function flipJournals(t, count, seed) {
   });
 }
 
-/** Flips bits of a stored copy, a few of them with an engine. @param {Ending} t @param {number} count
+/** Flips bits of a cached file; a few of them are read by an engine. @param {Ending} t @param {number} count
  * @param {number} seed */
 async function flipCopy(t, count, seed) {
   const bytes = readFileSync(await testModel('parity-q4_0'));
@@ -206,7 +207,8 @@ async function flipCopy(t, count, seed) {
 
 const FILES = { index: flipIndex, chats: flipChats, journals: flipJournals };
 
-/** copies: of stored models, or else of the other files. @param {import('./cases.js').Run & { copies?: boolean }} run */
+/** copies: flips bits of a cached model, otherwise of the other files.
+ * @param {import('./cases.js').Run & { copies?: boolean }} run */
 export async function run({ count, seed, kind, copies }) {
   environment.tuning = TUNING;
   /** @type {(() => unknown)[]} */

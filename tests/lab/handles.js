@@ -1,6 +1,6 @@
 /* handles: measures the memory that Chromium keeps for each file system handle that a page releases, in a page of a few
- * lines without this package. Handles end in memory that processes share, in buffers of 64 KB, of which some stay in use as long
- * as the page's process lives. Linux. */
+ * lines without this package. Handles use 64 KB buffers of shared memory, and some buffers stay in use as long as the
+ * page's process lives. Linux only. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -59,7 +59,7 @@ export async function run({ count }) {
   await page.waitForFunction('window.go');
   const go = (/** @type {number} */ which, /** @type {number} */ n) =>
     page.evaluate((i, times) => /** @type {any} */ (window).go(i, times), which, n);
-  // Afterwards a fresh browser has released its other temporary memory.
+  // Warms up: afterwards a fresh browser has released its other temporary memory.
   for (const which of Object.keys(CALLS).keys()) await go(which, 500);
   const rows = [];
   for (const [which, name] of Object.keys(CALLS).entries()) {

@@ -1,6 +1,7 @@
-/* hostile-formats: generates formats of growing size from a seed: expressions, schemas, grammars and choices of the kinds
- * that make format compilers slow. Each one compiles or is refused with a code within the limit, the engine answers a plain call
- * right afterwards, and memory stays bounded. A watchdog outside the thread that compiles reports a hang with its seed. */
+/* hostile-formats: generates formats of all sizes from a seed: regular expressions, schemas, grammars and choices of
+ * the kinds that make format compilers slow. Each one compiles or is refused with a code within the time limit, the
+ * engine handles a simple format right afterwards, and memory stays bounded. A watchdog outside the compiling thread
+ * reports a hang with its seed. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -16,13 +17,13 @@ import { randoms } from '../support/random.js';
 /** @typedef {{ compiled: number, 'bad-format': number, 'format-too-complex': number, slowest: { seed: number, ms: number },
  *   mostCpu: { seed: number, ms: number }, engineHeap: number }} Counts */
 
-/** Milliseconds that each call may hold the engine: compiling, loading the result, each of the first masks, the plain
- * call. The test has the watchdog alone. */
+/** Time limit of each call in ms: compiling, loading the result, each of the first masks, the simple format. The test
+ * in tests/js has only the watchdog. */
 const LIMIT_MS = 2000;
 const HANGS_MS = 30_000;
 /** Megabytes of JavaScript heap; a thread that needs more dies, which counts as a failure. */
 const HEAP_MB = 1024;
-/** Bytes that one matcher may hold in the engine: the grammar, at most 8 MB, and 32 MB of states. */
+/** Bytes that one matcher may hold in the engine: the grammar, at most 8 MB, and a DFA cache of 32 MB. */
 const MATCHER_BYTES = 40 * 2 ** 20;
 const VOCABULARIES = ['tiny', 'gemma-vocab-tiny'];
 const STEPS = 6;
@@ -49,7 +50,7 @@ const glued = (random, most) => times(1 + random(most), () => ATOMS[random(ATOMS
 const SCRIPTS =
   'Arab Armn Beng Bopo Brai Cher Copt Cyrl Deva Ethi Geor Goth Grek Gujr Guru Hang Hani Hebr Hira Kana Khmr Knda Laoo ' +
   'Latn Mlym Mong Mymr Ogam Orya Runr Sinh Syrc Taml Telu Thaa Thai Tibt Yiii';
-/** Properties of Unicode, each of which needs a scan of all code points. */
+/** Unicode properties, each of which needs a scan of all code points. */
 export const PROPERTIES = SCRIPTS.split(' ').flatMap((name) => [
   `Script=${name}`,
   `sc=${name}`,
@@ -239,7 +240,7 @@ function bytesOf(format, judging) {
   return lower(ordered(compile(format, { budget }), budget), { spelling: 'shortest', budget });
 }
 
-/** Compiles one format and takes the first tokens under it. @param {any} engine @param {number} seed
+/** Compiles one format and accepts its first tokens. @param {any} engine @param {number} seed
  * @param {() => void} lap called after each call @returns {'compiled' | 'bad-format' | 'format-too-complex'} */
 function tryOne(engine, seed, lap) {
   const format = hostileFormat(seed);
@@ -271,7 +272,7 @@ function tryOne(engine, seed, lap) {
   return 'compiled';
 }
 
-/** Returns the milliseconds of CPU time that this thread has taken, NaN where the system does not tell. */
+/** Returns the CPU time of this thread in ms, NaN where the system does not report it. */
 function cpuTime() {
   try {
     return Number(readFileSync('/proc/thread-self/schedstat', 'utf8').split(' ')[0]) / 1e6;
@@ -280,7 +281,7 @@ function cpuTime() {
   }
 }
 
-/** The thread that compiles: posts how each seed ended, and how long its longest call took, by the clock and in CPU time.
+/** Runs in the compiling thread: posts the result of each seed, and the time of its longest call, elapsed and CPU.
  * @param {{ vocabulary: string, first: number, end: number }} work */
 async function compileAll({ vocabulary, first, end }) {
   const engine = await bareEngine(await testModel(vocabulary));

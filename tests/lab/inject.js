@@ -1,11 +1,11 @@
-/* inject: the faults that the lab injects, as data and small functions, the same in Node and in pages. KINDS has a row for
- * each kind of fault:
- *   server   what a server answers instead (tests/js/faulty-server.js); `garbage`: it is no model; `other`: it is another
- *            model, which may be loaded
+/* inject: the faults of the fault-injection tests, as data and small functions, the same in Node and in pages. KINDS
+ * has a row for each kind of fault:
+ *   server   a faulty response (tests/js/faulty-server.js); `garbage`: not a model; `other`: another model, which may
+ *            be loaded
  *   store    a method of the store that fails in some way (WAYS)
- *   rest     a change of a stored copy between two loads
+ *   rest     a change of a cached file between two loads
  *   client   a call that is made while the load runs
- * Processes are broken by HARM (a worker), and in place.js (a tab, a process of Node). */
+ * HARM breaks workers. place.js and place-browser.js kill Node processes and tabs. */
 
 /** @typedef {import('../js/faulty-server.js').Fault} Fault */
 /** @typedef {{ name: string, server?: (facts: Facts) => Fault, store?: { method: string, way: string },
@@ -21,7 +21,7 @@ export const sleep = (/** @type {number} */ ms) =>
 const PORTAL = textBytes('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const NO_VERSION = { ETag: '', 'Last-Modified': '' };
 const STATUSES = [400, 401, 402, 403, 404, 407, 408, 410, 416, 418, 425, 429, 451, 500, 502, 503, 504, 511, 204, 304];
-/** Size of a stored copy's journal, in bytes, at the end of the file. */
+/** Size of a cached file's journal, in bytes, at the end of the file. */
 export const JOURNAL_BYTES = 16384;
 const somewhere = (/** @type {Facts} */ { bytes, random }) => random(bytes.length);
 const joined = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) => Uint8Array.from([...a, ...b]);
@@ -58,7 +58,7 @@ const ANSWERS = {
   'names a negative length': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nGGUF' }),
 };
 
-/** No models. @type {Record<string, (facts: Facts) => Fault>} */
+/** Responses that are not models. @type {Record<string, (facts: Facts) => Fault>} */
 const GARBAGE = {
   "gives a portal's page": () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
   "gives a portal's page, without a version": () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
@@ -107,7 +107,7 @@ const WAYS = {
 
 /** The method that fails, how, at which of its calls, and whether it fails from then on.
  * @typedef {{ method: string, way: string, moment: number, lasting: boolean }} StoreFault */
-/** Returns a store of which one method fails. @param {any} store @param {StoreFault} [fault] */
+/** Returns a store with a method that fails. @param {any} store @param {StoreFault} [fault] */
 export function faultyStore(store, fault) {
   if (!fault) return store;
   const { method, way, moment, lasting } = fault;
@@ -175,7 +175,8 @@ export const KINDS = [
   ...CLIENT.map((client) => ({ name: `client: ${client}`, client })),
 ];
 
-/** Disturbs a running load as a caller can. @param {{ load: (options?: object) => Promise<any>,
+/** Starts a load and disturbs it as a caller can; returns the last load's result.
+ * @param {{ load: (options?: object) => Promise<any>,
  *   inspect: () => Promise<unknown>, cache: any }} member @param {string} what @param {number} moment */
 export async function disturbed({ load, inspect, cache }, what, moment) {
   const control = new AbortController();

@@ -1,8 +1,8 @@
-/* kills: at a random moment a tab is closed, its process killed, or a process of Node killed, while it downloads, loads or
- * deletes a model, or saves conversations. Another one then loads the right model. Complete copies are not fetched
- * again, and the last saved conversation, or the one before, continues where it was.
- * Bytes that are fetched twice were on their way, in buffers of the system and the browser: some 100 KB whatever the
- * model's size, so the large model (720 MB, with the package's own tuning) says whether that is more than 1 %. */
+/* kills: at a random moment a tab is closed, its process is killed, or a Node process is killed, while it downloads,
+ * loads or deletes a model, or saves conversations. Another tab or process then loads the right model. Complete cached
+ * files are not fetched again, and the last saved conversation, or the one before, continues where it was.
+ * Bytes that are fetched twice were in buffers of the system and the browser: some 100 KB whatever the model's size, so
+ * the large model (720 MB, with the package's default tuning) shows whether that is more than 1 %. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { loadModel } from '../../js/index.node.js';
@@ -79,8 +79,8 @@ export class Profile {
     this.#longest.delete = (await this.#work({ what: 'delete' })).ms;
   }
 
-  /** Kills a member at a moment (0 to 1) of its work; returns the bytes that it received, null if it had already
-   * finished.
+  /** Kills a member after a fraction (0 to 1) of its work; returns the bytes that the server sent, null if the work had
+   * already finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async #kill(what, hard, moment) {
     const { source } = this.#known.lab;

@@ -11,7 +11,7 @@ import { PICKING, chooseFiles, launch, openTab, servePage, until } from '../e2e/
 const TURNS = 200;
 const SYLLABLES = 'ka to mi ren su la ven o dri pa nel u fo sha ge bri ti mor e zu'.split(' ');
 
-/** Returns a function that draws words from 20,000 of them, with a skewed distribution as in real texts.
+/** Returns a function that draws words from a vocabulary of 20,000, with a skewed distribution as in real texts.
  * @param {() => number} draw */
 function wordsFrom(draw) {
   const word = (/** @type {number} */ n) =>
@@ -58,7 +58,7 @@ async function takeIn(page, count) {
 const searches = (page, words) =>
   page.evaluate(async (all) => {
     const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-search'));
-    // This element is replaced whenever the list is rendered, even if both lists are empty.
+    // The text in this element is replaced whenever the list is rendered, even if the list stays the same.
     const none = /** @type {HTMLElement} */ (document.querySelector('#library-none'));
     const times = [];
     for (const word of all) {

@@ -10,7 +10,7 @@ import { faultyStore } from './inject.js';
 import { memberOf } from './member.js';
 import { readThrough } from './reading.js';
 
-/** @param {string} address of the model @param {string} root folder that its folders are made in */
+/** @param {string} address of the model @param {string} root parent of the folders that it creates */
 export function nodeMember(address, root) {
   let folder = root;
   const files = {

@@ -1,4 +1,5 @@
-/* member-page: a member (member.js) that is a page. The model lies beside it, files in the origin private file system. */
+/* member-page: a member (member.js) in a page. The server has the model beside the page; files are in the origin
+ * private file system. */
 import * as api from '../../js/index.js';
 import { environment } from '../../js/platform/env.js';
 import { sleep } from './inject.js';
@@ -17,7 +18,8 @@ window.Worker = class extends Usual {
 
 const folder = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
 
-/** Removes a file; a worker that has ended may hold it for a moment. @param {FileSystemDirectoryHandle} from
+/** Removes a file; retries, because a worker that has ended may keep it open for a moment. @param
+ * {FileSystemDirectoryHandle} from
  * @param {string} name */
 async function remove(from, name) {
   for (const end = Date.now() + 5000; ; await sleep(20)) {

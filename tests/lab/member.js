@@ -1,5 +1,5 @@
-/* member: the lab's commands for a tab or a process: the same code in both. member-page.js and member-node.js say
- * where files lie and how the store is made to fail. Arguments and results are JSON. */
+/* member: what tests/lab can call in a tab or a Node process (a member), the same code in both. member-page.js and
+ * member-node.js say where files are and how the store is made to fail. Arguments and results are JSON. */
 import { randoms } from '../support/random.js';
 import { abortions } from './aborting.js';
 import { KINDS, disturbed, sleep } from './inject.js';
@@ -11,12 +11,13 @@ import { ROUNDS, conversation, next } from './talking.js';
 export const IDS = [2, 300, 310, 305];
 
 /** is: the index of a known model, -1 for any other one. @typedef {{ is: number } | { code?: string, stack?: string }} Outcome */
-/** wait, after: milliseconds before it begins, and until it is aborted.
+/** wait: ms before the step begins; after: ms until it is aborted.
  * @typedef {{ what: 'load' | 'abort' | 'inspect' | 'list' | 'delete' | 'save' | 'restore', wait?: number, after?: number,
  *   rounds?: number }} Step */
 /** @typedef {{ logits?: string, kept?: string, code?: string, message?: string, saved?: any }} Done */
 
-/** Loads a model for its logits. @param {any} api @param {any} source @param {object} options */
+/** Loads a model; returns its logits and where it came from. @param {any} api @param {any} source
+ * @param {object} options */
 async function logitsOf(api, source, options) {
   const model = await api.loadModel(source, { threads: 1, contextLength: 64, ...options });
   try {
@@ -58,12 +59,12 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
 
   return {
     tune: async (/** @type {object} */ tuning) => void (environment.tuning = tuning),
-    /** Remembers the model that the server has now as the expected one. */
+    /** Adds the model that the server has now to the known ones. */
     async know() {
       const bytes = new Uint8Array(await (await fetch(address, { cache: 'no-store' })).arrayBuffer());
       known.push({ bytes, ...(await load(bytes.slice())) });
     },
-    /** Remembers the files of the cache. */
+    /** Remembers the files of the cache under a name, for begin(). */
     keep: async (/** @type {string} */ name) => void (copies[name] = await files.all()),
     begin: (/** @type {string} */ from) => files.put(copies[from]),
     end: async (/** @type {boolean} */ inTime) => files.end?.(inTime),
@@ -97,13 +98,13 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
         disturbed({ load: again, inspect: () => api.inspectModel(address, { cache }), cache }, what, moment),
       );
     },
-    /** Lists the cache. */
+    /** Returns the cache's list and the names of its files. */
     async there() {
       const list = (await cacheOf().list()).map((/** @type {any} */ { complete, stored }) => ({ complete, stored }));
       return { list, names: [...(await files.all()).keys()] };
     },
     work: (/** @type {Step} */ step) => worked({ api, address, cache: cacheOf(), load }, step),
-    /** Opens the model for what follows; returns where it came from. @param {object} options */
+    /** Opens the model for later calls; returns where it came from. @param {object} options */
     async open(options) {
       await opened?.dispose();
       opened = await api.loadModel(address, { cache: cacheOf(), ...options });
@@ -116,7 +117,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
   };
 }
 
-/** Makes a call that may overlap with other members' calls, or be killed. @param {any} member @param {Step} step
+/** Runs a step that may overlap with steps of other members, or be killed. @param {any} member @param {Step} step
  * @returns {Promise<Done>} */
 async function worked({ api, address, cache, load }, { what, wait = 0, after = 0, rounds = ROUNDS }) {
   await sleep(wait);

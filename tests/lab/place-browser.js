@@ -1,4 +1,4 @@
-/* place-browser: the lab's places in browsers (place.js): pages that come from the faulty server. */
+/* place-browser: browsers as places (place.js), whose members are pages from the faulty server. */
 import { fileURLToPath } from 'node:url';
 import { serveBuilt } from '../e2e/built.js';
 import { launch, peaksBelow } from '../e2e/helpers.js';
@@ -10,11 +10,11 @@ import { sleep } from './inject.js';
  * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
  *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
  *   kill: (hard?: boolean) => Promise<unknown> }} Member */
-/** storing: whether there is a store; names: of the files of Node's store.
+/** storing: whether there is a store; names: the files in Node's store.
  * @typedef {{ name: string, storing: boolean, member: () => Promise<Member>, names: () => string[],
  *   close: () => Promise<unknown> }} Place */
 /** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */
-/** usual: what holds for all answers; the rest is of the pages.
+/** usual: what holds for all responses of the server; the other options are for the pages.
  * @typedef {{ usual?: import('../js/faulty-server.js').Fault, tuning?: object }
  *   & Parameters<typeof import('../e2e/built.js').serveBuilt>[0]} LabOptions */
 /** @import { Browser, Page } from 'puppeteer-core' */
@@ -30,13 +30,13 @@ export const buildPages = (source, options) =>
       Boolean(request.url?.startsWith('/model.gguf')) && source.server.emit('request', request, response),
   });
 
-/** Kills the processes of all pages of a browser, this one's among them. @param {Page} page */
+/** Kills the processes of all pages in the page's browser, its own included. @param {Page} page */
 export async function killPages(page) {
-  const other = await page.browserContext().newPage(); // it keeps the profile
+  const other = await page.browserContext().newPage(); // keeps the profile open
   page.on('error', () => {});
   for (const { pid, command } of peaksBelow(Number(page.browser().process()?.pid)))
     if (/--type=renderer|-contentproc.* tab$/.test(command.trim())) process.kill(pid, 'SIGKILL');
-  // They may be closed already, or not know it yet.
+  // The pages may be closed already, or puppeteer may not have noticed yet.
   for (const one of [other, page]) await Promise.race([one.close(), sleep(2000)]).catch(() => {});
 }
 
@@ -46,7 +46,7 @@ const callIn =
   (method, ...args) =>
     run((name, given) => /** @type {any} */ (window).gemma.member[name](...given), method, args);
 
-/** WebKit's Linux port has no store, and one page. @param {string} url @returns {Promise<Place>} */
+/** Opens WebKit, whose Linux port has no store and a single page. @param {string} url @returns {Promise<Place>} */
 async function openWebKit(url) {
   const browser = await WebKit.open();
   const run = browser.run.bind(browser);

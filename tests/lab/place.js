@@ -1,5 +1,5 @@
-/* place: where the lab's members (member.js) are: processes of Node, or tabs of one profile of a browser
- * (place-browser.js). The lab calls them and kills them. */
+/* place: where members (member.js) run: Node processes, or tabs of one browser profile (place-browser.js). Tests call
+ * members and kill them. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -24,10 +24,10 @@ export const TUNING = {
   longestMs: 500,
   stallMs: 5000,
 };
-/** For small files that come in several ranges at once. */
+/** Fetches even small files in several ranges at once. */
 export const RANGES = { ...TUNING, alone: 20_000, least: 1 << 16, longestMs: 1500 };
 
-/** Starts a server that fails on command and serves pages beside its file, built when a browser first needs them.
+/** Starts a server that fails on command. It also serves pages, which are built when a browser first needs them.
  * @param {Uint8Array} bytes @param {LabOptions} [options] @returns {Promise<Lab>} */
 export async function openLab(bytes, { usual, tuning = {}, ...options } = {}) {
   /** @type {(() => unknown)[]} */
@@ -53,7 +53,7 @@ export async function openLab(bytes, { usual, tuning = {}, ...options } = {}) {
   };
 }
 
-/** Starts a process of Node; it listens when this returns. @param {string} address @param {object} tuning
+/** Starts a Node process that is ready for calls. @param {string} address @param {object} tuning
  * @param {string} folder @returns {Promise<Member>} */
 async function child(address, tuning, folder) {
   const one = fork(fileURLToPath(new URL('member-node.js', import.meta.url)), [
@@ -94,7 +94,7 @@ function inside(address, folder) {
   };
 }
 
-/** Opens a place. within: its member of Node is in this process.
+/** Opens a place. within: a member in Node runs in this process.
  * @param {Side} side @param {Lab} lab @param {{ shared?: import('puppeteer-core').Browser, within?: boolean }} [options]
  * @returns {Promise<Place>} */
 export async function openPlace(side, lab, { shared, within = false } = {}) {

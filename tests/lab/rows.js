@@ -1,10 +1,10 @@
 /* rows: measures weights that stay on disk, on the true shapes and types of Gemma 4 with random weights, in a browser
  * with its own profile. GW_PROFILE names a folder for the profile, which is kept, so that a second run needs no
  * download.
- *   cold   E2B: rows that are read for the first time while it decodes, from the private file system
+ *   cold   E2B: times of reading rows from the private file system for the first time, during decoding
  *   early  E2B from a server with 100 Mbit/s: when it answers, and whether it answers the same later
- *   large  E4B, a sparse file without values: peak memory of the tab that answers
- *   torn   E4B from a server: a tab that is killed at 4.5 GB, and the bytes that are fetched twice */
+ *   large  E4B, a sparse file of zeros: peak memory of the tab that answers
+ *   torn   E4B from a server: bytes that are fetched twice after the tab is killed at 4.5 GB */
 import assert from 'node:assert/strict';
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ import { testModel } from '../js/models.js';
 import { sleep } from './inject.js';
 import { killPages } from './place-browser.js';
 
-/** Bytes of a second at 100 Mbit/s. */
+/** Bytes per second at 100 Mbit/s. */
 const RATE = 12.5e6;
 const PIECE = 1 << 18;
 const KILL_AT = 4.5e9;
@@ -50,7 +50,7 @@ const SCRIPT = `window.reads = [];
   new BroadcastChannel('rows').onmessage = ({ data }) => window.reads.push(data);
   document.body.append(Object.assign(document.createElement('input'), { type: 'file' }));`;
 
-/** Serves a file in ranges. @param {string} path @param {number} [rate] bytes a second */
+/** Serves a file in ranges. @param {string} path @param {number} [rate] bytes per second */
 function fileServer(path, rate = Infinity) {
   const file = openSync(path, 'r');
   const { size } = statSync(path);
@@ -83,8 +83,8 @@ function fileServer(path, rate = Infinity) {
   return { state, intercept };
 }
 
-/** Makes a file with the header of E4B. Its matrices are all 0 and take no space; norms and factors of positions are 1,
- * because 0 as a factor would make positions infinite. @param {string} path */
+/** Makes a file with the header of E4B. Its matrices are all 0 and take no space. Norms and RoPE factors are 1, because
+ * a factor of 0 would make positions infinite. @param {string} path */
 async function makeSparse(path) {
   /** @type {any} */
   let file;

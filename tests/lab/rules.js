@@ -1,4 +1,4 @@
-/* rules: the rules that hold whatever the lab breaks. */
+/* rules: what must hold whatever fault is injected. */
 import { CODES } from '../../js/errors.js';
 
 /** Each case names the rules that it checks (cases.js). */
@@ -10,11 +10,11 @@ export const RULES = {
   memory: 'memory stays within its bound',
 };
 
-/** Returns whether an error has a code of the package; a worker that failed on its own does not count.
+/** Returns whether an error has one of the package's codes, except `worker-failed`.
  * @param {any} error */
 export const isCoded = (error) => Object.hasOwn(CODES, error?.code) && error.code !== 'worker-failed';
 
-/** Returns the work's result, or 'late'. @template T @param {Promise<T>} work @param {number} ms
+/** Returns the work's result, or 'late' after `ms`. @template T @param {Promise<T>} work @param {number} ms
  * @returns {Promise<T | 'late'>} */
 export async function inTime(work, ms) {
   /** @type {any} */
@@ -30,5 +30,5 @@ export async function inTime(work, ms) {
 }
 
 /** Returns whether a load came from a complete copy: only its version was requested.
- * @param {{ kept?: string }} load @param {number} sent bytes of the server @param {number} [most] */
+ * @param {{ kept?: string }} load @param {number} sent bytes that the server sent @param {number} [most] */
 export const isWhole = ({ kept }, sent, most = 2) => kept === 'cached' && sent <= most;

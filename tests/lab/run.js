@@ -1,4 +1,4 @@
-/* run: starts cases of the lab, or lists them (cases.js).
+/* run: runs fault-injection and soak tests (cases.js), or without arguments lists them.
  *   node tests/lab/run.js [CASE…] [--count N] [--seed 1] [--side node,chromium] [--first 0] [--kind PATTERN] [--write]
  * --first: number of the first run, to repeat one; --kind: only kinds whose name matches; --write: writes the results
  * into the documents. */

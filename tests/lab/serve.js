@@ -17,7 +17,7 @@ const TOKENS = 128;
 const ROUNDS = 25;
 /** A word of every prompt, which must not be in the log. */
 const MARK = 'Rumpelstiltskin';
-/** Without end tokens, so that answers have all of their tokens. */
+/** Biases that rule out end tokens, so that answers reach `max_tokens`. */
 const ENDLESS = { 1: -100, 5: -100 };
 
 /** @typedef {{ counts: Record<string, any>, broken: string[], rows: unknown[][] }} Part */
@@ -35,10 +35,10 @@ async function inLanes(count, lanes, f) {
   await Promise.all(Array.from({ length: lanes }, lane));
 }
 
-/** Returns the value below which this share of the values is. @param {number[]} values @param {number} share */
+/** Returns a percentile of the values. @param {number[]} values @param {number} share */
 const percentile = (values, share) => values.toSorted((a, b) => a - b)[Math.ceil(share * values.length) - 1] ?? NaN;
 
-/** Waits until nothing runs, and returns how long that took, in ms. @param {Serving} server */
+/** Waits until nothing runs, and returns how long that took, in ms; Infinity after 20 s. @param {Serving} server */
 async function untilIdle({ url }) {
   const began = performance.now();
   for (;;) {
@@ -49,7 +49,8 @@ async function untilIdle({ url }) {
   }
 }
 
-/** All callers ask at the same moment. @param {Serving} server @returns {Promise<Part>} */
+/** Sends the requests of all callers at once: each must be answered completely, or refused with 429. @param {Serving}
+ * server @returns {Promise<Part>} */
 async function callers({ url }) {
   const statuses = /** @type {Record<string, number>} */ ({});
   let without = 0;
@@ -72,7 +73,8 @@ async function callers({ url }) {
   };
 }
 
-/** Clients disconnect at random moments. @param {Serving} server @param {number} count @param {number} seed
+/** Disconnects clients at random moments, and measures the time until the server is idle. @param {Serving} server
+ * @param {number} count @param {number} seed
  * @returns {Promise<Part>} */
 async function disconnects(server, count, seed) {
   const random = randoms(seed);
@@ -118,7 +120,8 @@ async function disconnects(server, count, seed) {
   };
 }
 
-/** Thousands of requests of all kinds: memory must not grow. @param {Serving} server @param {number} count
+/** Sends thousands of requests of all kinds, during which memory must not grow. @param {Serving} server @param {number}
+ * count
  * @returns {Promise<Part>} */
 async function requests({ url, pid }, count) {
   const { messages } = bodyOf();
@@ -182,7 +185,7 @@ async function throughput({ url }) {
   };
   const rates = /** @type {[number, number][]} */ ([]);
   for (let i = 0; i < ROUNDS; i++) {
-    // Alternating which side is first cancels drifts of the machine.
+    // Alternating the order cancels a drift of the machine's speed.
     const first = i % 2 ? await rate(4) : 0;
     const one = await rate(1);
     rates.push([one, first || (await rate(4))]);

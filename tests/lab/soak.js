@@ -1,6 +1,6 @@
-/* soak: a model works for hours: conversations, aborted answers, saved states, and loads from the store (in browsers,
- * after reloading the page). Every answer equals that of a fresh engine, and memory does not grow: the resident memory
- * of the processes (VmRSS) is compared by its medians over the second and the last tenth of the time. */
+/* soak: a model works for hours: conversations, aborted answers, saved chats, and loads from the cache (in browsers,
+ * after reloading the page). Every answer must equal that of a fresh engine, and memory must not grow: the medians of
+ * the processes' resident memory (VmRSS) over the second and the last tenth of the time are compared. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadModel } from '../../js/index.node.js';
@@ -10,7 +10,7 @@ import { openLab, openPlace } from './place.js';
 import { expectations } from './soaking.js';
 
 const RELOAD_EVERY = 25;
-/** Allowed memory late in the run, as a multiple of the early one: the measured growth and the system's noise. */
+/** Allowed memory late in the run, as a multiple of the early one. Measured growth and noise are below it. */
 const GROWTH = 1.25;
 
 /** Returns the resident bytes of a process and its descendants (Linux). @param {number} pid */

@@ -1,5 +1,5 @@
-/* store-worker: replaces js/download/store-browser.js in the lab's workers. The first message from the page says how
- * its store fails. */
+/* store-worker: replaces js/download/store-browser.js in workers of tests/lab. The first message from the page says how
+ * the store fails. */
 import { openStore as open } from '../../js/download/store-browser.js';
 import { faultyStore } from './inject.js';
 

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /** @param {string} page of docs/ @param {string} name of the table @param {string[]} rows
- * @param {number} keys cells that say what a row is about */
+ * @param {number} keys number of leading cells that identify a row */
 export function keep(page, name, rows, keys) {
   const file = fileURLToPath(new URL(`../../docs/${page}`, import.meta.url));
   const text = existsSync(file) ? readFileSync(file, 'utf8') : '';

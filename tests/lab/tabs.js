@@ -1,5 +1,5 @@
-/* tabs: several tabs of a browser share a model (js/shared/), and its owner leaves in one of several ways: no call is
- * lost, and every answer equals that of a single engine. */
+/* tabs: several tabs of a browser share a model (js/shared/), and the owner leaves in one of several ways. No call may
+ * be lost, and every answer must equal that of a single engine. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
@@ -65,7 +65,7 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** Starts a server that counts the bytes sent of a model, with pages that share the model. @param {string} file */
+/** Starts a server of a model, which counts the bytes sent, and of pages that share the model. @param {string} file */
 export async function serveModel(file) {
   const lab = await openLab(readFileSync(file), { tuning: TUNING, script: SCRIPT });
   const { url } = await lab.pages();
@@ -118,14 +118,14 @@ export class Tabs {
     return Promise.all(this.pages.map((page) => page.evaluate(`(${f})(window.lab)`)));
   }
 
-  /** Returns the index of the tab that runs the engine. */
+  /** Returns the tab that runs the engine; fails unless there is exactly one. */
   async owner() {
     const owns = await this.each((lab) => lab.model.owner);
     assert.equal(owns.filter(Boolean).length, 1, `owners: ${owns}`);
     return this.pages[owns.indexOf(true)];
   }
 
-  /** Each tab sends all prompts, each beginning with a different one. @param {Ask[]} asks */
+  /** Makes each tab send all prompts, each tab starting with a different one. @param {Ask[]} asks */
   ask(asks) {
     return Promise.all(
       this.pages.map((page, n) => {
@@ -143,7 +143,7 @@ export class Tabs {
     await page.waitForFunction('lab.under().begun && lab.calls[0].given === 3', { polling: 5 });
   }
 
-  /** Returns the number of pending calls, and how many of them have delivered something. */
+  /** Returns the number of pending calls, and how many of them have delivered text. */
   async under() {
     const sum = { waiting: 0, begun: 0 };
     for (const { waiting, begun } of await this.each((lab) => lab.under())) {

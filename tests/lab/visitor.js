@@ -47,7 +47,7 @@ const has = (selector, text) =>
 const change = action((page, /** @type {string} */ selector, /** @type {InPage} */ f, /** @type {any[]} */ ...args) =>
   page.$eval(selector, f, ...args),
 );
-/** Clicks one of several elements, by its place or by its text. */
+/** Clicks one of several elements, by its index or by its text. */
 const pick = action((page, /** @type {string} */ selector, /** @type {number | string} */ which) =>
   page.$$eval(
     selector,
@@ -56,7 +56,7 @@ const pick = action((page, /** @type {string} */ selector, /** @type {number | s
     which,
   ),
 );
-/** @param {string} text of the field of a message, or another one @param {string} [selector] */
+/** Returns an action that fills the message field, or another one. @param {string} text @param {string} [selector] */
 const field = (text, selector = '#input') =>
   change(
     selector,
@@ -77,7 +77,7 @@ async function counted(page) {
   if (await page.evaluate(() => location.hash.startsWith('#/c/'))) await page.waitForSelector('.talk[aria-current]');
   return (await page.$$('.talk')).length;
 }
-/** Does one action after the other. @param {Action[]} actions @returns {Action} */
+/** Returns an action that runs actions in order. @param {Action[]} actions @returns {Action} */
 const all =
   (...actions) =>
   async (page, at) => {
@@ -101,7 +101,7 @@ const version = (versions, where = '') =>
     versions,
     where,
   );
-/** @param {string} text into the field of the address */
+/** Returns an action that loads a model through the form. @param {string} text address */
 const fromAddress = (text) =>
   change(
     '#web-form',
@@ -122,7 +122,7 @@ const look = all(
   async (page, at) => (await page.$('#inside:not([hidden])')) || shortcut('i')(page, at),
   see('#inside-panel:not([aria-busy]) [role="option"]'),
 );
-/** Chooses files to index. @param {string} text */
+/** Returns an action that imports conversations. @param {string} text */
 const takeIn = (text) =>
   change(
     '#library-file',
@@ -398,7 +398,7 @@ const STEPS = [
   [
     'another word, and from there on',
     look,
-    // none continues from the middle of a character
+    // Tokens in the middle of a character offer no alternatives.
     holds(() =>
       [...document.querySelectorAll('#inside .strip [role="option"]')].some((/** @type {any} */ one) => {
         one.click();
