@@ -289,10 +289,10 @@ export class CachedFile {
     this.#lock = undefined;
   }
 
-  /** Saves the journal and closes the copy's file. The next read opens the file again. */
+  /** Closes the copy's file, after saving its journal if pieces were repaired. The next read opens the file again. */
   async rest() {
     await within(this.#patience, Promise.allSettled([...this.#running])).catch(() => {});
-    if (this.#entry) await within(this.#patience, this.#entry.close()).catch(() => {});
+    if (this.#entry) await within(this.#patience, this.#entry.rest()).catch(() => {});
   }
 
   /** @param {Entry} entry @param {string} digest @param {ModelError} [error] @param {boolean} [reads] see finish() */
@@ -313,6 +313,7 @@ export class CachedFile {
     if (error || !entry.complete || this.kept !== 'none') return;
     if (!(await entry.there())) throw new Error('The copy was removed or changed while it was written.');
     this.kept = 'stored';
+    entry.wasWhole = true;
     await this.#clear((old) => old !== entry);
   }
 

@@ -42,7 +42,7 @@ export class Entry {
   /** @type {unknown} */
   #failure;
   journal;
-  /** Whether the copy was complete when it was found. This load must not remove it then. */
+  /** Whether the copy was complete when it was found, or when the load ended. From then on, it must not be removed. */
   wasWhole;
   /** Number of repaired pieces. */
   mended = 0;
@@ -249,8 +249,7 @@ export class Entry {
   /** Writes the journal after flushing the bytes that it lists. Corrupt pieces stay listed as stored: the next reader
    * detects them again. */
   async save() {
-    // Writing the journal must not recreate a copy that another tab has removed.
-    if (this.wasWhole && !(await this.#store.size(this.#name))) return;
+    if (await this.#replaced()) return;
     const { journal } = this;
     const rows = this.#checks?.take();
     const have = [...this.#lost.keys()].reduce((pieces, i) => joined(pieces, ...this.#place(i)), journal.have);
@@ -262,6 +261,15 @@ export class Entry {
     if (!this.#removed) await writeJournal(this.#store, this.#name, now);
   }
 
+  /** Returns whether another tab has removed the copy, or has begun to download it again since it was complete. Writing
+   * the journal would make a copy without bytes count as complete. */
+  async #replaced() {
+    const size = !this.journal.turn || (await this.#store.size(this.#name));
+    if (!size || !this.wasWhole || !this.mended) return !size;
+    const journal = await readJournal(this.#store, this.#name);
+    return Boolean(journal && !isWhole(journal));
+  }
+
   /** Saves the journal and closes the copy. */
   async close() {
     await this.#saving;
@@ -271,6 +279,12 @@ export class Entry {
     } finally {
       await this.leave();
     }
+  }
+
+  /** Closes a copy that a model reads from. Saves the journal only after repairs, because another tab may have replaced
+   * the copy long ago. */
+  rest() {
+    return this.mended ? this.close() : this.leave();
   }
 
   /** Saves the journal and closes the copy, which is only read from now on: another tab may continue it. */

@@ -203,7 +203,9 @@ export class Requests {
         if (this.#way === 'long') this.#stream = answer;
         return answer;
       }
-      this.#giveUpRanges(answer);
+      if (this.#exactly)
+        this.drop(answer); // a later request may succeed
+      else this.#giveUpRanges(answer);
     }
     if (this.#exactly) this.#refuse();
     await before;

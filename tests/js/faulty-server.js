@@ -26,6 +26,8 @@ import { byteRange } from '../../tools/serve.js';
 /** @typedef {{ url: string, range: string, headers: import('node:http').IncomingHttpHeaders, sent: number }} Seen */
 
 const PIECE = 16384;
+/** Compressed files. @type {WeakMap<Uint8Array, Uint8Array>} */
+const packed = new WeakMap();
 
 /**
  * @param {any} t     test; the server closes when it ends
@@ -36,10 +38,14 @@ const PIECE = 16384;
 export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
   /** @type {Seen[]} */
   const seen = [];
+  /** @type {Set<import('node:http').ServerResponse>} */
+  const answering = new Set();
   const state = { bytes, etag: '"one"', modified: 'Sat, 01 Nov 2025 10:00:00 GMT', faults };
   const server = createServer((request, response) => {
     const entry = { url: request.url ?? '', range: request.headers.range ?? '', headers: request.headers, sent: 0 };
     seen.push(entry);
+    answering.add(response);
+    response.once('close', () => answering.delete(response));
     respond(
       request,
       response,
@@ -66,6 +72,10 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
     server,
     get sent() {
       return seen.reduce((sum, { sent }) => sum + sent, 0);
+    },
+    /** Cuts all connections in the middle of their answers. */
+    cut() {
+      for (const response of answering) response.destroy();
     },
     forget() {
       seen.length = 0;
@@ -98,7 +108,8 @@ async function respond(request, response, fault, state, entry) {
   const from = range ? first + (fault.shift ?? 0) : 0;
   let body = bytes.subarray(from, last + 1);
   if (fault.gzip) {
-    body = gzipSync(body);
+    body = packed.get(bytes) ?? gzipSync(body);
+    packed.set(bytes, body);
     response.setHeader('Content-Encoding', 'gzip');
   }
   if (range && fault.headers?.['Content-Range'] === undefined)

@@ -247,6 +247,18 @@ test('a copy that is deleted or cannot be written any more: rows come from the s
   assert.ok((await model.tokenize('Hello')).length);
 });
 
+test('a server that ignores ranges for a while fails only the calls of that time', async (t) => {
+  const at = await folder(t);
+  const server = await faultyServer(t, bytes);
+  const model = await load(server.url, { cache: openCache(at) });
+  t.after(() => model.dispose());
+  await truncate(await copyIn(at), 1000);
+  server.state.faults = () => ({ noRanges: true });
+  await refuses(model.debug.logits([2, 250, 7]), ['cache-failed', 'cache-corrupt']);
+  server.state.faults = () => ({});
+  assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
+});
+
 test('a prompt that waits for rows of a silent server is aborted at once', async (t) => {
   const at = await folder(t);
   const server = await faultyServer(t, bytes);
@@ -447,6 +459,30 @@ test('a model that is disposed of while its table is downloaded leaves a closed 
   const next = await load(url, { cache: openCache(files) });
   await next.dispose();
   assert.ok(server.sent <= bytes.length - stored + 5, `${server.sent} bytes, ${stored} of ${bytes.length} were there`);
+});
+
+test('a copy that is deleted and downloaded again is not completed by the models that used it', async (t) => {
+  const { url, state, release, expected } = await heldServer(t);
+  const at = await folder(t);
+  const cache = openCache(at);
+  state.hold = false;
+  const models = [await load(url, { cache }), await load(url, { cache })];
+  // One of them repairs a row, and would save that.
+  const { tensors } = await models[0].inspect();
+  const { offset } = /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
+  await flip(await copyIn(at), offset + 5);
+  await models[1].debug.logits([0]);
+  for (const { key } of await cache.list()) await cache.delete(key);
+  state.hold = true;
+  const next = await load(url, { cache, rowsLater: true });
+  for (const model of models) await model.dispose();
+  assert.deepEqual(
+    (await cache.list()).map(({ complete }) => complete),
+    [false],
+  );
+  release();
+  await until(async () => (await cache.list())[0].complete);
+  assert.deepEqual(await answers(next), expected);
 });
 
 test('if the download of the table fails, a notice says so, and another load continues the copy', async (t) => {

@@ -131,6 +131,13 @@ export const CASES = {
     options: { way: 'torn' },
     table: ['reports/rows.md', 'torn', 1],
   },
+  'rows-faults': {
+    sides: HERE,
+    inject: `${LOADS}, process`,
+    rules: 'time coded copy next',
+    count: 400,
+    table: ['reports/rows.md', 'faults', 3],
+  },
   soak: {
     sides: HERE,
     inject: 'nothing',

@@ -33,7 +33,7 @@ const FEWER = 4;
 const STORE_WORKER = fileURLToPath(new URL('store-worker.js', import.meta.url));
 
 /** Makes workers use the store that fails on command. @type {import('esbuild').Plugin} */
-const FAULTY = {
+export const FAULTY = {
   name: 'faulty store',
   setup: (build) =>
     build.onResolve({ filter: /store-browser\.js$/ }, ({ importer }) =>

@@ -105,18 +105,23 @@ const WAYS = {
   'takes long': [['flush'], (call, args) => sleep(100).then(() => call(...args))],
 };
 
-/** The method that fails, how, at which of its calls, and whether it fails from then on.
- * @typedef {{ method: string, way: string, moment: number, lasting: boolean }} StoreFault */
+/** The method that fails, how, at which of its calls, and whether it fails from then on. inside: only reads and writes in
+ * this range of the file count; over: whether the fault has ended.
+ * @typedef {{ method: string, way: string, moment: number, lasting: boolean, inside?: [number, number],
+ *   over?: boolean }} StoreFault */
 /** Returns a store with a method that fails. @param {any} store @param {StoreFault} [fault] */
 export function faultyStore(store, fault) {
   if (!fault) return store;
-  const { method, way, moment, lasting } = fault;
+  const { method, way, moment, lasting, inside: [from, to] = [0, Infinity] } = fault;
   const call = store[method].bind(store);
   let calls = 0;
-  const active = (/** @type {number} */ n) => (lasting ? n >= moment : n === moment);
+  const active = (/** @type {number} */ n) => !fault.over && (lasting ? n >= moment : n === moment);
   return {
     ...store,
-    [method]: (/** @type {any[]} */ ...args) => (active(calls++) ? WAYS[way][1](call, args) : call(...args)),
+    [method]: (/** @type {any[]} */ ...args) => {
+      const { 1: at = from } = args;
+      return at >= from && at < to && active(calls++) ? WAYS[way][1](call, args) : call(...args);
+    },
   };
 }
 

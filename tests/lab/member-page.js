@@ -7,12 +7,14 @@ import { memberOf } from './member.js';
 
 /** The store's fault in workers that start from now on. @type {object | undefined} */
 let fault;
+/** Workers with a fault. @type {Worker[]} */
+const faulty = [];
 const Usual = window.Worker;
 window.Worker = class extends Usual {
   /** @param {[string | URL, WorkerOptions?]} how */
   constructor(...how) {
     super(...how);
-    if (fault) this.postMessage({ fault });
+    if (fault) this.postMessage({ fault }), faulty.push(this);
   }
 };
 
@@ -57,5 +59,8 @@ export default memberOf({
   cacheOf(how) {
     fault = how;
     return api.modelCache;
+  },
+  calm() {
+    for (const worker of faulty.splice(0)) worker.postMessage({ fault: { over: true } });
   },
 });

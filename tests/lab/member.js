@@ -38,15 +38,14 @@ const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
  * @param {{ all: () => Promise<Map<string, Uint8Array>>, put: (files: Map<string, Uint8Array>) => Promise<void>,
  *   end?: (inTime: boolean) => Promise<void> }} around.files     of the cache
  * @param {(fault?: StoreFault) => any} around.cacheOf
+ * @param {() => void} [around.calm]     ends the faults of stores in workers
  * @param {(url: string, options: any) => Promise<Uint8Array>} [around.read]     the bytes of a model, without an engine
  */
-export function memberOf({ api, environment, address, files, cacheOf, read }) {
+export function memberOf({ api, environment, address, files, cacheOf, calm, read }) {
   /** @type {{ bytes: Uint8Array, logits: string }[]} */
   const known = [];
   /** @type {Record<string, Map<string, Uint8Array>>} */
   const copies = { empty: new Map() };
-  /** @type {any} */
-  let opened;
   const load = (/** @type {any} */ source, /** @type {object} */ options = {}) => logitsOf(api, source, options);
   /** @param {Promise<any>} loading @returns {Promise<Outcome>} */
   const outcome = (loading) =>
@@ -104,11 +103,42 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
       return { list, names: [...(await files.all()).keys()] };
     },
     work: (/** @type {Step} */ step) => worked({ api, address, cache: cacheOf(), load }, step),
+    ...openedMethods({ api, address, cacheOf, calm }),
+  };
+}
+
+/** Returns the methods of a model that stays open between calls.
+ * @param {{ api: any, address: string, cacheOf: (fault?: StoreFault) => any, calm?: () => void }} around */
+function openedMethods({ api, address, cacheOf, calm }) {
+  /** @type {any} */
+  let opened;
+  /** @type {StoreFault | undefined} */
+  let storeFault;
+  return {
     /** Opens the model for later calls; returns where it came from. @param {object} options */
     async open(options) {
       await opened?.dispose();
       opened = await api.loadModel(address, { cache: cacheOf(), ...options });
       return opened.info.cache;
+    },
+    /** Opens the model with a fault of the store; returns where it came from, or the error.
+     * @param {object & { fault?: StoreFault }} options */
+    start({ fault, ...options }) {
+      storeFault = fault;
+      return coded(async () => {
+        const before = opened;
+        opened = undefined;
+        await before?.dispose();
+        opened = await api.loadModel(address, { cache: cacheOf(fault), ...options });
+        return { kept: opened.info.cache };
+      });
+    },
+    /** Returns logits, or the error. @param {number[]} ids */
+    ask: (ids) => coded(async () => ({ logits: String(await opened.debug.logits(ids)) })),
+    /** Ends the fault of the store. */
+    async calm() {
+      if (storeFault) storeFault.over = true;
+      calm?.();
     },
     expectations: () => expectations(opened),
     round: (/** @type {any} */ talks, /** @type {number} */ n) => round(opened, talks, n),
@@ -116,6 +146,9 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
       abortions(opened, what, count, seed),
   };
 }
+
+/** Returns the result, or the error's code and stack. @param {() => Promise<object>} f */
+const coded = (f) => f().catch((error) => ({ code: error?.code, stack: String(error?.stack ?? error) }));
 
 /** Runs a step that may overlap with steps of other members, or be killed. @param {any} member @param {Step} step
  * @returns {Promise<Done>} */

@@ -1,4 +1,5 @@
 /* place-browser: browsers as places (place.js), whose members are pages from the faulty server. */
+import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { serveBuilt } from '../e2e/built.js';
 import { launch, peaksBelow } from '../e2e/helpers.js';
@@ -10,8 +11,9 @@ import { sleep } from './inject.js';
  * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
  *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
  *   kill: (hard?: boolean) => Promise<unknown> }} Member */
-/** storing: whether there is a store; names: the files in Node's store.
- * @typedef {{ name: string, storing: boolean, member: () => Promise<Member>, names: () => string[],
+/** storing: whether there is a store; names: the files in Node's store; folder: of the store, or of the browser's profile if
+ * it has its own.
+ * @typedef {{ name: string, storing: boolean, folder?: string, member: () => Promise<Member>, names: () => string[],
  *   close: () => Promise<unknown> }} Place */
 /** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */
 /** usual: what holds for all responses of the server; the other options are for the pages.
@@ -65,14 +67,16 @@ async function openWebKit(url) {
 }
 
 /** Opens a new profile. @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
- * @param {Browser} [shared] @returns {Promise<Place>} */
-export async function openBrowser(name, url, shared) {
+ * @param {{ shared?: Browser, folder?: string }} [options] folder: of the profile, whose files are then on disk
+ * @returns {Promise<Place>} */
+export async function openBrowser(name, url, { shared, folder } = {}) {
   if (name === 'webkit') return openWebKit(url);
-  const browser = shared ?? (await launch(name, { protocolTimeout: 900_000 }));
-  const context = await browser.createBrowserContext();
+  const browser = shared ?? (await launch(name, { protocolTimeout: 900_000, userDataDir: folder }));
+  const context = folder ? browser.defaultBrowserContext() : await browser.createBrowserContext();
   return {
     name,
     storing: true,
+    folder,
     async member() {
       const page = await context.newPage();
       const ready = async () => void (await page.waitForFunction('window.gemma', { polling: 20 }));
@@ -88,6 +92,9 @@ export async function openBrowser(name, url, shared) {
       };
     },
     names: () => [],
-    close: () => (shared ? context : browser).close(),
+    async close() {
+      await (shared ? context : browser).close();
+      if (folder) rmSync(folder, { recursive: true, force: true });
+    },
   };
 }

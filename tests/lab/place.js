@@ -94,18 +94,25 @@ function inside(address, folder) {
   };
 }
 
-/** Opens a place. within: a member in Node runs in this process.
- * @param {Side} side @param {Lab} lab @param {{ shared?: import('puppeteer-core').Browser, within?: boolean }} [options]
+/** Opens a place. within: a member in Node runs in this process; onDisk: a browser gets its own profile, so that its
+ * files can be changed on disk.
+ * @param {Side} side @param {Lab} lab
+ * @param {{ shared?: import('puppeteer-core').Browser, within?: boolean, onDisk?: boolean }} [options]
  * @returns {Promise<Place>} */
-export async function openPlace(side, lab, { shared, within = false } = {}) {
-  if (side !== 'node') return (await import('./place-browser.js')).openBrowser(side, (await lab.pages()).url, shared);
-  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-lab-'));
+export async function openPlace(side, lab, { shared, within = false, onDisk = false } = {}) {
+  const newFolder = () => mkdtempSync(join(tmpdir(), 'gemma-wasm-lab-'));
+  if (side !== 'node') {
+    const { openBrowser } = await import('./place-browser.js');
+    return openBrowser(side, (await lab.pages()).url, { shared, folder: onDisk ? newFolder() : undefined });
+  }
+  const folder = newFolder();
   const { url } = lab.source;
   /** @type {Member[]} */
   const members = [];
   return {
     name: `Node ${process.versions.node.split('.')[0]}`,
     storing: true,
+    folder,
     async member() {
       const one = within ? inside(url, folder) : await child(url, lab.tuning, folder);
       members.push(one);

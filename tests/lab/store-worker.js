@@ -1,12 +1,12 @@
 /* store-worker: replaces js/download/store-browser.js in workers of tests/lab. The first message from the page says how
- * the store fails. */
+ * the store fails, a later one that the fault is over. */
 import { openStore as open } from '../../js/download/store-browser.js';
 import { faultyStore } from './inject.js';
 
 /** @type {import('./inject.js').StoreFault | undefined} */
 let fault;
 addEventListener('message', ({ data }) => {
-  fault = data.fault ?? fault;
+  fault = data.fault ? Object.assign(fault ?? {}, data.fault) : fault;
 });
 
 export const openStore = () => faultyStore(open(), fault);
