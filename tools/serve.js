@@ -1,13 +1,13 @@
 /**
  * serve: a static file server for the page, for tests and for development.
- * Not `sirv`: tests need ranges, limited rates, faults and several folders from the same server.
+ * It does not use `sirv`, because tests need ranges, limited rates, faults and several folders from the same server.
  *
  *   node tools/serve.js [--root DIR] [--port N] [--host H] [--no-isolation]
  *
  * It answers GET and HEAD requests with byte ranges and ETags, sends a content security policy and the headers of
  * cross-origin isolation (which threads need), and serves no file outside its folders. It rejects requests for other
  * host names, and answers missing files with 404.html, if there is one. For a site (build/site.js) it sends the
- * compressed copies, and marks the files that never change.
+ * compressed copies, and marks the files that never change as immutable.
  *
  * The policy allows the page's own scripts, workers and wasm only. Users may load a model from any URL, so the page may
  * fetch from any https host, and by http from this machine.
@@ -23,7 +23,7 @@ import { at, cli, isMain } from './support/proc.js';
 
 export const contentSecurityPolicy = [
   "default-src 'self'",
-  // The hash is that of the inline script of index.html.
+  // The hash of the inline script in index.html.
   "script-src 'self' 'sha256-1hA1QAh/zIC0UWwFSdM1bE4vQ+LskydElX4lSw1e/4w=' 'wasm-unsafe-eval'",
   "worker-src 'self'",
   "connect-src 'self' https: http://localhost:* http://127.0.0.1:*",
@@ -33,16 +33,16 @@ export const contentSecurityPolicy = [
 /** The headers that any host of the page should send. */
 export const pageHeaders = { ...ISOLATION, 'Content-Security-Policy': contentSecurityPolicy };
 
-/** Files named by their content. */
+/** Paths of files whose names have a hash of their content. */
 const UNCHANGING = /\/assets\/[^/]+-[0-9a-f]{10}\.\w+$/;
 export const FOR_EVER = 'public, max-age=31536000, immutable';
-/** Copies that build/site.js leaves beside a file, the smallest first. */
+/** Compressed copies that build/site.js writes beside a file, smallest first. */
 const COPIES = [
   { coding: 'br', ending: '.br' },
   { coding: 'gzip', ending: '.gz' },
 ];
 
-/** Bytes of a read. */
+/** Bytes per read. */
 const CHUNK = 256 << 10;
 
 /** Media types by file extension. @type {Record<string, string>} */
@@ -67,20 +67,20 @@ export const types = {
  * @typedef {object} Options
  * @property {string} root                        folder served at "/"
  * @property {Record<string, string>} [mounts]    more folders, by path ("/models/")
- * @property {number} [port]                      0: any free one (default)
+ * @property {number} [port]                      0 (default): any free port
  * @property {string} [host]                      default localhost: other machines cannot connect
  * @property {boolean} [isolation]                COOP and COEP (default true)
  * @property {boolean} [nextPort]                 tries the next ports if this one is in use
- * @property {Record<string, string>} [headers]   sent with every answer; '' removes a default one
+ * @property {Record<string, string>} [headers]   sent with every response; '' removes a default header
  * @property {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse)
- *   => boolean | Promise<boolean>} [intercept]   for tests: true if it answers the request itself
+ *   => boolean | Promise<boolean>} [intercept]   for tests: returns true if it has sent the response
  *
  * @typedef {{ url: string, port: number, server: import('node:http').Server, close: () => Promise<void> }} Running
  */
 
 /**
- * Parses a Range header: [first, last], null for the whole file, 'bad' if it is outside the file. Several ranges are
- * answered with the whole file.
+ * Parses a Range header. Returns [first, last], null for the whole file, 'bad' if the range is outside the file.
+ * Requests for several ranges get the whole file.
  * @param {string | undefined} header
  * @param {number} size
  * @returns {[number, number] | null | 'bad'}
@@ -99,7 +99,8 @@ export function byteRange(header, size) {
 }
 
 /**
- * Returns the file of a request's path, null if there is none. Hidden files, and links out of the folder, do not count.
+ * Returns the file of a request's path, null if there is none. Hidden files and links out of the folder are never
+ * found.
  * @param {string} path
  * @param {Map<string, string>} folders    by prefix, longest first
  */
@@ -130,8 +131,8 @@ async function inside(folder, name) {
   }
 }
 
-/** Finds the compressed copy of a file that the client can read, if there is one. A copy may be a link, too: it must
- * not lead out of the folder.
+/** Finds the compressed copy of a file that the client accepts, if there is one. A copy that links out of the folder is
+ * not used.
  * @param {{ file: string, top: string }} found @param {string} [accepted]   Accept-Encoding */
 async function copyOf({ file, top }, accepted = '') {
   const known = accepted
@@ -148,7 +149,7 @@ async function copyOf({ file, top }, accepted = '') {
 
 /**
  * Returns a test for Host headers. A web site can point its own name at this machine (DNS rebinding), and its scripts
- * could then read what this server sends. They cannot do so under a numeric address.
+ * could then read what this server sends. Numeric addresses cannot be redirected like this, so all are accepted.
  * @param {string} bound   the host that the server listens on
  */
 function hostTest(bound) {
@@ -220,9 +221,9 @@ async function answer(request, response, folders) {
 }
 
 /**
- * Sends the bytes of a file from start to before end. Two buffers alternate: one is read while the other is sent. A stream
- * of the file, which allocates memory for every 64 KB, takes three times the processor time, which the client on this
- * machine then lacks.
+ * Sends the bytes of a file from `start` to before `end`. Two buffers alternate: one is filled while the other is sent.
+ * A file stream allocates memory for every 64 KB and needs three times the processor time, which a client on the same
+ * machine would lack.
  * @param {string} file @param {number} start @param {number} end @param {import('node:http').ServerResponse} response
  */
 async function send(file, start, end, response) {

@@ -1,6 +1,6 @@
 /**
- * start: `npm start`. Installs what is missing, builds the modules and the page, and serves it. When
- * nothing has changed since it last did so, it serves at once.
+ * start: `npm start`. Installs missing tools, builds the wasm modules and the page, and serves the page. If
+ * nothing has changed since the last build, it only serves the page.
  *
  *   npm start -- [--port N] [--host H] [--open] [--no-isolation]
  */
@@ -50,8 +50,9 @@ const INPUTS = [
   'tools/serve.js',
 ];
 const MADE = /\.wasm$/;
-/** Records when the last start that built began (mtime) and ended (ctime). It is in a folder that every build of the page
- * replaces. */
+/** File whose times say when the last build began (mtime) and ended (ctime). Every build of the page replaces its
+ * folder.
+ */
 const STAMP = at('build', 'page', '.started');
 
 /** Returns whether no file at or below a path changed since the stamp.
@@ -63,7 +64,7 @@ function unchanged(path, stamp) {
   return facts.mtimeMs < (MADE.test(path) ? stamp.ctimeMs : stamp.mtimeMs);
 }
 
-/** Sets up and builds, unless nothing has changed since the last time. */
+/** Installs and builds everything, unless nothing has changed since the last build. */
 async function prepare() {
   const stamp = statSync(STAMP, { throwIfNoEntry: false });
   if (stamp && INPUTS.every((path) => unchanged(at(path), stamp))) return;
@@ -95,6 +96,6 @@ await cli(async () => {
     nextPort: true,
   });
   if (port && server.port !== port) console.log(`Port ${port} is in use. Using ${server.port} instead.`);
-  console.log(`\n  gemma-wasm: ${server.url}\n\n  Ctrl+C stops it.`);
+  console.log(`\n  gemma-wasm: ${server.url}\n\n  Press Ctrl+C to stop the server.`);
   if (open) openBrowser(server.url);
 });

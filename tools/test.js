@@ -1,13 +1,13 @@
 /**
- * test: `npm test`. Installs missing tools, builds everything, runs every kind of test, and prints the number of single
- * tests in one line at the end. A failure does not stop the rest.
+ * test: `npm test`. Installs missing tools, builds everything, runs every kind of test, and prints the number of
+ * individual tests on the last line. A failure does not stop the other tests.
  *
  *   npm test -- [--list] [--only STAGE,…] [--quick] [--everywhere] [FILE-SUBSTRING …]
  *
  * --quick: types, lint, layers and the fast tests, in about a minute (`npm run check`).
- * --everywhere: runs tests of the page's code in every browser, not only in one. FILE-SUBSTRING selects test files of the
- * JavaScript stages. A stage consists of pieces (a program, a test file), which run in parallel (lanes.js). The output
- * of each piece is in build/logs/.
+ * --everywhere: runs tests of the page's code in every browser, not only in one. FILE-SUBSTRING selects test files of
+ * the JavaScript stages. A stage consists of pieces (a program, a test file), which run in parallel (lanes.js). The
+ * output of each piece is in build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -15,13 +15,13 @@ import { inLanes } from './support/lanes.js';
 import { Trouble, at, cli, logged, tail } from './support/proc.js';
 import { builds, ensure, goals, testEnvironment } from './build/setup.js';
 
-const LONGEST_PIECE = 30 * 60; // seconds: a hanging test must not hang the whole run
+const LONGEST_PIECE = 30 * 60; // seconds, so that a hanging test does not block the whole run
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
 
 /**
  * @typedef {object} Piece
- * @property {string} name         also of its log
+ * @property {string} name         also the name of its log
  * @property {[program: string, ...args: string[]]} command
  */
 
@@ -29,11 +29,11 @@ const LONGEST_PIECE = 30 * 60; // seconds: a hanging test must not hang the whol
  * @typedef {object} Stage
  * @property {string} name
  * @property {(keyof typeof builds)[]} needs
- * @property {() => Piece[] | string} pieces    or why the stage is skipped
+ * @property {() => Piece[] | string} pieces    returns the pieces, or the reason for skipping the stage
  * @property {'tests' | 'node' | 'one'} counted     how its output is counted
  */
 
-/** Files that need a separate process: the large model, and a rebuild of the page. */
+/** Browser test files that need a separate process: one loads the large model, one rebuilds the page. */
 const ALONE = /^(big|start)\.test\.js$/;
 /** Pieces that rebuild or read dist/ or build/page/: they run one after the other, before any browser. */
 const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
@@ -41,7 +41,7 @@ const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
 const BROWSERS = /^e2e-/;
 /** Number of processes for browser tests. Each starts its own browsers, so there are few. */
 const GROUPS = 2;
-/** Gives browser tests priority over the rest, because they take longest. */
+/** Prefix of the other commands. Gives browser tests priority, because they take longest. */
 const LATER = ['nice', '-n', '5'];
 /** Pieces that compute for ten seconds or more. They start first, so that all lanes end at about the same time. */
 const LONG = new RegExp(
@@ -81,8 +81,8 @@ function list(folder, pattern) {
     .sort();
 }
 
-/** Test files whose results could depend on the wasm variant. The others test text, sources, stores, interfaces, and what
- * is computed by code that both variants share. */
+/** Test files whose results could depend on the wasm variant. The others test text, sources, stores, interfaces, and
+ * computations by code that both variants share. */
 const BOTH_VARIANTS = new RegExp(
   `^(${[
     'chat',
@@ -111,10 +111,10 @@ function testFiles(folder, pattern = /\.test\.js$/) {
   return list(folder, pattern).filter(picked);
 }
 
-/** Makes workers start in half the time. */
+/** Flags that halve the start time of workers. */
 const QUICKLY = ['--import', at('tests/js/quick.js')];
 
-/** Runs each file in a separate process. Node's runner would start a second one.
+/** Runs each file in a separate process. Does not use `node --test`, which would start a second process for each.
  * @param {string} stage @param {string} program @param {RegExp} [pattern] @returns {Piece[]} */
 function nodeTests(stage, program, pattern) {
   const folder = 'tests/js';
@@ -124,7 +124,7 @@ function nodeTests(stage, program, pattern) {
   }));
 }
 
-/** Browser tests: two files with separate browsers, the others in a few processes with shared ones.
+/** Returns the browser tests: a process for each file in ALONE, and a few processes that share browsers for the others.
  * @returns {Piece[]} */
 function browserTests() {
   const piece = (/** @type {string} */ name, /** @type {string[]} */ ...paths) =>
@@ -160,7 +160,7 @@ function fuzzRuns() {
   });
 }
 
-/** Tests of the build with relaxed kernels under sanitizers: the rest of its code is the same as in the other build. */
+/** C tests to run with relaxed kernels under sanitizers. The other tests would run the same code as without them. */
 const KERNEL_TESTS = ['test_kernels', 'test_topk', 'test_proof'];
 
 /** Returns the C tests of a native build and, if SIMDe is installed, of the same engine with relaxed kernels.
@@ -174,7 +174,7 @@ function cTests(build, only) {
 
 const node = process.execPath;
 const newer = () => testEnvironment().GW_NODE_NEW;
-const noNewer = 'no Node with relaxed SIMD for this platform (give one in GW_NODE_NEW)';
+const noNewer = 'there is no Node with relaxed SIMD for this platform (GW_NODE_NEW can name one)';
 const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
 
 /** Returns a stage of one program. @param {string} name @param {Stage['counted']} counted
@@ -221,7 +221,7 @@ const stages = [
     counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), BOTH_VARIANTS) : noNewer),
   },
-  // The quick ones; all of them: node tests/apps/run.js.
+  // Runs only the quick ones. To run all, use node tests/apps/run.js.
   {
     name: 'bundlers',
     needs: ['wasm', 'package', 'types'],
@@ -231,11 +231,12 @@ const stages = [
   { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', pieces: browserTests },
 ];
 
-/** Returns the number that a pattern finds in a text, 0 if there is none. @param {string} text @param {RegExp} pattern */
+/** Returns the number that a pattern finds in a text, 0 if there is none.
+ * @param {string} text @param {RegExp} pattern */
 const numberIn = (text, pattern) => Number(text.match(pattern)?.[1] ?? 0);
 
 /**
- * Counts the single tests in a stage's output; null if it has no summary, for example after a crash.
+ * Counts the individual tests in a piece's output. Returns null if it has no summary, for example after a crash.
  * @param {Stage['counted']} counted @param {string} text @param {number} status
  * @returns {Counts | null}
  */
@@ -257,7 +258,7 @@ function count(counted, text, status) {
 const besides = (name) => (IN_TURN.test(name) ? 'turn' : BROWSERS.test(name) ? 'pair' : 'free');
 
 /**
- * Runs a piece of a stage and counts its tests; a crash counts as one failure at least.
+ * Runs a piece of a stage and counts its tests. A crash counts as at least one failure.
  * @param {Stage} stage @param {Piece} piece
  */
 async function runPiece(stage, { name, command }) {
@@ -276,7 +277,7 @@ function add(sum, counts) {
   for (const key of /** @type {(keyof Counts)[]} */ (Object.keys(sum))) sum[key] += counts[key];
 }
 
-/** Prints the result of a stage; one without tests has failed.
+/** Prints the result of a stage. A stage without tests counts as failed.
  * @param {string} name @param {Counts} sum @param {string} why */
 function report(name, sum, why) {
   if (sum.passed + sum.failed + sum.skipped === 0) sum.failed = 1;
@@ -285,7 +286,7 @@ function report(name, sum, why) {
 }
 
 /**
- * Returns the pieces of a stage as jobs; the last one to end reports the stage.
+ * Returns the pieces of a stage as jobs. The last job to end prints the stage's result.
  * @param {Stage} stage @param {Set<string>} broken builds that failed @param {(counts: Counts) => void} done
  * @returns {import('./support/lanes.js').Job[]}
  */
@@ -317,7 +318,7 @@ function jobsOf(stage, broken, done) {
   }));
 }
 
-/** Builds the stages' needs. @param {Stage[]} chosen @returns {Promise<Set<string>>} the failed builds */
+/** Runs the builds that the stages need. @param {Stage[]} chosen @returns {Promise<Set<string>>} the failed builds */
 async function build(chosen) {
   const broken = new Set();
   for (const name of /** @type {(keyof typeof builds)[]} */ (Object.keys(builds))) {
@@ -349,9 +350,7 @@ function options() {
   const wanted = values.quick ? QUICK.stages : values.only.flatMap((names) => names.split(','));
   const unknown = wanted.filter((name) => !stages.some((stage) => stage.name === name));
   if (unknown.length)
-    throw new Trouble(
-      `There is no stage ${unknown.join(', ')}. The stages are ${stages.map((s) => s.name).join(', ')}.`,
-    );
+    throw new Trouble(`Unknown stage ${unknown.join(', ')}. The stages are ${stages.map((s) => s.name).join(', ')}.`);
   return { chosen: stages.filter((stage) => !wanted.length || wanted.includes(stage.name)), listOnly: values.list };
 }
 

@@ -8,12 +8,13 @@ import { availableParallelism } from 'node:os';
  * @property {() => Promise<void>} run
  * @property {'turn' | 'pair' | 'free'} beside   turn: runs first, never together with another `turn` or a `pair`; pair:
  * at most two run at once; free: runs together with any job
- * @property {boolean} long      starts before the other free ones
+ * @property {boolean} long      whether it starts before other `free` jobs
  */
 
 /**
- * Runs all jobs, in two lanes more than processors, so that waiting jobs leave none idle. The first lane takes the turns;
- * then it and the second take the pairs; then all take the free ones, the long ones first.
+ * Runs all jobs, in two more lanes than there are processors, so that no processor is idle while a job waits. The first
+ * lane runs the `turn` jobs, then the first two lanes run the `pair` jobs. The other lanes, and at last these two, run
+ * the `free` jobs, long ones first.
  * @param {Job[]} jobs @param {number} [processors]
  */
 export async function inLanes(jobs, processors = availableParallelism()) {
@@ -28,7 +29,7 @@ export async function inLanes(jobs, processors = availableParallelism()) {
   const rest = () => lane(() => pairs.shift() ?? free.shift());
   const inTurn = lane(() => turns[turns.length - left--]);
   if (processors === 1) return inTurn.then(rest);
-  // The second lane takes short ones until it may take pairs.
+  // The second lane runs short `free` jobs until the `turn` jobs are done.
   const short = lane(() => (left > 0 ? free.pop() : undefined));
   await Promise.all([
     inTurn.then(rest),

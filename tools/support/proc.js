@@ -1,5 +1,5 @@
 /**
- * proc: finds and runs programs, for the set-up, the test runner and the server. Needs only Node, because it runs before
+ * proc: finds and runs programs for the other tools. Needs only Node, because it runs before
  * `npm ci`.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -12,7 +12,7 @@ export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..')
 /** Returns a path inside the checkout. @param {...string} parts */
 export const at = (...parts) => join(root, ...parts);
 
-/** A failure that the user can fix; shown without a stack. */
+/** A failure that the user can fix. Its message is printed without a stack trace. */
 export class Trouble extends Error {}
 
 /**
@@ -57,12 +57,12 @@ export function tail(path, count = 40) {
 }
 
 /**
- * Runs a program and writes its output to build/logs/NAME.log. Resolves with the exit status.
+ * Runs a program and writes its output to build/logs/NAME.log. Resolves with the exit status and the log's path.
  * @param {string} name
  * @param {string} program
  * @param {string[]} args
  * @param {{ env?: Record<string, string | undefined>, cwd?: string, append?: boolean, timeout?: number }} [options]
- *   timeout: seconds after which the program is ended
+ *   timeout: seconds after which the program is killed
  * @returns {Promise<{ status: number, log: string }>}
  */
 export function logged(name, program, args, { env = {}, cwd = root, append = false, timeout = 0 } = {}) {

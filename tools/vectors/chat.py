@@ -54,7 +54,7 @@ CONVERSATIONS = [
 
 
 def standard(messages):
-    """The form of transformers, with results in the message that calls, as Google's documentation has it."""
+    """Returns messages in the form of transformers. As in Google's documentation, results are in the calls' message."""
     out = []
     for message in messages:
         content = message['content']

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
- * Writes texts for embed.py with llama.cpp's ids, and the distances of llama.cpp's vectors from the reference.
+ * Writes texts with llama.cpp's ids for embed.py, and the distances of llama.cpp's vectors from the reference.
  *
  *   node tools/vectors/embed-llama.js texts [NAME…]   rewrites tests/vectors/embed.json, or adds these texts to it
  *   node tools/vectors/embed-llama.js [NAME…]         adds llama.cpp's distances to it, after embed.py
  *
- * NODE_LLAMA_CPP as for llama.js.
+ * Needs NODE_LLAMA_CPP like llama.js.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -16,7 +16,8 @@ import { startLlama } from './llama.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const FILE = path.join(ROOT, 'tests', 'vectors', 'embed.json');
-/** Tokens of each text with beginning and end: empty, short, longer than a window and a batch, the whole context. */
+/** Numbers of tokens of the texts, including the begin and end tokens: an empty text, short ones, texts longer than a
+ * window and a batch, and one that fills the context. */
 const LENGTHS = {
   embed: [2, 9, 60, 130, 600, 2048],
   'embed-mqa': [2, 9, 60, 130, 512],
@@ -39,7 +40,7 @@ const kindsOf = (name) => {
   return (name === 'embed-qwen3' ? ['f32', 'q8_0'] : KINDS).map((kind) => `${name}-${kind}`);
 };
 
-/** Returns a text with that many ids. @param {any} model of llama.cpp @param {number} count
+/** Returns a random text of `count` ids. @param {any} model of llama.cpp @param {number} count
  * @param {() => number} next */
 function textOf(model, count, next) {
   const ids = (/** @type {string} */ text) => {
@@ -48,7 +49,7 @@ function textOf(model, count, next) {
   };
   let text = '';
   while (ids(text).length < count) text += ALPHABET[Math.floor(next() * ALPHABET.length)];
-  if (ids(text).length !== count) throw new Error(`no text of ${count} ids`);
+  if (ids(text).length !== count) throw new Error(`Found no text of ${count} ids.`);
   return { text, ids: ids(text) };
 }
 
@@ -69,7 +70,7 @@ async function makeTexts(llama) {
   return about;
 }
 
-/** 1 - cosine @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
+/** Returns 1 - cosine similarity. @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
 function apart(a, b) {
   let dot = 0;
   let x = 0;

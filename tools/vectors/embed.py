@@ -1,12 +1,12 @@
-"""Vectors of texts from an implementation that is not ours, for tests/js/embed.test.js: transformers' Gemma3TextModel
-with bidirectional attention, in float32, on the weights of the file (dequantised in float64 by the package `gguf`), then
-sentence-transformers' recipe: the mean of all tokens, the dense layers, length 1. For Qwen3-Embedding: Qwen3Model, and the
-last token.
+"""Writes embeddings of a reference implementation, for tests/js/embed.test.js: transformers' Gemma3TextModel with
+bidirectional attention, in float32, on the file's weights (dequantised in float64 by the package `gguf`), followed by
+the steps of sentence-transformers: the mean of all tokens, the dense layers, normalisation to length 1. For
+Qwen3-Embedding: Qwen3Model and the vector of the last token.
 
-  node tools/vectors/embed-llama.js texts            writes tests/vectors/embed.json: texts and llama.cpp's ids of them
+  node tools/vectors/embed-llama.js texts            writes tests/vectors/embed.json: texts and their ids in llama.cpp
   venv/bin/python tools/vectors/embed.py             writes tests/vectors/embed.bin   (venv: see parity.py)
   venv/bin/python tools/vectors/embed.py NAME …      adds these models to it
-  node tools/vectors/embed-llama.js                  adds llama.cpp's vectors' distance to embed.json
+  node tools/vectors/embed-llama.js                  adds the distances of llama.cpp's vectors to embed.json
 """
 import json
 import subprocess

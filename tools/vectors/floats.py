@@ -1,10 +1,10 @@
-"""The accuracy of `quantizeFloats: 'q8_0'`: files like Google's QAT ones (layers Q4_0, embedding in floats), their
-embedding kept and packed as Q8_0, compared with float64 arithmetic on the weights of the file.
+"""Measures the accuracy of `quantizeFloats: 'q8_0'`: runs files like Google's QAT models (layers in Q4_0, embedding in
+floats) with the embedding kept and with it packed as Q8_0. Compares both with float64 arithmetic on the file's weights.
 
-Random models are made by tools/models/make-model.js, 1152 wide. A trained one, given as F32, is quantised by
-llama_model_quantize (libllama through its C interface) with its embedding in F16; its prompt is a tale. All are run by
-numpy (parity.py), by llama.cpp (llama.js) and by js/cli.js. Writes tests/vectors/floats.md: only a record. Needs what
-parity.py and llama.js need, and a built package.
+Random models, 1152 wide, come from tools/models/make-model.js. A trained model, given as F32, is quantised by
+llama_model_quantize (libllama's C interface) with its embedding in F16; its prompt is a tale. Each model is run by
+numpy (parity.py), llama.cpp (llama.js) and js/cli.js. Writes tests/vectors/floats.md, which no test reads. Needs the
+packages of parity.py and llama.js, and a built package.
 
   NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/floats.py TRAINED.gguf     e.g. build/storyteller/storyteller-f32.gguf
 """
@@ -22,7 +22,7 @@ from mixes import IDS, SHAPE, quantiser
 from parity import OUT, ROOT, File, forward64
 
 EMBEDDING = 'token_embd.weight'
-TALE = 200   # tokens of it
+TALE = 200   # tokens of the tale
 
 
 def run(command):
@@ -43,18 +43,18 @@ def log_p(rows):
 
 
 def loss(rows, ids):
-    """Mean -ln p of each id after the first."""
+    """Returns the mean of -ln p of the ids after the first."""
     return -float(log_p(rows)[np.arange(len(ids) - 1), ids[1:]].mean())
 
 
 def divergence(rows, exact):
-    """Kullback-Leibler, of rows from exact, in nats, mean over the positions."""
+    """Returns the Kullback-Leibler divergence of the rows from the exact ones, in nats, averaged over the positions."""
     p, q = log_p(exact), log_p(rows)
     return float((np.exp(p) * (p - q)).sum(-1).mean())
 
 
 def study(folder, path, ids):
-    """Logits by name: exact, rounded (both float64), keep, q8_0, llama.cpp."""
+    """Returns logits by name: exact, rounded (both float64), keep, q8_0, llama.cpp."""
     f = File(path)
     rows = {'exact': forward64(f, ids)}
     q8 = GGMLQuantizationType.Q8_0

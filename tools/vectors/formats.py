@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Vectors for src/file/formats.c from ggml itself, called through its C interface.
+"""Writes test vectors for src/file/formats.c, computed by ggml through its C interface.
 
   npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
   python3 tools/vectors/formats.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
 
-Writes tests/vectors/formats-ggml.inc and its provenance file. Needs nothing but Python. Deterministic.
+Writes tests/vectors/formats-ggml.inc and its provenance file. Needs only Python. Deterministic.
 """
 import hashlib
 import struct
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import quant as base
 
-# number, items, bytes, where f16 numbers are
+# number of the type, items and bytes per block, offsets of f16 numbers
 FORMATS = {
     'Q4_1': (3, 32, 20, (0, 2)), 'Q5_0': (6, 32, 22, (0,)), 'Q5_1': (7, 32, 24, (0, 2)),
     'Q2_K': (10, 256, 84, (80, 82)), 'Q3_K': (11, 256, 110, (108,)), 'Q4_K': (12, 256, 144, (0, 2)),
@@ -25,7 +25,7 @@ RANDOM = 65536   # items of random blocks of each type
 
 
 def random_blocks(number, items, size, halves):
-    """Random bytes, scales of every kind but NaN; the C test makes the same ones."""
+    """Returns random blocks with scales of every kind but NaN. The C test generates the same blocks."""
     r, out = base.splitmix(number), bytearray()
     for i in range(RANDOM // items):
         block = bytearray(b''.join(struct.pack('<Q', next(r)) for _ in range((size + 7) // 8))[:size])

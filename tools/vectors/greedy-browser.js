@@ -1,4 +1,4 @@
-/** greedy-browser: greedy-page.js in Chromium, which loads the model by its address from this checkout's server. */
+/** greedy-browser: runs greedy-page.js in Chromium, which loads the model from this checkout's server. */
 import path from 'node:path';
 import puppeteer from 'puppeteer-core';
 import { CHROMIUM_FLAGS, at } from '../support/proc.js';

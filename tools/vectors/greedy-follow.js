@@ -1,12 +1,12 @@
 /**
- * Follows the greedy ids of another engine with this one, in Node (greedy-node.js) or in a page (greedy-page.js).
+ * Evaluates the greedy ids of another engine with this one, in Node (greedy-node.js) or in a page (greedy-page.js).
  * greedy.js starts both.
  *
  * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led  llama.cpp's choices, its
  * second best ids, and the distances of their logits
  * @typedef {{ chosen: number[], generated: number[], margins: number[], nmse?: number, variant: string }} Followed
- *   this engine's choice after each of llama.cpp's ids; what it generates alone; by how much it prefers llama.cpp's
- *   best to llama.cpp's second
+ *   chosen: this engine's choice after each of llama.cpp's ids; generated: what it generates on its own; margins: its
+ *   logits of llama.cpp's best ids minus those of llama.cpp's second best
  */
 
 /** Returns the two best ids of a row. @param {Float32Array} row @returns {{ id: number, second: number, margin: number

@@ -1,4 +1,5 @@
-/** greedy-page: greedy-follow.js in a browser, through the package's own entry. greedy-browser.js calls follow(). */
+/** greedy-page: runs greedy-follow.js in a browser, through the package's own entry. greedy-browser.js calls follow().
+ * */
 import { loadModel } from '../../js/index.js';
 import { follow } from './greedy-follow.js';
 

@@ -2,13 +2,13 @@
  * greedy-table: formats the results of greedy.js and greedy.py as lines of a table.
  *
  * @typedef {import('./greedy-follow.js').Followed & { version: string }} Run
- * @typedef {{ choices: number[], llamaNmse: number, oursNmse: number, margins: number[] }} Truth  float64's choices,
- * and the margins by which it prefers llama.cpp's best to llama.cpp's second
+ * @typedef {{ choices: number[], llamaNmse: number, oursNmse: number, margins: number[] }} Truth  choices of float64
+ * arithmetic, and its logits of llama.cpp's best ids minus those of llama.cpp's second best
  * @typedef {{ name: string, types: string, bytes: number, llama: string, led: import('./greedy-follow.js').Led,
  *   runs: Record<string, Run>, truth?: Truth }} Recorded
  */
 
-/** llama.cpp's choice counts where its two best logits are further apart. */
+/** A choice of llama.cpp is clear if its two best logits are further apart. Only clear choices are compared. */
 export const CLEAR = 1e-3;
 
 const COLUMNS = [
@@ -37,7 +37,7 @@ const HEAD_TRUTH = headOf([
   'step: the three margins where they differ',
 ]);
 
-/** @param {number[]} a @param {number[]} b returns the length of the common beginning */
+/** Returns the length of the common beginning, -1 if it is all of a. @param {number[]} a @param {number[]} b */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 
 /** Returns a row of the table. @param {Recorded} record @param {string} place @param {Run | null} run */

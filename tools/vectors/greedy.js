@@ -1,19 +1,21 @@
 #!/usr/bin/env node
 /**
- * greedy: compares greedy tokens of whole models with llama.cpp's: the presets of tools/models/make-model.js with random
- * weights (made in build/models/ if missing), or any GGUF. This engine follows llama.cpp's ids step by step, and must
- * choose the same id if llama.cpp's two best logits are more than 1e-3 apart. It runs in this Node, in a newer one (the
- * relaxed build) and in Chromium. The exit status is 1 if a clear choice differs. Needs the packages of llama.js, and a
- * built package.
+ * greedy: compares greedy tokens of whole models with llama.cpp's: the presets of tools/models/make-model.js with
+ * random weights (made in build/models/ if missing), or any GGUF. This engine follows llama.cpp's ids step by step, and
+ * must choose the same id if llama.cpp's two best logits are more than 1e-3 apart. It runs in this Node, in a newer one
+ * (the relaxed build) and in Chromium. The exit status is 1 if a clear choice differs. Needs the packages of llama.js,
+ * and a built package.
  *
- *   node tools/vectors/greedy.js                        every preset but Gemma 3's
- *   node tools/vectors/greedy.js gpt2-124m FILE.gguf    these
- *   --tokens 32  --threads 2  --f32-cache (llama.cpp's)  --only-llama (its choices and margins, to judge a file)
- *   --in node,node-new,chromium     only there, with llama.cpp's choices of an earlier run
- *   --write     writes tests/vectors/greedy.md from the results in build/greedy/, without a run
+ *   node tools/vectors/greedy.js                        all presets except Gemma 3's
+ *   node tools/vectors/greedy.js gpt2-124m FILE.gguf    only these models
+ *   --tokens 32  --threads 2
+ *   --f32-cache     llama.cpp uses an f32 KV cache
+ *   --only-llama    runs only llama.cpp, to see how clear its choices for a file are
+ *   --in node,node-new,chromium     runs only there, with llama.cpp's choices of an earlier run
+ *   --write     only writes tests/vectors/greedy.md from the results in build/greedy/
  *
- * build/greedy/ gets for each model a record (JSON) and both engines' logits (float32, for greedy.py, which compares
- * them with float64 arithmetic).
+ * Writes a record (JSON) for each model to build/greedy/, and both engines' logits (float32), which greedy.py compares
+ * with float64 arithmetic.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -44,7 +46,7 @@ async function fileOf(name) {
   return file;
 }
 
-/** Returns llama.cpp's choices after a prompt of its ids. @param {any} llama @param {string} file
+/** Returns llama.cpp's greedy choices after a fixed prompt, and its logits. @param {any} llama @param {string} file
  * @param {number} tokens
  * @param {object} options of its context */
 async function lead(llama, file, tokens, options) {

@@ -1,6 +1,6 @@
-"""Layer-by-layer results of transformers, for tests/js/inside.test.js: attention weights (output_attentions, eager),
-the residual stream after each layer (output_hidden_states) through the final norm and the head, its lengths, and vectors of
-pooled tokens. In float32, on the weights of the file.
+"""Writes layer-by-layer results of transformers, for tests/js/inside.test.js: attention weights (output_attentions,
+eager), the most likely tokens if the final norm and the head are applied to the residual stream after each layer, the
+lengths of that stream, and pooled vectors. In float32, on the file's weights.
 
   venv/bin/python tools/vectors/inside.py      writes tests/vectors/inside.bin and inside.json   (venv: see parity.py)
 """
@@ -13,7 +13,7 @@ from hf import MAKERS, gpt2_state, state_of
 from parity import OUT, ROOT, File, prompts_of, versions
 
 MODELS = ('mqa-f32', 'gemma2-f32', 'gpt2-f32', 'llama-f32')
-TOKENS, TOP = 40, 8   # more than the windows of the first two
+TOKENS, TOP = 40, 8   # more tokens than the windows of the first two models
 
 
 def model_of(f):
@@ -26,7 +26,7 @@ def model_of(f):
 
 
 def streams(model, ids):
-    """Returns the residual stream before the first layer and after each; hidden_states has the last one normed."""
+    """Returns the residual stream before the first and after each layer. hidden_states has only the normed last one."""
     seen = []
     trunk = getattr(model, 'transformer', None) or model.model
     layers = trunk.h if hasattr(trunk, 'h') else trunk.layers
@@ -43,7 +43,7 @@ def streams(model, ids):
 
 
 def lens(f, model, trunk, x):
-    """Logits of a residual stream, as if it were the last one."""
+    """Returns the logits of a residual stream as if it followed the last layer."""
     final = trunk.ln_f if hasattr(trunk, 'ln_f') else trunk.norm
     with torch.no_grad():
         logits = model.lm_head(final(x))

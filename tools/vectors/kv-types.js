@@ -1,6 +1,6 @@
 /**
- * Measures the accuracy and memory of each kvType: writes tests/vectors/kv-types.md, a record;
- * tests/js/kv-types.test.js asserts bounds with the same functions. Needs the package built, and nothing else.
+ * Measures the accuracy and memory of each kvType and writes tests/vectors/kv-types.md. tests/js/kv-types.test.js
+ * asserts bounds with the same functions. Needs only the built package.
  *
  *   node tools/vectors/kv-types.js
  */
@@ -20,7 +20,8 @@ const CONTEXTS = [4096, 16384, 32768];
 const vectors = (/** @type {string} */ name) => readFileSync(at('tests', 'vectors', name));
 const json = (/** @type {string} */ name) => JSON.parse(vectors(name).toString());
 
-/** Returns sum (a - b)^2 / sum b^2 of each position against the reference of tests/vectors/parity.md.
+/** Returns the NMSE, sum (a - b)^2 / sum b^2, of each position's logits against the reference of
+ * tests/vectors/parity.md.
  * @param {string} name @param {KvType} kvType @param {import('../../js/options.js').LoadOptions} [options] */
 export async function errorsOf(name, kvType, options = {}) {
   const model = await loadModel(await testModel(name), { threads: 2, ...options, kvType });

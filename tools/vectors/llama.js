@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /**
- * Evaluates the models of tests/vectors/parity.json with llama.cpp: its error against the same reference, position by
+ * Evaluates the models of tests/vectors/parity.json with llama.cpp: its error against the same reference at each
  * position, and its greedy continuations. Run tools/vectors/parity.py first.
  *
  *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/llama.js                writes tests/vectors/parity-llama.json
- *   node tools/vectors/llama.js --only NAME…   only these models; what the file says of others stays
- *   node tools/vectors/llama.js FILE IDS OUT   all logits of one file as float32: any model, to compare by hand
+ *   node tools/vectors/llama.js --only NAME…   updates only these models
+ *   node tools/vectors/llama.js FILE IDS OUT   writes all logits of any file as float32, to compare by hand
  *
- * NODE_LLAMA_CPP names a folder whose node_modules holds the package, when this checkout's does not.
+ * If this checkout's node_modules lacks the package, NODE_LLAMA_CPP names a folder whose node_modules has it.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -21,7 +21,7 @@ const VECTORS = path.join(ROOT, 'tests', 'vectors');
 const THREADS = 2;
 const GREEDY = 48;
 
-/** With flash attention an f32 cache changes nothing (measured), because it computes in f16 anyway. */
+/** An f32 cache is not combined with flash attention, which computes in f16 anyway: measured, it changes nothing. */
 export const SETTINGS = {
   default: {},
   noFlashAttention: { flashAttention: false },
@@ -32,7 +32,7 @@ export const SETTINGS = {
   },
 };
 
-/** The native llama.cpp, on the processor. */
+/** Starts the native llama.cpp without a GPU. */
 export async function startLlama() {
   const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? ROOT, 'package.json'));
   const { getLlama } = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
@@ -46,8 +46,8 @@ function rowOf(next) {
   return row;
 }
 
-/** `evaluate`: ids -> rows of logits, all in one batch from an empty cache; `extend`: the row after
- * one more id.
+/** Returns `evaluate`, which returns the logits of all ids in one batch from an empty cache, and `extend`, which returns
+ * the logits after one more id.
  * @param {any} model @param {object} options of the context */
 export async function evaluator(model, options) {
   const context = await model.createContext({
@@ -72,7 +72,7 @@ export async function evaluator(model, options) {
   return { evaluate, extend, close: () => context.dispose() };
 }
 
-/** sum (a - b)^2 / sum b^2 */
+/** Returns sum (a - b)^2 / sum b^2. */
 export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   let error = 0;
   let size = 0;
@@ -83,7 +83,7 @@ export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ 
   return error / size;
 }
 
-/** Returns greedy ids after a prompt, each with the distance of its logit from the next best in standard deviations.
+/** Returns greedy ids after a prompt, and the distances of their logits from the second best in standard deviations.
  * @param {(ids: number[]) => Promise<Float32Array[]>} evaluate @param {number[]} ids */
 async function greedy(evaluate, ids) {
   const context = [...ids];
@@ -113,7 +113,7 @@ async function study(llama, name, prompts) {
     const list = [];
     let row = 0;
     for (const ids of prompts) for (const logits of await evaluate(ids)) list.push(nmse(logits, truth(row++)));
-    // Outliers make even the f16 cache's rounding change choices.
+    // With outliers, even the rounding of an f16 cache changes choices.
     if (label === (name.endsWith('outliers') ? 'f32CacheNoFlashAttention' : 'default')) {
       const prompt = prompts.length - 1;
       result.greedy = { prompt, ...(await greedy(evaluate, prompts[prompt])) };

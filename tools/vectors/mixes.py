@@ -1,12 +1,12 @@
-"""Every file type of llama.cpp's own quantiser, 1152 wide (not a multiple of 256, so types are mixed as in a real 1B):
-checks that it loads, and that the error against float64 arithmetic on the dequantised weights is no larger than
-llama.cpp's.
+"""Measures the errors of every file type of llama.cpp's quantiser, for this engine and for llama.cpp, against float64
+arithmetic on the dequantised weights. The model is 1152 wide, not a multiple of 256, so types are mixed as in a real
+1B model.
 
-A random F32 model is made by tools/models/make-model.js, quantised by llama_model_quantize (libllama through its C interface)
-and run by numpy (parity.py), by llama.cpp (llama.js) and by js/cli.js. Writes tests/vectors/mixes.md: only a record,
-for models of this size are too large to keep. Needs what parity.py and llama.js need, and a built package.
+A random F32 model is made by tools/models/make-model.js, quantised by llama_model_quantize (libllama's C interface) and
+run by numpy (parity.py), llama.cpp (llama.js) and js/cli.js. Writes tests/vectors/mixes.md. There is no test, because
+models of this size are too large to store. Needs the packages of parity.py and llama.js, and a built package.
 
-  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]      FOLDER/node_modules holds node-llama-cpp
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]      FOLDER/node_modules has node-llama-cpp
 """
 import ctypes
 import os
@@ -54,7 +54,7 @@ def quantiser(folder):
 
 
 def types_of(path):
-    """Types of the matrices, group by group."""
+    """Returns the types of the matrices, counted by group."""
     groups = {}
     for t in GGUFReader(path).tensors:
         if len(t.shape) == 2:

@@ -1,14 +1,14 @@
-"""17 Gemma 3 models with outliers, up to 1500 tokens: our error at every position beside llama.cpp's and float32's own.
+"""Compares this package's errors on 17 Gemma 3 models with outliers, up to 1500 tokens, with llama.cpp's and float32's.
 
-Configurations vary heads, windows, patterns of local layers and head_dim; in each some channels of some norms weigh up to
-100 times the others. Made by tools/models/make-model.js in every kind of file, run by numpy in float64 (parity.py: the truth),
-by transformers in float32 (hf.py: what float32 itself costs), by llama.cpp (llama.js) and by this package with its
-defaults, and with an F16 embedding packed as Q8_0. Prints a table and keeps it in tests/vectors/outliers.md. Ends with 1
-when a bar is missed: F32 at most 1e-6 at every position by default, F16 and BF16 at most 1e-6 in the mean, and no mean
-above llama.cpp's. Needs what parity.py and llama.js need, and a built package.
+Configurations vary heads, windows, patterns of local layers and head_dim. In each, some channels of some norms weigh up
+to 100 times the others. tools/models/make-model.js makes files of every kind. They are run by numpy in float64
+(parity.py, the reference), by transformers in float32 (hf.py, for the error of float32 itself), by llama.cpp (llama.js)
+and by this package, with its defaults and with an F16 embedding packed as Q8_0. Prints a table and writes it to
+tests/vectors/outliers.md. Exits with status 1 if a limit is exceeded: 1e-6 at every position for F32, 1e-6 in the mean
+for F16 and BF16, and llama.cpp's mean for all. Needs the packages of parity.py and llama.js, and a built package.
 
-  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      numbers from 0 on; others stay
-  TOKENS=400 …                                                                           no prompt longer than that
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      only these, numbered from 0
+  TOKENS=400 …                                                                           maximal length of a prompt
 """
 import json
 import os
@@ -29,7 +29,7 @@ KINDS = {'F32': {'type': 'F32'}, 'F16': {'type': 'F16'}, 'BF16': {'type': 'BF16'
                       'types': {'attn_v': 'Q8_0', 'attn_output': 'Q4_K', 'ffn_down': 'Q6_K'}}}
 FLOATS = ('F32', 'F16', 'BF16')
 WAYS = ('float32', 'default', 'q8_0', 'llama.cpp')
-TOKENS = int(os.environ.get('TOKENS', 1500))   # no prompt is longer
+TOKENS = int(os.environ.get('TOKENS', 1500))   # maximal length of a prompt
 K, BEFORE, AFTER = ['attn_k_norm'], ['attn_norm', 'ffn_norm'], ['post_attention_norm', 'post_ffw_norm']
 VOCAB = 512
 # layers, d_model, ffn, heads, kv heads, head_dim, window, every n-th layer global, tokens, norms, factor
@@ -58,7 +58,7 @@ def spec_of(number, kind):
 
 
 def errors(rows, truth):
-    """NMSE of every position."""
+    """Returns the NMSE of every position."""
     return ((rows.astype(np.float64) - truth) ** 2).sum(-1) / (truth ** 2).sum(-1)
 
 
@@ -67,14 +67,14 @@ def node(*arguments):
 
 
 def ways(kind):
-    """Ours by default, and with F16 matrices packed as Q8_0."""
+    """Yields the ways to run this package, with their flags: by default, and with F16 matrices packed as Q8_0."""
     yield 'default', []
     if kind == QAT:
         yield 'q8_0', ['--quantize-floats', 'q8_0']
 
 
 def study(folder, number, kind):
-    """Errors of each way: float32, ours by default, ours with an f32 cache, llama.cpp's."""
+    """Returns the errors of each way: float32, this package by default and with a packed embedding, llama.cpp."""
     from hf import transformers_model
     path, out = os.path.join(folder, 'model.gguf'), os.path.join(folder, 'rows')
     node('--input-type=module', '-e', MAKE, json.dumps(spec_of(number, kind)), path)
@@ -104,14 +104,14 @@ def missed(kind, found):
 
 
 def rows_of(text):
-    """The table's rows by configuration and file."""
+    """Returns the rows of the table by configuration and kind of file."""
     lines = [line.strip() for line in text.splitlines()]
     rows = [(line, [cell.strip() for cell in line.split('|')]) for line in lines]
     return {(int(cells[1]), cells[2]): line for line, cells in rows if len(cells) > 3 and cells[2] in KINDS}
 
 
 def keep(lines):
-    """Writes the record; rows of other configurations stay."""
+    """Writes outliers.md. Rows of other configurations stay."""
     path = ROOT / 'tests' / 'vectors' / 'outliers.md'
     rows = (rows_of(path.read_text()) if path.exists() else {}) | rows_of('\n'.join(lines))
     order = sorted(rows, key=lambda key: (key[0], list(KINDS).index(key[1])))

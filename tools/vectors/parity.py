@@ -1,16 +1,16 @@
-"""Logits at every position from implementations that are not ours, for tests/js/parity.test.js.
+"""Writes the logits of reference implementations at every position, for tests/js/parity.test.js.
 
   F32, F16, BF16: Hugging Face transformers (Gemma, Gemma2, Gemma3, GPT2, Llama, Qwen3 …ForCausalLM) in float32, on the
                   file's weights: hf.py.
-  quantised:      float64 arithmetic on the dequantised weights (forward64 below, a second reading of
-                  the architectures in numpy, itself checked here against transformers on every model).
+  quantised:      float64 arithmetic on the dequantised weights (forward64 below, an independent implementation of
+                  the architectures in numpy, which is checked here against transformers on every model).
 
-Weights come out of the GGUF through the PyPI package `gguf`, not through our parser.
+The PyPI package `gguf` reads the weights, not the parser of this project.
 
   python3 -m venv venv && venv/bin/pip install torch==2.13.0 transformers==5.23.0 gguf numpy
   venv/bin/python tools/vectors/parity.py            writes tests/vectors/*.bin and parity.json
-  venv/bin/python tools/vectors/parity.py NAME …     only these models; the others' vectors stay
-  venv/bin/python tools/vectors/parity.py FILE IDS   statistics of every layer, to find where we differ
+  venv/bin/python tools/vectors/parity.py NAME …     updates only these models
+  venv/bin/python tools/vectors/parity.py FILE IDS   prints statistics of every layer, to find where results differ
 """
 import hashlib
 import json
@@ -38,8 +38,8 @@ LENGTHS |= {f'{family}-{kind}': (1, 70) if kind == 'f32' else (1, 28)
 LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma3-scaled-f32': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40),
             'phi3-long-f32': (1, 70), 'phi3-window-f32': (1, 70)}
 
-# Rules of each architecture: embeddings scaled by sqrt(width); positions by RoPE of halves or pairs, or from a table;
-# period of global layers and their index in it; feed-forward.
+# Rules of each architecture: whether embeddings are scaled by sqrt(width); RoPE of halves or pairs, or positions from a
+# table; period of global layers, and RoPE bases; activation function.
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
 LLAMA = {'rope': 'pairs', 'act': 'silu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
@@ -49,7 +49,7 @@ RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'
 
 
 class File:
-    """Config and weights of a GGUF: float64 arrays, matrices as [out, in]."""
+    """Configuration and weights of a GGUF file: float64 arrays, matrices as [out, in]."""
 
     def __init__(self, path):
         reader = GGUFReader(path)
@@ -109,7 +109,7 @@ class File:
         return self.head_dim if self.is_global(layer) else self.head_dim_local
 
     def owner(self, layer):
-        """The layer whose keys and values this one uses: itself, or the last of its kind that has any."""
+        """Returns the layer whose keys and values a layer uses: itself, or the last of its kind that has its own."""
         last = min(layer, self.layers - self.shared - 1)
         return max(l for l in range(last + 1) if l == layer or self.is_global(l) == self.is_global(layer))
 
@@ -124,7 +124,7 @@ class File:
         return x @ self.layer(layer, name).T + bias
 
     def norm(self, name, x):
-        """RMS norm, or LayerNorm where the file has a bias."""
+        """Returns the RMS norm, or LayerNorm if the file has a bias."""
         weight, bias = self.w[f'{name}.weight'], self.w.get(f'{name}.bias')
         if bias is None:
             return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * weight
@@ -133,7 +133,7 @@ class File:
 
 
 def rope(x, base, factors, pairs):
-    """x[position, head, dim]: pairs (i, i + dim / 2), or neighbours, turn by position / base^(2 i / dim) / factor."""
+    """Rotates pairs (i, i + dim / 2), or neighbours, of x[position, head, dim] by position / base^(2 i / dim) / factor."""
     n, _, dim = x.shape
     angle = np.arange(n)[:, None] * (base ** (-2.0 * np.arange(dim // 2) / dim) / factors)[None]
     cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -153,7 +153,7 @@ def silu(x):
 
 
 def heads_of(f, l, x):
-    """q, k, v of every position: [position, head, dim], normed and turned."""
+    """Returns q, k, v of every position as [position, head, dim], normed and with RoPE."""
     if f.architecture == 'gemma4':
         return gemma4_heads_of(f, l, x)
     n, width, kv = len(x), f.heads * f.head_dim, f.kv_heads * f.head_dim
@@ -176,8 +176,8 @@ def heads_of(f, l, x):
 
 
 def gemma4_heads_of(f, l, x):
-    """Values are normed without a weight, and are keys before their norm where there is no attn_v; k and v are None in
-    layers that use those of another one. Only global layers have factors."""
+    """Returns q, k, v of Gemma 4. Values are normed without a weight; without attn_v, they are the keys before their
+    norm. k and v are None in layers that use those of another layer. Only global layers have RoPE factors."""
     n, dim = len(x), f.head_dim_of(l)
     glob = f.is_global(l)
     base, factors = (f.base, f.w.get('rope_freqs.weight', 1.0)) if glob else (f.base_local, 1.0)
@@ -220,7 +220,7 @@ def feed_forward(f, l, x):
 
 
 def per_layer_inputs(f, ids, x):
-    """[position, layer, width]: each layer's own embedding of a token, combined with a projection of the embedding."""
+    """Returns [position, layer, width]: each layer's token embeddings, combined with a projection of the main ones."""
     shape = len(ids), f.layers, f.per_layer
     table = f.w['per_layer_token_embd.weight'][ids].reshape(shape) * np.sqrt(f.per_layer)
     projected = (x @ f.w['per_layer_model_proj.weight'].T / np.sqrt(f.d)).reshape(shape)
@@ -279,7 +279,7 @@ def make(names):
         apart = max(nmse(a, b) for a, b in zip(theirs, exact))
         print(name, sum(map(len, prompts)), 'positions, transformers against float64: NMSE', apart,
               'logit deviation', np.concatenate(exact).std(), flush=True)
-        # Outliers make a model amplify the rounding of float32 itself.
+        # A model with outliers amplifies the rounding errors of float32.
         assert apart < (1e-7 if name.endswith('outliers') else 1e-9), f'{name}: the two references differ by {apart}'
         rows = np.concatenate(theirs if f.float else exact).astype('<f4')
         (OUT / f'{name}.bin').write_bytes(rows.tobytes())

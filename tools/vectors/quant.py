@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Vectors for src/file/types.c from ggml itself, called through its C interface.
+"""Writes test vectors for src/file/types.c, computed by ggml through its C interface.
 
   npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
   python3 tools/vectors/quant.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
 
 Writes tests/vectors/quant-ggml.inc (C arrays, so that the test reads no file and runs as wasm
-too) and its provenance file quant-ggml.md. Needs nothing but Python. Deterministic.
+too) and its provenance file quant-ggml.md. Needs only Python. Deterministic.
 """
 import ctypes
 import hashlib
@@ -19,14 +19,14 @@ MASK64 = (1 << 64) - 1
 
 
 class TypeTraits(ctypes.Structure):
-    """Head of struct ggml_type_traits (ggml.h)."""
+    """Beginning of struct ggml_type_traits (ggml.h)."""
     _fields_ = [('type_name', ctypes.c_char_p), ('blck_size', ctypes.c_int64),
                 ('blck_size_interleave', ctypes.c_int64), ('type_size', ctypes.c_size_t),
                 ('is_quantized', ctypes.c_bool), ('to_float', ctypes.c_void_p)]
 
 
 def splitmix(state):
-    """splitmix64 as a generator of 64-bit numbers; the C test runs the same one."""
+    """Generates the 64-bit numbers of splitmix64. The C test has the same generator."""
     while True:
         state = (state + 0x9E3779B97F4A7C15) & MASK64
         z = state
@@ -74,7 +74,7 @@ def dequantise(lib, kind, raw, n):
 
 
 def real_blocks():
-    """Blocks of 32 like those of weights, and edge cases."""
+    """Returns blocks of 32 values like those of weights, and edge cases."""
     r = splitmix(1)
     rows = []
     for scale in (1.0, 0.02, 1e-3, 37.5, 1e-6, 6e4):
@@ -94,7 +94,7 @@ def real_blocks():
 
 
 def raw_blocks(kind, bytes_per_block, n):
-    """Blocks of random bytes with every kind of scale but NaN."""
+    """Returns blocks of random bytes with every kind of scale but NaN."""
     r = splitmix(TYPES[kind])
     scales = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0x2A2A, 0x9D9D]
     out = b''
@@ -105,7 +105,7 @@ def raw_blocks(kind, bytes_per_block, n):
 
 
 def tricky_floats():
-    """Bit patterns on both sides of every edge of f16 and bf16."""
+    """Returns bit patterns on both sides of every limit of f16 and bf16."""
     edges = [0, 1, 0x007FFFFF, 0x00800000, 0x33000000, 0x33000001, 0x33800000, 0x33C00000, 0x387FC000,
              0x387FE000, 0x387FF000, 0x38800000, 0x38801000, 0x38803000, 0x3F800000, 0x3F801000, 0x3F803000,
              0x3F808000, 0x3F818000, 0x477FE000, 0x477FEFFF, 0x477FF000, 0x47800000, 0x7F7FFFFF, 0x7F7F7FFF,
@@ -135,7 +135,7 @@ def words(raw):
 def type_table(lib):
     rows = []
     for i in range(64):
-        if i >= 43:   # GGML_TYPE_COUNT of this release: asking further reads behind its table
+        if i >= 43:   # GGML_TYPE_COUNT of this release: larger numbers would read past ggml's table
             break
         size = lib.ggml_type_size(i)
         if size:
@@ -169,7 +169,7 @@ def main():
                            words(dequantise(lib, kind, quantise(lib, kind, real), len(real))), '0x%08x', 8))
         raw = raw_blocks(kind, size, 12)
         parts.append(array('uint8_t', 'ggml_%s_raw' % low, list(raw), '%d', 24))
-        # an infinite scale times 0 is NaN, whose bits no standard fixes: written as 0x7fc00000
+        # An infinite scale times 0 is NaN. No standard fixes its bits, so it is written as 0x7fc00000.
         back = [w if w & 0x7FFFFFFF <= 0x7F800000 else 0x7FC00000 for w in words(dequantise(lib, kind, raw, 12 * 32))]
         parts.append(array('uint32_t', 'ggml_%s_raw_back' % low, back, '0x%08x', 8))
     floats = [float_of(u) for u in tricky]

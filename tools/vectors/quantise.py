@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Vectors for tools/models/quantise.js from ggml's own quantisers, called through libggml-base.
+"""Writes test vectors for tools/models/quantise.js, computed by ggml's quantisers in libggml-base.
 
   npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
   python3 tools/vectors/quantise.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so

@@ -1,6 +1,6 @@
 /*
  * schema-suite: writes tests/vectors/schema-suite.json.gz from a checkout of json-schema-org/JSON-Schema-Test-Suite:
- * the required tests and the `format` tests of drafts 2020-12 and 7, without the remote documents (nothing is fetched).
+ * the required tests and the `format` tests of drafts 2020-12 and 7, without the remote documents.
  *
  *   node tools/vectors/schema-suite.js FOLDER
  */

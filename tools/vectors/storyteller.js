@@ -6,14 +6,15 @@
  *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/storyteller.js      writes tests/vectors/storyteller-llama.json
  *
- * NODE_LLAMA_CPP names a folder whose node_modules holds the package, when this checkout's does not.
+ * If this checkout's node_modules lacks the package, NODE_LLAMA_CPP names a folder whose node_modules has it.
  */
 import fs from 'node:fs';
 import { storyteller } from '../../tests/js/storyteller-files.js';
 import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
-/** Keeps the story whose closest choice is the clearest: others depend on the last bit of a float. */
+/** Topics to choose from. The story with the largest minimal margin is kept; others depend on the last bits of floats.
+ * */
 const TOPICS = [
   'a cat and a boat',
   'a dog',
@@ -45,7 +46,7 @@ async function nll(evaluate, ids) {
   return rows.reduce((sum, row, i) => sum + loss(row, ids[i + 1]), 0) / rows.length;
 }
 
-/** Returns the likeliest tokens up to the end of the turn, with the distances to the next best.
+/** Returns the likeliest tokens up to the end of the turn, and their smallest distance to the second best in logits.
  * @param {Evaluate} evaluate @param {(id: number) => Promise<Float32Array>} extend
  * @param {number[]} prompt */
 async function greedy(evaluate, extend, prompt) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Evaluates the storyteller's weights with Hugging Face transformers, and tokenizes its texts with SentencePiece.
 
-Takes the weights out of models/storyteller/storyteller.gguf (Q8_0, turned to float32), runs
+Takes the weights out of models/storyteller/storyteller.gguf (Q8_0, dequantised to float32), runs
 Gemma3ForCausalLM in float32 over public-domain tales that the model was not trained on, and writes
 tests/vectors/storyteller.json. Then run tools/vectors/storyteller.js.
 
@@ -28,7 +28,7 @@ from tokenizer import Tokenizer  # noqa: E402
 
 MODEL = ROOT / "models" / "storyteller" / "storyteller.gguf"
 OUT = ROOT / "tests" / "vectors" / "storyteller.json"
-# The Naughty Boy (held out of training), Why Dog and Cat Are Enemies, Mr Korbes (too hard to be in it).
+# The Naughty Boy (held out of training), Why Dog and Cat Are Enemies, Mr Korbes (too difficult for the training data).
 TALES = ["simple/1236", "simple/1296", "simple/1342"]
 RUN = 450
 EVERYTHING = 1000
@@ -39,7 +39,7 @@ def field(reader, key):
 
 
 def load(path):
-    """The model of a GGUF file, in float32."""
+    """Returns the model of a GGUF file in float32."""
     reader = gguf.GGUFReader(path)
     g = {k.removeprefix("gemma3."): field(reader, k) for k in reader.fields if k.startswith("gemma3.")}
     weights = {t.name: torch.tensor(gguf.quants.dequantize(t.data, t.tensor_type)) for t in reader.tensors}
@@ -70,7 +70,7 @@ def load(path):
 
 
 def pieces(corpus, tokenizer):
-    """Returns the tales, split between paragraphs into texts that fit the context."""
+    """Yields the tales, split between paragraphs into texts that fit the context."""
     by_key = {d.key: d for d in read_corpus(corpus, EVERYTHING)}
     for key in TALES:
         for ids in chunks(tokenizer, by_key[key].text, RUN):
