@@ -150,11 +150,19 @@ function start(command, app, folder) {
     });
   return {
     said: () => text,
-    end: () => {
+    /** Ends the server and waits for its processes, which may still write into the folder. */
+    async end() {
       try {
         process.kill(-Number(child.pid));
+        for (let tries = 0; tries < 100; tries++) {
+          await new Promise((done) => {
+            setTimeout(done, 100);
+          });
+          process.kill(-Number(child.pid), 0);
+        }
+        process.kill(-Number(child.pid), 'SIGKILL');
       } catch {
-        /* It has ended. */
+        /* No process is left. */
       }
     },
   };
@@ -195,7 +203,7 @@ async function fromServer(app, folder, look) {
     const text = await look(url);
     return /^\{/.test(text) ? text : `${text.trim()}\n${server.said().slice(-1500)}`;
   } finally {
-    server.end();
+    await server.end();
   }
 }
 
