@@ -1,4 +1,4 @@
-/** Types that many tests name. */
+/** Types that many tests use. */
 type TestContext = import('node:test').TestContext;
 type HttpRequest = import('node:http').IncomingMessage;
 type HttpResponse = import('node:http').ServerResponse;

@@ -30,7 +30,7 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
     __attribute__((constructor)) static void add_##id(void) { gw_test_register(&entry_##id); } \
     static void test_##id(void)
 
-/* TSan only looks for races, so with it loops over many numbers run one in four; other builds run all. */
+/* Under TSan, which only looks for races, loops over many numbers run one iteration in four; other builds run all. */
 #if defined(__SANITIZE_THREAD__)
 #define TSAN_LEAVES_OUT(i) ((i) % 4 != 0)
 #else

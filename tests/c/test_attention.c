@@ -123,7 +123,7 @@ TEST(attention_caps_are_near_tanh) {
     CHECK(gw_capped(INFINITY, 30) == 30 && gw_capped(-INFINITY, 30) == -30 && isnan(gw_capped(NAN, 30)));
 }
 
-/* --- i16 against double, and at its limits --- */
+/* --- the type i16 against double precision, and at its limits --- */
 
 enum { MOST = 512, I16_BYTES = 2 * MOST + 16 };
 
@@ -248,14 +248,14 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
     double lane = (double)int_at(r.k, 0) * int_at(r.q, 0) * MOST / GW_I16_LANES;
     CHECK(lane <= INT32_MAX && lane > INT32_MAX * 0.999);
     check_scores(&r, MOST, GW_KEYS, ones, ones);
-    for (int above = 0; above < 400; above++) { /* sometimes nearly all are rounded up */
+    for (int above = 0; above < 400; above++) { /* in some rounds nearly all weights are rounded up */
         for (int j = 0; j < GW_KEYS; j++) p[j] = j ? 1 : 1 + (float)above * 1e-5f;
         check_mix(&r, MOST, GW_KEYS, p);
     }
     CHECK((GW_I16_SUM + GW_KEYS / 2 + 1) * (double)GW_I16_TOP <= INT32_MAX);
 }
 
-/* --- the whole --- */
+/* --- the complete operation --- */
 
 enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = GW_MAX_HEAD_DIM, WINDOW = 150, BATCH = 64 };
 
@@ -320,7 +320,8 @@ static void store(rig *r, uint32_t pos, uint32_t n) {
     for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(r->kv.layers, p, r->k + p * r->ldk, r->v + p * r->ldk);
 }
 
-/* Stores the positions before `from` in whole batches, without their results; from there on `batch` at once. */
+/* Stores the positions before `from` in full batches, without results; evaluates those from there on in batches of
+ * `batch` rows. */
 static void run(rig *r, uint32_t n, uint32_t from, uint32_t batch) {
     if (r->shape.length) store(r, 0, r->shape.length);
     for (uint32_t pos = 0, rows; pos < n; pos += rows) {
@@ -373,7 +374,7 @@ static double error_of(const rig *r, uint32_t n) {
     return worst;
 }
 
-/* By type; inputs are about 1, their products with a query about 1 to 10. */
+/* Tolerance of each cache type. Inputs are about 1, their products with a query about 1 to 10. */
 static const double tolerance[GW_KV_TYPES] = { 6e-2, 2e-5, 6e-2, 4e-1 };
 static const shape shapes[] = {
     { 4, 1, 24, 0, 0, 0 },
@@ -386,10 +387,10 @@ static const shape shapes[] = {
     { 2, 2, 16, 1, 0, 0 },
     { 3, 3, 64, 0, 0, 0 },
     { 2, 1, 80, 0, 0, 0 },
-    { 4, 2, 96, WINDOW, 0, 0 }, /* GPT-2's, Qwen3's kind */
+    { 4, 2, 96, WINDOW, 0, 0 }, /* as in GPT-2 and Qwen3 */
     { 4, 2, 16, 0, 0, 5 },
     { 4, 2, 24, WINDOW, 0, 50 },
-    { 3, 1, 8, 1, 0, 2 }, /* Gemma 2's */
+    { 3, 1, 8, 1, 0, 2 }, /* as in Gemma 2 */
     { 3, 1, 16, 0, LENGTH, 0 },
     { 3, 1, 16, WINDOW, LENGTH, 0 },
     { 6, 2, 8, 3, LENGTH, 4 }, /* bidirectional */
@@ -409,7 +410,7 @@ static void same_from(const rig *whole, uint32_t length, uint32_t from, uint32_t
     rig_free(&r);
 }
 
-/* The last positions, or all. */
+/* Ways of evaluating the last positions, or all: first position, rows per batch, threads. */
 static const struct {
     uint32_t from, batch;
     int threads;
@@ -439,7 +440,7 @@ THREADED_TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_thread
         }
 }
 
-/* Enough spans that several threads merge them. */
+/* A text long enough that several threads merge spans. */
 THREADED_TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     rig r;
     rig_init(&r, shapes[0], GW_KV_AUTO, 2, MAX_POS);

@@ -1,5 +1,5 @@
-/* Byte-level BPE: words and ids of other implementations (tests/vectors/bpe.md), a literal case for each rule,
- * malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000 texts. */
+/* Byte-level BPE: expected words and ids from other implementations (tests/vectors/bpe.md), a handwritten case for each
+ * rule, malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000 texts. */
 #include "test.h"
 #include "text/classes.h"
 #include "text/split.h"
@@ -119,7 +119,7 @@ static int finish(gw_tokenizer *t, const char *pre, gw_error *e) {
     return gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gpt2", .pre = pre }, e);
 }
 
-/* Returns a vocabulary of the kept merges, whose ids begin at 256. */
+/* Returns a vocabulary of the given merges; the products have ids from 256 on. */
 static gw_tokenizer *kept(const struct bpe_merge *merges, size_t n, const char *pre) {
     gw_tokenizer *t = gw_tokenizer_new();
     gw_error e = { 0 };
@@ -234,7 +234,7 @@ TEST(bpe_parts_of_a_text_in_upper_case) {
     static const char *const texts[] = { "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZabc def",
                                          "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZ123 def",
                                          "\346\227\245A\xC3\x84\xC3\x96\xC3\x9C\xC3\x84\xC3\x96\xC3\x9C\xC3\x9F" };
-    gw_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* the last byte of the first character, and the next one */
+    gw_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* joins the first character's last byte and the next letter */
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         int32_t whole[64], parts[64];
         size_t len = strlen(texts[i]);
@@ -301,7 +301,7 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     gw_tokenizer *t = BEGIN("a b");
     add(t, "<|im_end|>", GW_TOKEN_USER);
     add(t, "<|eot_id|>", GW_TOKEN_NORMAL);
-    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* not written in the alphabet, so no merge makes it */
+    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* not in the printable alphabet, so no merge makes it */
     ready(t, "qwen2");
     CHECK_INT(gw_tokenizer_type(t, MADE + 1), GW_TOKEN_CONTROL);
     CHECK_INT(gw_tokenizer_type(t, MADE + 2), GW_TOKEN_CONTROL);
@@ -458,8 +458,7 @@ TEST(bpe_hostile_texts_take_linear_time) {
     free(text);
 }
 
-/* A stretch of text without a word boundary has a maximum length, in both kinds; the error names it, and the tokenizer
- * stays usable. */
+/* A word has a maximum length in both kinds of tokenizer. The error names the limit, and the tokenizer stays usable. */
 TEST(stretches_beyond_the_bound_are_refused) {
     const size_t most = 1 << 22;
     char *text = malloc(most + 2);

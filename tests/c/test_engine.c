@@ -1,6 +1,6 @@
-/* Evaluation through the API: compared with a naive forward pass, and bit for bit the same with any number of threads,
- * in batches or token by token, with one row of logits or all, with a reused prefix or without, after an abort, beside
- * another model. */
+/* Evaluation through the API: results are near those of a naive forward pass, and have the same bits with any number of
+ * threads, in batches or token by token, with one row of logits or all, with a reused prefix or without, after an
+ * abort, beside another model. */
 #include "api.h"
 #include "model/load.h"
 #include "naive.h"
@@ -99,7 +99,7 @@ static void by_steps(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_voc
     }
 }
 
-/* Computes the same in batches. */
+/* Computes the same logits in batches. */
 static void by_rows(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_vocab, float *out) {
     uint32_t seen = 0;
     CHECK(gw_sync(m, ids, n) >= 0);
@@ -122,7 +122,7 @@ static void check_bits(const float *got, const float *expected, size_t n, const 
                          got[i]);
 }
 
-/* --- right --- */
+/* --- compared with a naive forward pass --- */
 
 #define SHAPE(width, layers, ff, heads, kv, dim, win, vocab, every, bools, te, ta, tf, th) \
     { .n_embd = width,                                                                     \
@@ -160,7 +160,7 @@ static const struct {
 };
 
 static void check_shape(const tiny_config *c, double tolerance, const char *name) {
-    enum { N = 110 }; /* more than a batch, and than a ring has rows */
+    enum { N = 110 }; /* longer than a batch, and than a ring */
     tiny_file f = tiny_make(c);
     rig r = rig_new(c, 2, 0);
     int32_t ids[N];
@@ -191,7 +191,7 @@ THREADED_TEST(engine_agrees_with_a_naive_forward_pass) {
         if (!TSAN_LEAVES_OUT(i)) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
 }
 
-/* --- the same bits in every way --- */
+/* --- the same bits, however ids are evaluated --- */
 
 static void prefill_and_steps(int threads, float *out) {
     rig r = rig_new(&base, threads, 0);
@@ -428,7 +428,7 @@ TEST(engine_packs_no_more_than_rows_behind_it_allow) {
     both[1] = 8;
     check_pack(r.m, ids, both, 2, GW_POOL_MEAN);
     CHECK_INT(gw_pack(r.m, ids, &one, 1, GW_POOL_MEAN), 0);
-    CHECK_INT(gw_append(r.m, ids[0]), GW_E_BAD_STATE); /* it belongs to no text */
+    CHECK_INT(gw_append(r.m, ids[0]), GW_E_BAD_STATE); /* the id belongs to no text */
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT((int)gw_model_number(small.m, "pack_ids"), 0);
     CHECK_INT(gw_pack(small.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);
@@ -514,7 +514,7 @@ THREADED_TEST(engine_aborts_between_layers_and_goes_on) {
         CHECK_TEXT(gw_error_text(a.m, "code"), "aborted");
         CHECK_INT(*gw_abort_flag(a.m), 0);
         CHECK_INT(gw_pending(a.m), 0);
-        CHECK_INT(gw_position(a.m), layers / 4 * 64); /* three layers and the end of each batch */
+        CHECK_INT(gw_position(a.m), layers / 4 * 64); /* a batch takes four calls: three layers and its end */
         uint32_t kept = gw_position(a.m);
         CHECK_INT(sync_run(a.m, ids, 200), kept);
         check_bits(gw_logits(a.m), whole, VOCAB, "aborted after layers", (uint32_t)layers);
@@ -553,7 +553,7 @@ THREADED_TEST(engine_aborts_from_another_thread) {
     nuisance n = { gw_abort_flag(a.m), 0 };
     pthread_t thread;
     CHECK_INT(pthread_create(&thread, NULL, set_flag, &n), 0);
-    for (int aborted = 0; aborted < 5;) { /* the abort comes at some time */
+    for (int aborted = 0; aborted < 5;) { /* the abort comes at a random time */
         CHECK(gw_sync(a.m, ids, 200) >= 0);
         int how = gw_run(a.m, 0);
         CHECK(how == GW_RUN_DONE || how == GW_E_ABORTED);

@@ -1,5 +1,5 @@
 /* Float matrices packed as Q8_0: rounded as in ggml in every build, within the bound in api.h; and the load option: a
- * float file packed as Q8_0 is, bit for bit, the Q8_0 file with the same weights. */
+ * float file packed as Q8_0 gives the same bits as a Q8_0 file with the same weights. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "../vectors/quant-ggml.inc"
@@ -52,7 +52,7 @@ static void same_blocks(int i, size_t k) {
     CHECK(!memcmp(row + 1, want, bytes));
 }
 
-/* Every f16 and every bf16 stands beside neighbours of all sizes, infinities and NaNs among them. */
+/* Every f16 and every bf16 value, beside values of all magnitudes, infinities and NaNs. */
 TEST(floats_every_half_is_rounded_alike) {
     for (int i = 1; i < 3; i++)
         for (uint32_t factor = 1; factor < 8; factor += 2) {
@@ -189,7 +189,7 @@ static bool same(const outcome *a, const outcome *b) {
 
 static int q8_instead(int type) { return type == GW_F32 || type == GW_F16 || type == GW_BF16 ? GW_Q8_0 : type; }
 
-/* Returns the file with Q8_0 matrices that the table's quantiser makes from the floats of `f`. */
+/* Returns the same file with Q8_0 matrices, which the type table's quantiser makes from the floats of `f`. */
 static tiny_file rounded_file(tiny_config c, const tiny_file *f) {
     c.embd = q8_instead(c.embd), c.attn = q8_instead(c.attn), c.ffn = q8_instead(c.ffn);
     tiny_file made = tiny_make(&c);
@@ -273,7 +273,7 @@ TEST(floats_untied_head_is_packed_too) {
     gw_pool_free(pool);
 }
 
-/* Matrices whose rows are not whole blocks are kept: here all except attn_output and ffn_down. */
+/* Matrices whose rows are not whole blocks stay floats: here all except attn_output and ffn_down. */
 TEST(floats_rows_of_broken_blocks_stay) {
     gw_pool *pool = gw_pool_new(1);
     tiny_config c = small;

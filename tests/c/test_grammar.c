@@ -1,5 +1,6 @@
-/* Tests the tries of a vocabulary, and masks: nodes are in order; plain tokens match a count of their characters by hand;
- * masks of strings match every token tried alone. tests/js/grammar*.test.js test grammars and how formats compile. */
+/* The trie of a vocabulary, and masks: nodes are sorted; plain tokens have the number of characters that a simple count
+ * gives; masks in strings have exactly the tokens that are allowed when tried alone. tests/js/grammar*.test.js test
+ * grammars and the compilation of formats. */
 #include "test.h"
 #include "text/masks.h"
 #include "text/matcher.h"

@@ -141,7 +141,7 @@ static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw
                     sum += product;
                     size += fabs(product);
                 }
-                /* where scale * code and min nearly cancel, their own size counts */
+                /* where scale * quant and min nearly cancel, the error is relative to their magnitudes */
                 if (format && format->mins) size += terms_of(format, &a, t, r, as);
                 CHECK_NEAR(want[t * padded + r], sum, (as == AS_FLOAT ? 4e-6 : 1e-6) * size);
             }
@@ -195,7 +195,7 @@ TEST(kernels_without_swizzle) {
 #endif
 
 #ifdef GW_HAVE_RELAXED
-/* Products of 8-bit values through an instruction that is only defined for 7 bits. */
+/* Products of 8-bit values with an instruction that is only defined for 7-bit values. */
 TEST(kernels_of_8_bits_in_7) {
     gw_relaxed_only_7_bits = true;
     same_bits(GW_Q8_0, AS_INT15, gw_ref_matmul_q8_int15, gw_relaxed_matmul_q8_int15);
@@ -245,7 +245,7 @@ TEST(kernels_chosen_by_the_build) {
 }
 
 #ifdef GW_HAVE_SIMD
-/* Returns one activation that the build's kernel quantised. */
+/* Returns one int15 activation that the build's kernel quantised. */
 static int wide_at(const gw_acts *a, size_t block, int c) {
 #ifdef GW_HAVE_RELAXED
     const int8_t *planes = (const int8_t *)(a->q16 + block * 32);

@@ -6,7 +6,7 @@
 #include "test.h"
 
 enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* 10 + 16 -> whole blocks of 16 */
-/* Layers with other heads, with a shorter window, and without rows. */
+/* Layers with different heads, with a shorter window, and without rows. */
 static const gw_layer_shape shapes[LAYERS] = {
     { .n_head_kv = 2, .head_dim = 8, .window = WINDOW, .kv_owner = 0 },
     { .n_head_kv = 1, .head_dim = 16, .kv_owner = 1 },
@@ -42,7 +42,7 @@ static void store(rig *r, uint32_t layer, uint32_t pos, float mark) {
     if (r->kv.layers[layer].rows) gw_kv_store(&r->kv.layers[layer], pos, k, v);
 }
 
-/* Writes n rows in `layers` layers; they count only if written in all. */
+/* Writes n rows in `layers` layers; rows that are not in all layers do not count as stored. */
 static void write(rig *r, uint32_t n, uint32_t layers) {
     while (n > 0) {
         uint32_t rows = (uint32_t)gw_min(n, BATCH), pos = r->kv.pos;
@@ -265,8 +265,8 @@ static double norm_of_lane(const float *x, int lane) {
     return sqrt(sum);
 }
 
-/* Rows of every size: values are accurate to half a step of the largest / 32767, keys to half a step of that or of a
- * lane's largest norm / GW_I16_NORM, which no integer lane exceeds. */
+/* Rows of all magnitudes: values are accurate to half a step of the largest / 32767, keys to half a step of that or of
+ * a lane's largest norm / GW_I16_NORM, which no integer lane exceeds. */
 TEST(kv_i16_rows_keep_half_a_step) {
     uint8_t plane[2][2 * D_I16 + 16];
     float in[D_I16], out[2][D_I16];

@@ -445,7 +445,7 @@ TEST(load_plan_is_what_reserve_takes) {
     size_t matrices = 0;
     for (uint32_t i = 0; i < f.n_tensors; i++) matrices += f.tensors[i].bytes;
     CHECK(weights >= (double)matrices && weights < (double)matrices * 1.02);
-    /* Scratch also counts the tokenizer and the metadata, which are there already. */
+    /* The plan's scratch space includes the tokenizer and the metadata, which are already allocated. */
     if (before >= 0 && !(taken <= total + 20000 && taken >= total - 200000))
         gw_test_fail(__FILE__, __LINE__, "reserve: expected about %.0f bytes, got %.0f", total, taken);
     gw_model_free(m);

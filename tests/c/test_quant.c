@@ -1,4 +1,4 @@
-/* quant against ggml's own results (tests/vectors/quant-ggml.md). */
+/* Quantisation and dequantisation compared with ggml's results (tests/vectors/quant-ggml.md). */
 #include "file/types.h"
 #include "file/formats.h"
 #include "../vectors/formats-ggml.inc"
@@ -143,7 +143,7 @@ TEST(quant_a_hundred_thousand_floats_to_halves) {
     CHECK(bf16 == ggml_hashes[2]);
 }
 
-/* As random_blocks in tools/vectors/formats.py. */
+/* Makes the same blocks as random_blocks() in tools/vectors/formats.py. */
 static void random_blocks(const gw_type *t, const int f16_at[2], uint8_t *out) {
     uint64_t state = (uint64_t)t->id;
     for (uint32_t i = 0; i < GGML_FORMAT_RANDOM / t->items; i++, out += t->bytes) {

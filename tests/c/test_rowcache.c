@@ -1,5 +1,6 @@
-/* Matrices of which only rows of tokens are read, in the file instead of in memory: the same bits, and an error for rows
- * that are not numbers. The host of these tests reads rows from the file's bytes. */
+/* Embedding matrices that stay in the file, of which only the rows of tokens are read: results have the same bits as
+ * with matrices in memory, and rows that are not finite give an error. The tests' host reads rows from the file's
+ * bytes. */
 #include "api.h"
 #include "model/load.h"
 #include "model/rowcache.h"
@@ -88,7 +89,7 @@ static void prompt_of(int32_t *ids, int n, uint32_t seed) {
     for (int i = 0; i < n; i++) ids[i] = (int32_t)((seed = seed * 1664525 + 1013904223) >> 8) % VOCAB;
 }
 
-/* A long prompt in portions, steps, and another prompt with a common prefix. */
+/* Evaluates a long prompt in portions, some single tokens, and another prompt with a common prefix. */
 static void answers_of(host *h, float *out) {
     int32_t ids[PROMPT];
     prompt_of(ids, PROMPT, 7);
@@ -147,7 +148,7 @@ TEST(rowcache_small_and_tied_tables_stay_in_memory) {
     gw_pool_free(pool);
 }
 
-/* Any chunks, also at the end of the file: the skipped bytes need not be there. */
+/* Loading skips the matrix, whatever the size of the chunks. */
 TEST(rowcache_loading_skips_the_table) {
     gw_pool *pool = gw_pool_new(1);
     tiny_file f = tiny_make(&untied);
@@ -202,7 +203,7 @@ TEST(rowcache_waits_for_rows_and_can_be_left) {
     int32_t ids[PROMPT];
     prompt_of(ids, PROMPT, 7);
     CHECK_INT(gw_sync(h.m, ids, PROMPT), 0);
-    for (int i = 0; i < 3; i++) CHECK_INT(gw_run(h.m, 0), GW_RUN_ROWS); /* without the rows, nothing moves */
+    for (int i = 0; i < 3; i++) CHECK_INT(gw_run(h.m, 0), GW_RUN_ROWS); /* without rows, nothing is evaluated */
     CHECK_INT((int)gw_position(h.m), 0);
     *gw_abort_flag(h.m) = 1;
     CHECK_INT(gw_run(h.m, 0), GW_E_ABORTED);
@@ -220,7 +221,7 @@ enum { WIDE = 65536, ROWS = 500, SLOTS = 64 };
 
 static float value_of(int32_t row, uint32_t i) { return (float)row + (float)i / WIDE; }
 
-/* Returns how many rows were missing. */
+/* Requests rows, and provides the missing ones; returns how many were missing. */
 static int want(gw_row_cache *c, const int32_t *rows, int n) {
     int missing = gw_row_cache_want(c, rows, n);
     for (int i = 0; i < missing; i++) {

@@ -44,7 +44,7 @@ static float *bell(uint32_t n, uint64_t seed, double scale) {
 
 /* --- llama.cpp's cases ------------------------------------------------------------------------------ */
 
-/* Takes probabilities and returns those of the tokens that survive the cuts, by id; 0 for the others. */
+/* Checks the probabilities of the tokens that survive the cuts, by id; 0 for the others. */
 static void check_case(int line, gw_sampler *s, size_t n, const float *probabilities, const float *expected) {
     float logits[8];
     double got[8] = { 0 };

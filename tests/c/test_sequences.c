@@ -1,4 +1,4 @@
-/* Several sequences of one model, evaluated together: each has the bits that it has alone, whatever runs beside it. */
+/* Several sequences of one model, evaluated together: each gives the same bits as alone, whatever runs beside it. */
 #include "api.h"
 #include "model/load.h"
 #include "run/session.h"

@@ -107,7 +107,7 @@ TEST(split_asks_for_all_headers_then_for_all_weights) {
         CHECK_INT(gw_load_part(m), i);
         CHECK_NEAR(gw_load_offset(m), 0, 0);
         CHECK(gw_load_room(m) >= 65536 && (i == 0 || gw_load_room(m) == 65536));
-        memcpy(gw_load_window(m), files[i].data, files[i].header + 5 * (size_t)i); /* a little beyond it */
+        memcpy(gw_load_window(m), files[i].data, files[i].header + 5 * (size_t)i); /* a few bytes beyond the header */
         CHECK_INT(gw_load_commit(m, files[i].header + 5 * (size_t)i), i < 2 ? GW_LOAD_HEADER : GW_LOAD_PLAN);
         CHECK_NEAR(gw_model_number(m, "parts"), 3, 0);
     }

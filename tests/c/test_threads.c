@@ -152,7 +152,7 @@ static void not_waited_for(int threads) {
     CHECK_INT(stuck, threads - 1);
     for (int round = 0; round < 20; round++) {
         pure_job *job = gw_pure_place(p, jobs, sizeof *jobs);
-        CHECK(job != first); /* late helpers read it */
+        CHECK(job != first); /* late helpers may still read it */
         *job = (pure_job){ round, 100, cells, 0 };
         gw_parallel_pure(p, &squares, job, 100);
     }
@@ -170,7 +170,7 @@ static void not_waited_for(int threads) {
 THREADED_TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
 THREADED_TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_PLACES); }
 
-/* When only one place is left, the caller waits for another. */
+/* Releases the hanging helpers after 50 ms. When only one place is left, the caller waits for another. */
 static void *let_go(void *ctx) {
     while (atomic_load(&stuck) < *(const int *)ctx) continue;
     for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 20;) continue;

@@ -1,4 +1,4 @@
-/* The tokenizer on small vocabularies: a literal case for each rule, then all rules against a naive merge on random
+/* The tokenizer on small vocabularies: a handwritten case for each rule, then all rules against a naive merge on random
  * texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
 #include "test.h"
 #include "text/tokenizer.h"
@@ -405,7 +405,7 @@ static uint32_t next_random(uint32_t *state) {
     return *state >> 8;
 }
 
-/* The rule as specified, in O(n^2), with symbols as lengths. Characters are single bytes. */
+/* The merge rule as specified, in O(n^2), with symbols as lengths. Characters are single bytes. */
 static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *ids) {
     size_t lengths[64], n = len;
     for (size_t i = 0; i < n; i++) lengths[i] = 1;
@@ -524,7 +524,7 @@ TEST(hostile_amounts_of_text_are_refused) {
     gw_tokenizer_free(t);
 }
 
-/* Pieces of 1, 2, 3 … equal characters, a text of them: every merge looks up a longer piece. */
+/* Pieces of 1, 2, 3 … equal characters, and a text of that character: every merge looks up a longer piece. */
 TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
     enum { TEXT = 100000 };
     static char piece[GW_MAX_PIECE + 1], text[TEXT];

@@ -1,5 +1,5 @@
-/* The output matrix in two planes: packing, the product bit for bit against the one-plane product, the bound of every
- * row, and the greatest logits of matrices made to mislead an approximation, with and without a soft cap. */
+/* The two-stage output head: packing in two planes, the product bit for bit against the one-plane product, the bound of
+ * every row, and the greatest logits of matrices made to mislead an approximation, with and without a soft cap. */
 #include "model/topk.h"
 #include "kernels/pack.h"
 #include "api.h"
@@ -123,8 +123,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Checks the k greatest logits: the same draw, computed logits with the bits of `whole`, and no excluded logit that is
- * not less than the k-th. Returns the exact panels. */
+/* Checks the k greatest logits: the draw is the same, computed logits have the bits of `whole`, and every excluded
+ * logit is less than the k-th. Returns the number of panels that were computed exactly. */
 static uint32_t check_k(const char *what, float cap, uint32_t k) {
     static float sorted[MOST_ROWS];
     uint32_t rows = rig.plain.rows, exact;
@@ -138,7 +138,7 @@ static uint32_t check_k(const char *what, float cap, uint32_t k) {
     return exact;
 }
 
-/* Checks the greatest logits for several k. Returns the exact panels for the greatest one. */
+/* Checks the greatest logits for several k. Returns the number of exact panels for the largest k. */
 static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);
@@ -286,7 +286,7 @@ TEST(top_kernels_agree_with_the_specification) {
 
 /* --- the bound --- */
 
-/* Checks |E - A| <= bound for all rows; adds up bound and error as shares of the largest allowed bound. */
+/* Checks for all rows that the approximate logit is off by at most its bound. */
 static void check_bound(const char *what) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);

@@ -68,7 +68,7 @@ static void key_f32(writer *w, const char *name, float v) {
     if (key(w, name, GW_GGUF_F32)) put_float(&w->out, is_victim(w, TINY_SET_KEY, name) ? (float)w->c->number : v);
 }
 
-/* Head of an array; returns how many elements to write, 0 if the key is left out. */
+/* Writes the head of an array; returns how many elements to write, 0 if the key is left out. */
 static uint32_t key_array(writer *w, const char *name, int of, uint32_t count) {
     if (!key(w, name, GW_GGUF_ARRAY)) return 0;
     if (is_victim(w, TINY_EMPTY_ARRAY, name)) count = 0;
@@ -187,7 +187,7 @@ static void add_far(writer *w) {
     put(&w->tensors, &t, sizeof t);
 }
 
-/* rows 0: a vector */
+/* Adds a matrix, or a vector if `rows` is 0. */
 static void add_tensor(writer *w, const char *name, int type, uint64_t k, uint64_t rows) {
     if (is_victim(w, TINY_DROP_TENSOR, name)) return;
     if (is_victim(w, TINY_FAR, name)) add_far(w);
@@ -253,7 +253,7 @@ static void put_infos(writer *w, const tiny_tensor *t, size_t n) {
 
 /* --- weights --- */
 
-/* In [-1, 1): the upper bits of a linear congruential generator (Knuth's MMIX constants). */
+/* Returns a number in [-1, 1): upper bits of a linear congruential generator (Knuth's MMIX constants). */
 static float draw(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (float)(int32_t)(*state >> 32) / 2147483648.0f;

@@ -1,6 +1,6 @@
-/* tiny_gguf: small Gemma 3 files made in memory, of any shape and with seeded weights, and the same
- * files with one thing wrong. For tests and fuzz harnesses; knows only the engine's table of types (to quantise) and,
- * for the loading loop at the end, its API. Layout of the file: GGUF specification, version 3. */
+/* tiny_gguf: small Gemma 3 files made in memory, of any shape and with seeded weights, and the same files with one
+ * defect. For tests and fuzz harnesses. Uses only the engine's table of types (to quantise) and, in the loading loop at
+ * the end, its API. File layout: GGUF specification, version 3. */
 #ifndef TINY_GGUF_H
 #define TINY_GGUF_H
 

@@ -1,7 +1,7 @@
-/* Fuzz harness of byte-level BPE: the input holds merges, types, damage to them, and a text. The result must
- * be a coded error, or the ids of a slow tokenizer written here straight from the definitions
- * (the regular expressions of split.c, alternative by alternative; Sennrich et al. 2016), never more ids than bytes,
- * no control token that was not asked for, and decoding gives the text back. */
+/* Fuzz harness of byte-level BPE: the input holds merges, types, damage to them, and a text. The result must be an
+ * error with a code, or the ids of a slow tokenizer that is written here from the definitions (the regular expressions
+ * of split.c, alternative by alternative; Sennrich et al. 2016): never more ids than bytes, and no control token that
+ * was not requested. Decoding must restore the text. */
 #include "fuzz.h"
 #include "parts.h"
 #include "text/classes.h"
@@ -230,7 +230,7 @@ static int word_end(const char *pre, int i) {
 
 /* --- the slow merge --------------------------------------------------------------------------------- */
 
-/* The file may have declared it a control token, which no text produces. */
+/* Returns false for a token that the file declares a control token, which no text produces. */
 static bool may_make(int id) { return gw_tokenizer_type(t, id) != GW_TOKEN_CONTROL; }
 
 /* Merges the pair whose merge is listed first, the leftmost on ties, until none is left. */
@@ -254,7 +254,7 @@ static int slow_word(const char *pre, const uint8_t *text, size_t len, int32_t *
     }
 }
 
-/* Longest added token at the front; of equal ones the lowest id. */
+/* Returns the longest added token at the front, with the lowest id on ties. */
 static int match(const uint8_t *text, size_t left, bool special) {
     int best = -1;
     for (int id = CONTROL; id < n_pieces; id++) {

@@ -1,8 +1,8 @@
-/* Fuzz harness of the GGUF parser. An input that begins like a GGUF is parsed as it is; of the others
- * the first byte says whether it is parsed as it is, after a header of small counts, or as a recipe for
- * a file that is nearly right (random bytes alone never get past a length). It is parsed in one piece
- * and in pieces of another size: events, result and error must be the same, every event must keep the
- * listener's contract, an error must have a sentence, and bytes that have not arrived are not read. */
+/* Fuzz harness of the GGUF parser. An input that begins like a GGUF file is parsed unchanged. The first byte of any
+ * other input chooses: unchanged, after a header with small counts, or as a recipe for a nearly valid file (random
+ * bytes alone never get past a length). Each file is parsed in one piece and in chunks: events, result and error must
+ * be equal, every event must keep the listener's contract, an error must have a message, and bytes that have not
+ * arrived must not be read. */
 #include "fuzz.h"
 #include "file/gguf.h"
 
@@ -131,7 +131,7 @@ static int parse(const uint8_t *data, size_t size, size_t step, uint64_t *hash, 
     if (result < 0) {
         size_t used = 99;
         fuzz_check_error(e, result);
-        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0); /* it stays so */
+        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0); /* the result is final */
     }
     if (result == 1) {
         REQUIRE(w.values + w.arrays == g.n_metadata && w.tensors == g.n_tensors && w.left == 0);
@@ -152,7 +152,7 @@ static void check(const uint8_t *data, size_t size) {
     REQUIRE(!memcmp(&error, &whole_error, sizeof error));
 }
 
-/* --- files nearly right ----------------------------------------------------------------------------- */
+/* --- nearly valid files ----------------------------------------------------------------------------- */
 
 typedef struct {
     fuzz_input in;

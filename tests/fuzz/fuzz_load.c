@@ -1,7 +1,7 @@
-/* Fuzz harness of the loader. An input that begins like a GGUF is loaded as it is; any other is a
- * recipe: the first bytes choose a small sound file, whole or split, and how it is fed, the rest are edits. The result
- * must be a coded error with a sentence, or a model that evaluates; the same for all chunks; and afterwards a sound file
- * must load and compute its usual results. */
+/* Fuzz harness of the loader. An input that begins like a GGUF file is loaded unchanged. Any other input is a recipe:
+ * the first bytes choose a small valid file, whole or split, and the chunks in which it is fed; the rest are edits. The
+ * result must be an error with a code and a message, or a model that evaluates, and be equal for all chunks. Afterwards
+ * a valid file must load and give its usual results. */
 #include "../c/tiny_gguf.h"
 #include "fuzz.h"
 #include "model/load.h"

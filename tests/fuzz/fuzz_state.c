@@ -1,7 +1,8 @@
-/* Fuzz harness of saved states. An input that begins like one is offered as it is; any other is a recipe: the first
- * bytes choose a model, its cache and how the bytes are fed, the rest are edits of a sound state. Where only the checksum
- * is wrong it is mended, so that the code after it is reached too. The result must be a coded error, or a context that
- * evaluates, draws, and is saved as the very same bytes; and afterwards the model computes its usual results. */
+/* Fuzz harness of saved states. An input that begins like a state is restored unchanged. Any other input is a recipe:
+ * the first bytes choose a model, its cache and the chunks in which bytes are fed; the rest are edits of a valid state.
+ * If only the checksum is wrong, it is corrected, so that the code after it is reached too. The result must be an error
+ * with a code, or a context that evaluates, samples, and saves to the same bytes. Afterwards the model must give its
+ * usual results. */
 #include "../c/tiny_gguf.h"
 #include "fuzz.h"
 #include "model/load.h"

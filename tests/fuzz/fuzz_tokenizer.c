@@ -1,7 +1,7 @@
 /* Fuzz harness of the tokenizer: the input holds a vocabulary (pieces of any bytes, types, scores, and damage to their
- * arrays) and a text. The result must be a coded error, or the ids of a slow tokenizer written down here straight from
- * the definition (Kudo and Richardson 2018, as spm.h tells it), never more ids than bytes, and decoding gives the text
- * back; also where a text is read with a space before it. */
+ * arrays) and a text. The result must be an error with a code, or the ids of a slow tokenizer that is written here from
+ * the definition (Kudo and Richardson 2018, see spm.h), never more ids than bytes. Decoding must restore the text.
+ * Texts with a space prefix are tested too. */
 #include "fuzz.h"
 #include "parts.h"
 #include "text/tokenizer.h"
@@ -106,7 +106,7 @@ static int find(const uint8_t *text, size_t len, bool normal_only) {
     return -1;
 }
 
-/* Longest added token at the front; of equal ones a user-defined one, then the lowest id. */
+/* Returns the longest added token at the front; on ties a user-defined one, then the lowest id. */
 static int match(const uint8_t *text, size_t left, bool special) {
     int best = -1;
     for (int id = 0; id < n_pieces; id++) {
@@ -128,7 +128,7 @@ static size_t char_len(const uint8_t *p, size_t left) {
     return n;
 }
 
-/* Ids of one character that no longer piece covers. */
+/* Returns the ids of a character that is not part of a longer piece. */
 static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     int32_t bytes[4];
     ids[0] = find(p, len, true);
