@@ -217,7 +217,7 @@ test("two tabs continue one conversation: each shows the other's messages, and a
   await other.bringToFront();
   await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
   await setOptions(other, { maxTokens: 12 });
-  await other.click('.from-model:last-child .go-on');
+  await other.click('.from-model:last-child .continue-answer');
   await until(other, ANSWERED);
   const longer = await shown(other);
   await page.bringToFront();

@@ -154,7 +154,7 @@ test('a cut answer continues in place, with the text of an uncut one', async ({ 
   await ask(page, 'Hello there');
   assert.match(await textOf(page, '.from-model .stats'), /stopped at the token limit/);
   const first = await answerText(page);
-  await press(page, '.go-on', 'Continue');
+  await press(page, '.continue-answer', 'Continue');
   await page.waitForFunction(
     (length) => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > length,
     {},
@@ -193,11 +193,11 @@ test('a full context drops the oldest turns, continues, and says so', async ({ o
   assert.ok((await prompted(page)).all < 128);
   await setOptions(page, { maxTokens: 400, temperature: 1 });
   await say(page, 'Tell me everything');
-  await until(page, '.from-model:last-child .go-on, .error');
+  await until(page, '.from-model:last-child .continue-answer, .error');
   assert.match(await textOf(page, '.from-model:last-child .stats'), /context is full/);
   const text = await answerText(page);
   await setOptions(page, { maxTokens: 3 });
-  await press(page, '.go-on', 'Drop the oldest messages and continue');
+  await press(page, '.continue-answer', 'Drop the oldest messages and continue');
   await page.waitForFunction(
     () =>
       /maximum|^\d/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? '') &&

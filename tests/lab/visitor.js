@@ -228,7 +228,7 @@ const STEPS = [
     change('#stop', (one) => {
       if (!one.hidden) one.click();
     }),
-    see(`${LAST} .go-on, ${ANSWERED}`),
+    see(`${LAST} .continue-answer, ${ANSWERED}`),
     set({ temperature: 0, maxTokens: 4 }),
   ],
   ['a message from right to left', newChat, ask('שלום, מה שלומך?')],
@@ -236,7 +236,7 @@ const STEPS = [
     'an answer that was cut is continued',
     async (page, at) => {
       const before = (await tabs.shown(page)).at(-1)?.length ?? 0;
-      await press('.go-on', 'Continue')(page, at);
+      await press('.continue-answer', 'Continue')(page, at);
       await page.waitForFunction(
         (length) => (document.querySelector('.from-model:last-child .md')?.textContent?.trim().length ?? 0) > length,
         {},

@@ -255,10 +255,10 @@ export class Transcript {
     const buttons = [];
     const { state, full } = row.said;
     if (row.last && state !== 'whole' && !full) {
-      buttons.push(action(t('continue'), () => this.on.extend(row.said), 'quiet small go-on'));
+      buttons.push(action(t('continue'), () => this.on.extend(row.said), 'quiet small continue-answer'));
     }
     if (row.last && full) {
-      const shorter = action(t('continue.shorter'), () => this.on.shorten(row.said), 'small go-on');
+      const shorter = action(t('continue.shorter'), () => this.on.shorten(row.said), 'small continue-answer');
       buttons.push(
         action(t('new-chat'), () => void actions.open(null), 'small'),
         ...(row.long ? [shorter] : []),
