@@ -1,8 +1,8 @@
 /**
- * panels: the side panels of the page, on phones sheets from below: one at a time, each with its button. A panel is a
- * separate chunk that is fetched when it is first opened; while it is closed, none of its code runs.
+ * panels: the side panels of the page (on phones, bottom sheets): one is open at a time, and each has a button. A panel
+ * is a separate chunk that is fetched when it is first opened; while it is closed, none of its code runs.
  *
- * To add one: a file that exports its Part, a row in the table below, and a button and an <aside> in index.html.
+ * A new panel needs a file that exports its Part, a row in the table below, and a button and an <aside> in index.html.
  * @module
  */
 import { addLater, t } from './shell/language.js';
@@ -10,8 +10,8 @@ import { action, box, button, onEscape } from './shell/dom.js';
 import { PageError, errorBox } from './shell/errors.js';
 import { state, update, watch } from './shell/store.js';
 
-/** style: its rules apply while it is open, so that they cost nothing while answers stream; changed: the conversation,
- * or whether it is answering, has changed.
+/** style: a sheet that applies only while the panel is open, so that it costs nothing while answers stream; changed:
+ * called when the conversation has changed, or an answer has begun or ended.
  * @typedef {{ style?: CSSStyleSheet, open: () => void, close?: () => void, changed?: () => void }} Part */
 /** @import { Conversation } from './chat/conversation.js' */
 /** toggle: its button; name: the key of its name.

@@ -1,5 +1,6 @@
 /**
- * attachments: texts that go with a message: long pastes and text files. Each is a chip that opens and can be removed.
+ * attachments: texts that are sent with a message: long pastes and text files. Each is shown as a chip that opens the
+ * text, with a button that removes it.
  * @module
  */
 import { action, announce, box, byId, el, input, onClick, takeFiles } from '../shell/dom.js';
@@ -10,7 +11,7 @@ import { fail, resolve } from '../shell/notices.js';
 
 /** A longer paste would fill the field, so it becomes a file. */
 const LONG = { characters: 2000, lines: 30 };
-/** More than any context holds. */
+/** Maximum size of a file; no context holds more. */
 const MOST_BYTES = 4e6;
 
 /** @param {File} file */

@@ -1,6 +1,6 @@
 /**
  * conversation: the open conversation: sends, edits, retries, stops, steps through versions. It outlives its model and
- * can be read without one. Knows the chat with the model (talk.js), the tree and the transcript; no form, no storage.
+ * can be read without one. Uses the chat with the model (talk.js), the tree and the transcript, but no form or storage.
  * @module
  */
 import { action } from '../shell/dom.js';
@@ -29,14 +29,14 @@ const STATS_EVERY = 250;
  * @property {Said} question
  * @property {Said} said
  * @property {Answer} answer
- * @property {string} [begin]         what it begins with
- * @property {string} [thoughts]      what was thought before it is continued
+ * @property {string} [begin]         given beginning of its text
+ * @property {string} [thoughts]      earlier thoughts, if it is continued
  * @property {string | null} before   the leaf that was shown before
  * @property {number} used            tokens of context in use before it
- * @property {number} prompt          and with its question, as far as known
+ * @property {number} prompt          tokens with its question, as far as known
  */
 
-/** changed: the conversation must be saved, now if a turn began or ended; branched: a branch was made.
+/** changed: the conversation must be saved, immediately (now) if a turn began or ended; branched: a branch was made.
  * @typedef {{ changed: (now: boolean) => void, branched: (branch: { head: Head, tree: Tree }) => void }} On */
 
 export class Conversation {
@@ -45,8 +45,8 @@ export class Conversation {
   #talk;
   /** @type {AbortController | null} */ #abort = null;
   /** @type {Turn | null} */ #turn = null;
-  /** Tokens of context in use before the answer that runs. */ #used = 0;
-  /** Results of the answers that the loaded model has given here. @type {Map<string, GenerateResult>} */
+  /** Tokens of context in use before the running answer. */ #used = 0;
+  /** Results of answers that the loaded model has given in this visit. @type {Map<string, GenerateResult>} */
   #made = new Map();
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** The message that is being edited; the next message sent replaces it. @type {Said | null} */
@@ -100,7 +100,7 @@ export class Conversation {
     return this.#talk.sweep();
   }
 
-  /** Continues with the loaded model, after a reload too. */
+  /** Records that the loaded model continues the open conversation, for the next visit too. */
   adopt() {
     if (this.head) {
       this.head.model = this.#note;
@@ -109,7 +109,7 @@ export class Conversation {
     if (this.tree.leaf === null) this.#transcript.clear(welcome());
   }
 
-  /** Opens a conversation of the archive; null: a new one. @param {{ head: Head, tree: Tree } | null} kept */
+  /** Opens a conversation from the archive; null opens a new one. @param {{ head: Head, tree: Tree } | null} kept */
   async open(kept) {
     await this.halt();
     resolve('hindered');
@@ -126,7 +126,7 @@ export class Conversation {
   }
 
   /** Merges the saved conversation, which another tab may have continued. @param {Whole} kept
-   * @param {boolean} [follow]   nothing was added here since: shows what the other tab added */
+   * @param {boolean} [follow]   this tab has no unsaved changes, so it shows what the other tab added */
   join({ head, body }, follow = false) {
     if (head.id !== this.head?.id) return;
     const { title, named, pinned } = head;
@@ -142,8 +142,8 @@ export class Conversation {
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
     const last = this.tree.get(this.tree.leaf);
-    if (last) this.tree.choose(last); // and the messages that follow it
-    this.#talk.forget(); // the chat may hold another text for it
+    if (last) this.tree.choose(last); // shows the messages that follow it, too
+    this.#talk.forget(); // the chat may contain an older text of a message
     this.#show();
     this.#tell();
     this.#count();
@@ -218,8 +218,8 @@ export class Conversation {
     if (question) this.#start({ question, before: this.tree.leaf });
   }
 
-  /** Continues an answer: in place if it is continued from its own text and is the last message; otherwise as another version
-   * that begins with the given text. @param {Said} said @param {string} [begin] */
+  /** Continues an answer: in place if `begin` is its own text and it is the last message; otherwise as another version
+   * that begins with `begin`. @param {Said} said @param {string} [begin] */
   continueFrom(said, begin = said.text) {
     const question = this.tree.get(said.parent);
     const before = this.tree.leaf;
@@ -259,7 +259,7 @@ export class Conversation {
     else this.continueFrom(said);
   }
 
-  /** Returns whether no answer can be requested now, and shows why. */
+  /** Returns true if no answer can be requested now, and then shows why. */
   #hindered() {
     const { model } = this.#talk;
     if (this.busy) fail('hindered', t('hindered.busy'));
@@ -425,7 +425,7 @@ export class Conversation {
     update({ used: (this.#used = usage.promptTokens + usage.completionTokens) });
   }
 
-  /** The answer was stopped before its first character: shows the previous version, or the question alone.
+  /** Removes an answer that was stopped before its first character: shows the previous version, or the question alone.
    * @param {Said} said @param {Answer} answer @param {string | null} before */
   #cameToNothing(said, answer, before) {
     this.tree.remove(said);
@@ -473,7 +473,7 @@ export class Conversation {
     while (this.busy) await this.#running;
   }
 
-  /** Stops the answer that runs, and waits for its end. */
+  /** Stops the running answer, and waits for its end. */
   async halt() {
     this.stop();
     await this.#running;

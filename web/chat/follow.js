@@ -1,5 +1,6 @@
 /**
- * follow: keeps the newest text in view while it streams, until the reader scrolls up; then a button leads back.
+ * follow: keeps the newest text in view while it streams, until the reader scrolls up; then shows a button that scrolls
+ * to the end.
  * @module
  */
 

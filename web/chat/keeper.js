@@ -11,7 +11,7 @@ import { leaveBehind, leftBehind } from '../history/storage.js';
 /** @import { Conversation } from './conversation.js' */
 /** @import { Draft } from '../shell/store.js' */
 /** @import { Head } from '../history/archive.js' */
-/** id: of the conversation. @typedef {{ draft: Draft, id: string }} Written */
+/** A draft and the id of its conversation. @typedef {{ draft: Draft, id: string }} Written */
 
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
@@ -29,11 +29,11 @@ export class Keeper {
   #library;
   #timer = 0;
   #draftTimer = 0;
-  /** The latest text typed here: another tab may send another message. @type {Written | null} */ #typed = null;
+  /** The latest draft typed in this tab; other tabs have their own. @type {Written | null} */ #typed = null;
   /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
-  /** The failure to save was shown. If the user closes it, it is not shown again until saving has worked. */
+  /** The failure to save was shown. After the user closes it, it is not shown again until saving has succeeded. */
   #said = false;
-  /** There are unsaved changes. Nothing is written without any: another tab may have deleted the conversation. */
+  /** There are unsaved changes. Without any, nothing is written: another tab may have deleted the conversation. */
   #news = false;
   /** Another tab has changed the open conversation. */ #elsewhere = false;
   #puts = latest();
@@ -90,7 +90,8 @@ export class Keeper {
     }
   }
 
-  /** If another tab has changed it since, that tab's version of common messages counts. @param {Head} head
+  /** Saves what the last visit left. If another tab has changed the conversation since, its messages win. @param {Head}
+   * head
    * @param {import('../history/tree.js').Kept} body @param {import('../history/tree.js').News} [news] */
   async #bring(head, body, news) {
     const archive = this.#archive;
@@ -130,7 +131,8 @@ export class Keeper {
     void this.#put(false);
   }
 
-  /** @param {boolean} found   updates the search index @param {boolean} [beside]   merges what another tab has added */
+  /** Saves the open conversation.
+   * @param {boolean} found   updates the search index @param {boolean} [beside]   merges what another tab has added */
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
     if (!head) return;
@@ -150,7 +152,7 @@ export class Keeper {
     }
   }
 
-  /** Another tab has changed a conversation. @param {string} id */
+  /** Called when another tab has changed a conversation. @param {string} id */
   async #heard(id) {
     if (!this.#archive.kept) return;
     void this.#library.show();
@@ -165,11 +167,11 @@ export class Keeper {
   /** @param {Draft} draft */
   typed(draft) {
     const id = draftId(this.#conversation.head);
-    // Keeps the conversation, because another one may be open when the timer fires.
+    // Saves the draft with its conversation's id, because another one may be open when the timer fires.
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };
-    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: it may have been saved when the page was hidden
+    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: the draft may have been saved earlier
     this.#typed = isEmpty(draft) ? null : this.#waiting;
     if (isEmpty(draft)) void this.#putDraft(draft, id);
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
@@ -187,7 +189,7 @@ export class Keeper {
     return this.#waiting?.id === draftId(this.#conversation.head) ? this.#waiting.draft : null;
   }
 
-  /** @param {Head | null} [head]   none: of a new conversation @returns {Promise<Draft>} */
+  /** @param {Head | null} [head]   without one, returns the draft of a new conversation @returns {Promise<Draft>} */
   async draft(head) {
     const found = await this.#archive.draft(draftId(head)).catch(() => undefined);
     return typeof found === 'object' ? found : { text: found ?? '', files: [] }; // older versions saved the text alone

@@ -36,9 +36,9 @@ export class Openings {
     return this.#next === undefined ? state.id : this.#next;
   }
 
-  /** @param {string | null} id   of the archive; null: a new conversation
-   * @param {{ instead?: boolean, along?: boolean }} [how]   instead: no step to come back to; along: the current draft
-   * moves to the opened conversation */
+  /** @param {string | null} id   from the archive; null: a new conversation
+   * @param {{ instead?: boolean, along?: boolean }} [how]   instead: replaces the history entry; along: the current
+   * draft moves to the opened conversation */
   async open(id, { instead = false, along = false } = {}) {
     const isLatest = this.#latest();
     const before = state.id;
@@ -55,7 +55,7 @@ export class Openings {
     const now = this.#composer.message;
     if (along) this.#keeper.typed({ text: '', files: [] });
     await this.#conversation.open(one && { head: one.head, tree: new Tree(one.body) });
-    // Set in the same moment as the conversation, so that text typed afterwards stays.
+    // The draft is set in the same task as the conversation, so that text typed afterwards stays.
     this.#composer.draft(along && (now.text || now.files.length) ? now : (this.#keeper.unwritten ?? written));
     route.show({ instead: instead || (id !== null && !one) });
     if (!/^(loading|opening)$/.test(state.phase)) {

@@ -56,7 +56,7 @@ const EXAMPLES = [
 /** @param {unknown} value */
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Lists of objects get a column for each name, objects a row.
+/** Renders a value: an array of objects with a column for each name, an object with a row for each name.
  * @param {any} value @returns {Node | string} */
 function drawn(value) {
   if (Array.isArray(value) && value.length && value.every(isObject)) return columns(value);

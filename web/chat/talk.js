@@ -13,8 +13,8 @@ import { spoken } from '../history/tree.js';
 /** @import { Head } from '../history/archive.js' */
 /** @import { Said, Tree } from '../history/tree.js' */
 
-/** A question. begin: the beginning of the answer; thoughts: those before it, if the answer is continued; before: the leaf
- * that was shown.
+/** A question. begin: the given beginning of the answer; thoughts: its earlier thoughts, if it is continued; before:
+ * the leaf that was shown.
  * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, thoughts?: string,
  *   before: string | null }} Asked */
 
@@ -45,7 +45,7 @@ export class Talk {
   /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
   /** The last answer and question in the chat. */
   #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
-  /** The conversation whose saved state was looked for. */
+  /** The conversation whose saved state was looked up. */
   #restored = '';
   /** The conversation whose chat state will be saved when the model is idle. */
   #waiting = '';
@@ -173,7 +173,7 @@ export class Talk {
       const answer = [before, answeredBefore(tree, question)]
         .map((id) => tree.get(id))
         .find((one) => one?.role === 'assistant' && same(chat.messages, messagesOf(tree, head, one.id)));
-      if (!answer) return; // of another version: the engine reuses the common prefix
+      if (!answer) return; // the state is of another version: the engine reuses the common prefix
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {
@@ -195,7 +195,7 @@ export class Talk {
   }
 }
 
-/** Returns the last answer before a question, past questions without an answer.
+/** Returns the last answer before a question; skips questions without an answer.
  * @param {Tree} tree @param {Said} question */
 function answeredBefore(tree, question) {
   let parent = tree.get(question.parent);

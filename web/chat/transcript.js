@@ -18,9 +18,9 @@ const AT_ONCE = 12;
 /** @import { Said, Attached } from '../history/tree.js' */
 /** @import { Follow } from './follow.js' */
 
-/** A message of the transcript. at: the number of this version, of `of` versions; unanswered: it got no answer; excluded:
- * the prompt leaves it out ('all'), or leaves out the messages above it ('before'); long: the prompt has more than one
- * turn; by: the name of its model, if another model gave the previous answer.
+/** A message of the transcript. at: index of this version among `of` versions; unanswered: it got no answer; excluded:
+ * the prompt omits this message ('all'), or the messages above it ('before'); long: the prompt has more than one turn;
+ * by: the name of its model, if another model gave the previous answer.
  * @typedef {{ said: Said, at: number, of: number, last: boolean, unanswered?: boolean, excluded?: '' | 'all' | 'before',
  *   long?: boolean, by?: string }} Row */
 
@@ -99,7 +99,7 @@ export class Answer {
     this.#view = new MarkdownView(body, this.#changed);
     const folded = this.#thoughts ? [this.#thoughts.element] : [];
     this.element.replaceChildren(...folded, body, el('div.answer-foot', this.#stats));
-    this.#changed(); // the row is shorter now, so the browser scrolls up, not the reader
+    this.#changed(); // the row is shorter now, so the browser may have scrolled up
     return this.#view;
   }
 

@@ -13,13 +13,13 @@ import { BY_SENSE, merged, spoken, wordsOf } from './tree.js';
  * @typedef {object} Head
  * @property {string} id
  * @property {string} title
- * @property {boolean} [named]    by the reader
+ * @property {boolean} [named]    the reader has named it
  * @property {0 | 1} pinned
  * @property {number} created
  * @property {number} updated
  * @property {string} [system]
  * @property {Record<string, unknown>} [settings]
- * @property {ModelNote} [model]  that answered last
+ * @property {ModelNote} [model]  the model that answered last
  * @property {string} [from]      the first message of the prompt
  */
 
@@ -76,7 +76,7 @@ export async function openArchive() {
 
 /** @typedef {StoredArchive | MemoryArchive} Archive */
 
-/** Rows of a list. */
+/** Number of rows in a list. */
 export const PAGE = 60;
 
 class StoredArchive {
@@ -90,7 +90,7 @@ class StoredArchive {
     this.#database = database;
   }
 
-  /** @param {(id: string) => void} f   when another tab has changed one */
+  /** @param {(id: string) => void} f   called when another tab has changed a conversation */
   heard(f) {
     this.#channel.onmessage = ({ data }) => f(data);
   }
@@ -150,7 +150,7 @@ class StoredArchive {
   }
 
   /** Saves a conversation; returns what is saved now. found: updates its words, which costs more; news: merges what
-   * another tab has saved; none: replaces it.
+   * another tab has saved, which is otherwise replaced.
    * @param {Head} head @param {Kept} body @param {{ found?: boolean, news?: News }} [how]
    * @returns {Promise<Whole>} */
   async put(head, body, { found = true, news } = {}) {

@@ -19,7 +19,7 @@ const DAY = 86_400_000;
 /** Returns whether the list covers the page. */
 const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
 
-/** changed: a name or a pin; heard: another tab has changed a conversation.
+/** changed: a name or a pin has changed; heard: another tab has changed a conversation; removed: one was deleted.
  * @typedef {{ changed: (id: string, news: Partial<Head>) => void, heard: (id: string) => void,
  *   removed: () => void }} On */
 
@@ -30,7 +30,7 @@ export class Library {
   /** Number of rows in the list. "Show more" doubles it. */
   #most = PAGE;
   #undoTimer = 0;
-  /** One archive for the page, which hears of other tabs' changes. @type {Promise<Archive> | null} */
+  /** The page's only stored archive, which receives messages of other tabs. @type {Promise<Archive> | null} */
   #opened = null;
 
   async start() {
@@ -99,7 +99,7 @@ export class Library {
     await this.show();
   }
 
-  /** Lists twice as many; the focus goes to the first new one. */
+  /** Doubles the number of rows, and focuses the first new one. */
   async #showMore() {
     const before = this.#most;
     this.#most *= 2;
@@ -191,7 +191,7 @@ export class Library {
 
   /** @param {string} id @param {Partial<Head>} news */
   async #change(id, news) {
-    this.on.changed(id, news); // before it is saved with the open conversation
+    this.on.changed(id, news); // first, because the open conversation may be saved meanwhile
     closeMenus();
     await this.archive.change(id, news);
     await this.show();
@@ -291,7 +291,7 @@ function closeMenus() {
   }
 }
 
-/** Replaces the rows; the focus and the menu that is open stay. @param {HTMLLIElement[]} rows */
+/** Replaces the rows; keeps the focus and the open menu. @param {HTMLLIElement[]} rows */
 function replaceRows(rows) {
   const list = box('library-list');
   const at = document.activeElement;
@@ -307,7 +307,7 @@ function replaceRows(rows) {
   if (held) (controls(held.dataset.id)[place] ?? controls(held.dataset.id)[1])?.focus();
 }
 
-/** Today's conversations have a time, the others a day. @param {number} time */
+/** Returns a time for today's conversations, a date for others. @param {number} time */
 function when(time) {
   const date = new Date(time);
   const now = Date.now();

@@ -34,7 +34,7 @@ export function remember(key, value) {
 /** Returns whether conversations must not be saved. */
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
-/** The messages and the draft at the moment of unloading: IndexedDB may not finish then, sessionStorage does.
+/** The messages and the draft when the page unloads. IndexedDB may not finish then, but sessionStorage does.
  * @typedef {{ id?: string, draft?: import('../shell/store.js').Draft, head?: import('./archive.js').Head,
  *   body?: import('./tree.js').Kept, news?: import('./tree.js').News }} Left */
 const LEFT = `${PREFIX}left`;
@@ -45,7 +45,7 @@ export function leaveBehind(left) {
     if (left) sessionStorage.setItem(LEFT, JSON.stringify(left));
     else sessionStorage.removeItem(LEFT);
   } catch {
-    // Storage is forbidden or full. The archive lacks the last second at most.
+    // Storage is forbidden or full. At most the last second is lost.
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * tree: all messages of a conversation. Edited questions and retried answers are siblings of the old ones; the path
- * from the root to one leaf is shown. Contains plain data. Knows no page and no model.
+ * from the root to one leaf is shown. Contains plain data, independent of the page and of models.
  * @module
  */
 
@@ -10,21 +10,21 @@
  * @property {string | null} parent
  * @property {'user' | 'assistant'} role
  * @property {string} text
- * @property {string} [thoughts]   of the model, before an answer
+ * @property {string} [thoughts]   the model's thoughts before an answer
  * @property {number} [thoughtMs]   how long it thought
- * @property {Attached[]} [files]   texts that were given with it
- * @property {'whole' | 'cut' | 'partial'} state   cut: by its reader or a limit; partial: by the end of the page
+ * @property {Attached[]} [files]   attached texts
+ * @property {'whole' | 'cut' | 'partial'} state   cut: stopped by the reader or a limit; partial: the page was closed
  * @property {string} [stats]   the numbers under an answer
  * @property {string} [hint]
- * @property {string} [model]   that answered
- * @property {boolean} [full]   the context ended it
+ * @property {string} [model]   name of the model that answered
+ * @property {boolean} [full]   it ended because the context was full
  */
 
 /** @typedef {{ name: string, text: string }} Attached */
 
 /** @typedef {{ said: Said[], leaf: string | null }} Kept */
 
-/** Changes since the last save. own: ids of added and changed messages; gone: ids of removed ones; at: number of changes.
+/** Changes since the last save. own: ids of added and changed messages; gone: of removed ones; at: number of changes.
  * @typedef {{ own: string[], gone: string[], at: number }} News */
 
 /** Returns an id that is unique enough for one browser; ids sort by age. */
@@ -62,7 +62,7 @@ export class Tree {
     return one;
   }
 
-  /** Notes a change. @param {Said} one */
+  /** Records that a message has changed. @param {Said} one */
   touch(one) {
     if (this.#said.has(one.id)) this.#own.set(one.id, ++this.#turn);
   }
@@ -76,7 +76,7 @@ export class Tree {
     return news.length > 0;
   }
 
-  /** Removes a message that has no successor. @param {Said} one */
+  /** Removes a message that no other follows. @param {Said} one */
   remove(one) {
     this.#said.delete(one.id);
     this.#own.delete(one.id);
@@ -105,7 +105,7 @@ export class Tree {
     return this.#after(one.parent).filter((other) => other.role === one.role);
   }
 
-  /** Shows this version and the latest of what follows. @param {Said} one */
+  /** Shows this version and the latest messages that follow it. @param {Said} one */
   choose(one) {
     let last = one;
     for (let next = this.#after(one.id); next.length; next = this.#after(last.id)) last = next[next.length - 1];
@@ -160,7 +160,7 @@ const CHANGING = /** @type {const} */ (['text', 'thoughts', 'state', 'stats', 'f
 /** @param {Said} one @param {Said} [other] */
 const differ = (one, other) => !other || CHANGING.some((part) => one[part] !== other[part]);
 
-/** Merges two tabs' copies: all messages of either. Of messages that both have, a change made here wins.
+/** Merges two tabs' copies: the result has the messages of both. If both have a message, a change made here wins.
  * @param {Kept} there @param {Kept} here @param {News} news @returns {Kept} */
 export function merged(there, here, { own, gone }) {
   const theirs = new Map(there.said.map((one) => [one.id, one]));

@@ -44,7 +44,7 @@ export async function showAttention(look) {
   shade();
 }
 
-/** Only bidirectional models read what follows a token.
+/** Returns the weights of a token. Only bidirectional models attend to the tokens after it, too.
  * @param {Look} look @param {number} at @param {AbortSignal} signal @returns {Promise<Seen>} */
 async function weightsOf({ model, subject: { ids } }, at, signal) {
   const read = model.info.embedding ? ids : ids.slice(0, at + 1);

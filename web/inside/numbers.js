@@ -7,14 +7,14 @@ import { t } from '../shell/language.js';
 
 /** @typedef {{ id: number, text: string }} Token */
 /** @typedef {{ temperature: number, topK: number, topP: number }} Sampling */
-/** probability: of the model; chance: the probability to be drawn, with the sampling settings. @typedef {{ id: number, logit: number,
- *   probability: number, chance: number }} Candidate */
+/** probability: the model's, after softmax; chance: the probability of being sampled with the current settings.
+ * @typedef {{ id: number, logit: number, probability: number, chance: number }} Candidate */
 
-/** Less likely tokens, of which there are hundreds of thousands, are left out. */
+/** Tokens with a smaller probability are left out: there are hundreds of thousands. */
 const LEAST = 1e-7;
 
-/** Computes the probabilities to be drawn, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept: how many
- * tokens are left.
+/** Computes the probabilities of being sampled, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept:
+ * number of tokens that are left.
  * @param {ArrayLike<number>} logits @param {Sampling} sampling @returns {{ candidates: Candidate[], kept: number }} */
 export function chances(logits, { temperature, topK, topP }) {
   const likely = softmax(logits);
@@ -28,7 +28,7 @@ export function chances(logits, { temperature, topK, topP }) {
   return { candidates, kept: all ? logits.length : within.length };
 }
 
-/** The likeliest first. @param {ArrayLike<number>} logits */
+/** Returns the likely tokens with their probabilities, likeliest first. @param {ArrayLike<number>} logits */
 function softmax(logits) {
   let best = -Infinity;
   let total = 0;

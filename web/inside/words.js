@@ -43,7 +43,8 @@ export async function showWords(look) {
   choose(at);
 }
 
-/** atMost: the token is not among the likeliest. @param {Likely[]} likely @param {number} id */
+/** Returns a token's probability. atMost: it is not among the likeliest, so this is an upper bound. @param {Likely[]}
+ * likely @param {number} id */
 function probabilityOf(likely, id) {
   const own = likely.find((one) => one.id === id);
   return own

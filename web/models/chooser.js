@@ -1,6 +1,6 @@
 /**
- * chooser: the models as a part of the page: over the conversation, which stays in place (a dialog; on phones a sheet),
- * or instead of it while there is none. Also shows why a choice failed.
+ * chooser: shows the models over the conversation, in a dialog (on phones a sheet), or on the page itself if there is
+ * no conversation. Also shows why a choice failed.
  * @module
  */
 import { box, button, byId, onClick } from '../shell/dom.js';
@@ -20,7 +20,7 @@ export class Chooser {
       if (event.target === this.#dialog) leave();
     });
     this.#dialog.addEventListener('mousedown', (event) => {
-      if (event.target !== this.#dialog) return; // beside it
+      if (event.target !== this.#dialog) return; // a press inside the dialog
       event.preventDefault(); // otherwise the first element there would get the focus
       leave();
     });

@@ -13,7 +13,7 @@ import { modelRow } from './rows.js';
 
 /** @typedef {{ file: string, bytes: number }} HubFile */
 
-/** The parts of a split model are one row, under the name of the first.
+/** Returns the GGUF files; the parts of a split model are one row, under the name of the first part.
  * @param {{ type: string, path: string, size: number }[]} tree @returns {HubFile[]} */
 function modelsIn(tree) {
   /** @type {Map<string, number>} */

@@ -15,7 +15,7 @@ function title(phase) {
   return t(phase === 'check' ? 'loading.check' : phase === 'fetch' ? 'loading.fetch' : 'loading.load');
 }
 
-/** Before that the rate is not meaningful; a longer remaining time is not shown. */
+/** No rate is shown before WARM_UP_MS, and no remaining time above LONGEST seconds. */
 const WARM_UP_MS = 1000;
 const LONGEST = 24 * 3600;
 

@@ -118,7 +118,7 @@ export class Loads {
     box('model-card').replaceChildren(el('p', was, ' ', way), ...buttons);
   }
 
-  /** Decides about the first model: the conversation's, the last one, the storyteller, or what a link asks for.
+  /** Chooses the first model: the conversation's, the last one, the storyteller, or the one that a link names.
    * @param {URLSearchParams} query @param {boolean} kept   there are models on this device */
   async first(query, kept) {
     const atOnce = fillFromLink(query);

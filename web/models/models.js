@@ -165,7 +165,7 @@ export function noteOf({ label, kind, source, bytes }) {
   return { label, ...defined({ kind: file ? 'file' : kind, bytes, source: file ? undefined : source }) };
 }
 
-/** The choice that a note stands for; null if the file would have to be chosen again. here: it needs no download.
+/** Returns the choice that a note describes; null if the user must choose the file again. here: it needs no download.
  * @param {ModelNote | undefined} note @returns {Promise<{ choice: Choice, here: boolean } | null>} */
 export async function choiceOfNote(note) {
   if (!note || note.kind === 'file') return null;

@@ -1,5 +1,5 @@
 /**
- * picker: the ways to give a model: preset, Hugging Face, address, file. Each ends in one Choice.
+ * picker: the ways to choose a model: preset, Hugging Face, address, file. Each results in a Choice.
  * @module
  */
 import { isModel, refuse, textsOf } from '../chat/attachments.js';
@@ -77,7 +77,7 @@ function showPresets() {
   box('presets').after(fold);
 }
 
-/** The model that comes with the page is the first of the list. */
+/** Adds the model that comes with the page as the first of the list. */
 export function offerStoryteller() {
   const choice = storyteller();
   if (!choice) return;
@@ -146,7 +146,8 @@ function decodeName(path) {
   }
 }
 
-/** Several files are the parts of one model, in the order of their names. @param {File[]} files @returns {Choice} */
+/** Returns a choice of one file, or of several files as the parts of one model, sorted by name. @param {File[]} files
+ * @returns {Choice} */
 function fileChoice(files) {
   const parts = [...files].sort((a, b) => (a.name < b.name ? -1 : 1));
   const total = parts.reduce((sum, file) => sum + file.size, 0);
@@ -206,7 +207,7 @@ export function loadOptions() {
 }
 
 /**
- * Fills in what a link carries: ?model=ADDRESS or ?repo=…&file=…, &context=N, &threads=N.
+ * Fills the forms from a link's query: ?model=ADDRESS or ?repo=…&file=…, &context=N, &threads=N.
  * @param {URLSearchParams} query
  * @returns {boolean} whether the link asks to load at once (&load=1)
  */
@@ -230,7 +231,7 @@ export function fillFromLink(query) {
   return query.get('load') === '1' && (query.has('model') || query.has('file'));
 }
 
-/** Loads what a link asks for; from another host only when the reader agrees, because a link is untrusted.
+/** Loads the model that a link names; from another host only if the reader agrees, because a link is untrusted.
  * @param {URLSearchParams} query */
 export function submitLink(query) {
   const submit = () => byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();

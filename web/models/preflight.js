@@ -1,6 +1,6 @@
 /**
- * preflight: reads from a model's header how large the file and the memory will be, before its weights are fetched. If
- * it does not fit, offers what would.
+ * preflight: reads from a model's header the file size and the memory that it needs, before its weights are fetched. If
+ * it does not fit, offers alternatives that do.
  * @module
  */
 import { ModelError, inspectModel } from '../../js/index.js';
@@ -17,7 +17,7 @@ import { room, storedBytes } from './stored.js';
 const ADDRESSABLE = 2 ** 32;
 /** Share of the device's memory that a tab should take at most. */
 const SHARE = 0.8;
-/** Memory as a multiple of the file size: a model also needs a context. */
+/** Memory needed, as a multiple of the file size: a model also needs a KV cache. */
 const BESIDE = 1.1;
 const SHORTEST = 512;
 const EVEN = 1024;
@@ -31,7 +31,7 @@ export function memoryLimit() {
 /** Returns a label for a file that is probably too large for this device, otherwise ''. @param {number} size   bytes */
 export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
 
-/** Files on this device and the page's own model need no download. @param {Choice} choice */
+/** Returns false for files on this device and for the page's own model. @param {Choice} choice */
 export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
 }
@@ -105,8 +105,8 @@ async function remedies(choice, { contextLength, memory, fileBytes }, need) {
 }
 
 /**
- * Returns the longest context that fits, a power of two; null: none does. From EVEN on, where the sliding windows are
- * full, the cache grows evenly, so that two figures tell all others.
+ * Returns the longest context that fits, a power of two; null if none does. From EVEN on, where the sliding windows are
+ * full, the KV cache grows linearly, so two values determine all others.
  * @param {number} most @param {Memory} atMost @param {(contextLength: number) => Promise<Memory>} need
  */
 async function longestContext(most, atMost, need) {

@@ -104,7 +104,7 @@ export const PRESETS = [
   },
 ];
 
-/** Splits the address of a file on Hugging Face; null: it is another address.
+/** Splits the address of a file on Hugging Face; returns null for other addresses.
  * @param {string} url @returns {{ repo: string, file: string, revision?: string } | null} */
 export function hubAddress(url) {
   const match = /^https:\/\/huggingface\.co\/([\w.-]+\/[\w.-]+)\/resolve\/([^/]+)\/([^?#]+)/.exec(url);
@@ -124,7 +124,7 @@ export function addressOf(source) {
   return `https://huggingface.co/${source.repo}/resolve/${source.revision ?? 'main'}/${source.file}`;
 }
 
-/** Returns the largest that a tab is likely to hold well. @param {number} limit   bytes */
+/** Returns the largest preset that probably fits into a tab with room to spare. @param {number} limit   bytes */
 export function recommended(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && !preset.more && preset.bytes * 1.5 < limit);
   return fitting.sort((a, b) => b.bytes - a.bytes)[0];

@@ -17,7 +17,7 @@ import { markRows, modelRow } from './rows.js';
  * @typedef {{ label: string, from: string, url: string, keys: string[], stored: number, total: number,
  *   complete: boolean }} StoredModel */
 
-/** Time that a click on "Delete" waits for the second one, in milliseconds. */
+/** Time in which a second click on "Delete" confirms the first, in milliseconds. */
 const DOUBT_MS = 5000;
 
 export function setUpStored() {
@@ -38,7 +38,7 @@ function stateOf(address) {
   return model && choice && addressOf(choice.source) === address ? 'in use' : '';
 }
 
-/** The parts of a split model are one row. @param {Entry[]} entries @returns {StoredModel[]} */
+/** Returns the stored models; the parts of a split model are one. @param {Entry[]} entries @returns {StoredModel[]} */
 function models(entries) {
   /** @type {Map<string, StoredModel>} */
   const found = new Map();
@@ -80,7 +80,7 @@ function safeDecode(text) {
   }
 }
 
-/** Returns the stored models, latest use first; none where the browser has no storage. */
+/** Returns the stored models, last used first; none if the browser has no storage. */
 export async function storedModels() {
   return models(await modelCache.list().catch(() => []));
 }
@@ -95,7 +95,7 @@ export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
 }
 
-/** Brings the list up to date. @returns {Promise<StoredModel[]>} */
+/** Updates the list. @returns {Promise<StoredModel[]>} */
 export async function showStored() {
   const all = await storedModels();
   const rows = all.map(row);
@@ -146,7 +146,7 @@ async function removeModel({ label, keys }) {
   next?.focus();
 }
 
-/** Makes a button act at its second click, because a download is slow to come back.
+/** Makes a button act only at its second click, because a deleted model would have to be downloaded again.
  * @param {HTMLButtonElement} control @param {string} question @param {() => Promise<void>} act */
 function twice(control, question, act) {
   const text = control.textContent ?? '';
@@ -207,7 +207,7 @@ export async function room() {
   return { usage, quota, persisted };
 }
 
-/** Called at a click only, because some browsers ask the reader. */
+/** Makes the storage persistent. Called only after a click, because some browsers ask the reader. */
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   button('stored-keep').hidden = kept;

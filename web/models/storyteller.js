@@ -1,5 +1,5 @@
 /**
- * storyteller: the small model that comes with the page, if the host has put it there: tools/build/page.js then adds a
+ * storyteller: the small model that comes with the page, if the page was built with it: tools/build/page.js then adds a
  * <meta name="storyteller">.
  * @module
  */
@@ -8,7 +8,7 @@ import { t } from '../shell/language.js';
 /** The settings used for the stories in its model card. */
 export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
 
-/** @returns {import('../shell/store.js').Choice | null} null: this page comes without */
+/** @returns {import('../shell/store.js').Choice | null} null: the page comes without it */
 export function storyteller() {
   const found = document.querySelector('meta[name="storyteller"]');
   if (!(found instanceof HTMLMetaElement) || !found.content) return null;

@@ -1,6 +1,6 @@
 /**
  * offline: the page's side of its service worker (sw.js), if the page was built with one: tools/build/site.js then adds
- * a <meta name="offline">. Without one the page works as it is.
+ * a <meta name="offline">. Without a service worker the page works online only.
  * @module
  */
 import { reloadOnce } from '../../js/platform/isolation.js';
@@ -18,7 +18,7 @@ const ASK_EVERY_MS = 3600_000;
 const container = () => navigator.serviceWorker;
 
 /** Runs before anything is loaded, so that all files fetched later are stored. The service worker's headers enable
- * threads; for that the first visit reloads the page, while there is nothing to lose. */
+ * threads, but only after a reload: the first visit reloads the page while there is nothing to lose. */
 export async function setUpOffline() {
   const meta = document.querySelector('meta[name="offline"]');
   const workers = container();
@@ -45,7 +45,7 @@ export async function setUpOffline() {
   registration.active?.postMessage('open');
 }
 
-/** Waits until the service worker has its files and controls this page, up to LONGEST_MS; false: it has failed.
+/** Waits until the service worker has its files and controls this page, up to LONGEST_MS; returns false if it failed.
  * @param {ServiceWorkerContainer} workers @param {ServiceWorkerRegistration} registration
  * @returns {Promise<boolean>} */
 function taken(workers, { installing, waiting, active }) {
@@ -72,7 +72,7 @@ function askForNews(registration) {
   });
 }
 
-/** The style sheet hides the offer while an answer or a download runs. */
+/** Offers to reload for a new version. The style sheet hides the offer while an answer or a download runs. */
 function offerReload() {
   const place = box('update');
   const later = action(

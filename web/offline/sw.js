@@ -37,7 +37,7 @@ const digests = { [PAGE]: site.page, ...site.needed, ...site.later, ...site.onUs
 /** @param {string} name */
 const addressOf = (name) => HOME + name;
 
-/** Returns the engine of this browser, with threads and without, the likelier first. */
+/** Returns the engine's files for this browser, with and without threads, the more likely one first. */
 function engine() {
   const build = features().relaxed ? 'relaxed' : 'simd128';
   const several = navigator.hardwareConcurrency > 1;
@@ -45,11 +45,11 @@ function engine() {
   return both.sort((a, b) => (Number(a.includes('-threads-')) - Number(b.includes('-threads-'))) * (several ? -1 : 1));
 }
 
-/** The module that scans the vectors of the search, which may first be used without a network. */
+/** Returns the module that scans the vectors of the document search, which may be used offline at first. */
 const scan = () => onUse.filter((name) => /\/gemma-simd128-(?!threads)/.test(name));
 
-/** Returns a response with a file's bytes and media type; undefined: they are not those of this version. A name that
- * this version does not have belongs to a tab of another version, whose digests are unknown.
+/** Returns a response with a file's bytes and media type; undefined if they are not those of this version. A file that
+ * this version does not have is for a tab of another version, whose digests are unknown.
  * @param {string} name @param {Response} response */
 async function verified(name, response) {
   if (!Object.hasOwn(digests, name)) return response;

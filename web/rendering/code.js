@@ -1,5 +1,5 @@
 /**
- * code: colours for the languages that models write most. Loaded when an answer has a block of code.
+ * code: highlights the programming languages that models write most. Loaded when an answer has a block of code.
  * @module
  */
 /// <reference path="../css.d.ts" />

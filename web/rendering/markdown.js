@@ -1,7 +1,6 @@
 /**
  * markdown: renders an answer's text as elements, cheaply while it grows. Blocks that later text cannot change are
- * rendered once;
- * only the last one is rendered again. The result equals one rendering of the whole text.
+ * rendered once; only the last block is rendered again. The result equals one rendering of the whole text.
  *
  * Model output is untrusted: raw HTML is shown as text, images become links, so that nothing is fetched, and
  * DOMPurify decides about tags and addresses. Libraries for code and TeX are loaded when settled blocks need them.
@@ -41,16 +40,16 @@ const ALLOWED = {
   ALLOW_DATA_ATTR: false,
 };
 
-/** The start of a list item, quote or rule could still join the block before it. */
+/** A line that may become a list item, quote or rule, and could still join the block before it. */
 const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
 
-/** More nesting, or more marks in one paragraph, than people write, for which the parser takes exponential or quadratic
- * time. */
+/** More nesting, or more marks in one paragraph, than people write. The parser takes exponential or quadratic time for
+ * them. */
 const NESTED = /^(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])[ \t])){24}|^[ \t]{80}/;
 const MARKS = /[$*_[\]`<~!\\]/g;
 const MOST_MARKS = 1500;
 const LONGEST_PARAGRAPH = 40_000;
-/** The parser looks for an e-mail address from every character of a word. */
+/** The parser looks for an e-mail address at every character of a word, which takes quadratic time. */
 const LONG_WORD = /[\w.+-]{4000}/;
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)/;
 /** Milliseconds that one parse may take. */
@@ -211,7 +210,7 @@ async function adorned(nodes, changed) {
   changed();
 }
 
-/** Wide tables scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
+/** Makes a wide table scroll in its own frame, by keyboard too. @param {HTMLTableElement} table */
 function addScroll(table) {
   const frame = el('div.wide-table', { tabIndex: 0, role: 'group', ariaLabel: t('table') });
   table.replaceWith(frame);
@@ -232,7 +231,7 @@ function addCopy(pre) {
   frame.append(pre);
 }
 
-/** An answer that is written into an element. */
+/** Renders a growing answer into an element. */
 export class MarkdownView {
   #root;
   #changed;
@@ -267,7 +266,7 @@ export class MarkdownView {
     this.#schedule();
   }
 
-  /** Once per frame, and never for more than a fifth of the time. */
+  /** Schedules a rendering: at most once per frame, and at most a fifth of the time. */
   #schedule() {
     this.#frame ||= requestAnimationFrame((now) => {
       this.#frame = 0;
@@ -278,7 +277,7 @@ export class MarkdownView {
 
   #render() {
     const start = performance.now();
-    // A text that took too long once would do so at each rendering.
+    // A text whose rendering took too long would take as long each time, so it is shown as text.
     const { settled, open, rest } =
       this.#cost < LONGEST_MS ? settle(this.#rest) : { settled: [], open: [plain(this.#rest)], rest: this.#rest };
     const html = toHtml(settled);

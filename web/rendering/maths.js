@@ -1,6 +1,6 @@
 /**
- * maths: TeX as MathML. Loaded when an answer has some. Model output is untrusted: unsafe commands of the library are
- * disabled, and DOMPurify cleans its output.
+ * maths: renders TeX as MathML. Loaded when an answer contains TeX. Model output is untrusted: unsafe commands of the
+ * library are disabled, and DOMPurify cleans its output.
  * @module
  */
 /*! temml: Copyright (c) 2020 Ron Kok. MIT license */

@@ -1,6 +1,6 @@
 /**
  * tex: finds maths in Markdown: $…$ and \(…\) in a line, $$…$$ and \[…\] on separate lines, but no sums of money.
- * It is code until it is drawn (maths.js).
+ * A formula is shown as code until it is rendered (maths.js).
  * @module
  */
 

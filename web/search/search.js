@@ -1,5 +1,5 @@
 /**
- * search: the panel of the search: the reader's texts, the passages nearest to what is typed, and a way to ask about
+ * search: the panel of the document search: the reader's texts, the passages nearest to a query, and a way to ask about
  * them. Long work continues when the panel is closed.
  * @module
  */
@@ -30,7 +30,7 @@ export class Search {
   );
   #work = new Work((cancelled) => this.#ended(cancelled));
   /** A model for the search alone. @type {Maker | null} */ #own = null;
-  /** The texts and their model are not known yet. */
+  /** The stored texts and their model are still being opened. */
   #opening = true;
   #list = el('ul.texts', { ariaLabel: t('search.yours') });
   #others = el('div');
@@ -90,7 +90,7 @@ export class Search {
     return fold;
   }
 
-  /** Files that are dropped here do not reach the page. */
+  /** Handles files that are dropped on the panel, before the page does. */
   #takeDrops() {
     /** @param {(event: DragEvent) => void} f @returns {(event: DragEvent) => void} */
     const ours = (f) => (event) => {

@@ -1,6 +1,6 @@
 /**
- * texts: the reader's texts with their vectors, stored in this browser: of one model at a time, since vectors of two
- * models cannot be compared. With “Don’t save conversations” they are discarded with the tab.
+ * texts: the reader's texts with their vectors, stored in this browser. All vectors are of one model, since vectors of
+ * two models cannot be compared. With “Don’t save conversations” they are discarded with the tab.
  * @module
  */
 import { Texts, vectorsBy } from '../../examples/search/texts.js';
@@ -28,7 +28,7 @@ export class Collection {
   /** @type {By | null} */ by = null;
   /** Whether the texts are stored for the next visit. */
   kept = true;
-  /** Whether they were to be stored when they were opened. */
+  /** Whether they should have been stored, when they were opened. */
   #wanted = true;
 
   async open() {
@@ -73,7 +73,7 @@ export class Collection {
     const by = { name: key, label, dimensions: vectors.dimensions };
     const texts = await this.#index(by);
     texts.by = vectors;
-    // Clears the remains of an aborted run, but not an index that another tab has just begun.
+    // Clears what an aborted run left, but not an index that another tab has just begun.
     if (texts.size && keptBy()?.name !== key) await texts.clear();
     return { by, texts };
   }
@@ -93,12 +93,12 @@ export class Collection {
     return [...(this.#texts?.all() ?? [])].map(([name, { length }]) => ({ name, passages: length }));
   }
 
-  /** Returns whether a model's vectors can be compared with those that are here. @param {Maker} maker */
+  /** Returns whether a model's vectors can be compared with the stored ones. @param {Maker} maker */
   fits({ key }) {
     return !this.size || this.by?.name === key;
   }
 
-  /** Adds a text, completely or not at all.
+  /** Adds a text; if that fails, nothing of it is added.
    * @param {Maker} maker @param {import('../history/tree.js').Attached} file @param {Reading} reading */
   async add(maker, { name, text }, { signal, onProgress }) {
     if (this.by?.name !== maker.key) this.#take(await this.#begin(maker));

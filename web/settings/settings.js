@@ -59,7 +59,7 @@ const MOODS = {
 };
 const MOVED = /** @type {const} */ (['temperature', 'topK', 'topP']);
 
-/** Marks the mood that the fields show, if one. */
+/** Marks the preset whose values the fields show, if there is one. */
 function showMood() {
   for (const [mood, values] of Object.entries(MOODS)) {
     const all = { ...defaults(), ...values };
@@ -68,12 +68,12 @@ function showMood() {
   }
 }
 
-/** Takes the settings of a conversation. A new one gets the latest settings and no system prompt.
+/** Fills the form with a conversation's settings. A new conversation gets the latest settings and no system prompt.
  * @param {{ settings?: Record<string, unknown>, system?: string } | null} head */
 export function takeSettings(head) {
   fill(head?.settings ?? recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
   const prompt = system();
-  if (head || prompt.readOnly) prompt.value = head?.system ?? ''; // one that was typed for a new chat stays
+  if (head || prompt.readOnly) prompt.value = head?.system ?? ''; // a system prompt that was typed for a new chat stays
   prompt.readOnly = head !== null;
   update({ system: prompt.value });
 }
@@ -112,8 +112,8 @@ export function setUpSettings(changed) {
   setUpLanguage();
 }
 
-/** Sets up the choices of language: in the settings, and in the bar of the first page, where the settings are not
- * offered. A change reloads the page, unless something would be lost: then the reader chooses when. */
+/** Sets up the language fields: in the settings, and in the bar of the first page, which has no settings. A change
+ * reloads the page, unless something would be lost; then the reader chooses when to reload. */
 function setUpLanguage() {
   const names = Object.entries(LANGUAGES);
   for (const field of /** @type {NodeListOf<HTMLSelectElement>} */ (document.querySelectorAll('select.language'))) {

@@ -1,5 +1,5 @@
 /**
- * theme: automatic, light or dark, by the button of the header or, on phones, in the settings.
+ * theme: automatic, light or dark, chosen with a button in the header or, on phones, in the settings.
  * @module
  */
 import { box, button } from '../shell/dom.js';

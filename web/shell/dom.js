@@ -41,10 +41,10 @@ export function el(kind, ...rest) {
   return node;
 }
 
-/** Safari has no idle callbacks. @type {(f: () => void) => void} */
+/** Calls a function when the browser is idle; Safari has no idle callbacks. @type {(f: () => void) => void} */
 export const whenIdle = globalThis.requestIdleCallback ?? ((f) => setTimeout(f, 30));
 
-/** Announces to screen readers, which hear nothing from behind a dialog. @param {string} text */
+/** Announces a text to screen readers, which do not read announcements outside an open dialog. @param {string} text */
 export function announce(text) {
   (document.querySelector('dialog[open] .said') ?? box('status')).textContent = text;
 }
@@ -85,14 +85,14 @@ export function takeFiles(field) {
   return files;
 }
 
-/** The page's policy allows no other styles than sheets. @param {string} css */
+/** Returns a style sheet; the page's content security policy forbids inline styles. @param {string} css */
 export function sheetOf(css) {
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(css);
   return sheet;
 }
 
-/** On a touch screen a keyboard comes up with the focus of a field. */
+/** Returns whether a touch keyboard opens when a field gets the focus. */
 export const hasTouch = () => matchMedia('(pointer: coarse)').matches;
 
 /** Copies text, and shows on the button whether that worked. @param {HTMLElement} button @param {string} text */
@@ -109,7 +109,7 @@ export async function copy(button, text) {
   }, 1500);
 }
 
-/** Insecure contexts have no clipboard object. @param {string} text */
+/** Copies a text without `navigator.clipboard`, which insecure contexts do not have. @param {string} text */
 function copyBySelection(text) {
   const area = el('textarea.hidden-text', { value: text });
   const focused = document.activeElement;

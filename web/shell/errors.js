@@ -1,5 +1,6 @@
 /**
- * errors: the failure and the remedy in words, for each code of ModelError. The raw details are one click away.
+ * errors: describes failures and remedies in the reader's language, for each code of ModelError. A click shows the raw
+ * details.
  * @module
  */
 import { el } from './dom.js';
@@ -7,7 +8,7 @@ import { addLater, known, t } from './language.js';
 
 /** @import { Key } from './language.js' */
 
-/** An error of the page itself, by the keys of its texts. */
+/** An error of the page itself, with the keys of its texts. */
 export class PageError extends Error {
   /** @param {Key} key   what failed @param {Record<string, string | number>} [values]   of both texts
    * @param {Key} [advice] */
@@ -35,7 +36,7 @@ export function codeOf(error) {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** Returns the HTTP status of an error; 0: it has none. @param {any} error */
+/** Returns the HTTP status of an error, 0 if it has none. @param {any} error */
 export function statusOf(error) {
   if (codeOf(error) !== 'http-error') return 0;
   return Number(/\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? 0);

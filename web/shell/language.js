@@ -48,7 +48,7 @@ const written = (value) => (typeof value === 'number' ? number(value) : /** @typ
 /** Returns a text. @param {Key} key @param {Record<string, string | number>} [values] */
 export const t = (key, values = {}) => parts(key, values).join('');
 
-/** Returns the text of a key that is computed, such as `error.` and a code; undefined: there is none.
+/** Returns the text of a computed key, such as `error.` and a code; undefined if there is none.
  * @param {string} key */
 export const known = (key) => (key in texts ? t(/** @type {Key} */ (key)) : undefined);
 
@@ -62,7 +62,7 @@ export const list = (items) => new Intl.ListFormat(locale, { type: 'unit' }).for
 /** @type {Promise<void> | undefined} */
 let adding;
 
-/** Adds the texts that are not needed for the first answer; other languages have all of theirs in one file. Never
+/** Adds the English texts that are not needed for the first answer; other languages have all texts in one file. Never
  * rejects: without a network the next call tries again. */
 export function addLater() {
   const add = async () => {

@@ -1,5 +1,5 @@
 /**
- * notices: information that does not stop anything. Each notice can be closed.
+ * notices: information that does not stop the user. Each notice can be closed.
  * @module
  */
 import { action, box, el } from './dom.js';

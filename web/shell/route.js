@@ -1,6 +1,6 @@
 /**
- * route: the address names the open conversation, and whether the models cover it. Back and Forward lead through the
- * visited conversations, and Back closes the models.
+ * route: the address names the open conversation and says whether the model chooser covers it. Back and Forward move
+ * through the visited conversations, and Back closes the chooser.
  * @module
  */
 import { state } from './store.js';
@@ -8,7 +8,7 @@ import { state } from './store.js';
 /** @typedef {{ id: string | null, models: boolean }} Place */
 
 class Route {
-  /** Changes of the address that wait until history.back() is done; null: none is under way.
+  /** Changes of the address that wait until history.back() is done; null if it is not running.
    * @type {(() => void)[] | null} */
   #waiting = null;
 

@@ -1,8 +1,7 @@
 /**
  * store: the state of the page in one object, the order of its phases, and the actions that parts of the page call on
- * each other.
- * Only update() and enter() change the state; its dependents are notified by watch(). The document's data attributes are
- * written by app.js for the style sheet alone and never read back.
+ * each other. Only update() and enter() change the state; functions registered with watch() are called after a change.
+ * app.js writes the document's data attributes for the style sheet alone; they are never read back.
  *
  * No library: the HTML is static, and views mostly set a text, stream Markdown or move the focus, which no library
  * shortens. lit-html would add 3.2 KB and signals-core 2.1 KB (compressed) to the first load, this file adds 0.4 KB.
