@@ -9,7 +9,7 @@ import { CALLS } from '../support/ai-sdk-calls.js';
 import { testModel } from '../js/models.js';
 import { openTab, root, sharedBrowser } from './helpers.js';
 
-test('the AI SDK runs on local models in Chromium', async (t) => {
+test('the calls of the AI SDK work with local models in Chromium', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-ai-sdk-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const { build } = await import('esbuild');

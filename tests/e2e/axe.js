@@ -104,14 +104,14 @@ export const STATES = [
     },
   },
   {
-    name: 'a repository that is none',
+    name: 'a repository that does not exist',
     async go(page) {
       await page.type('#hub-repo', 'none');
       await page.$eval('#hub-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
       await page.waitForSelector('#picker-error :is(p, strong), #hub-repo:invalid');
     },
   },
-  { name: 'an address that is not there', go: (page, { base }) => loadAddress(page, `${base}none.gguf`) },
+  { name: 'an address without a file', go: (page, { base }) => loadAddress(page, `${base}none.gguf`) },
   {
     name: 'loading',
     async go(page, { hold }) {
@@ -146,7 +146,7 @@ export const STATES = [
     },
   },
   {
-    name: 'an answer that comes',
+    name: 'an answer being generated',
     async go(page) {
       await setOptions(page, { temperature: 1, seed: 1, maxTokens: 4000 });
       await say(page, 'Tell me everything');
@@ -188,14 +188,14 @@ export const STATES = [
     },
   },
   {
-    name: 'what was pasted',
+    name: 'the pasted text, opened',
     async go(page) {
       await page.click('.chips button');
       await page.waitForSelector('#attached[open]');
     },
   },
   {
-    name: 'sent, folded',
+    name: 'a sent attachment, collapsed',
     async go(page) {
       await page.click('#attached-close');
       await say(page, 'What is this?');
@@ -204,7 +204,7 @@ export const STATES = [
     },
   },
   ...['words', 'layers', 'attention', 'walk', 'tokens'].map((view) => ({
-    name: `the look inside: ${view}`,
+    name: `the inspection panel: ${view}`,
     go: async (/** @type {Page} */ page) => {
       if (!(await page.$('#inside:not([hidden])'))) await page.click('#look-toggle');
       await page.waitForSelector(`#inside-${view}`);
@@ -213,7 +213,7 @@ export const STATES = [
     },
   })),
   {
-    name: 'the search, with nothing in it',
+    name: 'the document search, empty',
     async go(page) {
       await page.click('#search-toggle');
       await page.waitForSelector('#search .add');
@@ -223,7 +223,7 @@ export const STATES = [
     },
   },
   {
-    name: 'the search, with what it found',
+    name: 'the document search, with results',
     async go(page) {
       await page.type('#search textarea', 'Roses want sun.');
       await press(page, '#search details button', 'Add');
@@ -234,7 +234,7 @@ export const STATES = [
     },
   },
   {
-    name: 'an answer in a shape',
+    name: 'the dialog of answers with a schema',
     async go(page) {
       await page.click('#settings-toggle');
       await page.waitForSelector('#settings:not([hidden])');
@@ -276,21 +276,21 @@ export const STATES = [
     },
   },
   {
-    name: 'what to do with a conversation',
+    name: 'the menu of a conversation',
     async go(page) {
       await page.click('.talk-line .icon');
       await page.waitForSelector('.talk-menu:not([hidden])');
     },
   },
   {
-    name: 'a new name',
+    name: 'a conversation being renamed',
     async go(page) {
       await press(page, '.talk-menu button', 'Rename');
       await page.waitForSelector('#library-list li > input');
     },
   },
   {
-    name: 'a search without a find',
+    name: 'a search without results',
     async go(page) {
       await page.keyboard.press('Escape');
       await page.waitForSelector('.talk');
@@ -299,7 +299,7 @@ export const STATES = [
     },
   },
   {
-    name: 'conversations taken in',
+    name: 'imported conversations',
     async go(page) {
       await page.$eval('#library-search', (one) => {
         /** @type {HTMLInputElement} */ (one).value = '';
@@ -385,7 +385,7 @@ export const STATES = [
     },
   },
   {
-    name: 'a model that comes, seen among the models',
+    name: 'a loading model, in the model chooser',
     async go(page, { hold }) {
       hold(true);
       await press(page, '#stored-list button', 'Load');

@@ -5,7 +5,7 @@ import { tryCopies } from '../lab/copies.js';
 import { sharedBrowser } from './helpers.js';
 
 for (const side of /** @type {const} */ (['node', 'chromium'])) {
-  test(`${side}: members that inspect, load, abort and delete one file download it once and lose no copy`, async () => {
+  test(`${side}: tabs or processes that inspect, load, abort and delete one file download it once and lose no copy`, async () => {
     const browser = side === 'node' ? undefined : await sharedBrowser(side);
     for (const { counts, broken } of await tryCopies(side, 8, 3, browser)) {
       assert.deepEqual(broken, []);

@@ -218,7 +218,14 @@ test('after a tab is closed during a download, the next load resumes and fetches
   t.diagnostic(`${before} sent, ${stored} stored when the tab was closed`);
 });
 
-test('a slow store delays the requests', async ({ openPage, url, bytes, expected, state, forget }, t) => {
+test('while the store does not finish a write, hardly any further bytes are requested', async ({
+  openPage,
+  url,
+  bytes,
+  expected,
+  state,
+  forget,
+}, t) => {
   forget();
   // So slow that all ranges have the minimum length: a range covers the bytes that arrive during one response time.
   state.delay = 4;
@@ -336,7 +343,7 @@ test('if the downloading tab is closed, the waiting tab resumes the download', a
   assert.ok(state.sent < bytes.length * 1.2, `${state.sent} of ${bytes.length} bytes were sent`);
 });
 
-test('a damaged piece of a stored copy is fetched again, or reported without a network', async ({
+test('a corrupt piece of a cached file is fetched again, or reported if the server is unreachable', async ({
   page,
   url,
   expected,
@@ -466,7 +473,7 @@ test('redirects to another host, as on Hugging Face: ranges and cache work, and 
   }
 });
 
-test('a model too large for the store runs, and leaves nothing stored', async ({
+test('a model that does not fit into storage runs, and leaves nothing stored', async ({
   page,
   url,
   expected,

@@ -48,7 +48,7 @@ function pageOf(t, html) {
 }
 
 for (const name of BROWSERS) {
-  test(`${name}: the README's single file tells its story, with the package from another origin`, async (t) => {
+  test(`${name}: the README's single-file page works with the package from another origin`, async (t) => {
     const [text] = /<!doctype html>[^]*?(?=\n```)/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [''];
     assert.ok(text.split('\n').length <= 12 && CDN.test(text), text);
     const cdn = await serve({
@@ -88,7 +88,7 @@ for (const name of BROWSERS) {
   });
 }
 
-test('chromium: a host without headers gets threads through the service worker', async (t) => {
+test('chromium: on a host without headers, the service worker of gemma-wasm/isolate enables threads', async (t) => {
   const folder = pageOf(
     t,
     `<!doctype html><title></title><script type="module">
@@ -114,7 +114,7 @@ test('chromium: a host without headers gets threads through the service worker',
 });
 
 for (const name of BROWSERS) {
-  test(`${name}: under a policy that requires Trusted Types, worker addresses come from the policy gemma-wasm`, async (t) => {
+  test(`${name}: if the content security policy requires Trusted Types, workers start through the policy gemma-wasm`, async (t) => {
     const policy = `${CSP} 'wasm-unsafe-eval'; require-trusted-types-for 'script'; trusted-types gemma-wasm`;
     const site = await serve({
       root: pageOf(t, '<!doctype html><title></title>'),
@@ -127,7 +127,7 @@ for (const name of BROWSERS) {
     await tab.close();
   });
 
-  test(`${name}: an error names a policy that forbids WebAssembly, and the remedy`, async (t) => {
+  test(`${name}: if the content security policy forbids WebAssembly, the error says so and names the remedy`, async (t) => {
     const site = await serve({
       root: pageOf(t, '<!doctype html><title></title>'),
       mounts: MOUNTS,

@@ -22,14 +22,16 @@ const dies = (
   /** @type {boolean} */ idle,
 ) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
 
-const test = suite('deaths', async (name) => {
+const test = suite('lost workers', async (name) => {
   const place = await openPlace(name, doomed.lab, { shared: await sharedBrowser(name) });
   const page = (/** @type {object | undefined} */ options = undefined) => openModel(place, options);
   return { page, close: () => place.close() };
 });
 
 // Concurrently, since most of the time is spent waiting.
-test('the end of a worker is reported, during calls and while idle, and the next answer is right', async ({ page }) => {
+test('the loss of a worker is reported, during calls and while idle, and the next answer is right', async ({
+  page,
+}) => {
   await Promise.all(
     [
       ['freeze', false],
@@ -45,7 +47,9 @@ test('the end of a worker is reported, during calls and while idle, and the next
   for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
 });
 
-test('without restart all calls fail with the same error, and restart() brings it back', async ({ page }) => {
+test('without `restart` all calls fail with the same error, and restart() makes the model usable again', async ({
+  page,
+}) => {
   const run = await page({});
   const { codes, again } = await run(
     async (prompt, options) => {

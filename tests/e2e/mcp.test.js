@@ -27,7 +27,7 @@ async function makePage(folder) {
   writeFileSync(path.join(folder, 'index.html'), '<!doctype html><title>MCP</title>');
 }
 
-test('MCP tools and WebMCP in a page', async (t) => {
+test('in a page, a model calls tools of an MCP server, and WebMCP registers the tools of the page', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-mcp-'));
   t.after(() => rmSync(folder, { recursive: true }));
   await makePage(folder);

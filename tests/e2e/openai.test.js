@@ -27,7 +27,7 @@ async function pageOf(t) {
 }
 
 for (const name of onlyIn('chromium')) {
-  test(`${name}: OpenAI's client runs its calls in the page`, async (t) => {
+  test(`${name}: the calls of OpenAI's client library work in a page`, async (t) => {
     const server = await serve({ root: await pageOf(t), mounts: { '/dist/': path.join(root, 'dist') } });
     t.after(() => server.close());
     // zod tries to compile its checks, which the content security policy forbids.

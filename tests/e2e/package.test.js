@@ -59,7 +59,7 @@ before(async () => {
 after(() => rmSync(folder, { recursive: true }));
 
 for (const name of BROWSERS) {
-  test(`${name}: a bundled page generates what Node does`, async (t) => {
+  test(`${name}: a bundled page generates the same text as Node`, async (t) => {
     const browser = await sharedBrowser(name);
     for (const isolation of [true, false]) {
       const server = await serve({ root: join(folder, 'site'), isolation });

@@ -36,7 +36,7 @@ const closed = (page) =>
   page.waitForFunction(() => !document.querySelector('#chooser[open]') && !/models/.test(location.hash));
 
 const test = suite(
-  'the models over a conversation',
+  'the model chooser',
   async (name) => {
     const server = await servePage({
       storyteller: await modelAddress('tiny'),

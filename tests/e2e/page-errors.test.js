@@ -97,7 +97,10 @@ const test = suite('errors', async (name) => {
 /** @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
-test('files and servers that fail', async ({ browser, server }) => {
+test('each faulty file or server gives an error with a remedy and a code, and the next load works', async ({
+  browser,
+  server,
+}) => {
   // Browsers log failed requests by themselves.
   const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
   for (const [address, words, details] of CASES) {
@@ -117,7 +120,7 @@ test('files and servers that fail', async ({ browser, server }) => {
   await tab.close();
 });
 
-test('offline: no advice about the server, and a way to try again', async ({ browser, server }) => {
+test('offline, an error offers to try again, and gives no advice about the server', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_|reach/ });
   const { page } = tab;
   const online = (/** @type {boolean} */ on) =>
@@ -284,7 +287,7 @@ test('without COOP and COEP the page runs on one thread and says why', async ({ 
   }
 });
 
-test('an access token goes into a header of the one load and nowhere else', async ({ browser, server }) => {
+test('an access token is sent in a header of one load, and is not stored', async ({ browser, server }) => {
   // The message to the worker is intercepted before it is sent, so there is no network access.
   const tab = await openTab(browser, server.url, {
     before: () => {

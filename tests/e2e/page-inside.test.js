@@ -239,7 +239,7 @@ async function branches(page, model, from, tokens, top) {
 }
 
 const test = suite(
-  'Look inside',
+  'the inspection panel',
   async (name) => {
     const server = await servePage();
     const browser = await sharedBrowser(name);
@@ -251,7 +251,9 @@ const test = suite(
   onlyIn('chromium'),
 );
 
-test("an answer of Gemma 3: every view shows the engine's numbers; another word branches", async ({ opened }) => {
+test("an answer of Gemma 3: every view shows the engine's numbers; choosing another word creates a branch", async ({
+  opened,
+}) => {
   const tab = await opened('tiny-f32');
   const { page } = tab;
   /** @type {string[]} */
@@ -313,7 +315,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; another word 
 });
 
 for (const model of ['gpt2-f32', 'llama-f32']) {
-  test(`a custom text, read by ${model}`, async ({ opened }) => {
+  test(`${model}: a custom text shows the engine's layers and attention`, async ({ opened }) => {
     const tab = await opened(model);
     const { page } = tab;
     await page.click('#look-toggle');

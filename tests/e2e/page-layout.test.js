@@ -133,7 +133,7 @@ inEach(
   },
 );
 
-inEach("the button for one's own documents shows a page, not only a magnifier", async ({ browser, server }) => {
+inEach('the icon of the document search shows a page, not only a magnifier', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
   await until(tab.page, READY);
   const heights = await tab.page.$$eval('#search-toggle svg > *', (all) =>

@@ -178,7 +178,7 @@ test('Markdown rendered piece by piece equals Markdown rendered at once', async 
   await tab.close();
 });
 
-test('every beginning of an answer looks as if it came at once', async ({ browser, server }) => {
+test('each part of a streamed answer looks the same as if it were rendered at once', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
   const { references, ...texts } = TEXTS; // links whose addresses follow later are resolved at the end
   const wrong = await tab.page.evaluate(
@@ -247,7 +247,7 @@ test('extremely nested Markdown is shown as text without delay', async ({ browse
   await tab.close();
 });
 
-test('hostile answers are text and links', async ({ browser, server }) => {
+test('hostile answers become only text and links', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
   for (const text of HOSTILE) {
     const html = await tab.page.evaluate(render, [...text]);
@@ -367,7 +367,7 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
   await tab.close();
 });
 
-test('a selection survives while the paragraph grows, when it is settled, and when the answer ends', async ({
+test('a selection survives while its paragraph grows, when the next one starts, and when the answer ends', async ({
   browser,
   server,
 }) => {
@@ -447,7 +447,7 @@ test('a long conversation renders its end first; a change of model is shown', as
   await tab.close();
 });
 
-test('a long answer costs little per piece', async ({ browser, server }) => {
+test('in a long answer, a new piece does not compare the earlier paragraphs again', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
   const renderings = await tab.page.evaluate(async () => {
     const address = '/markdown-under-test.js';

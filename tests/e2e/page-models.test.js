@@ -151,7 +151,9 @@ test('the storyteller answers while another model downloads, while the download 
   await tab.close();
 });
 
-test('when the model is ready, the draft is sent along, and other drafts stay untouched', async ({ beside }) => {
+test('when the model is ready, the draft moves to the new chat, and typing in another field is not disturbed', async ({
+  beside,
+}) => {
   const tab = await beside();
   const { page } = tab;
   const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
@@ -191,7 +193,7 @@ test('a model that another tab is downloading cannot be deleted, and a message s
   await tab.close();
 });
 
-test('after the browser stored less than it offered, its offer is no longer shown', async ({
+test('after storage was full earlier than the browser said, its estimate is no longer shown', async ({
   name,
   browser,
   server,
@@ -222,7 +224,7 @@ test('after the browser stored less than it offered, its offer is no longer show
   await tab.close();
 });
 
-test('files of a repository: sizes, files too large for this machine, parts as one; an old error disappears', async ({
+test('files of a repository: sizes, files too large for this device, one row for a split model; an old error disappears', async ({
   browser,
   server,
 }) => {

@@ -160,7 +160,7 @@ async function open(page, url) {
   await until(page, READY);
 }
 
-const inEach = suite('the page of a host', async (name) => {
+const inEach = suite('the page on a static host', async (name) => {
   const browser = await sharedBrowser(name);
 
   /** Visits the page until the model is loaded. @param {string} url @param {Parameters<typeof openTab>[2]}
@@ -338,7 +338,7 @@ inEach(
 );
 
 inEach(
-  'if the first visit gets a web page instead of the script, the page says so, and starts later',
+  'if the server sends HTML instead of the script on the first visit, the page says so, and starts later',
   async ({ browser }, t) => {
     let lies = true;
     const site = await host(t, {
@@ -360,7 +360,7 @@ inEach(
 );
 
 inEach(
-  'after a host has answered with web pages for a while, the page works online and offline',
+  'after a server has sent HTML instead of assets for a while, the page works online and offline',
   async ({ browser }, t) => {
     let lies = true;
     const site = await host(t, {
@@ -488,7 +488,7 @@ test('site/: a file that does not exist has status 404 and a page that says so',
   }
 });
 
-test('site/: each file but the ways in is named by its content, unchanging, and compressed where that helps', async (t) => {
+test('site/: files except the entry points have a hash in their name, are immutable, and compressed if that helps', async (t) => {
   const site = await serve({ root: path.join(root, 'site') });
   t.after(() => site.close());
   const index = await fetch(site.url);

@@ -124,7 +124,10 @@ const test = suite(
   onlyIn('firefox'),
 );
 
-test('finds with the chat model; shows the passages of a question; keeps the rest', async ({ opened, server }) => {
+test('the chat model finds passages; a message contains the chosen ones; documents survive a reload', async ({
+  opened,
+  server,
+}) => {
   const tab = await opened('tiny');
   const { page } = tab;
   /** @type {string[]} */
@@ -202,7 +205,7 @@ test('documents of an older version are reported as unreadable, and can be delet
   await tab.close();
 });
 
-test('a model that was made for it reads them anew; long work can be cancelled; nothing is kept', async ({
+test('an embedding model indexes documents again; long work can be cancelled; without saving, nothing is stored', async ({
   opened,
 }) => {
   const tab = await opened('tiny');

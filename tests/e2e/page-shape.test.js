@@ -63,7 +63,7 @@ const test = suite(
   onlyIn('firefox'),
 );
 
-test('a list becomes a table; errors of a schema name the keyword and its place', async ({ browser, server }) => {
+test('a list becomes a table; errors of a schema name the keyword and its path', async ({ browser, server }) => {
   /** @type {string[]} */
   const fetched = [];
   const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));

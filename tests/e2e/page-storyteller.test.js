@@ -69,7 +69,9 @@ test('the page opens with the storyteller and describes it; a click tells a stor
   await tab.close();
 });
 
-test('in a low window the welcome is shown from its beginning, and nothing has the focus', async ({ opened }) => {
+test('in a low window the welcome is shown from its beginning, and the message field has the focus', async ({
+  opened,
+}) => {
   const tab = await opened({ height: 320 });
   assert.equal(await tab.page.$eval('#scroller', (one) => one.scrollTop), 0);
   assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input');
@@ -121,7 +123,7 @@ test('one click opens the other models, another returns to the conversation, whi
   await tab.close();
 });
 
-test('the storyteller is not fetched if a link names a model, if the link asks for the list, or if data is to be saved', async ({
+test('the storyteller is not fetched if the link names a model or the list of models, or if the browser saves data', async ({
   browser,
   server,
 }) => {

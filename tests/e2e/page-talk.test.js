@@ -64,7 +64,7 @@ async function reload(page) {
 }
 
 const test = suite(
-  'a conversation continues',
+  'continuing a conversation',
   async (name) => {
     const tiny = await modelAddress('tiny');
     const server = await servePage();
@@ -120,7 +120,7 @@ test('after a reload only new tokens are evaluated, and the answer is the same; 
   await tab.close();
 });
 
-test('a draft survives an edit; “Skip to content” leaves the conversation', async ({ opened }) => {
+test('a draft survives an edit; “Skip to content” stays in the conversation', async ({ opened }) => {
   const tab = await opened();
   const { page } = tab;
   const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
@@ -147,7 +147,7 @@ test('a draft survives an edit; “Skip to content” leaves the conversation', 
   await tab.close();
 });
 
-test('a cut answer continues in place, with the text of an uncut one', async ({ opened }) => {
+test('an answer that was cut off continues in place, with the same text as if it had not been', async ({ opened }) => {
   const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
   const tab = await opened();
   const { page } = tab;
@@ -178,7 +178,7 @@ test('the view follows a quick answer to its end', async ({ opened }) => {
   await tab.close();
 });
 
-test('a full context drops the oldest turns, continues, and says so', async ({ opened }) => {
+test('if the context is full, the oldest messages can be dropped, and the page says which ones', async ({ opened }) => {
   const tab = await opened({ query: '?context=128' });
   const { page } = tab;
   for (const text of ['One', 'Two', 'Three']) await ask(page, text);
@@ -208,7 +208,9 @@ test('a full context drops the oldest turns, continues, and says so', async ({ o
   await tab.close();
 });
 
-test('long pastes and dropped texts become chips, which open; the remaining room is shown', async ({ opened }) => {
+test('long pastes and dropped text files become attachments that open; the number of tokens left is shown', async ({
+  opened,
+}) => {
   const tab = await opened();
   const { page } = tab;
   await page.type('#input', 'What is this?');

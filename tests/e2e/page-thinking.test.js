@@ -28,7 +28,7 @@ const test = suite(
   onlyIn('chromium'),
 );
 
-test('thoughts are folded above the answer, kept with the conversation, and apart from its text', async ({
+test('thoughts are collapsed above the answer, apart from its text, and survive a reload', async ({
   browser,
   server,
 }) => {

@@ -19,7 +19,9 @@ test('a visitor loses no message, draft or model', async (t) => {
   }
 });
 
-test('in WebKit, which keeps no models here: by reloads alone', { skip: noWebKit() || false }, async (t) => {
+test('a visitor loses no message or draft in WebKit, which stores no models here: reloads only', {
+  skip: noWebKit() || false,
+}, async (t) => {
   /** @type {string[]} */
   const went = [];
   try {

@@ -92,7 +92,7 @@ testInOne('a system prompt applies to the next chat', async ({ browser, server, 
   await tab.close();
 });
 
-test('typing goes to the message, wherever the focus is; shortcuts take Alt and Shift', async ({
+test('typed text goes to the message field wherever the focus is; shortcuts need Alt and Shift', async ({
   browser,
   server,
   address,
@@ -165,7 +165,7 @@ testInOne('Retry replaces the last answer', async ({ browser, server, address })
   await tab.close();
 });
 
-test('stopping with the button and with Escape leaves a model that answers', async ({ browser, server }) => {
+test('after stopping with the button or with Escape, the model still answers', async ({ browser, server }) => {
   const tab = await openWithModel(browser, server.url, await modelAddress('medium'), { before: catchCopies });
   const stop = [() => tab.page.click('#stop'), () => tab.page.keyboard.press('Escape')];
   for (const act of stop) {
@@ -314,7 +314,7 @@ test('a chosen file and a dropped file load', async ({ browser, server, address 
   await tab.close();
 });
 
-testInOne('a link with &load=1 loads by itself', async ({ browser, server, address }) => {
+testInOne('a link with &load=1 loads the model without a click', async ({ browser, server, address }) => {
   const tab = await openTab(browser, server.url);
   await load(tab.page, () => tab.page.goto(`${server.url}?model=${address}&load=1&context=128`));
   await assertReady(tab.page);
@@ -322,7 +322,7 @@ testInOne('a link with &load=1 loads by itself', async ({ browser, server, addre
   await tab.close();
 });
 
-test('keyboard: Enter sends, Shift+Enter breaks the line, the message stays text', async ({
+test('keyboard: Enter sends, Shift+Enter breaks the line, HTML in a message stays text', async ({
   browser,
   server,
   address,
@@ -343,7 +343,7 @@ test('keyboard: Enter sends, Shift+Enter breaks the line, the message stays text
   await tab.close();
 });
 
-test('Tab leads through everything and out again; nothing is wider than 360 pixels', async ({ browser, server }) => {
+test('Tab reaches every control; nothing is wider than 360 pixels', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url, { width: 360, height: 700 });
   await tab.page.evaluate(() => {
     for (const fold of document.querySelectorAll('details')) fold.open = true;

@@ -102,7 +102,12 @@ const test = suite('rows on disk', async (name) => {
   return { expected, table, state, openPage, load, close };
 });
 
-test('rows of the stored copy and of a Blob, in two tabs at once', async ({ openPage, load, table, expected }) => {
+test('rows of the cached file, in two tabs at once, and of a Blob give the right logits', async ({
+  openPage,
+  load,
+  table,
+  expected,
+}) => {
   const page = await openPage();
   assert.deepEqual(await load(page), { cache: 'stored', onDisk: table.bytes });
   assert.deepEqual(await logits(page), expected);
@@ -124,7 +129,7 @@ test('rows of the stored copy and of a Blob, in two tabs at once', async ({ open
   await other.close();
 });
 
-test('a flipped bit of a row is repaired, or without the server an error with a code', async ({
+test('a flipped bit of a row is repaired, or fails with cache-corrupt if the server is unreachable', async ({
   openPage,
   table,
   load,

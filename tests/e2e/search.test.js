@@ -106,7 +106,7 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
-    test('two indexes with one name merge their files and lose none', async (t) => {
+    test('two objects that write the same index lose no items', async (t) => {
       const server = await serve({ root });
       t.after(() => server.close());
       const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, {

@@ -97,9 +97,7 @@ test('aborts, other calls and errors are the same as with an unshared model', as
   assert.ok(ids.length && logits.some(Boolean) && saved);
 });
 
-test('a source that other tabs cannot load is refused; a model that cannot be loaded is refused in each tab', async ({
-  tabs,
-}) => {
+test('a source that other tabs cannot load is refused; a failing load fails in each tab', async ({ tabs }) => {
   const [page, other] = tabs.pages;
   const codes = await page.evaluate(async () => {
     const { shared } = /** @type {any} */ (window).gemma;

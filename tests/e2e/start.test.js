@@ -25,7 +25,7 @@ function start() {
 }
 
 for (const name of BROWSERS) {
-  test(`${name}, npm start leads to a first word`, async (t) => {
+  test(`${name}, npm start serves a page whose storyteller answers`, async (t) => {
     (await start()).stop(); // this start may have to build
     const { url, stop, begun } = await start();
     try {

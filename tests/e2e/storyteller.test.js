@@ -38,7 +38,7 @@ const test = suite('the storyteller', async (name) => {
   return { browser, server };
 });
 
-test('tells the story that llama.cpp tells', async ({ browser, server }) => {
+test('tells the same story as llama.cpp', async ({ browser, server }) => {
   const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, {
     before: catchCopies,
   });

@@ -57,7 +57,7 @@ async function tell(url, options, prompt) {
   return { text, threads, variant };
 }
 
-test("the story is that of Node's simd128, for 1, 2 and 4 threads", { skip }, async () => {
+test('with 1, 2 and 4 threads the story equals that of the simd128 build in Node', { skip }, async () => {
   for (const threads of [1, 2, 4]) {
     const variant = threads > 1 ? 'simd128+threads' : 'simd128';
     assert.deepEqual(await browser.run(tell, '/storyteller.gguf', { threads }, PROMPT), {
@@ -96,7 +96,7 @@ test('a File is read in place, and an abort ends an answer and a load', { skip }
   assert.deepEqual(got, { text: expected, again: expected, finishReason: 'aborted', name: 'AbortError' });
 });
 
-test('without isolation it runs on one thread and says why; the store names the missing feature', {
+test('without isolation the model runs on one thread and says why; the cache names the missing feature', {
   skip,
 }, async () => {
   const plain = await serve({ root: folder, mounts: { '/dist/': join(root, 'dist') }, isolation: false });
@@ -120,7 +120,7 @@ test('without isolation it runs on one thread and says why; the store names the 
 });
 
 for (const chosen of [false, true]) {
-  test(`720 MB, ${chosen ? 'a chosen file' : 'fetched'}: memory of a load besides weights, KV cache and scratch`, {
+  test(`720 MB, ${chosen ? 'a chosen file' : 'fetched'}: a load takes little more memory than planned`, {
     skip,
   }, async () => {
     const path = await testModel('oneb-q4_0');
