@@ -1,7 +1,7 @@
 /* quants_relaxed: products of quantised weights with one row of activations, or with a few rows one by one, by the
  * relaxed dot product of bytes. Activations are int8, or int15 in two planes of int8. tiles_relaxed.c has the tiles for
- * more rows, q4_relaxed.c the products of Q4_0 with int8. The IQ4 formats with one row use products of int16
- * (table_dots) if the engine does not multiply 8-bit values. */
+ * more rows, q4_relaxed.c the products of Q4_0 with int8. For one row, the IQ4 formats and Q8_0 use products of int16 if
+ * the engine does not multiply 8-bit values, and Q8_0 also if DOT is slow. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -30,22 +30,37 @@ INLINE v128_t four_of(v128_t x, int i) {
 /* Returns dot + x times a vector of quants. */
 INLINE v128_t add_column(const product *m, v128_t x, v128_t c, v128_t dot, const table_masks *table) {
     if (m->f->table) return DOT(x, SWIZZLE(table->values, c), dot);
-    if (m->f->bits < 8 || m->whole) return DOT(x, c, dot);
-    /* c = c / 2 + c / 2 + c % 2, three operands of at most 7 bits */
-    v128_t most = AND(RIGHT(c, 1), wasm_i8x16_splat(127));
-    return DOT(x, AND(c, wasm_i8x16_splat(1)), DOT(x, most, DOT(x, most, dot)));
+    return DOT(x, c, dot);
 }
 
 /* Returns sum + the products of sixteen activations with four vectors of quants. */
 INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t sum, const constants *k) {
-    v128_t pairs = wasm_i32x4_splat(0);
     UNROLL
-    for (int i = 0; i < 4; i++) {
-        if (!m->run) sum = add_column(m, four_of(x, i), c[i], sum, &k->table);
-        else pairs = i % m->run ? add_pairs(pairs, four_of(x, i), c[i]) : PAIRS(four_of(x, i), c[i]);
-        if (m->run && (i + 1) % m->run == 0) sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(pairs));
-    }
+    for (int i = 0; i < 4; i++) sum = add_column(m, four_of(x, i), c[i], sum, &k->table);
     return sum;
+}
+
+/* Multiplies a block like dots, adding products by pairs (m->run). Activations are splatted as they are loaded, because
+ * shuffles would compete with the products for execution units. */
+INLINE void pair_dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot) {
+    uint32_t subs = m->f->subs, each = COLUMNS / subs;
+    for (uint32_t i = 0; i < subs; i++) dot[i] = wasm_i32x4_splat(0);
+    UNROLL
+    for (int p = 0; p < m->planes; p++, q += GW_BLOCK) {
+        v128_t pairs = wasm_i32x4_splat(0);
+        UNROLL
+        for (uint32_t i = 0; i < subs; i++) {
+            if (m->planes == 2) dot[i] = wasm_i32x4_shl(dot[i], 7);
+            UNROLL
+            for (uint32_t g = i * each; g < (i + 1) * each; g++) {
+                v128_t x = SPLAT(q + 4 * g);
+                pairs = g % m->run ? add_pairs(pairs, x, c[g]) : PAIRS(x, c[g]);
+                if ((g + 1) % m->run == 0) dot[i] = wasm_i32x4_add(dot[i], wasm_i32x4_extadd_pairwise_i16x8(pairs));
+            }
+        }
+    }
+    for (uint32_t i = 0; i < subs && m->f->offset; i++)
+        dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_splat((int)m->f->offset * sum[i]));
 }
 
 /* Multiplies a block, separately for each of its scales. sum: for each scale, the sum of the activations that it
@@ -53,6 +68,10 @@ INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t su
 INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot,
                  const constants *k) {
     v128_t part[2][2]; /* [plane][half of the block] */
+    if (m->run) {
+        pair_dots(m, c, q, sum, dot);
+        return;
+    }
     UNROLL
     for (int p = 0; p < m->planes; p++) {
         UNROLL
@@ -108,6 +127,24 @@ INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const
     return total;
 }
 
+/* Returns whether the values of a format have 8 bits and DOT is not used for them: they are multiplied as int16. */
+INLINE bool as_int16(const product *m) { return (m->f->table || m->f->bits == 8) && !m->whole; }
+
+/* Multiplies one block of Q8_0 of n panels, `stride` bytes apart, by int16 activations (order 0 2 1 3). */
+INLINE void byte_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, v128_t *dot) {
+    for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(0);
+    KEEP_LOOP
+    for (int g = 0; g < COLUMNS; g++, quants += 16, q += 4) {
+        v128_t even = SPLAT(q), odd = SPLAT(q + 2);
+        UNROLL
+        for (int s = 0; s < n; s++) {
+            v128_t v = wasm_v128_load(quants + s * stride);
+            dot[s] = add_dot(dot[s], wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8), even);
+            dot[s] = add_dot(dot[s], wasm_i16x8_shr(v, 8), odd);
+        }
+    }
+}
+
 /* Multiplies the panels of a walk by the first row of a. each: a->stride, passed so that it can be the constant 1. */
 INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t each) {
     const format *f = m->f;
@@ -128,11 +165,12 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
         for (uint32_t j = 0; j < f->blocks; j++, q += each * m->planes * GW_BLOCK, scale += each, all += each) {
             block_acts x = { .sum[0] = f->subs == 1 ? *all : *half };
             if (f->subs == 2) x.sum[1] = *all - x.sum[0], half += each;
-            if (f->table && !m->whole) {
+            if (as_int16(m)) {
                 v128_t dot[INTERLEAVED];
                 int16_t wide[GW_BLOCK];
                 join(m->planes, q, wide);
-                table_dots(quants_of(f, w, j), s->stride, s->n, wide, x.sum[0], dot, &k.table);
+                if (f->table) table_dots(quants_of(f, w, j), s->stride, s->n, wide, x.sum[0], dot, &k.table);
+                else byte_dots(quants_of(f, w, j), s->stride, s->n, wide, dot);
                 x.scale = *scale;
                 UNROLL
                 for (int i = 0; i < s->n; i++) total[i] = add_block(m, total[i], &dot[i], first + i, j, &x, &k);
@@ -175,7 +213,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     const format *f = m->f;
     const acts *a = j->a;
     bool int15 = m->planes == 2;
-    bool shared = f->table && !m->whole; /* the planes of the activations are joined once for all panels */
+    bool shared = as_int16(m); /* the planes of the activations are joined once for all panels */
     bool few = a->sequential || m->run || (int15 && f->bits != 8);
     int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, done = 0;
     int t = gw_in_tiles(a->n, int15, m->run > 0);
@@ -199,12 +237,12 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 }
 
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
-    bool by_pairs = !f->table && (planes == 1 || (f->bits == 4 && f->subs == 1 && !f->mins));
+    bool by_pairs = !f->table && (planes == 1 || f->bits >= 4);
     bits_taken how = f->table ? takes(127) : SEVEN;
     if (f->table && how != SEVEN) /* for int8 and int15, because DOT is a single instruction on such an engine */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
-        rows(&(product){ .f = f, .planes = planes, .run = gw_min(run_of(f, planes == 2), COLUMNS / 2) }, j, several);
+        rows(&(product){ .f = f, .planes = planes, .run = run_of(f, planes == 2) }, j, several);
     else rows(&(product){ .f = f, .planes = planes }, j, several);
 }
 
@@ -218,13 +256,21 @@ INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const j
 GW_FORMATS(DEFINE_BOTH)
 DEFINE(q4, _int15, 16)
 
+/* Multiplies Q8_0 without products of 8-bit values. Tiles multiply int16 only if DOT is slow. Not inlined, so that the
+ * loops of the other way keep their registers. */
+OUTLINE void q8_as_int16(const job *j) {
+    const product m = { .f = &format_q8, .planes = 2 };
+    if (adds_pairs()) rows(&m, j, gw_relaxed_rows_q8);
+    else each_panel(&m, j, 0);
+}
+
 void gw_relaxed_matmul_q8_int15(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {
     acts a = ACTS(all, 16);
     job j = job_of(&format_q8, w, panels, &a, y, ldy);
     bits_taken how = takes(64);
     const product m = { .f = &format_q8, .planes = 2, .whole = true, .with_sign = how == SIGNED };
-    if (how != SEVEN) rows(&m, &j, gw_relaxed_rows_q8);
-    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0); /* needs three products instead of one */
+    if (how == SEVEN || adds_pairs()) q8_as_int16(&j);
+    else rows(&m, &j, gw_relaxed_rows_q8);
 }
 
 #endif
