@@ -9,7 +9,7 @@
 
 #include "kernels/tiles.h"
 
-enum { INTERLEAVED = 4 }; /* panels read at the same time */
+enum { INTERLEAVED = 4, AHEAD = 4 }; /* panels read at the same time; blocks fetched ahead */
 
 volatile bool gw_simd_no_swizzle;
 
@@ -18,6 +18,11 @@ volatile bool gw_simd_no_swizzle;
 INLINE v128_t nibble_dot(const uint8_t *quants, const int16_t *q) {
     nibble_sums s = nibble_sums_of(quants, q);
     return wasm_i32x4_add(s.at0, wasm_i32x4_add(wasm_i32x4_shr(s.at4, 4), wasm_i32x4_shr(s.at8, 8)));
+}
+
+/* Returns dot less the products of the format's offset. sum: of the activations. */
+INLINE v128_t less_offset(const format *f, v128_t dot, v128_t sum) {
+    return wasm_i32x4_sub(dot, wasm_i32x4_mul(sum, wasm_i32x4_splat((int)f->offset)));
 }
 
 /* Multiplies a block of a format without a table, separately for each of its scales. sum: for each scale, the sum of
@@ -38,8 +43,7 @@ INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const
             dot[i] = wasm_i32x4_add(even, odd);
         }
     }
-    for (uint32_t i = 0; i < f->subs && f->offset; i++)
-        dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_mul(sum[i], wasm_i32x4_splat((int)f->offset)));
+    for (uint32_t i = 0; i < f->subs && f->offset; i++) dot[i] = less_offset(f, dot[i], sum[i]);
 }
 
 /* Other data of a block of activations: sums (sums_of) and scale. */
@@ -68,8 +72,37 @@ INLINE block_acts acts_at(const format *f, const acts *a, size_t at) {
     return b;
 }
 
-/* Multiplies the panels of a walk by the only row of activations. */
-INLINE void interleaved(const format *f, const walk *to, const acts *a) {
+/* Multiplies one block of nibbles of n panels, `stride` bytes apart, by int8 activations. A byte is multiplied whole, and
+ * its low nibble m by the rest: 16 (m x + n y) = (m + 16 n) y + m (16 x - y). So each panel needs only one sum. */
+INLINE void nibble_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, v128_t *dot) {
+    v128_t low = wasm_i16x8_splat(15), byte = wasm_i16x8_splat(255);
+    int16_t rest[GW_BLOCK / 2];
+    for (int i = 0; i < GW_BLOCK / 2; i += 8) {
+        v128_t x = wasm_v128_load(q + i), y = wasm_v128_load(q + GW_BLOCK / 2 + i);
+        wasm_v128_store(rest + i, wasm_i16x8_sub(wasm_i16x8_shl(x, 4), y));
+    }
+    for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(0);
+    KEEP_LOOP
+    for (int g = 0; g < GW_BLOCK / 2; g += 4, quants += 16, q += 4) {
+        v128_t a = SPLAT(rest + g), b = SPLAT(rest + g + 2), c = SPLAT(q + 16), d = SPLAT(q + 18);
+        UNROLL
+        for (int s = 0; s < n; s++) {
+            v128_t v = wasm_v128_load(quants + s * stride), odd = RIGHT(v, 8);
+            dot[s] = add_dot(dot[s], AND(v, low), a);
+            dot[s] = add_dot(dot[s], AND(v, byte), c);
+            dot[s] = add_dot(dot[s], AND(odd, low), b);
+            dot[s] = add_dot(dot[s], odd, d);
+        }
+    }
+    for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_shr(dot[s], 4);
+}
+
+/* Loads a byte early. Loops over the columns of several panels load too little at a time to hide the latency of memory:
+ * without this, a quarter of the speed is lost. */
+INLINE void touch(const uint8_t *p) { (void)*(const volatile uint8_t *)p; }
+
+/* Multiplies the panels of a walk by the only row of activations. together: panels share the loads of activations. */
+INLINE void interleaved(const format *f, bool together, const walk *to, const acts *a) {
     const walk own = *to, *s = &own;
     const uint8_t *w = s->w;
     v128_t total[INTERLEAVED];
@@ -85,9 +118,15 @@ INLINE void interleaved(const format *f, const walk *to, const acts *a) {
         for (uint32_t j = 0; j < f->blocks; j++) {
             const int16_t *q = a->q + (b + j) * GW_BLOCK;
             block_acts x = acts_at(f, a, b + j);
-            if (f->table) {
+            if (together) {
                 v128_t all[INTERLEAVED];
-                table_dots(quants_of(f, w, j), s->stride, s->n, q, a->sum[b + j], all, &t);
+                UNROLL
+                for (int i = 0; i < s->n && b + j + 2 * AHEAD < a->blocks; i++)
+                    touch(quants_of(f, w, j + AHEAD) + i * s->stride);
+                if (f->table) table_dots(quants_of(f, w, j), s->stride, s->n, q, a->sum[b + j], all, &t);
+                else nibble_dots(quants_of(f, w, j), s->stride, s->n, q, all);
+                UNROLL
+                for (int i = 0; i < s->n && f->offset; i++) all[i] = less_offset(f, all[i], x.sum[0]);
                 UNROLL
                 for (int i = 0; i < s->n; i++) total[i] = add_block(f, total[i], &all[i], first + i, j, &x, &m);
                 continue;
@@ -178,7 +217,8 @@ INLINE void matmul(const format *f, const job *j) {
     int each = side_by_side ? j->panels / INTERLEAVED : 0;
     for (int i = 0; i < each; i++) {
         const walk to = walk_of(j, i, each, INTERLEAVED);
-        interleaved(f, &to, j->a);
+        if (f->table || (f->bits == 4 && j->a->planes == 1)) interleaved(f, true, &to, j->a);
+        else interleaved(f, false, &to, j->a);
     }
     bool two = j->a->n == 2 && f->bits == 4 && !f->table;
     for (int p = 0; p < j->panels && two; p++) two_rows(f, j->w + p * j->panel, j->a, j->y + p * GW_PANEL, j->ldy);
