@@ -1,7 +1,7 @@
 /* quants_relaxed: products of quantised weights with one row of activations, or with a few rows one by one, by the
  * relaxed dot product of bytes. Activations are int8, or int15 in two planes of int8. tiles_relaxed.c has the tiles for
- * more rows, q4_relaxed.c the products of Q4_0 with int8. For one row, the IQ4 formats and Q8_0 use products of int16 if
- * the engine does not multiply 8-bit values, and Q8_0 also if DOT is slow. */
+ * more rows, q4_relaxed.c the products of Q4_0 with int8. For one row, the IQ4 formats and Q8_0 use products of int16
+ * if the engine does not multiply 8-bit values, and Q8_0 also if DOT is slow. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED

@@ -72,8 +72,8 @@ INLINE block_acts acts_at(const format *f, const acts *a, size_t at) {
     return b;
 }
 
-/* Multiplies one block of nibbles of n panels, `stride` bytes apart, by int8 activations. A byte is multiplied whole, and
- * its low nibble m by the rest: 16 (m x + n y) = (m + 16 n) y + m (16 x - y). So each panel needs only one sum. */
+/* Multiplies one block of nibbles of n panels, `stride` bytes apart, by int8 activations. A byte is multiplied whole,
+ * and its low nibble m by the rest: 16 (m x + n y) = (m + 16 n) y + m (16 x - y). So each panel needs only one sum. */
 INLINE void nibble_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, v128_t *dot) {
     v128_t low = wasm_i16x8_splat(15), byte = wasm_i16x8_splat(255);
     int16_t rest[GW_BLOCK / 2];
