@@ -1,6 +1,6 @@
 /* sequences: evaluates several answers of generate() together. Each call has one of the engine's sequences
  * (src/run/session.h): a context with a KV cache and a sampler. All calls that wait for an evaluation get it in one batch,
- * so the weights are read once for all of them. The other calls run alone, in the sequence that suits them best. */
+ * so the weights are read once for all of them, unless turns are faster. The other calls run alone, in the sequence that suits them best. */
 
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { CallRunner, Runner } from './runner.js' */
@@ -16,6 +16,41 @@ const FEW = 16;
  * @typedef {{ sequence: Sequence, job: { aborted: boolean }, onSlice?: () => void, resolve: (_: any) => void,
  *   reject: (error: unknown) => void }} Waiting */
 
+/** Weight of the latest duration in moving averages. */
+const LATEST = 0.2;
+/** Number of joint steps before a single one is measured again, and maximum number of single steps before a joint one
+ * is. */
+const LONGEST = 64;
+
+/** Decides by measured durations whether sequences are evaluated together or take turns. */
+export class Pace {
+  /** Average duration of a step in milliseconds, by its number of sequences. @type {number[]} */
+  #times = [];
+  #joint = 0;
+  /** Number of single steps before the next joint one. */
+  #rest = 0;
+  #nextRest = 1;
+
+  /** Returns whether the next step is joint. */
+  get isJoint() {
+    if (this.#rest > 0) {
+      this.#rest--;
+      return false;
+    }
+    return this.#times[1] !== undefined && ++this.#joint % LONGEST > 0;
+  }
+
+  /** Records the duration of a step. @param {number} count of its sequences @param {number} ms */
+  measured(count, ms) {
+    const before = this.#times[count] ?? ms;
+    this.#times[count] = before + LATEST * (ms - before);
+    if (count === 1) return;
+    const isSlow = this.#times[count] > count * this.#times[1];
+    this.#rest = isSlow ? this.#nextRest : 0;
+    this.#nextRest = isSlow ? Math.min(2 * this.#nextRest, LONGEST) : 1;
+  }
+}
+
 /** The sequences of one engine. */
 export class Sequences {
   #context;
@@ -30,6 +65,10 @@ export class Sequences {
   /** @type {Set<Waiting>} */
   #waiting = new Set();
   #isWorking = false;
+  #pace = new Pace();
+  /** The current step: its calls, and its duration so far in milliseconds.
+   * @type {{ calls: Waiting[], ms: number } | null} */
+  #step = null;
   /** Whether the calls are evaluated one at a time, because rows of weights could not be read for one of them. */
   #isApart = false;
 
@@ -181,8 +220,8 @@ export class Sequences {
   async #slice() {
     for (const one of this.#waiting) if (one.job.aborted) this.#abort(one);
     const all = [...this.#waiting];
-    const together = this.#isApart ? all.slice(0, 1) : all;
-    if (!together.length) return;
+    if (!all.length) return;
+    const together = this.#isApart ? all.slice(0, 1) : this.#together(all);
     try {
       const state = this.#evaluate(together);
       if (state === RUN.ROWS) return await this.#readRows(together);
@@ -195,9 +234,33 @@ export class Sequences {
     }
   }
 
+  /** Returns the calls of the next slice. Calls that evaluate their prompts join all others.
+   * @param {Waiting[]} all */
+  #together(all) {
+    if (this.#step?.calls.every((one) => this.#waiting.has(one))) return this.#step.calls;
+    const isSingle = all.length > 1 && !this.#hasPrompt(all) && !this.#pace.isJoint;
+    return isSingle ? all.slice(0, 1) : all;
+  }
+
+  /** @param {Waiting[]} calls */
+  #hasPrompt(calls) {
+    return calls.some(({ sequence }) => this.#pending(sequence) > 1);
+  }
+
   /** @param {Waiting[]} together */
   #evaluate(together) {
-    const kind = together.some(({ sequence }) => this.#pending(sequence) > 1) ? 'batch' : 'single';
+    const kind = this.#hasPrompt(together) ? 'batch' : 'single';
+    const step = this.#step?.calls === together ? this.#step : { calls: together, ms: 0 };
+    const before = performance.now();
+    const state = this.#run(together, kind);
+    step.ms += performance.now() - before;
+    if (kind === 'single' && state === RUN.DONE) this.#pace.measured(together.length, step.ms);
+    this.#step = kind === 'single' && state !== RUN.DONE ? step : null;
+    return state;
+  }
+
+  /** @param {Waiting[]} together @param {'batch' | 'single'} kind */
+  #run(together, kind) {
     if (together.length === 1) this.#select(together[0].sequence);
     const mask = together.reduce((bits, { sequence }) => bits | (1 << sequence.index), 0);
     return this.#runner.slice(kind, (layers) => {

@@ -269,9 +269,7 @@ uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t) {
     return open;
 }
 
-bool gw_forward_few(gw_state *s, int token, const gw_rows *rows) {
+void gw_forward_few(gw_state *s, int token, const gw_rows *rows) {
     const gw_matrix *output = &s->weights->output.matrix;
-    if (!gw_few_rows(output, rows)) return false;
     gw_matmul_few(&s->ops, head_input(s, token, 1).at, output, s->config->logit_cap, rows, s->logits.at);
-    return true;
 }

@@ -30,8 +30,8 @@
 #include <string.h>
 
 /* The usual and the maximum number of parts that threads process; the maximum number of panels in a part; the number of
- * panels whose bounds are computed together. */
-enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64 };
+ * panels whose bounds are computed together; the rows of activations that a kernel multiplies side by side. */
+enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64, AT_ONCE_ROWS = 8 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
 /* this norm times f16's largest scale, times 128, times the square root of any k is below FLT_MAX */
@@ -45,7 +45,7 @@ typedef struct {
 typedef struct {
     gw_acts acts;
     const gw_matrix *m;
-    float *y;
+    float *y, *out;
     float by_high, by_low, least; /* the bound's factors for the two norms, and its constant term */
     float cap, threshold;
     uint32_t panels, step; /* step: panels per part */
@@ -226,9 +226,9 @@ static void refine_part(void *ctx, int i) {
     for (uint32_t last; begin < end; begin = last) {
         last = (uint32_t)gw_min(begin + AT_ONCE, end);
         uint32_t n = open_panels(j, begin, last, list);
-        for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->y[r] = -INFINITY;
-        if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
-        for (uint32_t p = 0; p < n; p++) cap_panel(j->y, list[p], j->cap);
+        for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->out[r] = -INFINITY;
+        if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->out);
+        for (uint32_t p = 0; p < n; p++) cap_panel(j->out, list[p], j->cap);
         j->part[i].open += n;
     }
 }
@@ -237,9 +237,9 @@ static void refine_part(void *ctx, int i) {
 static void compute_required(const topk_job *j) {
     for (int e = 0; e < j->want.n; e++) {
         uint32_t id = (uint32_t)j->want.required[e], panel = id / GW_PANEL;
-        if (j->y[id] != -INFINITY) continue; /* this row is already computed */
-        exact_panel(j, panel, j->y + (size_t)panel * GW_PANEL);
-        cap_panel(j->y, panel, j->cap);
+        if (j->out[id] != -INFINITY) continue; /* this row is already computed */
+        exact_panel(j, panel, j->out + (size_t)panel * GW_PANEL);
+        cap_panel(j->out, panel, j->cap);
     }
 }
 
@@ -260,9 +260,13 @@ static topk_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y)
     return j;
 }
 
-static uint32_t all_rows(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, float *y) {
+static uint32_t all_rows(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
+                         float *y) {
+    size_t ld = gw_ld(m->rows);
     gw_matmul(o, x, ldx, n, &m, &y, 1, true);
-    gw_soft_cap(o, y, (size_t)n * gw_ld(m->rows), cap);
+    gw_soft_cap(o, y, (size_t)n * ld, cap);
+    for (int r = 0; r < n; r++)
+        if (t[r].to) memcpy(t[r].to, y + r * ld, ld * sizeof *y);
     return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
 }
 
@@ -299,6 +303,7 @@ static uint32_t topk_row(gw_ops *o, const float *x, const gw_matrix *m, float ca
     uint32_t open = 0;
     j->cap = cap;
     j->want = *t;
+    j->out = t->to ? t->to : y;
     if (approximated) gw_parallel(o->pool, find_best, j, j->parts);
     else gw_parallel_pure(o->pool, &first_pass, j, j->parts);
     j->threshold = least_threshold(j);
@@ -310,12 +315,14 @@ static uint32_t topk_row(gw_ops *o, const float *x, const gw_matrix *m, float ca
 
 uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
                         float *y) {
-    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0;
+    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0, best = 0;
+    for (int r = 0; r < n; r++) best = (uint32_t)gw_max(best, t[r].best);
     /* If most parts contribute one of the k rows, the least logit of these rows excludes few others. */
-    if (!m->low || (t->best > 1 && t->best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, y);
-    if (n > 1) approximate_all(o, x, ldx, n, m, y);
+    if (!m->low || (best > 1 && best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, t, y);
+    for (int r = 0; r < n && n > 1; r += AT_ONCE_ROWS)
+        approximate_all(o, x + r * ldx, ldx, (int)gw_min(AT_ONCE_ROWS, n - r), m, y + r * gw_ld(m->rows));
     for (int r = 0; r < n; r++) {
-        uint32_t open = topk_row(o, x + r * ldx, m, cap, t, y + r * gw_ld(m->rows), n > 1);
+        uint32_t open = topk_row(o, x + r * ldx, m, cap, &t[r], y + r * gw_ld(m->rows), n > 1);
         most = open > most ? open : most;
     }
     return most;

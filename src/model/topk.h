@@ -14,6 +14,7 @@ typedef struct {
     int n;
     const int32_t *required;
     gw_rows rows;
+    float *to; /* [gw_ld(rows)]  where the logits go; NULL: where they are computed */
 } gw_topk;
 
 /* Computes y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x[n][ldx], m, int15)) exactly for the rows of t and for every row

@@ -157,65 +157,81 @@ static bool may_exclude(gw_sequence *q) {
     return false;
 }
 
-static void give_top(gw_session *s, gw_sequence *q, int first, int rows) {
-    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: of four panels */
-    uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
-    uint64_t open = gw_forward_topk(&s->state, first, rows, &q->needed);
-    if (q->needed.best > 1 && 4 * open > (4 - LEAST_EXCLUDED) * panels) q->rest = REST;
-}
+/* Members whose logits are computed with one product: n of them from members[first] on, whose wanted rows are adjacent;
+ * rows `row` .. row + rows - 1 of the batch. */
+typedef struct {
+    enum { ALL, TOP, FEW } which; /* all logits, those that the bound does not exclude, or those of needed.rows */
+    uint32_t first, n, row, rows;
+} group;
 
-/* Computes the logits of a member separately from other members: all, or at least those that `needed` contains.
- * needed.rows only apply to a single token. token: the member's last row in the batch. */
-static void give_last(gw_session *s, gw_sequence *q, int token) {
-    int rows = (int)wanted(q), first = token + 1 - rows;
+/* Returns a group of one member. needed.rows only apply to a single token. row: its first wanted row. */
+static group group_of(const gw_session *s, uint32_t i, uint32_t row) {
+    gw_sequence *q = s->members[i];
+    group g = { ALL, i, 1, row, wanted(q) };
     bool some = q->needed.rows.bits != NULL;
-    s->state.logits = q->logits;
-    if (rows == 1 && some && gw_forward_few(&s->state, first, &q->needed.rows)) return;
-    bool top = q->want_top && q->needed.best && (rows == 1 || !some);
-    if (top && may_exclude(q)) give_top(s, q, first, rows);
-    else gw_forward_logits(&s->state, first, rows);
+    if (g.rows == 1 && some && gw_few_rows(&s->state.weights->output.matrix, &q->needed.rows)) g.which = FEW;
+    else if (q->want_top && q->needed.best && (g.rows == 1 || !some) && may_exclude(q)) g.which = TOP;
+    return g;
 }
 
-/* Computes, with one product, the logits of the members from `i` on whose wanted rows are adjacent. Returns the index
- * of the next member. row: the first row of member `i`. */
-static uint32_t give_adjacent(gw_session *s, uint32_t i, uint32_t row) {
-    uint32_t n_vocab = s->state.config->n_vocab, first = i, rows = 0;
-    uint32_t from = row + s->members[i]->rows - wanted(s->members[i]);
-    while (i < s->n_members && (i == first || s->members[i]->rows == wanted(s->members[i]))) {
-        uint32_t more = wanted(s->members[i]);
-        if (rows && rows + more > s->n_sequences) break;
-        rows += more;
-        i++;
+/* Adds the member after a group to it. Returns false if the member needs another group. */
+static bool join(const gw_session *s, group *g, const group *next) {
+    bool single = g->rows == g->n && next->rows == 1; /* each row of a bound has one destination */
+    bool adjacent = g->row + g->rows == next->row && g->rows + next->rows <= s->n_sequences;
+    if (g->which != next->which || g->which == FEW || (g->which == TOP && !single) || !adjacent) return false;
+    g->n++;
+    g->rows += next->rows;
+    return true;
+}
+
+static void give_top(gw_session *s, const group *g) {
+    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: of four panels */
+    gw_topk needed[GW_SEQUENCES];
+    uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
+    for (uint32_t r = 0; r < g->rows; r++) {
+        gw_sequence *q = s->members[g->first + (g->n > 1 ? r : 0)];
+        needed[r] = q->needed;
+        if (g->n > 1) needed[r].to = q->logits.at;
     }
-    s->state.logits = s->logits;
-    gw_forward_logits(&s->state, (int)from, (int)rows);
-    const float *at = s->logits.at;
-    for (uint32_t j = first; j < i; j++) {
-        size_t count = (size_t)wanted(s->members[j]) * n_vocab;
-        memcpy(s->members[j]->logits.at, at, count * sizeof *at);
+    uint64_t open = gw_forward_topk(&s->state, (int)g->row, (int)g->rows, needed);
+    for (uint32_t i = g->first; i < g->first + g->n; i++)
+        if (s->members[i]->needed.best > 1 && 4 * open > (4 - LEAST_EXCLUDED) * panels) s->members[i]->rest = REST;
+}
+
+static void give_all(gw_session *s, const group *g) {
+    const float *at = s->state.logits.at;
+    gw_forward_logits(&s->state, (int)g->row, (int)g->rows);
+    for (uint32_t i = g->first; i < g->first + g->n && g->n > 1; i++) {
+        size_t count = (size_t)wanted(s->members[i]) * s->state.config->n_vocab;
+        memcpy(s->members[i]->logits.at, at, count * sizeof *at);
         at += count;
     }
-    return i;
+}
+
+static void give_group(gw_session *s, const group *g) {
+    gw_sequence *q = s->members[g->first];
+    s->state.logits = g->n > 1 ? s->logits : q->logits;
+    if (g->which == FEW) gw_forward_few(&s->state, (int)g->row, &q->needed.rows);
+    else if (g->which == TOP) give_top(s, g);
+    else give_all(s, g);
 }
 
 /* Computes the logits of all members whose pending ids are all in the block. */
 static void give_logits(gw_session *s) {
-    uint32_t many = 0, row = 0;
+    group g = { 0 };
+    uint32_t row = 0;
     for (uint32_t i = 0; i < s->n_members; i++) {
         gw_sequence *q = s->members[i];
+        row += q->rows;
         if (!wanted(q)) continue;
         q->logit_first = q->n_ids - wanted(q);
         q->logit_rows = wanted(q);
-        many++;
+        group next = group_of(s, i, row - wanted(q));
+        if (g.n && join(s, &g, &next)) continue;
+        if (g.n) give_group(s, &g);
+        g = next;
     }
-    for (uint32_t i = 0; i < s->n_members;) {
-        gw_sequence *q = s->members[i];
-        uint32_t next = i + 1;
-        bool alone = many == 1 || wanted(q) > s->n_sequences;
-        if (wanted(q) && alone) give_last(s, q, (int)(row + q->rows) - 1);
-        else if (wanted(q)) next = give_adjacent(s, i, row);
-        for (; i < next; i++) row += s->members[i]->rows;
-    }
+    if (g.n) give_group(s, &g);
 }
 
 static void end_context(gw_sequence *q) {

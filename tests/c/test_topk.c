@@ -22,7 +22,7 @@ static float random_float(void) {
     return sum;
 }
 
-enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 6, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
+enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 10, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
 
 /* A random matrix in the file's layout, packed in one plane, and packed in two planes. */
 static struct {
@@ -447,20 +447,21 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&rig.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, 7, exact, all_rows }, top);
+    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, 7, exact, all_rows, NULL }, top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, MOST_ROWS, all, all_rows }, top);
+    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, MOST_ROWS, all, all_rows, NULL }, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     close_rig();
 }
 
 /* Several rows of activations, of which one has no bound: the same logits as one by one. */
 THREADED_TEST(top_of_several_rows_is_that_of_each) {
-    enum { N = 4, LD = MOST_ROWS };
-    static float one[MOST_ROWS];
+    enum { N = MOST_N, LD = MOST_ROWS };
+    static float one[MOST_ROWS], apart[MOST_ROWS];
+    gw_topk each[N];
     for (int threads = 1; threads <= 3; threads++)
         for (int cap = 0; cap <= 30; cap += 30) {
             open_rig(MOST_ROWS, MOST_K, threads);
@@ -472,11 +473,14 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
             product(&rig.plain, N, whole);
             gw_soft_cap(&rig.ops, whole, N * LD, (float)cap);
             for (int n = 2; n <= N; n++) {
-                const gw_topk want = { .best = 1 };
-                gw_matmul_topk(&rig.ops, rig.x, MOST_K, n, &rig.planes, (float)cap, &want, top);
+                for (int t = 0; t < n; t++)
+                    each[t] = (gw_topk){ .best = 1 + (uint32_t)t % 3, .to = t == 1 ? apart : NULL };
+                gw_matmul_topk(&rig.ops, rig.x, MOST_K, n, &rig.planes, (float)cap, each, top);
+                memcpy(top + LD, apart, sizeof apart);
                 for (int t = 0; t < n; t++) {
                     float *x = rig.x + t * MOST_K;
-                    gw_matmul_topk(&rig.ops, x, MOST_K, 1, &rig.planes, (float)cap, &want, one);
+                    each[t].to = NULL;
+                    gw_matmul_topk(&rig.ops, x, MOST_K, 1, &rig.planes, (float)cap, &each[t], one);
                     check_same(top + t * LD, one, MOST_ROWS, "alone");
                     CHECK_INT(arg_max(top + t * LD), arg_max(whole + t * LD));
                 }
@@ -651,7 +655,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
     static const int32_t exact[] = { 8, 1235, 2999 }; /* one of them in the panel of the greatest */
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
-    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 30, &(gw_topk){ 1, 3, exact, all_rows }, top);
+    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL }, top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     close_rig();
 }

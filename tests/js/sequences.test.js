@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createHandler } from '../../js/openai.js';
 import { inspectModel, loadModel } from '../../js/index.node.js';
+import { Pace } from '../../js/engine/sequences.js';
 import { MAX_SEQUENCES } from '../../js/protocol.js';
 import { valueOf } from '../../tools/release/readme/limits.js';
 import { refuses, sleep, someIds } from './helpers.js';
@@ -160,6 +161,23 @@ test('chats keep their own caches, and are saved and restored beside answers', a
   assert.deepEqual(next[0].tokens, next[1].tokens);
   assert.ok(next.every(({ usage }) => usage.promptTokens - usage.reusedTokens < 40));
   assert.match((await busy).finishReason, /length|stop/);
+});
+
+test('sequences take turns while a joint step takes longer than single ones', () => {
+  const share = (/** @type {Pace} */ pace, /** @type {number} */ ms) => {
+    let joint = 0;
+    for (let i = 0; i < 1000; i++) {
+      const { isJoint } = pace;
+      pace.measured(isJoint ? 4 : 1, isJoint ? ms : 10);
+      if (isJoint) joint++;
+    }
+    return joint / 1000;
+  };
+  assert.equal(new Pace().isJoint, false, 'a single step is measured first');
+  const pace = new Pace();
+  assert.ok(share(pace, 39) > 0.98);
+  assert.ok(share(pace, 45) < 0.05);
+  assert.ok(share(pace, 20) > 0.9);
 });
 
 test('several answers to one prompt evaluate it once', async (t) => {

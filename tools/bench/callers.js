@@ -3,7 +3,7 @@
  * callers of a model with as many sequences, next to one caller of a model with one sequence. Rounds take turns.
  *
  *   node tools/bench/callers.js [MODEL] [--callers 1,2,4] [--threads 2] [--tokens 32] [--rounds 3] [--temperature 0]
- *                               [--serve]
+ *                               [--variant auto] [--serve]
  *
  * --serve: the callers are HTTP clients of the server. MODEL is the path of a file, by default a small test model.
  */
@@ -58,16 +58,18 @@ await cli(async () => {
       tokens: text('32'),
       rounds: text('3'),
       temperature: text('0'),
+      variant: text('auto'),
       serve: { type: 'boolean' },
     },
   });
   const [tokens, threads, temperature] = [values.tokens, values.threads, values.temperature].map(Number);
   const counts = values.callers.split(',').map(Number);
+  const variant = /** @type {'auto'} */ (values.variant);
   const file = positionals[0] ?? (await testModel('medium'));
   /** @type {{ name: string, ask: Ask, callers: number, rates: number[], close: () => Promise<unknown> }[]} */
   const rows = [];
   for (const sequences of [1, Math.max(...counts)]) {
-    const model = await loadModel(file, { threads, sequences, contextLength: 256, cache: false });
+    const model = await loadModel(file, { threads, sequences, variant, contextLength: 256, cache: false });
     const server = values.serve ? await startServer({ x: model }, { port: 0 }) : null;
     const ask = server ? byHttp(model, server.url, { tokens, temperature }) : direct(model, { tokens, temperature });
     const close = async () => {
@@ -84,7 +86,7 @@ await cli(async () => {
   }
   const { processor, cores } = machine();
   console.log(
-    `${processor}, ${cores} cores, ${threads} threads, temperature ${temperature}${values.serve ? ', HTTP' : ''}`,
+    `${processor}, ${cores} cores, ${threads} threads, Node ${process.version}, ${variant}, temperature ${temperature}${values.serve ? ', HTTP' : ''}`,
   );
   console.log('callers of sequences   tokens/s   of one');
   const one = Number(median(rows[0].rates));
