@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { createHandler } from '../../js/openai.js';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { Pace } from '../../js/engine/sequences.js';
+import { startServer } from '../../js/serve/server.js';
 import { MAX_SEQUENCES } from '../../js/protocol.js';
 import { valueOf } from '../../tools/release/readme/limits.js';
 import { refuses, sleep, someIds } from './helpers.js';
@@ -234,6 +235,42 @@ test('an abort ends one answer at once, and no other', async (t) => {
     assert.ok(performance.now() - before < 1000, `aborted after ${performance.now() - before} ms`);
   }
   for (const other of others) assert.match((await other).finishReason, /length|stop/);
+});
+
+test('a request that disconnects or joins does not change the answers of the others', async (t) => {
+  const models = [];
+  for (const sequences of [1, 4]) {
+    const model = await open(t, 'storyteller', { sequences });
+    const server = await startServer({ x: model }, { port: 0 });
+    t.after(() => server.close(0));
+    models.push(server);
+  }
+  const [alone, together] = models;
+  const ask = async (
+    /** @type {{ url: string }} */ { url },
+    /** @type {number} */ i,
+    /** @type {AbortSignal} */ signal,
+  ) => {
+    const prompt = `${'Once upon a time '.repeat(1 + 10 * (i % 3))}there was a ${i}`;
+    const body = JSON.stringify({ model: 'x', prompt, temperature: 1, seed: i, max_tokens: 60, stream: i % 2 > 0 });
+    const headers = { 'content-type': 'application/json' };
+    const response = await fetch(`${url}/v1/completions`, { method: 'POST', body, headers, signal });
+    const lines = (await response.text()).split('\n').map((line) => line.replace('data: ', ''));
+    const parts = lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line));
+    return parts.map(({ choices }) => choices[0]?.text ?? '').join('');
+  };
+  const { signal } = new AbortController();
+  const expected = [];
+  for (let i = 0; i < 6; i++) expected.push(await ask(alone, i, signal));
+  assert.ok(expected.every((text) => text.length > 40));
+  const leaving = new AbortController();
+  const gone = ask(together, 9, leaving.signal);
+  const first = [0, 1, 2].map((i) => ask(together, i, signal));
+  await sleep(20);
+  const joining = [3, 4, 5].map((i) => ask(together, i, signal));
+  leaving.abort();
+  await assert.rejects(gone, { name: 'AbortError' });
+  assert.deepEqual(await Promise.all([...first, ...joining]), expected);
 });
 
 test('the memory plan counts the caches of all sequences', async (t) => {

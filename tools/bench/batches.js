@@ -4,16 +4,18 @@
  *
  *   node tools/bench/batches.js MODEL [--rows 1,2,3,4,6,8] [--variant relaxed] [--threads 2] [--times 15]
  *                              [--context 256] [--all] [--sequential] [--modules DIR,DIR]
+ *                              [--write]
  *
  * The head computes the logits of up to 4 tokens, as for greedy drawing; --all: all of their logits. --context: tokens
  * before the step. --sequential: one token reads one stream of weights (gw_rehearse). --modules: folders of wasm
- * modules, which take turns.
+ * modules, which take turns. --write: writes the table of docs/reports/speed.md.
  */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { RUN } from '../../js/engine/engine.js';
 import { loadedEngine } from '../../tests/js/bare-engine.js';
+import { keep } from '../../tests/lab/tables.js';
 import { at, cli } from '../support/proc.js';
 
 /** @import { Engine } from '../../js/engine/engine.js' */
@@ -38,6 +40,7 @@ function readArguments() {
       modules: text(at('js')),
       all: flag,
       sequential: flag,
+      write: flag,
     },
   });
   const [model] = positionals;
@@ -101,12 +104,18 @@ await cli(async () => {
     console.log('rows  layers    head  together  of one');
     /** @type {number | undefined} */
     let one;
+    /** @type {string[]} */
+    const table = [];
     v.rows.forEach((n, i) => {
       const [layers, head] = [median(times[i][e].layers), median(times[i][e].head)];
       one ??= layers + head;
       const cells = [layers, head, layers + head, (layers + head) / one];
       console.log(String(n).padStart(4), ...cells.map((cell) => cell.toFixed(2).padStart(7)));
+      const name = `${process.version.split('.')[0].replace('v', 'Node ')}, ${engine.variant.split('+')[0]}`;
+      const [together, ofOne] = [cells[2].toFixed(1), cells[3].toFixed(2)];
+      table.push(`| ${[name, n, layers.toFixed(1), head.toFixed(1), together, ofOne].join(' | ')} |`);
     });
+    if (v.write) keep('reports/speed.md', 'batches', table, 2);
     engine.close();
   });
 });

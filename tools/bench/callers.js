@@ -3,14 +3,15 @@
  * callers of a model with as many sequences, next to one caller of a model with one sequence. Rounds take turns.
  *
  *   node tools/bench/callers.js [MODEL] [--callers 1,2,4] [--threads 2] [--tokens 32] [--rounds 3] [--temperature 0]
- *                               [--variant auto] [--serve]
+ *                               [--variant auto] [--serve] [--write]
  *
- * --serve: the callers are HTTP clients of the server. MODEL is the path of a file, by default a small test model.
+ * --serve: the callers are HTTP clients of the server. --write: writes the table of docs/reports/speed.md. MODEL is the path of a file, by default a small test model.
  */
 import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { loadModel } from '../../js/index.node.js';
 import { startServer } from '../../js/serve/server.js';
+import { keep } from '../../tests/lab/tables.js';
 import { cli } from '../support/proc.js';
 import { machine } from './machine.js';
 import { makePrompt } from './measure.js';
@@ -60,6 +61,7 @@ await cli(async () => {
       temperature: text('0'),
       variant: text('auto'),
       serve: { type: 'boolean' },
+      write: { type: 'boolean' },
     },
   });
   const [tokens, threads, temperature] = [values.tokens, values.threads, values.temperature].map(Number);
@@ -90,9 +92,14 @@ await cli(async () => {
   );
   console.log('callers of sequences   tokens/s   of one');
   const one = Number(median(rows[0].rates));
+  /** @type {string[]} */
+  const table = [];
   for (const { name, rates } of rows) {
     const all = Number(median(rates));
     console.log(`${name.padEnd(20)}${all.toFixed(1).padStart(11)}${(all / one).toFixed(2).padStart(9)}`);
+    const where = `${process.version.split('.')[0].replace('v', 'Node ')}${values.serve ? ', HTTP' : ''}`;
+    table.push(`| ${[where, name, all.toFixed(1), (all / one).toFixed(2)].join(' | ')} |`);
   }
+  if (values.write) keep('reports/speed.md', 'callers', table, 2);
   for (const close of new Set(rows.map((row) => row.close))) await close();
 });
