@@ -189,7 +189,7 @@ export class PromptEncoder {
     return (this.#template ??= await this.#makeTemplate());
   }
 
-  /** Returns the ids of a prompt, with or without tools, as ids() does. @param {Prompt} prompt
+  /** Returns the ids of a prompt, which may have tools, unlike that of ids(). @param {Prompt} prompt
    * @param {Pause} [pause] */
   async prompted(prompt, pause) {
     const calling =

@@ -313,7 +313,7 @@ class Facts {
     return false;
   };
 
-  /** Returns whether a node can match something, if only the rules found so far can. @param {Node} node
+  /** Returns whether a node can match a text, assuming that only the rules found so far can. @param {Node} node
    * @returns {boolean} */
   #isProductive(node) {
     if ('chars' in node) return node.chars.length > 0;

@@ -90,7 +90,7 @@ export function compacted(messages, constraint) {
 /** @param {any} value */
 const isRegExp = (value) => Object.prototype.toString.call(value) === '[object RegExp]';
 
-/** Returns the messages with a description of the constraint for the model in the last message of the user.
+/** Returns the messages after describing the constraint to the model at the end of the last user message.
  * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
 export function withConstraint(messages, constraint) {
   if (!constraint) return messages;

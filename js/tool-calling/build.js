@@ -30,7 +30,7 @@ export class Builder {
     return this.#wanted.budget;
   }
 
-  /** Returns the tools that may be called with the grammars of their arguments. Throws `bad-format`.
+  /** Returns the callable tools, each with the grammar of its arguments. Throws `bad-format` for unusable `parameters`.
    * @param {(node: Node) => Node} change maps the node of each rule of the arguments
    * @param {(grammar: Grammar) => Grammar} [order] fixes the order of properties
    * @returns {{ name: string, args: Node }[]} */

@@ -144,7 +144,7 @@ typedef struct {
     uint32_t unrotated;        /* layer l has no RoPE if l % unrotated == unrotated - 1; 0: all layers have RoPE */
     bool rotates_part; /* RoPE may rotate only the first columns of a head, and may have factors for long contexts */
     bool same_window;  /* every layer has the file's window; pattern is 0 */
-    bool space_prefix; /* the default for tokenizers by score */
+    bool space_prefix; /* the default for score-based tokenizers */
     /* number of layers by which the 27B is recognised, which scales queries by n_embd / n_head instead of head_dim */
     uint32_t layers_27b;
     const char *pre; /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */

@@ -37,7 +37,7 @@ typedef struct {
     gw_bound *bound;            /* [number of tensors in the store] */
     uint64_t *has;              /* [n_layer + 1] sets of GW_WEIGHT_…; the last set: weights that belong to no layer */
     int floats, output, tables; /* GW_FLOATS_*, GW_OUTPUT_*, GW_TABLES_*; may change until the weights are placed */
-    _Atomic uint64_t sample;    /* sum of hashes of sampled bytes of the weights (load) */
+    _Atomic uint64_t sample;    /* sum of hashes of sampled bytes of the weights (load.c) */
     gw_error error;
 } gw_file;
 

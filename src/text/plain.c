@@ -80,7 +80,7 @@ static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     return gw_edge_act(e) == GW_KEEP || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
 }
 
-/* Adds a label to the list unless the list has it: thousands of edges may share few spellings. */
+/* Adds a label to the list unless it is there: thousands of edges may have only a few distinct labels. */
 static uint32_t add_label(uint32_t *labels, uint32_t n, uint32_t label) {
     for (uint32_t i = 0; i < n; i++)
         if (labels[i] == label) return n;

@@ -1,8 +1,8 @@
-/* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE by score ("llama") or by
+/* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE with scores ("llama") or
  * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: pieces are added one by one,
  * it is finished once, then immutable. Decoding is the exact inverse of encoding, for every text: nothing is
- * normalised. So a U+2581 in a text, which is how a vocabulary by score writes a space, is one more unknown character
- * and comes back as it was (Hugging Face reads it as a space, and then it is lost). */
+ * normalised. So a U+2581 in a text, which is how a score-based vocabulary writes a space, is one more unknown
+ * character and comes back as it was (Hugging Face reads it as a space, and then it is lost). */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 
@@ -24,7 +24,7 @@ void gw_tokenizer_free(gw_tokenizer *t);
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);
-/* Adds an element of tokenizer.ggml.merges: "left right", best first. A tokenizer by score ignores merges. */
+/* Adds an element of tokenizer.ggml.merges: "left right", best first. A score-based tokenizer ignores merges. */
 int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* Marks an id as a control token whatever its type: existing files give turn tokens wrong types, so that users' text
  * could contain them. The turn tokens of the supported families are known by name. Must be called before finish;
@@ -35,7 +35,7 @@ void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 typedef struct {
     const char *model; /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
     const char *pre;   /* tokenizer.ggml.pre, NULL if absent: the rule that splits a text into words for BPE */
-    /* tokenizer.ggml.add_space_prefix, for tokenizers by score: the beginning of a text, and text after an added
+    /* tokenizer.ggml.add_space_prefix, for score-based tokenizers: the beginning of a text, and text after an added
      * token, are encoded as if preceded by a space */
     bool space_prefix;
 } gw_tokenizer_kind;

@@ -1,9 +1,9 @@
 /* vocabulary: the pieces of a tokenizer with their types and scores, and look-ups by text. Built piece by piece,
  * finished once, then immutable. Splitting a text into pieces is done elsewhere (spm.h, bpe.h).
  *
- * Pieces are stored as the bytes of text that they represent: " " where a vocabulary by score has U+2581, and the bytes
- * that GPT-2's alphabet writes. So texts are not normalised, a U+2581 in a text is an ordinary character, and decoding
- * is the exact inverse of encoding. */
+ * Pieces are stored as the bytes of text that they represent: " " where a score-based vocabulary has U+2581, and the
+ * bytes that GPT-2's alphabet writes. So texts are not normalised, a U+2581 in a text is an ordinary character, and
+ * decoding is the exact inverse of encoding. */
 #ifndef GW_VOCABULARY_H
 #define GW_VOCABULARY_H
 
@@ -52,7 +52,7 @@ typedef struct {
     uint32_t slot_mask;
     uint32_t reach;     /* greatest distance of a piece from the slot of its hash */
     int32_t bytes[256]; /* the piece of each byte, -1 if missing */
-    int32_t unknown;    /* the unknown piece, -1 if there is none; a vocabulary by score then has all byte pieces */
+    int32_t unknown;    /* the unknown piece, -1 if there is none; a score-based vocabulary then has all byte pieces */
 } gw_vocabulary;
 
 /* These functions add pieces; see tokenizer.h. */

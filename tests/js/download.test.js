@@ -243,7 +243,7 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
   server.forget();
   const error = await refuses(loadModel(server.url, OPTIONS), 'truncated');
   assert.match(error.message, /version/);
-  // With a digest they may be combined, because the file can be verified.
+  // If a digest is given, the versions may be combined, because the complete file can be verified.
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   server.forget();
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);

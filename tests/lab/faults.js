@@ -50,7 +50,7 @@ export function planOf(n, seed, storing = true, all = KINDS) {
   const drawn = SITUATIONS[random(3)];
   return {
     kind,
-    // Faults in a stored file need a stored file.
+    // Faults in a stored file need one: such a run does not begin with an empty store.
     from: !storing ? 'empty' : kind.rest && drawn === 'empty' ? 'whole' : drawn,
     moment: Math.floor(random() ** 2 * MOMENTS),
     lasting: random() < 0.6,

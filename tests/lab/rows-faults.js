@@ -74,7 +74,8 @@ async function expectationsOf(name) {
   return { bytes: fs.readFileSync(file), table, lists, logits };
 }
 
-/** Returns the latest file of a folder that begins like the model. @param {string} folder @param {Buffer} head */
+/** Returns the newest file of a folder among those whose first bytes equal the model's.
+ * @param {string} folder @param {Buffer} head */
 function copyIn(folder, head) {
   const found = fs
     .readdirSync(folder, { recursive: true, withFileTypes: true })

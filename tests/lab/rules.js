@@ -29,6 +29,7 @@ export async function inTime(work, ms) {
   }
 }
 
-/** Returns whether a load came from a complete copy: only its version was requested.
- * @param {{ kept?: string }} load @param {number} sent bytes that the server sent @param {number} [most] */
+/** Returns whether a load used a complete copy: the server was only asked whether the file has changed.
+ * @param {{ kept?: string }} load @param {number} sent bytes that the server sent
+ * @param {number} [most] bytes of such an answer */
 export const isWhole = ({ kept }, sent, most = 2) => kept === 'cached' && sent <= most;

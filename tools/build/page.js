@@ -146,7 +146,7 @@ if (isMain(import.meta.url))
     mkdirSync(fresh, { recursive: true });
     copy(fresh, await bundle(fresh, !values['no-minify']));
     addStoryteller(fresh, values.storyteller);
-    // Renames the folder, because a server may be reading from it.
+    // Swaps the complete new folder in, because a server may be reading from the old one.
     if (existsSync(values.out)) renameSync(values.out, old);
     renameSync(fresh, values.out);
     rmSync(old, { recursive: true, force: true });

@@ -30,7 +30,7 @@ const FONTS = '/usr/share/fonts/truetype';
 /** Returns a program's version, '0' if it is missing. @param {string} name */
 const versionOf = (name) => (which(name) && output(name, ['--version']).match(/\d+\.\d+(\.\d+)?/)?.[0]) || '0';
 
-/** Returns whether a file exists, or true on other systems than Debian, where it is optional. @param {string} path */
+/** Returns whether a file exists, or true on systems other than Debian, where it is optional. @param {string} path */
 const onDebian = (path) => !isDebian() || existsSync(path);
 
 /** Returns the path of the chosen program, or of the first name on the PATH, '' if none exists.

@@ -28,7 +28,7 @@ are not stored: \`readStream()\` with \`kTestPrompt2\`, and \`promise_rejects_qu
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */
 const LONGEST_MS = 120_000;
-/** Short answers are enough for all tests. The bounds end JSON of any form, which the model never learned to write. */
+/** Short answers are enough for all tests. schemaBounds makes JSON end: the model was not trained to write any. */
 const OPTIONS = {
   replace: true,
   contextLength: 650,

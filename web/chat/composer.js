@@ -150,8 +150,8 @@ export class Composer {
   }
 }
 
-/** While an answer runs, the next message can be written but not sent. When a button with the focus disappears, in the
- * transcript too, the field gets the focus. @param {HTMLTextAreaElement} field */
+/** While an answer runs, the next message can be written but not sent. When a focused button disappears, including
+ * one in the transcript, the field gets the focus. @param {HTMLTextAreaElement} field */
 function showBusy(field) {
   const { busy } = state;
   const at = document.activeElement;

@@ -77,7 +77,7 @@ export class Follow {
     this.#last = this.#scroller.scrollTop;
   }
 
-  /** Scrolls to the beginning of a welcome, which has no newest text. The button stays hidden until toEnd(). */
+  /** Scrolls to the top of the welcome screen, which has no latest message. Hides the button until toEnd() is called. */
   toStart() {
     this.#on = this.#hasLatest = false;
     this.#scroller.scrollTop = this.#last = 0;
