@@ -8,7 +8,7 @@ const LEAST_PIECE = 1 << 14;
 /** Size of a piece in files above 1 GiB. It is small, because tables on disk are read row by row (engine/rows.js), and
  * each row needs its whole piece. */
 const LARGE_FILE = 1 << 30;
-const SMALL_PIECE = 1 << 16;
+const SMALL_PIECE = 1 << 15;
 
 /** Returns the size of a piece in bytes. Each piece lies within one lane (lanes.js). @param {number} total
  * @param {number} lane bytes */

@@ -7,7 +7,7 @@ import { filler, pumpOf } from './pump.js';
 const LOCK_TRIES = 10;
 const LOCK_MS = 100;
 /** Maximum size of a read that does not lock the file. A lock would disturb another tab that is writing the journal. */
-const SMALL = 1 << 15;
+const SMALL = 1 << 14;
 
 /** Errors that a retry may fix. NoModificationAllowedError: another tab, perhaps closed a moment ago, has locked the
  * file. NotReadableError: the file was written after getFile(). */

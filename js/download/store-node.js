@@ -8,7 +8,7 @@ import { lockFile, takeAway } from '../platform/lock-node.js';
 import { isName } from './entries.js';
 
 /** Maximum size of a read after which the file is closed again. */
-const SMALL = 1 << 15;
+const SMALL = 1 << 14;
 
 /** Returns a function for catch() that returns `instead` if the error is that of a missing file, and rethrows other
  * errors.

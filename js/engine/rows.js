@@ -22,10 +22,11 @@ const DRAIN_BYTES = 1 << 20;
 const SLACK = 1 << 12;
 
 /** A reader of one file. grain: reads should begin and end at multiples of it; ahead: whether several reads may be
- * pending.
+ * pending; read: returns the result of `take`, which gets bytes that are valid only during the call.
  * @typedef {{ grain: number, total: number, ahead: boolean,
- *   read: (start: number, end: number) => Promise<Uint8Array> }} Reader */
+ *   read: <T>(start: number, end: number, take: (bytes: Uint8Array) => T) => Promise<T> }} Reader */
 /** A range of bytes. @typedef {{ start: number, end: number }} Span */
+/** A range with the offsets of its rows. @typedef {Span & { rows: number[] }} RowSpan */
 
 /** Throws the error for `rowsOnDisk: true` with a source that cannot be read again. @returns {never} */
 export function refuse() {
@@ -89,18 +90,18 @@ export async function rowsOf(native, sources, { reportRest }) {
 /** @param {Source} source @param {Queue} inTurn @returns {Reader} */
 function readerOf({ download, blob, file, name = '', total = Infinity }, inTurn) {
   if (download) return readerOfDownload(download, inTurn);
-  if (blob) {
-    const slice = async (/** @type {Span} */ { start, end }) =>
-      new Uint8Array(await blob.slice(start, end).arrayBuffer());
-    const read = (/** @type {number} */ start, /** @type {number} */ end) => whole(name, { start, end }, slice);
-    return { grain: 1, total, ahead: true, read };
-  }
   const slice = async (/** @type {Span} */ { start, end }) => {
+    if (blob) return new Uint8Array(await blob.slice(start, end).arrayBuffer());
     if (!file?.unchanged?.()) throw new ModelError('source-changed', `${name} has changed. Load it again.`);
     const bytes = new Uint8Array(end - start);
     return bytes.subarray(0, file.read(bytes, start));
   };
-  return { grain: 1, total, ahead: false, read: (start, end) => whole(name, { start, end }, slice) };
+  return {
+    grain: 1,
+    total,
+    ahead: Boolean(blob),
+    read: async (start, end, take) => take(await whole(name, { start, end }, slice)),
+  };
 }
 
 /** Reads a span. Fails with `read-error` or `truncated`.
@@ -113,6 +114,7 @@ async function whole(name, span, read) {
 
 /** @param {NonNullable<Source['download']>} download @param {Queue} inTurn @returns {Reader} */
 function readerOfDownload(download, inTurn) {
+  let spare = new Uint8Array();
   return {
     // A getter, because the value changes if the cached copy fails: bytes from the network need no alignment.
     get grain() {
@@ -122,11 +124,17 @@ function readerOfDownload(download, inTurn) {
       return Number(download.total);
     },
     ahead: false,
-    async read(start, end) {
-      const bytes = new Uint8Array(end - start);
-      await inTurn(() => download.at(start, bytes));
-      return bytes;
-    },
+    read: (start, end, take) =>
+      inTurn(async () => {
+        // Reuses a buffer, because the system clears the pages of a new one. Gives it up if the read or the store fails,
+        // because the store may still use it.
+        const buffer = spare.length < end - start ? new Uint8Array(end - start) : spare;
+        spare = new Uint8Array();
+        const into = buffer.subarray(0, end - start);
+        await download.at(start, into);
+        if (download.seekable) spare = buffer;
+        return take(into);
+      }),
   };
 }
 
@@ -134,14 +142,16 @@ function readerOfDownload(download, inTurn) {
  * @param {number[]} starts offsets of the rows, ascending @param {number} size size of a row in bytes
  * @param {Reader} reader */
 function spansOf(starts, size, { grain, total }) {
-  /** @type {Span[]} */
+  /** @type {RowSpan[]} */
   const spans = [];
   for (const at of starts) {
     const start = at - (at % grain);
     const end = Math.min(Math.ceil((at + size) / grain) * grain, Math.max(total, at + size));
     const last = spans.at(-1);
-    if (last && start - last.end <= Math.max(SLACK, grain - 1) && end - last.start <= MOST) last.end = end;
-    else spans.push({ start, end });
+    if (last && start - last.end <= Math.max(SLACK, grain - 1) && end - last.start <= MOST) {
+      last.end = end;
+      last.rows.push(at);
+    } else spans.push({ start, end, rows: [at] });
   }
   return spans;
 }
@@ -313,17 +323,11 @@ export class Rows {
     this.#readers.set(part, reader);
     const starts = list.map((row) => offset + row * size);
     const spans = spansOf(starts, size, reader);
-    const read = (/** @type {Span} */ { start, end }) => reader.read(start, end);
-    const ahead = reader.ahead && spans.map(read);
-    if (ahead) for (const one of ahead) one.catch(() => {});
-    /** @type {Uint8Array[]} */
+    const rowsIn = (/** @type {RowSpan} */ { start, end, rows }) =>
+      reader.read(start, end, (bytes) => rows.map((at) => bytes.slice(at - start, at - start + size)));
+    if (reader.ahead) return (await Promise.all(spans.map(rowsIn))).flat();
     const rows = [];
-    for (const [i, span] of spans.entries()) {
-      const piece = await (ahead ? ahead[i] : read(span));
-      for (let at; (at = starts[rows.length] - span.start) + size <= piece.length; ) {
-        rows.push(piece.subarray(at, at + size));
-      }
-    }
+    for (const span of spans) rows.push(...(await rowsIn(span)));
     return rows;
   }
 

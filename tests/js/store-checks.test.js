@@ -71,11 +71,11 @@ test("the engine's checksum is that of its specification, in and out of its memo
   }
 });
 
-test('a piece lies within one lane, and there are at most 4096 of them, or they have 64 KB', () => {
+test('a piece lies within one lane, and there are at most 4096 of them, or they have 32 KB', () => {
   for (const total of [1, 5000, 3e6, 7.2e8, 4e9, 1.6e10]) {
     const piece = pieceOf(total, 4 << 20);
     assert.equal((4 << 20) % piece, 0);
-    assert.ok(total > 2 ** 30 ? piece === 1 << 16 : total / piece <= 4096, `${total} bytes in pieces of ${piece}`);
+    assert.ok(total > 2 ** 30 ? piece === 1 << 15 : total / piece <= 4096, `${total} bytes in pieces of ${piece}`);
   }
 });
 
