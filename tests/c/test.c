@@ -1,6 +1,7 @@
 /* test: see test.h */
 #include "test.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -41,6 +42,19 @@ void gw_test_fail(const char *file, int line, const char *format, ...) {
 void gw_test_skip(const char *reason) {
     snprintf(message, sizeof message, "%s", reason);
     longjmp(escape, SKIPPED);
+}
+
+double heap_in_use(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return -1;
+#elif defined(__EMSCRIPTEN__)
+    return (double)mallinfo().uordblks;
+#elif defined(__GLIBC__)
+    struct mallinfo2 i = mallinfo2();
+    return (double)i.uordblks + (double)i.hblkhd;
+#else
+    return -1;
+#endif
 }
 
 static int wanted(const gw_test *t, int argc, char **argv) {

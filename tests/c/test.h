@@ -21,6 +21,9 @@ void gw_test_fail(const char *file, int line, const char *format, ...) __attribu
 /* Ends the test as skipped, with the reason in the summary. */
 void gw_test_skip(const char *reason) __attribute__((noreturn));
 
+/* Returns the bytes in use on the heap, -1 if they cannot be counted. */
+double heap_in_use(void);
+
 #define TEST(id) GW_TEST(id, 0)
 /* A test that starts threads. Only these run under TSan. On Linux, a thread in any other test is a failure. */
 #define THREADED_TEST(id) GW_TEST(id, 1)

@@ -6,58 +6,16 @@
 #include "naive.h"
 #include "file/types.h"
 #include "run/session.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
 
-#include <malloc.h>
 #if !defined(__wasm__)
 #include <pthread.h>
 #endif
 
-/* The window (24) is smaller than a batch (64); the rings have 96 rows; the context is far longer. */
-static const tiny_config base = {
-    .n_embd = 32,
-    .n_layer = 3,
-    .n_ff = 64,
-    .n_head = 4,
-    .n_head_kv = 2,
-    .head_dim = 16,
-    .window = 24,
-    .n_ctx = 400,
-    .n_vocab = 50,
-    .pattern = 3,
-    .embd = GW_Q8_0,
-    .attn = GW_Q4_0,
-    .ffn = GW_Q4_0,
-    .head = -1,
-    .seed = 3,
-};
 enum { VOCAB = 50, MOST = 400 };
 
 /* --- a loaded model --- */
-
-typedef struct {
-    gw_pool *pool;
-    gw_model *m;
-} rig;
-
-static rig rig_new(const tiny_config *c, int threads, uint32_t n_ctx) {
-    tiny_file f = tiny_make(c);
-    rig r = { gw_pool_new(threads), NULL };
-    CHECK(r.pool);
-    r.m = gw_model_new(r.pool);
-    CHECK(r.m);
-    int state = tiny_feed(r.m, f.data, f.size, 1 << 30, n_ctx);
-    if (state != GW_LOAD_READY)
-        gw_test_fail(__FILE__, __LINE__, "load: %s: %s", gw_error_name(state), gw_error_text(r.m, "what"));
-    tiny_free(&f);
-    return r;
-}
-
-static void rig_free(rig *r) {
-    gw_model_free(r->m);
-    gw_pool_free(r->pool);
-}
 
 static void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed) {
     uint64_t state = seed + 1;
@@ -595,19 +553,6 @@ THREADED_TEST(engine_two_models_at_once) {
 }
 
 /* --- nothing is allocated per token --- */
-
-static double heap_in_use(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return -1;
-#elif defined(__EMSCRIPTEN__)
-    return (double)mallinfo().uordblks;
-#elif defined(__GLIBC__)
-    struct mallinfo2 i = mallinfo2();
-    return (double)i.uordblks + (double)i.hblkhd;
-#else
-    return -1;
-#endif
-}
 
 TEST(engine_allocates_nothing_per_token) {
     rig r = rig_new(&base, 1, 0);

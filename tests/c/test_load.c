@@ -4,10 +4,8 @@
 #include "model/load.h"
 #include "file/types.h"
 #include "run/session.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
-
-#include <malloc.h>
 
 static const tiny_config small = {
     .n_embd = 32,
@@ -45,20 +43,7 @@ static const tiny_config one_layer = {
     .seed = 1,
 };
 
-static gw_model *fresh(gw_pool *pool) {
-    gw_model *m = gw_model_new(pool);
-    CHECK(m);
-    return m;
-}
-
 /* --- the same model from any chunks --- */
-
-static void logits_of(gw_model *m, float *out, uint32_t n_vocab) {
-    const int32_t ids[] = { 2, 7, 11, 13, 5, 39, 0, 8, 21, 34, 17 };
-    CHECK_INT(gw_sync(m, ids, 11), 0);
-    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
-    memcpy(out, gw_logits(m), n_vocab * sizeof *out);
-}
 
 static void check_chunks(const tiny_config *c, gw_pool *pool) {
     static const size_t chunks[] = { 1 << 30, 1, 7, 4096, 0 };
@@ -405,20 +390,6 @@ TEST(load_without_a_window_makes_all_layers_global) {
 }
 
 /* --- memory --- */
-
-/* Returns the bytes in use on the heap, -1 if they cannot be counted. */
-static double heap_in_use(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return -1;
-#elif defined(__EMSCRIPTEN__)
-    return (double)mallinfo().uordblks;
-#elif defined(__GLIBC__)
-    struct mallinfo2 i = mallinfo2();
-    return (double)i.uordblks + (double)i.hblkhd;
-#else
-    return -1;
-#endif
-}
 
 static const tiny_config one_b = {
     /* Gemma 3 1B's shape */

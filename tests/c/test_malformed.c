@@ -3,8 +3,8 @@
 #include "api.h"
 #include "model/load.h"
 #include "file/types.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
 
 static const struct {
     const char *name, *code;
@@ -16,8 +16,7 @@ static const struct {
 enum { N_MALFORMED = sizeof malformed / sizeof *malformed };
 
 static void check_refused(gw_pool *pool, size_t i, size_t chunk) {
-    gw_model *m = gw_model_new(pool);
-    CHECK(m);
+    gw_model *m = fresh(pool);
     int state = tiny_feed(m, (const uint8_t *)malformed[i].bytes, malformed[i].size, chunk, 16);
     int end = gw_load_end(m);
     if (end >= 0 || strcmp(gw_error_text(m, "code"), malformed[i].code))
@@ -59,8 +58,7 @@ TEST(malformed_files_leave_nothing_behind) {
     CHECK(pool);
     for (size_t i = 0; i < N_MALFORMED; i++) {
         check_refused(pool, i, 100);
-        gw_model *m = gw_model_new(pool);
-        CHECK(m);
+        gw_model *m = fresh(pool);
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_LOAD_READY);
         CHECK_TEXT(gw_error_text(m, "code"), "ok");
         gw_model_free(m);

@@ -2,51 +2,15 @@
 #include "api.h"
 #include "model/load.h"
 #include "run/session.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
 
-/* The window (24) is smaller than a batch (64); the rings have 96 rows. */
-static const tiny_config base = {
-    .n_embd = 32,
-    .n_layer = 3,
-    .n_ff = 64,
-    .n_head = 4,
-    .n_head_kv = 2,
-    .head_dim = 16,
-    .window = 24,
-    .n_ctx = 400,
-    .n_vocab = 50,
-    .pattern = 3,
-    .embd = GW_Q8_0,
-    .attn = GW_Q4_0,
-    .ffn = GW_Q4_0,
-    .head = -1,
-    .seed = 3,
-};
 enum { VOCAB = 50, MOST = 400, N = 4, STEPS = 40 };
 
-typedef struct {
-    gw_pool *pool;
-    gw_model *m;
-} rig;
-
-static rig rig_new(int threads, int sequences) {
+static rig rig_of(int threads, int sequences) {
     char count[16];
-    tiny_file f = tiny_make(&base);
-    rig r = { gw_pool_new(threads), NULL };
-    CHECK(r.pool);
-    r.m = gw_model_new(r.pool);
-    CHECK(r.m);
     snprintf(count, sizeof count, "%d", sequences);
-    CHECK_INT(gw_load_option(r.m, "sequences", count), 0);
-    CHECK_INT(tiny_feed(r.m, f.data, f.size, 1 << 30, 0), GW_LOAD_READY);
-    tiny_free(&f);
-    return r;
-}
-
-static void rig_free(rig *r) {
-    gw_model_free(r->m);
-    gw_pool_free(r->pool);
+    return rig_with(&base, threads, 0, "sequences", count);
 }
 
 /* A prompt, then STEPS tokens, and the logits after the prompt and after each token. */
@@ -109,7 +73,7 @@ static void run_together(gw_model *m, text *texts, uint32_t mask, int layers) {
 static text texts[N];
 
 static void know_texts(void) {
-    rig alone = rig_new(1, 1);
+    rig alone = rig_of(1, 1);
     make_texts(texts);
     for (uint32_t i = 0; i < N; i++) run_alone(alone.m, &texts[i]);
     rig_free(&alone);
@@ -127,7 +91,7 @@ THREADED_TEST(sequences_have_the_bits_that_they_have_alone) {
     know_texts();
     for (int threads = 1; threads <= 4; threads++)
         for (int layers = 0; layers < 2; layers++) {
-            rig r = rig_new(threads, N);
+            rig r = rig_of(threads, N);
             sync_all(r.m);
             run_together(r.m, texts, 15, layers);
             rig_free(&r);
@@ -136,7 +100,7 @@ THREADED_TEST(sequences_have_the_bits_that_they_have_alone) {
 
 THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
     know_texts();
-    rig r = rig_new(2, N);
+    rig r = rig_of(2, N);
     sync_all(r.m);
     for (int i = 0; i < 2; i++) CHECK_INT(gw_step(r.m, 15, 1), GW_RUN_MORE);
     CHECK_INT(gw_select(r.m, 0), 0);
@@ -156,7 +120,7 @@ THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
 THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
     static const uint32_t lengths[] = { 149, 1, 60, 130 }; /* rings no longer reach back to the second and third */
     know_texts();
-    rig r = rig_new(2, N);
+    rig r = rig_of(2, N);
     CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT(gw_select(r.m, 1), 0);
@@ -178,7 +142,7 @@ THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
 }
 
 TEST(sequences_are_counted_and_bounded) {
-    rig one = rig_new(1, 1), four = rig_new(1, N);
+    rig one = rig_of(1, 1), four = rig_of(1, N);
     CHECK(gw_plan_bytes(four.m, 0, "kv") > 3.9 * gw_plan_bytes(one.m, 0, "kv"));
     CHECK_INT(gw_select(one.m, 1), GW_E_BAD_OPTION);
     CHECK_INT(gw_select(four.m, N), GW_E_BAD_OPTION);
@@ -196,7 +160,7 @@ TEST(sequences_are_counted_and_bounded) {
 
 TEST(sequences_that_want_all_logits_are_refused) {
     know_texts();
-    rig r = rig_new(1, N);
+    rig r = rig_of(1, N);
     sync_all(r.m);
     gw_want_all(r.m, 1);
     CHECK_INT(gw_step(r.m, 15, 0), GW_E_BAD_STATE);

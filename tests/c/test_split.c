@@ -4,8 +4,8 @@
 #include "model/load.h"
 #include "file/types.h"
 #include "run/session.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
 
 enum { MOST = 8 };
 
@@ -27,12 +27,6 @@ static const tiny_config small = {
     .seed = 3,
 };
 
-static gw_model *fresh(gw_pool *pool) {
-    gw_model *m = gw_model_new(pool);
-    CHECK(m);
-    return m;
-}
-
 static void make_parts(tiny_config c, uint32_t n, tiny_file *files) {
     c.n_parts = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -45,18 +39,11 @@ static void free_parts(tiny_file *files, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) tiny_free(&files[i]);
 }
 
-static void logits_of(gw_model *m, float *out) {
-    const int32_t ids[] = { 2, 7, 11, 13, 5, 39, 0, 8, 21, 34, 17 };
-    CHECK_INT(gw_sync(m, ids, 11), 0);
-    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
-    memcpy(out, gw_logits(m), small.n_vocab * sizeof *out);
-}
-
 static void whole_logits(const tiny_config *c, gw_pool *pool, float *out) {
     tiny_file f = tiny_make(c);
     gw_model *m = fresh(pool);
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
-    logits_of(m, out);
+    logits_of(m, out, small.n_vocab);
     gw_model_free(m);
     tiny_free(&f);
 }
@@ -74,7 +61,7 @@ static void check_split(const tiny_config *c, uint32_t n, gw_pool *pool, const f
         CHECK_INT(gw_load_end(m), 0);
         CHECK_INT(gw_load_room(m), 0);
         CHECK_NEAR(gw_model_number(m, "parts"), n, 0);
-        logits_of(m, logits);
+        logits_of(m, logits, small.n_vocab);
         CHECK(!memcmp(logits, expected, small.n_vocab * sizeof(float)));
         gw_model_free(m);
     }
@@ -317,7 +304,7 @@ TEST(split_part_larger_than_4_gb) {
     memcpy(gw_load_window(m), f.data + f.size - 128, 128);
     CHECK_INT(last->bytes, 128);
     CHECK_INT(gw_load_commit(m, 128), GW_LOAD_READY);
-    logits_of(m, logits);
+    logits_of(m, logits, small.n_vocab);
     CHECK(!memcmp(logits, expected, small.n_vocab * sizeof(float)));
     gw_model_free(m);
     tiny_free(&f);

@@ -6,47 +6,14 @@
 #include "model/load.h"
 #include "file/types.h"
 #include "run/state.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
 
-/* Rings of 96 rows and a window of 24: after MOST tokens, both have dropped their first rows. */
-static const tiny_config base = {
-    .n_embd = 32,
-    .n_layer = 3,
-    .n_ff = 64,
-    .n_head = 4,
-    .n_head_kv = 2,
-    .head_dim = 16,
-    .window = 24,
-    .n_ctx = 400,
-    .n_vocab = 50,
-    .pattern = 3,
-    .embd = GW_Q8_0,
-    .attn = GW_Q4_0,
-    .ffn = GW_Q4_0,
-    .head = -1,
-    .seed = 3,
-};
+/* More tokens than a ring or the window has rows: both have dropped their first rows. */
 enum { VOCAB = 50, CONTEXT = 300, PROMPT = 150, ANSWER = 20, MORE = 30, ALL = PROMPT + ANSWER + MORE };
 
-typedef struct {
-    gw_pool *pool;
-    gw_model *m;
-} rig;
-
 static rig rig_of(const tiny_config *c, int threads, uint32_t n_ctx, const char *kv_type) {
-    tiny_file f = tiny_make(c);
-    rig r = { gw_pool_new(threads), NULL };
-    r.m = gw_model_new(r.pool);
-    CHECK_INT(gw_load_option(r.m, "kvType", kv_type), 0);
-    CHECK_INT(tiny_feed(r.m, f.data, f.size, 1 << 30, n_ctx), GW_LOAD_READY);
-    tiny_free(&f);
-    return r;
-}
-
-static void rig_free(rig *r) {
-    gw_model_free(r->m);
-    gw_pool_free(r->pool);
+    return rig_with(c, threads, n_ctx, "kvType", kv_type);
 }
 
 static const int32_t *some_ids(void) {

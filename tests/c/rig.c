@@ -1,0 +1,54 @@
+#include "rig.h"
+#include "file/types.h"
+#include "model/load.h"
+#include "run/session.h"
+#include "test.h"
+
+const tiny_config base = {
+    .n_embd = 32,
+    .n_layer = 3,
+    .n_ff = 64,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 16,
+    .window = 24,
+    .n_ctx = 400,
+    .n_vocab = 50,
+    .pattern = 3,
+    .embd = GW_Q8_0,
+    .attn = GW_Q4_0,
+    .ffn = GW_Q4_0,
+    .head = -1,
+    .seed = 3,
+};
+
+gw_model *fresh(gw_pool *pool) {
+    gw_model *m = gw_model_new(pool);
+    CHECK(m);
+    return m;
+}
+
+rig rig_with(const tiny_config *c, int threads, uint32_t n_ctx, const char *option, const char *value) {
+    tiny_file f = tiny_make(c);
+    rig r = { gw_pool_new(threads), NULL };
+    CHECK(r.pool);
+    r.m = fresh(r.pool);
+    if (option) CHECK_INT(gw_load_option(r.m, option, value), 0);
+    int state = tiny_feed(r.m, f.data, f.size, 1 << 30, n_ctx);
+    if (state != GW_LOAD_READY)
+        gw_test_fail(__FILE__, __LINE__, "load: %s: %s", gw_error_name(state), gw_error_text(r.m, "what"));
+    tiny_free(&f);
+    return r;
+}
+
+void rig_free(rig *r) {
+    gw_model_free(r->m);
+    gw_pool_free(r->pool);
+}
+
+void logits_of(gw_model *m, float *out, uint32_t n_vocab) {
+    const int32_t ids[] = { 2, 7, 11, 13, 5, 39, 0, 8, 21, 34, 17 };
+    CHECK_INT(gw_sync(m, ids, 11), 0);
+    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    memcpy(out, gw_logits(m), n_vocab * sizeof *out);
+}
