@@ -17,6 +17,16 @@ const PAGES = [...BROWSERS, 'webkit'];
 const HERE = ['node', ...BROWSERS];
 const LOADS = 'server, store, client, data at rest';
 
+/** Weights on disk, on the shapes of Gemma 4 E2B and E4B: 3.35 and 5.15 GB. @param {string} way of rows.js
+ * @param {number} keys @param {Omit<Case, 'sides'>} rest @returns {Case} */
+const rows = (way, keys, rest) => ({
+  module: 'rows',
+  sides: BROWSERS,
+  ...rest,
+  options: { way },
+  table: ['reports/rows.md', way, keys],
+});
+
 /** @type {Record<string, Case>} */
 export const CASES = {
   faults: {
@@ -91,46 +101,10 @@ export const CASES = {
     count: 5000,
     unit: 'bits each of index files, saved chats and journals',
   },
-  // Weights on disk, on the shapes of Gemma 4 E2B and E4B: 3.35 and 5.15 GB.
-  'rows-cold': {
-    module: 'rows',
-    sides: BROWSERS,
-    inject: 'nothing',
-    rules: '',
-    count: 200,
-    unit: 'tokens',
-    options: { way: 'cold' },
-    table: ['reports/rows.md', 'cold', 2],
-  },
-  'rows-early': {
-    module: 'rows',
-    sides: BROWSERS,
-    inject: 'nothing',
-    rules: 'next',
-    count: 16,
-    unit: 'tokens',
-    options: { way: 'early' },
-    table: ['reports/rows.md', 'early', 1],
-  },
-  'rows-large': {
-    module: 'rows',
-    sides: BROWSERS,
-    inject: 'nothing',
-    rules: 'memory',
-    count: 16,
-    unit: 'tokens',
-    options: { way: 'large' },
-    table: ['reports/rows.md', 'large', 1],
-  },
-  'rows-torn': {
-    module: 'rows',
-    sides: BROWSERS,
-    inject: 'process',
-    rules: 'next',
-    count: 1,
-    options: { way: 'torn' },
-    table: ['reports/rows.md', 'torn', 1],
-  },
+  'rows-cold': rows('cold', 2, { inject: 'nothing', rules: '', count: 200, unit: 'tokens' }),
+  'rows-early': rows('early', 1, { inject: 'nothing', rules: 'next', count: 16, unit: 'tokens' }),
+  'rows-large': rows('large', 1, { inject: 'nothing', rules: 'memory', count: 16, unit: 'tokens' }),
+  'rows-torn': rows('torn', 1, { inject: 'process', rules: 'next', count: 1 }),
   'rows-faults': {
     sides: HERE,
     inject: `${LOADS}, process`,
