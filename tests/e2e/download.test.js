@@ -9,6 +9,7 @@ import { loadModel } from '../../js/index.node.js';
 import { byteRange, serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import { buildPackage } from './built.js';
+import { sleep } from '../lab/inject.js';
 import { sharedBrowser, suite } from './helpers.js';
 
 const IDS = [2, 300, 301, 302];
@@ -113,10 +114,7 @@ const modelFrom =
       open = false;
     });
     for (let at = first; at <= last && open; at += 65536) {
-      if (state.delay)
-        await new Promise((resolve) => {
-          setTimeout(resolve, state.delay);
-        });
+      if (state.delay) await sleep(state.delay);
       const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
       await new Promise((resolve) => {
         response.write(piece, resolve);
@@ -198,15 +196,10 @@ test('after a tab is closed during a download, the next load resumes and fetches
   state.delay = 5;
   const doomed = await openPage();
   void load(doomed, url).catch(() => {});
-  while (state.sent < bytes.length / 2)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 20);
-    });
+  while (state.sent < bytes.length / 2) await sleep(20);
   assert.equal((await list(page)).length, 1); // can be listed meanwhile
   await doomed.close();
-  await new Promise((resolve) => {
-    setTimeout(resolve, 300);
-  }); // until the server has noticed
+  await sleep(300); // until the server has noticed
   const before = state.sent;
   const [{ stored, complete }] = await list(page);
   assert.ok(!complete && stored > bytes.length / 4, `${stored} bytes stored`);
@@ -241,9 +234,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
   for (let before = -1; before < state.sent; ) {
     // until the server can send no more
     before = state.sent;
-    await new Promise((resolve) => {
-      setTimeout(resolve, 100);
-    });
+    await sleep(100);
   }
   const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
   t.diagnostic(`${ahead} bytes were sent and not stored`);
@@ -327,15 +318,9 @@ test('if the downloading tab is closed, the waiting tab resumes the download', a
   state.delay = 5;
   const doomed = await openPage();
   void load(doomed, url).catch(() => {});
-  while (state.sent < bytes.length / 4)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 20);
-    });
+  while (state.sent < bytes.length / 4) await sleep(20);
   const waiting = load(page, url);
-  while (state.sent < bytes.length / 2)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 20);
-    });
+  while (state.sent < bytes.length / 2) await sleep(20);
   await doomed.close();
   const { cache, logits, fromCache, codes } = await waiting;
   assert.deepEqual([cache, logits, codes], ['stored', expected, []]);

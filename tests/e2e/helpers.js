@@ -127,6 +127,12 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
   return server;
 }
 
+/** Returns what most suites of the page share: the browser and the served page. @param {BrowserName} name
+ * @param {Parameters<typeof servePage>[0]} [options] */
+export async function pageIn(name, options) {
+  return { browser: await sharedBrowser(name), server: await servePage(options) };
+}
+
 /** Returns the relative address of a test model on the served page. @param {string} name */
 export async function modelAddress(name) {
   return `/models/${path.basename(await testModel(name))}`;

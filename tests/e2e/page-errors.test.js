@@ -17,11 +17,11 @@ import {
   onlyIn,
   openTab,
   openWithModel,
+  pageIn,
   press,
   say,
   servePage,
   setOptions,
-  sharedBrowser,
   suite,
   textOf,
   until,
@@ -89,11 +89,7 @@ const CASES = [
   ['/embedding', /can’t chat/, /^not-generative/],
 ];
 
-const test = suite('errors', async (name) => {
-  const server = await servePage({ intercept: await trouble() });
-  const browser = await sharedBrowser(name);
-  return { browser, server };
-});
+const test = suite('errors', async (name) => pageIn(name, { intercept: await trouble() }));
 /** @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 

@@ -17,10 +17,9 @@ import {
   modelAddress,
   onlyIn,
   openTab,
+  pageIn,
   root,
-  servePage,
   setOptions,
-  sharedBrowser,
   suite,
   textOf,
   until,
@@ -59,11 +58,7 @@ const untold = (page, words) =>
 
 const inEach = suite(
   'languages',
-  async (name) => {
-    const server = await servePage({ storyteller: await modelAddress('tiny') });
-    const browser = await sharedBrowser(name);
-    return { browser, server };
-  },
+  async (name) => pageIn(name, { storyteller: await modelAddress('tiny') }),
   onlyIn('chromium'),
 );
 

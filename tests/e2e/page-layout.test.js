@@ -12,6 +12,7 @@ import {
   modelAddress,
   onlyIn,
   openTab,
+  pageIn,
   servePage,
   setOptions,
   sharedBrowser,
@@ -89,10 +90,7 @@ test('chromium: nothing moves while the page loads a model, answers and shows no
 
 const inEach = suite(
   'layout',
-  async (name) => {
-    const server = await servePage({ storyteller: await modelAddress('tiny') });
-    return { server, browser: await sharedBrowser(name), close: () => server.close() };
-  },
+  async (name) => pageIn(name, { storyteller: await modelAddress('tiny') }),
   onlyIn('chromium'),
 );
 

@@ -3,17 +3,7 @@
  * schema, and fetches this feature's code only when it is opened.
  */
 import assert from 'node:assert/strict';
-import {
-  modelAddress,
-  onlyIn,
-  openWithModel,
-  servePage,
-  setOptions,
-  sharedBrowser,
-  suite,
-  textOf,
-  until,
-} from './helpers.js';
+import { modelAddress, onlyIn, openWithModel, pageIn, setOptions, suite, textOf, until } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
@@ -53,15 +43,7 @@ const saying = (page, id = '#shape-said', text = /tokens/) =>
 /** @param {Page} page @param {string} selector */
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
 
-const test = suite(
-  'structured answers',
-  async (name) => {
-    const server = await servePage();
-    const browser = await sharedBrowser(name);
-    return { browser, server };
-  },
-  onlyIn('firefox'),
-);
+const test = suite('structured answers', (name) => pageIn(name), onlyIn('firefox'));
 
 test('a list becomes a table; errors of a schema name the keyword and its path', async ({ browser, server }) => {
   /** @type {string[]} */

@@ -11,22 +11,13 @@ import {
   modelAddress,
   onlyIn,
   openWithModel,
-  servePage,
+  pageIn,
   setOptions,
-  sharedBrowser,
   suite,
   until,
 } from './helpers.js';
 
-const test = suite(
-  'thoughts',
-  async (name) => {
-    const server = await servePage();
-    const browser = await sharedBrowser(name);
-    return { browser, server };
-  },
-  onlyIn('chromium'),
-);
+const test = suite('thoughts', (name) => pageIn(name), onlyIn('chromium'));
 
 test('thoughts are collapsed above the answer, apart from its text, and survive a reload', async ({
   browser,

@@ -7,18 +7,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { loadModel } from '../../js/index.node.js';
 import { SHIPPED } from '../js/storyteller-files.js';
-import {
-  ANSWERED,
-  answerText,
-  catchCopies,
-  openWithModel,
-  say,
-  servePage,
-  setOptions,
-  sharedBrowser,
-  suite,
-  until,
-} from './helpers.js';
+import { ANSWERED, answerText, catchCopies, openWithModel, pageIn, say, setOptions, suite, until } from './helpers.js';
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
 
@@ -32,11 +21,7 @@ async function told() {
   }
 }
 
-const test = suite('the storyteller', async (name) => {
-  const server = await servePage({ mounts: { '/storyteller/': path.dirname(SHIPPED) } });
-  const browser = await sharedBrowser(name);
-  return { browser, server };
-});
+const test = suite('the storyteller', (name) => pageIn(name, { mounts: { '/storyteller/': path.dirname(SHIPPED) } }));
 
 test('tells the same story as llama.cpp', async ({ browser, server }) => {
   const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, {
