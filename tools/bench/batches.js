@@ -1,14 +1,14 @@
 /**
- * batches: measures a step of the model for several numbers of tokens, split into its layers and its output head.
- * Prints medians in milliseconds, and each step as a multiple of a step of one token.
+ * batches: measures a step of the model for several numbers of tokens, separately for the layers and the output head.
+ * Prints medians in milliseconds, and each step's time as a multiple of the time of a step of one token.
  *
  *   node tools/bench/batches.js MODEL [--rows 1,2,3,4,6,8] [--variant relaxed] [--threads 2] [--times 15]
  *                              [--context 256] [--all] [--sequential] [--modules DIR,DIR]
  *                              [--write]
  *
- * The head computes the logits of up to 4 tokens, as for greedy drawing; --all: all of their logits. --context: tokens
- * before the step. --sequential: one token reads one stream of weights (gw_rehearse). --modules: folders of wasm
- * modules, which take turns. --write: writes the table of docs/reports/speed.md.
+ * The head computes what greedy decoding of up to 4 tokens needs; --all: all of their logits. --context: number of
+ * tokens before the step. --sequential: a step of one token reads one stream of weights (see gw_rehearse). --modules:
+ * folders of wasm modules, which are measured alternately. --write: writes the table of docs/reports/speed.md.
  */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -21,7 +21,7 @@ import { at, cli } from '../support/proc.js';
 /** @import { Engine } from '../../js/engine/engine.js' */
 
 const LOGIT_ROWS = 4;
-const SLICE = 16; // of timings before the engine counts as optimised
+const SLICE = 16; // number of timings before the engine's code counts as optimised
 
 /** @param {number[]} list */
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
@@ -57,7 +57,7 @@ function run(engine, layers) {
   return performance.now() - before;
 }
 
-/** Evaluates one step of n tokens, and takes it back. @param {Engine} engine @param {number} n
+/** Evaluates one step of n tokens, and undoes it. @param {Engine} engine @param {number} n
  * @param {number} context */
 function step(engine, n, context) {
   engine.call('want_last', Math.min(n, LOGIT_ROWS));

@@ -1,33 +1,34 @@
 /**
- * bench: gemma-wasm and its peers, side by side on this machine.
+ * bench: compares gemma-wasm with other runtimes, its peers, on this machine. A side is a runtime and where it runs.
  *
  *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
  *                    [--model NAME|PATH,…] [--prefill 256,1024] [--contexts 0,4096,16384] [--tokens N] [--turn]
  *                    [--busy N] [--neighbour SECONDS] [--patience SECONDS] [--slow SECONDS]
  *   npm run bench -- --report [--model NAME|PATH] [--sides A,B] [--threads 2,1] [--tokens N]
  *
- * Without options: every side of --list at 2 threads and 1, the 1B shape in Q4_0 and then in Q8_0, prefill of 256 and
- * 1024 tokens, decode after 0, 4096 and 16384 tokens if a side is fast enough: an hour or two for each model, because
- * of the slow sides. --quick: gemma-wasm against wllama 2.4.0, Q4_0, 2 threads, no long prompts: minutes.
+ * Without options, it measures every side of --list with 2 threads and 1 thread, a model of Gemma 3 1B's shape in Q4_0
+ * and then in Q8_0, prefill of 256 and 1024 tokens, and decode after 0, 4096 and 16384 tokens if a side is fast enough.
+ * This takes an hour or two for each model, because of the slow sides. --quick: only gemma-wasm and wllama 2.4.0, Q4_0,
+ * 2 threads, no long prompts. This takes minutes.
  *
- * --report: gemma-wasm alone, in Node and in Chromium if it is found, as a Markdown block to send back: minutes.
+ * --report: measures gemma-wasm alone, in Node and, if found, in Chromium, and prints a Markdown block to send back.
+ * This takes minutes.
  *
- * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
- * slow minute of the machine is shared by all. Every visit starts a new browser or process, and
- * times the same: load from a local server until ready, prefill (until the first token), decode
- * (greedy, end tokens ignored; gemma-wasm with its default sampling, too), peak memory of the process that
- * holds the model. Printed are medians, and how many times better gemma-wasm in Chromium is than each other side at
- * as many threads.
- * Long contexts have separate visits, with most threads only, which time decode at 0 too: load and memory are
- * compared with one context length on all sides, and a share of the speed at 0 is of the same minutes.
- * A visit that took longer than --slow seconds is not repeated in later rounds, nor is a prompt timed that would.
+ * In each round, every side is measured once, and the order changes from round to round, so that slow minutes of the
+ * machine affect all sides. Every visit starts a new browser or process and measures the same: loading from a local
+ * server, prefill (until the first token), decode (greedy, end tokens ignored; for gemma-wasm with its default
+ * sampling, too), and the peak memory of the process that has the model. Prints medians, and how many times better
+ * gemma-wasm in Chromium is than each other side with the same number of threads. Long contexts have separate visits,
+ * only with the largest number of threads. They also time decode at 0, so that both speeds come from the same minutes.
+ * Loading and memory are thus measured with the same context length on all sides. A visit that took longer than --slow
+ * seconds is not repeated in later rounds, and prompts that would are left out.
  *
- * --turn: also the first token of a new turn after a history, of sides that keep it. --busy N: with N other
- * processes that compute. --neighbour N (60; 0 with --quick): for so many seconds, gemma-wasm in one page with one
- * thread, with most threads, and with these beside one such process, alternately. --patience N: before each visit wait
- * until the machine is calm, N seconds at most.
+ * --turn: also times the first token of a new turn after a history, on sides that keep a prefix. --busy N: runs N other
+ * processes that compute. --neighbour N (default 60, with --quick 0): for N seconds, measures gemma-wasm alternately in
+ * one page with one thread, with the largest number of threads, and with these beside such a process. --patience N:
+ * waits up to N seconds before each visit until the machine is calm.
  *
- * Peers come from npm when a side first needs them (build/peers); after that no network is used.
+ * A peer is installed from npm into build/peers when a side first needs it. Later runs use no network.
  */
 import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
@@ -48,12 +49,12 @@ import { readBandwidth, visit } from './visit.js';
 /** @typedef {import('./table.js').Result} Result */
 /** @typedef {import('./measure.js').Sample} Sample */
 /** @typedef {ReturnType<typeof readOptions>} Options */
-/** cached: read from a processor cache, where memory does not matter. */
+/** cached: speed of reading from a processor cache. */
 /** @typedef {{ threads: number, bytesPerSecond: number[], cached: number[] }} Reads */
 
 /** Context lengths are rounded up to a multiple of this. */
 const CONTEXT_STEP = 256;
-/** Share of the machine's time that other programs may use before a visit without being reported. */
+/** Share of the machine's time that other programs may use before a visit. A larger share is reported. */
 const CALM = 0.1;
 
 const FLAGS = /** @type {const} */ ({
@@ -79,7 +80,7 @@ const FLAGS = /** @type {const} */ ({
 function integers(text, name, least) {
   const all = text.split(',').map(Number);
   if (all.every((n) => Number.isInteger(n) && n >= least)) return all;
-  throw new Trouble(`--${name} ${text}: expected whole numbers from ${least}, with commas between them`);
+  throw new Trouble(`--${name} must be integers of at least ${least}, separated by commas (got ${text}).`);
 }
 
 function readOptions() {
@@ -87,7 +88,8 @@ function readOptions() {
   const { quick } = values;
   const sides = values.sides?.split(',') ?? (quick ? QUICK : Object.keys(SIDES));
   const unknown = sides.find((side) => !Object.hasOwn(SIDES, side));
-  if (unknown !== undefined) throw new Trouble(`--sides ${unknown}: expected ${Object.keys(SIDES).join(', ')}`);
+  if (unknown !== undefined)
+    throw new Trouble(`Unknown side ${unknown}. The sides are ${Object.keys(SIDES).join(', ')}.`);
   const [runs] = integers(values.runs ?? '3', 'runs', 1);
   const [tokens] = integers(values.tokens ?? (quick ? '32' : '64'), 'tokens', 1);
   const [busy] = integers(values.busy, 'busy', 0);
@@ -115,7 +117,7 @@ function readOptions() {
 async function findModel(name) {
   if (Object.hasOwn(MODELS, name)) return testModel(name);
   if (existsSync(name)) return resolve(name);
-  throw new Trouble(`--model ${name}: neither a file nor one of ${Object.keys(MODELS).join(', ')}`);
+  throw new Trouble(`The model ${name} is neither a file nor one of ${Object.keys(MODELS).join(', ')}.`);
 }
 
 /** Returns the bytes of weights that decoding reads for each token, including the embedding, which is the head.
@@ -150,7 +152,7 @@ async function busyShare() {
   return (busyAfter - busy) / (allAfter - all);
 }
 
-/** Returns the machine's load at the start of a visit; waits a limited time for a calm moment.
+/** Waits up to `patience` seconds for a calm moment. Returns the machine's load at the start of the visit.
  * @param {Options} options */
 async function settleDown({ patience, busy }) {
   const until = performance.now() + patience * 1000;
@@ -343,7 +345,7 @@ await cli(async () => {
   mkdirSync(dirname(resolve(json)), { recursive: true });
   for (const name of options.models) {
     models.push(await compare(name, options));
-    print(models[models.length - 1], options); // written immediately, because the next model may take an hour
+    print(models[models.length - 1], options); // immediately, because the next model may take an hour
     const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
     writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
   }

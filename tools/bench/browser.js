@@ -26,13 +26,13 @@ const ENTRIES = [
   ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
-/** Milliseconds of a visit: a peer with one thread needs minutes for 1024 tokens. */
+/** Time limit of a visit in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
 const TIMEOUT = 3600e3;
 
 /** Bundles the page, the drivers and the workers of gemma-wasm. */
 export const buildPage = () => bundlePage(PAGE, ENTRIES, readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 
-/** Serves the page; without isolation there is no shared memory either, as on hosts without the headers. There is no
+/** Serves the page. Without isolation there is no shared memory, as on hosts that do not send the headers. There is no
  * content security policy, because the peers start workers from blobs.
  * @param {string} model @param {boolean} isolation */
 export function servePage(model, isolation) {
@@ -48,7 +48,7 @@ export function servePage(model, isolation) {
 export function launch(name) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
-  if (!executablePath) throw new Trouble(`${name} is not here`);
+  if (!executablePath) throw new Trouble(`${name} was not found.`);
   // With network monitoring, browsers keep copies of fetched bytes, up to 200 MB, which takes half of the time.
   const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false };
   if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
@@ -76,7 +76,7 @@ function processes() {
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
       all.set(Number(name), { parent: field(status, 'PPid'), peak: field(status, 'VmHWM') * 1024, command });
     } catch {
-      /* it has ended */
+      /* the process has ended */
     }
   }
   return all;

@@ -1,11 +1,13 @@
 /**
- * bench/callers: times several callers of one model in this Node: tokens per second of all of them together, for 1, 2 and 4
- * callers of a model with as many sequences, next to one caller of a model with one sequence. Rounds take turns.
+ * bench/callers: times several callers of one model in this Node. Prints the tokens per second of all callers together,
+ * for 1, 2 and 4 callers of a model with as many sequences, and for one caller of a model with one sequence. The cases
+ * are measured alternately.
  *
  *   node tools/bench/callers.js [MODEL] [--callers 1,2,4] [--threads 2] [--tokens 32] [--rounds 3] [--temperature 0]
  *                               [--variant auto] [--serve] [--write]
  *
- * --serve: the callers are HTTP clients of the server. --write: writes the table of docs/reports/speed.md. MODEL is the path of a file, by default a small test model.
+ * --serve: the callers are HTTP clients of `gemma-wasm serve`. --write: writes the table of docs/reports/speed.md. MODEL
+ * is a file's path; the default is a small test model.
  */
 import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';

@@ -1,7 +1,7 @@
 /**
- * bench/embed: times embeddings of texts of 64 tokens with EmbeddingGemma's shape in Q8_0 and random weights. Compares
- * gemma-wasm in Chromium, alone and batched, with onnxruntime-web (transformers.js' engine on CPUs; only its matrices
- * are timed) and native llama.cpp. Prints medians over rounds.
+ * bench/embed: times embeddings of texts of 64 tokens by a model of EmbeddingGemma's shape in Q8_0 with random weights.
+ * Compares gemma-wasm in Chromium, with single and batched texts, with onnxruntime-web (transformers.js' engine on
+ * CPUs; only the matrix products are timed) and native llama.cpp. Prints medians over rounds.
  *
  *   node tools/bench/embed.js [--threads 2] [--rounds 3]
  */
@@ -36,7 +36,7 @@ async function inChromium(model, job) {
   }
 }
 
-/** Milliseconds a text. @param {string} modelPath @param {number} threads */
+/** Returns llama.cpp's milliseconds per text. @param {string} modelPath @param {number} threads */
 async function native(modelPath, threads) {
   const { getLlama, LlamaLogLevel } = await import(pathToFileURL(`${MODULES}/node-llama-cpp/dist/index.js`).href);
   const how = { gpu: false, build: 'never', skipDownload: true, logLevel: LlamaLogLevel.error };
@@ -99,7 +99,7 @@ await cli(async () => {
   for (const [name, runs] of Object.entries(all)) {
     const ms = Number(median(runs));
     console.log(
-      `${name.padEnd(40)} ${ms.toFixed(1).padStart(7)} ms a text  ${((TOKENS / ms) * 1000).toFixed(0).padStart(6)} tokens/s` +
+      `${name.padEnd(40)} ${ms.toFixed(1).padStart(7)} ms per text  ${((TOKENS / ms) * 1000).toFixed(0).padStart(6)} tokens/s` +
         `  ${(ms / best).toFixed(2)} times gemma-wasm's, 16 together`,
     );
   }

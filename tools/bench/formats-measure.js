@@ -1,11 +1,11 @@
-/** formats-measure: measures free text and answers under three everyday schemas (an address card, a list of five records, a
- * tool call), with and without jump-forward, alternately: for bench/formats.js, in Node and in browsers. */
+/** formats-measure: measures alternately free text and answers under three everyday schemas (an address card, a list of
+ * five records, a tool call), with and without jump-forward. For bench/formats.js, in Node and in browsers. */
 
 /** @typedef {import('../../js/index.js').Model} Model */
-/** tokens: of the answer; forced: jump-forward tokens among them; seconds: of the whole answer, from the call on; rate:
- * tokens per second after the first ones, whose time includes the prompt.
+/** tokens: number of tokens of the answer; forced: jump-forward tokens among them; seconds: time of the whole answer
+ * since the call; rate: tokens per second without the first ones, whose time includes the prompt.
  * @typedef {{ tokens: number, forced: number, seconds: number, rate: number }} Answer */
-/** model: a path or an address.
+/** model: a path or a URL.
  * @typedef {{ model: string, threads: number, variant?: string, rounds: number, tokens: number }} Job */
 /** Answers by name, one for each round.
  * @typedef {{ variant: string, answers: Record<string, Answer[]> }} Found */

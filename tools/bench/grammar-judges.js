@@ -1,7 +1,7 @@
 /**
- * grammar-judges: judges the instances of a schema token by token and times it, with this engine or @mlc-ai/web-xgrammar
- * ("the neighbour"). As a worker it judges the cases that it receives with the neighbour, whose compiler may take a
- * minute, so that it can be terminated.
+ * grammar-judges: checks the instances of a schema token by token, with this engine or @mlc-ai/web-xgrammar ("the
+ * neighbour"), and times it. As a worker, it checks the cases that it receives with the neighbour. The worker can be
+ * terminated, because the neighbour's compiler may take a minute.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -20,11 +20,11 @@ import { testModel } from '../../tests/js/models.js';
  * @typedef {{ open: (schema: any) => Promise<void> | void, reset: () => void, mask: () => Promise<unknown> | void,
  *   take: (id: number) => boolean, complete: () => boolean, found: () => number, bytes: () => number,
  *   close: () => void }} Judge found: states whose masks were computed so far */
-/** The result of one case. cut: it took too long; times in milliseconds; said: the failure.
+/** Result of one case, or a sum. cut: cases that took too long; times: in milliseconds; said: messages of failures.
  * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
  *   times: Record<string, number[]>, said: string[] }} Found */
 
-/** Gemma's vocabulary. @param {string} variant */
+/** Returns an engine with Gemma's vocabulary. @param {string} variant */
 export async function vocabularyEngine(variant) {
   return bareEngine(await testModel('gemma-vocab-tiny'), variant);
 }
@@ -80,7 +80,7 @@ async function neighbour(engine, folder) {
   };
 }
 
-/** Nothing found yet. @returns {Found} */
+/** Returns an empty result. @returns {Found} */
 export const nothing = () => ({
   accepted: 0,
   refused: 0,
@@ -109,7 +109,7 @@ async function mask(judge, times, since) {
   times.known.push(performance.now() - again);
 }
 
-/** Judges the instances of one schema, and times it.
+/** Checks the instances of one schema, and times it.
  * @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
  * @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {

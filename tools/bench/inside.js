@@ -1,7 +1,7 @@
 /**
- * bench/inside: times the opening of the inspection panel in browsers, from the click until the numbers of a story are
- * shown: the first time, when its code is fetched, and again; and each of its views. Needs build/page with the
- * storyteller.
+ * bench/inside: times how long the inspection panel takes to open in browsers, from the click until the numbers of a
+ * story are shown: the first time, when its code is fetched, and later times. Also times each of its views. Needs
+ * build/page with the storyteller.
  *
  *   node tools/bench/inside.js [--browser chromium|firefox] [--tokens 200] [--times 7]
  */

@@ -1,5 +1,6 @@
-/* The wasm side of tools/bench/kernels.js: one thread's share of products with one type of weights, larger than the
-   caches. Calls the kernels that the build would choose, in pieces like those of src/model/ops.c. */
+/* The wasm side of tools/bench/kernels.js: computes one thread's share of products with weights of one type, which
+ * exceed
+   the caches. Calls the kernels that the build would choose, in pieces like those of src/model/ops.c. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 
@@ -80,7 +81,7 @@ double bench_set(int i, size_t bytes, size_t k, int n) {
     return (double)n_panels * (double)panel_bytes;
 }
 
-/* Sets whether decode reads panels sequentially, see gw_acts. */
+/* Sets whether decode reads panels sequentially (see gw_acts). */
 void bench_streams(int n) { acts.sequential = n; }
 
 /* Computes all products once. */

@@ -1,15 +1,15 @@
 /**
- * kernels: measures the products with each type of weights: decode (one row of activations) in GB/s of packed weights,
- * which have the file's size, and prefill in GMAC/s. Threads are workers with separate memories that start each
- * measurement together; the weights exceed the caches. Types take turns; prints medians.
+ * kernels: measures matrix products with each type of weights: decode (one row of activations) in GB/s of packed
+ * weights, which are as large as in the file, and prefill in GMAC/s. Threads are workers with separate memories that
+ * start each measurement together. The weights exceed the caches. Types are measured alternately. Prints medians.
  *
  *   node tools/bench/kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
  *                              [--built] [--streams 1]
  *
- * --wide: wide activations; --best: the fastest of the passes instead of their mean, for a machine that others use;
- * --built: reuses the build of an earlier run; --streams 1: decode reads one stream of weights a thread instead of many
- * (the engine tries both when it loads, in the relaxed build, and keeps the faster).
- * Measures the build that the running Node can use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
+ * --wide: int15 activations. --best: prints the fastest pass instead of the mean, for a machine that is also used
+ * otherwise. --built: reuses the build of an earlier run. --streams 1: decode reads one stream of weights per thread
+ * instead of many (while it loads, the relaxed build tries both and keeps the faster one). Measures the build that the
+ * running Node can use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { Worker, isMainThread, parentPort, workerData } from 'node:worker_thread
 import { at } from '../support/proc.js';
 
 const K = 6912;
-const K_SHORT = 1152; // row length of the 1B's matrices that are not whole super-blocks
+const K_SHORT = 1152; // row length of the 1B model's matrices whose rows are not whole super-blocks
 const SOURCES = [
   'base/base',
   'base/half',
@@ -109,8 +109,8 @@ function work() {
     }
     const macs = run.prefill ? engine.bench_macs() : 1; // per byte
     const once = () => (run.read ? engine.bench_read() : engine.bench_run(run.wide ? 1 : 0));
-    once(); // pages and caches
-    const arrived = Atomics.add(gate, 0, 1) + 1; // all begin together
+    once(); // touches pages and fills caches
+    const arrived = Atomics.add(gate, 0, 1) + 1; // waits, so that all threads begin together
     while (Atomics.load(gate, 0) < Math.ceil(arrived / workerData.threads) * workerData.threads);
     const begin = performance.now();
     let times = 0;
@@ -129,7 +129,7 @@ function work() {
 
 const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
-/** Sends one message to all workers; returns one answer from each.
+/** Sends one message to all workers. Returns one answer from each.
  * @param {Worker[]} workers @param {any} message @returns {Promise<any[]>} */
 const ask = (workers, message) =>
   Promise.all(
@@ -204,7 +204,7 @@ async function main() {
     await measure('plain reads', { read: true });
   }
   console.log(
-    `${variant}, Node ${process.version}, threads ${threads}, ${v.wide ? 'wide' : 'narrow'} activations, ` +
+    `${variant}, Node ${process.version}, threads ${threads}, ${v.wide ? 'int15' : 'int8'} activations, ` +
       (v.prefill ? 'prefill in GMAC/s' : 'decode in GB/s'),
   );
   for (const [name, list] of Object.entries(rates)) {

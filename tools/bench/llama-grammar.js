@@ -1,7 +1,7 @@
 /**
- * llama-grammar: times masks in llama.cpp (node-llama-cpp, native, one thread, the same vocabulary): random tokens under a
- * schema's grammar, minus the time of a token without one. node-llama-cpp translates the schemas and drops keywords that
- * it does not know.
+ * llama-grammar: times masks in llama.cpp (node-llama-cpp, native, one thread, the same vocabulary): the time of a
+ * random token under a schema's grammar minus the time of a token without a grammar. node-llama-cpp translates the
+ * schemas and drops keywords that it does not know.
  */
 import { pathToFileURL } from 'node:url';
 import { testModel } from '../../tests/js/models.js';

@@ -1,56 +1,56 @@
 /**
- * measure: measures every side of the benchmark in the same order and with the same clock: load, warm up, prefill, decode.
- * Runs in a page and in Node, and must not know the sides.
+ * measure: measures every side of the benchmark in the same order and with the same clock: load, warm-up, prefill,
+ * decode. Runs in pages and in Node, and is independent of the sides.
  *
- * A side provides one function: evaluate a prompt and generate a number of tokens after the first one, greedily.
+ * A side provides one function, which evaluates a prompt and greedily generates a number of tokens after the first one.
  *
  * @typedef {object} Timing
- * @property {number} promptTokens that were really evaluated (without cached ones)
- * @property {number} promptMs     until the first token is there
- * @property {number} tokens       drawn after the first one
- * @property {number} tokensMs     for those
+ * @property {number} promptTokens number of evaluated tokens, without cached ones
+ * @property {number} promptMs     time until the first token
+ * @property {number} tokens       number of tokens drawn after the first one
+ * @property {number} tokensMs     time for these
  *
  * @typedef {object} Prompt
  * @property {number[]} ids
- * @property {string} text         about as many tokens, for sides that take no ids
+ * @property {string} text         text of about as many tokens, for sides that do not accept ids
  *
  * @typedef {object} Opened
  * @property {(prompt: Prompt, tokens: number) => Promise<Timing>} run
- * @property {Record<string, unknown>} facts   what the side says of itself
- * @property {boolean} [keepsPrefix]           a prompt that continues the last one costs only the rest
- * @property {Opened['run']} [sample]          the same with the default sampling options
- * @property {() => Promise<number | undefined>} [rows] time of a step of 4 tokens, over a step of 1
+ * @property {Record<string, unknown>} facts   facts that the side reports
+ * @property {boolean} [keepsPrefix]           if a prompt continues the last one, only the rest is evaluated
+ * @property {Opened['run']} [sample]          like `run`, with the default sampling options
+ * @property {() => Promise<number | undefined>} [rows] time of a step of 4 tokens, divided by that of a step of 1
  *
  * @typedef {object} Job
  * @property {string} driver
- * @property {string} model          address, or path for sides without fetch
- * @property {string} peers          where the packages of others lie
+ * @property {string} model          URL, or path for sides without fetch
+ * @property {string} peers          folder of the peers' packages
  * @property {number} threads
  * @property {number} contextLength
- * @property {number[]} prefill      lengths of prompts to time, rising
- * @property {number} longest        seconds that a prompt may take by the speed of the one before it, or it is left out
- * @property {number[]} contexts     lengths of the context that decoding is timed at
- * @property {number} tokens         drawn at each of them
- * @property {number} seed           of the prompts
- * @property {boolean} turn          time a new message after a history too, where prefixes are kept
- * @property {boolean} [rows]        time steps of 4 tokens too
+ * @property {number[]} prefill      lengths of prompts to time, ascending
+ * @property {number} longest        leaves out prompts that would take more seconds at the speed of the previous one
+ * @property {number[]} contexts     context lengths at which decoding is timed
+ * @property {number} tokens         number of tokens to draw at each of them
+ * @property {number} seed           seed of the prompts
+ * @property {boolean} turn          also time a new message after a history, if the side keeps prefixes
+ * @property {boolean} [rows]        also time steps of 4 tokens
  * @property {string} [variant]
  *
  * @typedef {object} Sample
  * @property {number} loadMs
  * @property {Record<string, number>} prefill   tokens/s by prompt length
- * @property {Record<string, number>} decode    tokens/s by context length; the mean where one was asked for twice
+ * @property {Record<string, number>} decode    tokens/s by context length; the mean if a length occurs twice
  * @property {number} [sampled]                 tokens/s of decode with the default sampling options
- * @property {number} [rows]                    time of a step of 4 tokens, over a step of 1
- * @property {number} [turnMs]                  until the first token of a new turn
+ * @property {number} [rows]                    time of a step of 4 tokens, divided by that of a step of 1
+ * @property {number} [turnMs]                  time until the first token of a new turn
  * @property {Record<string, unknown>} facts
- * @property {number} [memory]                  peak, bytes
- * @property {number} [seconds]                 that the whole visit took
+ * @property {number} [memory]                  peak in bytes
+ * @property {number} [seconds]                 duration of the whole visit
  */
 import { randoms } from '../../tests/support/random.js';
 
 const WARM_UP = { prompt: 32, tokens: 4 };
-/** A turn of a conversation, in tokens. */
+/** Numbers of tokens for timing a turn of a conversation. */
 export const TURN = { history: 1000, message: 20 };
 /** Ids of ordinary pieces that every test model has. */
 const FIRST_ID = 300;
@@ -87,7 +87,7 @@ export async function measure(open, job) {
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
   const sample = { loadMs, prefill: {}, decode: {}, facts };
-  let seconds = 0; // a token of the last prompt
+  let seconds = 0; // per token of the last prompt
   for (const length of job.prefill) {
     if (length * seconds > job.longest) continue;
     const timing = await run(makePrompt(length, seed++), 0);

@@ -1,4 +1,4 @@
-/** neighbour: runs other programs during a measurement, and compares with and without one. */
+/** neighbour: runs busy programs during a measurement, and compares speeds with and without one. */
 import { spawn } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
 import { basename } from 'node:path';
@@ -7,18 +7,18 @@ import { overOne } from './table.js';
 
 /** @typedef {import('./drivers/neighbour.js').Turn} Turn */
 
-/** Until it computes. */
+/** Time until a busy program really computes. */
 const START_MS = 120;
 
-/** Starts that many busy programs; returns a function that ends them. @param {number} count */
+/** Starts `count` busy programs. Returns a function that stops them. @param {number} count */
 export function keepBusy(count) {
   const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
   const children = Array.from({ length: count }, loop);
   return () => children.forEach((child) => child.kill('SIGKILL'));
 }
 
-/** beside: `threads` beside a busy program over one thread on a free machine; scaling: `threads` over one thread,
- * both on a free machine. In one Chromium page, alternately for `seconds` seconds.
+/** Returns speedups of `threads` threads over one thread on an idle machine. beside: with a busy program beside them;
+ * scaling: on an idle machine, too. Measures alternately in one Chromium page for `seconds` seconds.
  * @param {string} model path @param {number} threads @param {number} seconds */
 export async function besideNeighbour(model, threads, seconds) {
   const server = await servePage(model, true);

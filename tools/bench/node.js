@@ -1,4 +1,4 @@
-/** node: one visit of the benchmark in a separate Node process: `node node.js JOB`, answers by IPC. */
+/** node: makes one visit of the benchmark in a separate Node process, `node node.js JOB`. Sends the result by IPC. */
 import { measure } from './measure.js';
 
 /** @type {import('./measure.js').Job} */

@@ -1,7 +1,7 @@
 /**
  * onnx: writes an ONNX model file with only EmbeddingGemma's matrices in int8 with random values, in the form of
- * transformers.js' q8 files: the input of each is rounded to bytes (DynamicQuantizeLinear), then multiplied
- * (MatMulInteger). Without attention, norms and embedding, its time is a lower bound. Layout of the file: onnx.proto3 of
+ * transformers.js' q8 files: the input of each matrix is rounded to bytes (DynamicQuantizeLinear), then multiplied
+ * (MatMulInteger). It has no attention, norms and embedding, so its time is a lower bound. File format: onnx.proto3 of
  * the ONNX project, IR 8, operators of version 13.
  */
 import { randoms } from '../../tests/support/random.js';
@@ -99,7 +99,7 @@ export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
     rounded(x);
     const q = product(x, width, width);
     const both = added(product(x, width, kv), product(x, width, kv));
-    // Keeps the runtime from skipping keys and values.
+    // Keeps the runtime from optimising keys and values away.
     parts.push(node('ReduceMean', [both], [`${both}m`], [join(item(1, 'axes'), item(8, 1), item(20, INTS))]));
     rounded(q);
     const o = added(product(q, width, width), `${both}m`);

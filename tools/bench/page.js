@@ -1,4 +1,4 @@
-/** page: one visit of the benchmark in a browser. The program that opened it calls bench(job). */
+/** page: makes one visit of the benchmark in a browser. The program that opens the page calls bench(job). */
 import { measure } from './measure.js';
 
 /** @param {import('./measure.js').Job} job */

@@ -1,6 +1,6 @@
 /**
- * peers: installs the packages that the benchmark compares with. They go to build/peers with a separate package.json when a
- * side first needs one; later runs need no network.
+ * peers: installs the packages that the benchmark compares with, into build/peers with a separate package.json. Each is
+ * installed when a side first needs it; later runs need no network.
  */
 import { mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ function installed({ as, version }) {
 /** Returns whether all packages of a peer are installed. @param {string} peer */
 export const isInstalled = (peer) => PEERS[peer].every(installed);
 
-/** Installs what is missing. The optional parts of node-llama-cpp are other machines' binaries.
+/** Installs missing packages. Omits node-llama-cpp's optional dependencies, which are binaries for other machines.
  * @param {string[]} peers */
 export async function install(peers) {
   const missing = peers.flatMap((peer) => PEERS[peer]).filter((wanted) => !installed(wanted));

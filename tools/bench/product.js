@@ -1,4 +1,4 @@
-/** product: finds out which instruction the engine makes of relaxed SIMD's product of bytes. */
+/** product: detects how the JavaScript engine implements relaxed SIMD's dot product of bytes. */
 
 /** Exports dot(a, b): a lane of i32x4.relaxed_dot_i8x16_i7x16_add_s with bytes a and b. */
 const MODULE = Uint8Array.from([
@@ -17,7 +17,7 @@ const PRODUCTS = {
   [-4 * 127]: 'signed bytes (as ARM)',
 };
 
-/** Returns the product in words. */
+/** Returns a description of the implementation. */
 export function product() {
   if (!WebAssembly.validate(MODULE)) return 'no relaxed SIMD';
   const { dot } = /** @type {any} */ (new WebAssembly.Instance(new WebAssembly.Module(MODULE)).exports);

@@ -10,7 +10,7 @@ import { visit } from './visit.js';
 /** @typedef {{ title: string, threads: number, sample?: Sample, error?: string }} Row */
 
 const PREFILL = 256;
-/** Seconds of a visit to the 1B shape on a laptop. */
+/** Seconds that a visit with the 1B shape takes on a laptop. */
 const VISIT = 20;
 
 /** Returns the sides that exist here. @param {ReturnType<typeof machine>} here */
@@ -42,7 +42,8 @@ function line({ title, threads, sample, error }) {
   return `| ${title} | ${threads} | ${cells.join(' | ')} |`;
 }
 
-/** Returns the Markdown block. @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
+/** Returns the Markdown block.
+ * @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
  *   rows: Row[], planned: number }} report */
 export function markdown({ here, version, model, bytes, rows, planned }) {
   const { processor, cores, memory, system, node, chromium } = here;
@@ -61,11 +62,12 @@ export function markdown({ here, version, model, bytes, rows, planned }) {
   ].join('\n');
 }
 
-/** Measures, and prints the block on standard output; progress goes to standard error. On SIGINT, prints what is done.
+/** Measures, and prints the block on standard output and progress on standard error. On SIGINT, prints the finished
+ * rows.
  * @param {{ path: string, model: string, tokens: number, threads?: number[], sides?: string[] }} options */
 export async function report({ path, model, tokens, threads, sides }) {
   if (!existsSync(at('js', 'gemma-relaxed-threads.wasm'))) {
-    console.error('building the engine');
+    console.error('Building the engine ...');
     await must('setup', process.execPath, [at('tools', 'build', 'setup.js'), 'build']);
   }
   const here = machine();
@@ -84,7 +86,7 @@ export async function report({ path, model, tokens, threads, sides }) {
     process.exit(130);
   });
   const minutes = Math.ceil((visits.length * VISIT) / 60);
-  console.error(`${visits.length} rows, about ${minutes} minutes. Ctrl-C prints the rows that are done.`);
+  console.error(`${visits.length} rows, about ${minutes} minutes. Press Ctrl-C to stop and print the finished rows.`);
   if (names.some((side) => SIDES[side].where !== 'node')) await buildPage();
   for (const [i, { side, threads: count }] of visits.entries()) {
     const { title } = SIDES[side];

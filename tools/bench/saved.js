@@ -1,7 +1,7 @@
 /**
- * bench/saved: compares saving and restoring a conversation with evaluating it, for a given file. It loads two models, one
- * after the other: the first evaluates the conversation and stores it, the second restores it. Both must then give the
- * same logits, bit for bit.
+ * bench/saved: compares the time of saving and restoring a conversation with the time of evaluating it, for a given
+ * file. Loads the model twice: first it evaluates the conversation and saves it, then it restores it. The logits must
+ * be equal bit for bit.
  *
  *   node tools/bench/saved.js MODEL [--tokens 4096] [--threads N] [--kv-type T]
  */
@@ -30,7 +30,7 @@ async function main() {
       'kv-type': { type: 'string', default: 'auto' },
     },
   });
-  if (!path) throw new Trouble('which model?');
+  if (!path) throw new Trouble('Name a model file: node tools/bench/saved.js MODEL.');
   const tokens = Number(values.tokens);
   const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-saved-'));
   const options = {

@@ -6,11 +6,11 @@ import { newerNode } from '../build/setup.js';
  * @property {string} title
  * @property {'chromium' | 'firefox' | 'node'} where
  * @property {string} driver       module that the visit imports
- * @property {string} [peer]       packages it needs, in peers.js
- * @property {string} [variant]    of gemma-wasm
- * @property {() => string} [node] program of a Node side
- * @property {boolean} [path]      takes a path, not an address
- * @property {boolean} [deep]      also timed after long contexts: minutes for each, so only where a limit needs it
+ * @property {string} [peer]       key in peers.js of the packages that it needs
+ * @property {string} [variant]    build of gemma-wasm
+ * @property {() => string} [node] returns the path of Node, for Node sides
+ * @property {boolean} [path]      whether it takes a path instead of a URL
+ * @property {boolean} [deep]      whether it is also timed after long contexts, which takes minutes for each
  */
 
 /** @type {Record<string, Side>} */
@@ -54,7 +54,7 @@ export const SIDES = {
   },
 };
 
-/** The numerator of ratios. */
+/** The side that the others are compared with. */
 export const OURS = 'gemma-chromium';
 /** The sides of --quick. */
 export const QUICK = ['gemma-chromium', 'wllama-2.4'];

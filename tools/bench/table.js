@@ -7,7 +7,7 @@
  * @property {string} title
  * @property {number} threads
  * @property {Sample[]} samples
- * @property {Sample[]} deep     of visits with long contexts
+ * @property {Sample[]} deep     samples of visits with long contexts
  * @property {string} [error]
  */
 /** @typedef {Record<string, number | undefined>} Figures  by column */
@@ -20,7 +20,7 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Returns whether smaller values are better: of times and memory. @param {string} column */
+/** Returns whether smaller values are better, as for times and memory. @param {string} column */
 const fewerIsBetter = (column) => /^(load|turn|memory)/.test(column);
 
 /** @param {Sample} sample @returns {Figures} */
@@ -91,7 +91,7 @@ export function ratios(ours, theirs) {
   return all;
 }
 
-/** Returns median speedups of several threads over one, on a free machine and beside a busy program.
+/** Returns median speedups of several threads over one, on an idle machine and beside a busy program.
  * @param {import('./drivers/neighbour.js').Turn[]} turns */
 export function overOne(turns) {
   const over = (/** @type {'two' | 'beside'} */ key) => (/** @type {'prefill' | 'decode'} */ what) => {
@@ -101,7 +101,7 @@ export function overOne(turns) {
   return { turns: turns.length, beside: both(over('beside')), scaling: both(over('two')) };
 }
 
-/** Returns lines with aligned columns, the first to the left, the others to the right. @param {string[][]} rows */
+/** Returns lines with aligned columns: the first left-aligned, the others right-aligned. @param {string[][]} rows */
 function align(rows) {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => (row[i] ?? '').length)));
   return rows.map((row) =>

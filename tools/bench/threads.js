@@ -1,7 +1,7 @@
 /**
- * bench/threads: times loading, prefill and decode with more and more threads, on a small model in this Node, and writes
- * docs/reports/threads.md. Each number of threads is measured twice: as users get it, and with an engine that believes in 32
- * cores, as in a container that may use less than it sees. Rounds take turns.
+ * bench/threads: times loading, prefill and decode of a small model in this Node with increasing numbers of threads,
+ * and writes docs/reports/threads.md. Each number is measured with the real number of cores, and with an engine that
+ * sees 32 cores, as in a container that may use fewer cores than it sees. Both are measured alternately.
  *
  *   node tools/bench/threads.js [--rounds 3] [--model medium] [--print]
  */
@@ -25,7 +25,7 @@ const PROMPT = 256;
 const TOKENS = 64;
 const CORES = 32;
 
-/** Makes workers that begin after this call see CORES cores. */
+/** Makes workers that start after this call see CORES cores. */
 function pretend() {
   const script = `require('node:os').availableParallelism = () => ${CORES}; require('node:module').syncBuiltinESMExports();`;
   const start = (/** @type {string | URL} */ file) => `${script} import(${JSON.stringify(String(file))});`;
@@ -69,7 +69,8 @@ function measured(file, many) {
   return JSON.parse(stdout);
 }
 
-/** Returns the share of the time that a second thread does not halve. @param {number} one @param {number} two rates */
+/** Returns the serial share of the time, which a second thread does not reduce.
+ * @param {number} one @param {number} two rates */
 const serial = (one, two) => (2 * one) / two - 1;
 /** Returns Amdahl's speedup. @param {number} share @param {number} n */
 const amdahl = (share, n) => 1 / (share + (1 - share) / n);

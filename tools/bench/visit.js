@@ -18,7 +18,7 @@ import { MODULES } from './peers.js';
  * @returns {Promise<Sample>}
  */
 export async function visit(side, model, settings) {
-  // One thread is measured without cross-origin isolation, as in pages that have only one.
+  // One thread is measured without cross-origin isolation, because pages without it have only one thread.
   const server = await servePage(model, settings.threads > 1);
   const { driver, variant } = side;
   const address = side.path ? model : `${server.url}models/${basename(model)}`;
@@ -33,7 +33,7 @@ export async function visit(side, model, settings) {
   }
 }
 
-/** Reads the file once, so that each side finds it in the system's cache, which may have evicted it.
+/** Reads the file once, so that each side finds it in the system's page cache.
  * @param {string} path */
 async function readOnce(path) {
   for await (const _ of createReadStream(path, { highWaterMark: 2 ** 20 }));
@@ -79,6 +79,6 @@ function inNode(side, job) {
       else resolve(answer);
     });
     child.on('error', reject);
-    child.on('exit', (status, signal) => reject(new Error(`its process ended: ${signal ?? status}`)));
+    child.on('exit', (status, signal) => reject(new Error(`The side's process exited: ${signal ?? status}`)));
   });
 }

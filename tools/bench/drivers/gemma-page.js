@@ -1,4 +1,4 @@
-/** gemma-page: gemma-wasm in a browser. Bundled, so that workers find what they import. */
+/** gemma-page: gemma-wasm in a browser. Bundled, so that workers find their imports. */
 import { loadModel } from '../../../js/index.js';
 import { gemma } from './gemma.js';
 

@@ -3,7 +3,7 @@
 import { makePrompt } from '../measure.js';
 import { product } from '../product.js';
 
-/** Tokens of an answer that times steps. */
+/** Number of tokens of an answer for timing steps. */
 const STEPS = 64;
 
 /** @param {typeof import('../../../js/index.js').loadModel} loadModel */
@@ -13,7 +13,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     threads,
     contextLength,
     variant: /** @type {'auto' | undefined} */ (variant),
-    cache: false, // the peers do not write a file either
+    cache: false, // because the peers do not write a file either
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
@@ -32,8 +32,8 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
         tokensMs: ms - timings.firstTokenMs,
       };
     };
-  /** Times answers of one repeated token, which a bias forces, so all drafts of three tokens are accepted. Drafting
-   * pauses where it does not pay, so some steps have one token. */
+  /** Times answers of one repeated token, which a logit bias forces, so that all drafts of three tokens are accepted.
+   * Drafting pauses when it gains nothing, so some steps have one token. */
   const rows = async () => {
     const [id] = makePrompt(1, job.seed).ids;
     const answer = async (/** @type {boolean} */ draft) => {
@@ -45,7 +45,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     const one = (await answer(false)).decodeMs / STEPS;
     const fours = acceptedTokens / 3;
     const ratio = (decodeMs - (STEPS - 4 * fours) * one) / fours / one;
-    return ratio > 0 && fours > 0 ? ratio : undefined; // neither, if steps take less than the clock's noise
+    return ratio > 0 && fours > 0 ? ratio : undefined; // undefined if steps are too short to measure
   };
   const facts = { build, product: product(), threads: model.info.threads, memory };
   return { run: runWith({ temperature: 0 }), sample: runWith({}), rows, keepsPrefix: true, facts };

@@ -1,12 +1,13 @@
-/** neighbour: gemma-wasm with one thread and with several in one page, alternately, with and without another program on
- * the processors, so that changes of the machine's load affect all alike. The page's opener provides `keepBusy`. */
+/** neighbour: measures gemma-wasm in one page alternately with one thread, with several, and with several beside a busy
+ * program, so that changes of the machine's load affect all alike. The program that opens the page provides `keepBusy`.
+ * */
 import { loadModel } from '../../../js/index.js';
 import { makePrompt } from '../measure.js';
 import { gemma } from './gemma.js';
 
 /** @typedef {import('../measure.js').Opened} Opened */
 /** Tokens/s. @typedef {{ prefill: number, decode: number }} Rates */
-/** one: one thread; two: several; beside: several, beside a program that computes.
+/** one: with one thread; two: with several; beside: with several, beside a busy program.
  * @typedef {{ one: Rates, two: Rates, beside: Rates }} Turn */
 
 const PROMPT = 64;
@@ -19,7 +20,7 @@ async function rates({ run }, seed) {
   return { prefill: (promptTokens / promptMs) * 1000, decode: (tokens / tokensMs) * 1000 };
 }
 
-/** Measures one and several threads alternately, with and without another program.
+/** Measures one and several threads alternately, with and without a busy program.
  * @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
 export async function answer(job) {
   let { seed } = job;

@@ -1,9 +1,9 @@
-/** reads-thread: one reading thread: fills its part of the memory, waits for the start, reads it several times, and
- * reports when it began and ended. */
+/** reads-thread: one reading thread. Fills its part of the memory, waits for the start signal, reads the part several
+ * times, and reports when it began and ended. */
 import { BYTES_PER_ROUND, STREAMS, readModule } from './reads-wasm.js';
 
 const PAGE = 65536;
-/** Streams at distances of multiples of 32 KB would compete for the same cache lines. */
+/** Keeps streams from starting a multiple of 32 KB apart, where they would compete for the same cache lines. */
 const SKEW = 64 * 129;
 
 /** @param {{ memory: WebAssembly.Memory | null, start: number, bytes: number, passes: number,
@@ -16,7 +16,7 @@ async function read({ memory: given, start, bytes, passes, flag }) {
   const run = /** @type {(p: number, stride: number, rounds: number) => number} */ (instance.exports.read);
   const stride = bytes / STREAMS - SKEW;
   const rounds = Math.floor(stride / 64);
-  run(start, stride, rounds); // the optimised code is in use by now
+  run(start, stride, rounds); // afterwards the optimised code is in use
   if (flag) {
     Atomics.add(flag, 1, 1);
     Atomics.notify(flag, 1);

@@ -1,11 +1,11 @@
 /**
- * reads-wasm: a WebAssembly module that only reads: the yardstick for decoding. Assembled here byte by
- * byte, because it is forty instructions and the benchmark should need no compiler.
+ * reads-wasm: a WebAssembly module that only reads memory, to compare decoding with. Assembled here byte by
+ * byte, because it has only forty instructions and the benchmark should need no compiler.
  *
  *   read(p: i32, stride: i32, rounds: i32) -> i32
  *
- * reads STREAMS streams that begin `stride` bytes apart, 64 bytes of each in turn: the hardware's
- * prefetcher follows streams, and one alone does not use the memory (see docs/reports/speed.md).
+ * reads STREAMS streams that begin `stride` bytes apart, 64 bytes of each in turn. Hardware prefetchers
+ * follow streams, and a single stream does not use the full memory bandwidth (see docs/reports/speed.md).
  */
 export const STREAMS = 8;
 export const BYTES_PER_ROUND = 64 * STREAMS;

@@ -1,5 +1,5 @@
-/** reads: measures how fast plain wasm loads with `threads` threads read this machine's memory, or each processor's
- * cache. */
+/** reads: measures how fast `threads` threads read this machine's memory, or each processor's cache, with plain wasm
+ * loads. */
 
 const BYTES = 256 * 2 ** 20;
 const CACHED_BYTES = 2 ** 19; // size of each thread's buffer
@@ -15,7 +15,7 @@ const report = (worker) =>
     worker.onerror = ({ message }) => reject(new Error(message));
   });
 
-/** Resolves when all threads wait for the start. @param {Int32Array} flag @param {number} threads */
+/** Resolves when all threads wait for the start signal. @param {Int32Array} flag @param {number} threads */
 async function allReady(flag, threads) {
   while (Atomics.load(flag, 1) < threads)
     await new Promise((done) => {

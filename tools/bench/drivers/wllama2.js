@@ -1,7 +1,6 @@
 /**
- * wllama2: @wllama/wllama 2.x, step by step through decode() and samplingSample(), as its createCompletion() does,
- * without the text. The model is fetched as a Blob: its own download
- * would write it to disk first.
+ * wllama2: @wllama/wllama 2.x, step by step through decode() and samplingSample(), like its createCompletion(), but
+ * without detokenizing. The model is fetched as a Blob, because wllama's own download would first write it to disk.
  */
 
 /** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
