@@ -1,5 +1,6 @@
-/* texts: keeps whole texts in an index, cut into passages with a vector each, and finds the passages nearest to a question.
- * Shared with the page's search (web/search/search.js). It must not know a page; the caller passes the index and model. */
+/* texts: keeps whole texts in an index, cut into passages with a vector each, and finds the passages nearest to a
+ * question. Shared with the page's search (web/search/search.js). It does not depend on a page: the caller passes the
+ * index and the model. */
 /** @import { Entry } from '../../js/search/segments.js' */
 /** @import { SearchIndex } from '../../js/search/index.js' */
 /** @import { Model } from '../../js/index.js' */
@@ -21,7 +22,8 @@ const idOf = (name, at) => `${name}#${at}`;
 const same = (a, b) =>
   a.length === b.length && a.every(({ title, text }, i) => title === b[i].title && text === b[i].text);
 
-/** Returns how a model embeds passages and questions: an embedding model by its tasks, another by the mean of its states.
+/** Returns functions that embed passages and questions: with the tasks of an embedding model, or as the mean of the
+ * hidden states of another model.
  * @param {Model} model */
 export function vectorsBy(model) {
   const { embedding, width } = model.info;
@@ -52,9 +54,9 @@ export class Texts {
   /** Changes run one after the other, so that two versions of a text are never mixed.
    * @type {Promise<unknown>} */
   #turn = Promise.resolve();
-  /** The model that embedded a text, by its name. @type {Map<string, Model>} */
+  /** The model that embedded each text, by the text's name. @type {Map<string, Model>} */
   #readers = new Map();
-  /** The model of the vectors in the index. @type {ReturnType<typeof vectorsBy> | null} */
+  /** Embeds with the model of the vectors in the index. @type {ReturnType<typeof vectorsBy> | null} */
   by = null;
 
   /** @param {SearchIndex} index */

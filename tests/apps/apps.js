@@ -1,5 +1,5 @@
-/* apps: bundlers, frameworks and run times, each with a minimal app: its packages (versions are pinned), its files, and the
- * commands that build, serve or run it. */
+/* apps: bundlers, frameworks and runtimes, each with a minimal app: its packages (versions are pinned), its files, and
+ * the commands that build, serve or run it. */
 import { CONSUMERS } from './consumers.js';
 import { EXAMPLES } from './examples.js';
 import { ASK, FRAMEWORKS, HEADERS, MAIN } from './frameworks.js';

@@ -1,5 +1,5 @@
-/* The quick ones of the apps (apps.js), with the packed package in Chromium: a bundler that resolves `new URL()`, one
- * that does not, no tool, and examples; and linters of packages. All of them: node tests/apps/run.js. */
+/* Runs the quick apps of apps.js with the packed package in Chromium: a bundler that resolves `new URL()`, one that
+ * does not, a page without a tool, examples, and linters of packages. To run all apps: node tests/apps/run.js. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { launch } from '../e2e/helpers.js';

@@ -112,11 +112,11 @@ gemmaWasm('x', { thread: 2 });
 model.doNothing();
 `;
 
-/** Entries for modules only, whose clients are modules only too. */
+/** Entries that are only ES modules, as their clients are. */
 const MODULES_ONLY = Object.entries(JSON.parse(readFileSync(at('package.json'), 'utf8')).exports)
   .filter(([, targets]) => typeof targets === 'object' && !JSON.stringify(targets).includes('"require"'))
   .map(([name]) => name);
-/** Output of attw that can be shown in a log. */
+/** Flags of attw for output that can be shown in a log. */
 const PLAIN = ['--no-emoji', '-f', 'ascii'];
 
 /** @param {object} options @param {string[]} files */

@@ -8,9 +8,9 @@ import { at } from '../../tools/support/proc.js';
 
 /** run.js inserts the model's address. folder: its name, if several apps share it; create: a command that creates the
  * project; files: texts, or functions that change a template's file; newer: needs a newer Node than 20; page: the built
- * folder, or an extension's page; dev: starts a server on PORT; use: operates the page, which otherwise shows the answer
- * in its title; judge: throws if the output, which otherwise is the answer, is wrong; check: only the exit status counts;
- * extension: the folder is a browser extension; recipe: the extra work besides headers.
+ * folder, or an extension's page; dev: starts a server on PORT; use: operates the page, which otherwise shows the
+ * answer in its title; judge: checks the output, which otherwise must be the answer; check: only the exit status
+ * counts; extension: the folder is a browser extension; recipe: the extra work besides headers.
  * @typedef {{ name: string, packages: Record<string, string>, title: string, folder?: string, create?: string[],
  *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean,
  *   use?: (page: import('puppeteer-core').Page, expected: string) => Promise<void>, judge?: (text: string) => void,
@@ -47,7 +47,7 @@ async function accessible(page) {
 const says = (page, status) =>
   page.waitForFunction((text) => document.querySelector('[role=status]')?.textContent === text, {}, status);
 
-/** Returns a function that stops an answer at its first piece with Escape, then waits for a whole one.
+/** Returns a function that stops an answer at its first piece with Escape, asks again, and waits for the whole answer.
  * @param {string} answer selects where the answer grows @param {(page: Page) => Promise<void>} send */
 function answers(answer, send) {
   return async (/** @type {Page} */ page) => {

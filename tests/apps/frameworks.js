@@ -1,10 +1,10 @@
-/* frameworks: apps of frameworks (apps.js), and projects of `npm create vite` with the lines that a reader of the README
- * would add. */
+/* frameworks: apps of frameworks (apps.js), and projects of `npm create vite` with the lines that a reader of the
+ * README would add. */
 /** @import { App } from './examples.js' */
 import { streams } from './examples.js';
 
 export const HEADERS = `{ 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' }`;
-/** The question of each app, for an async function or a module. */
+/** Code of each app that asks the model, for an async function or a module. */
 export const ASK = `const model = await loadModel(MODEL, { cache: false });
   const { text } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result();
   const answer = JSON.stringify({ text, threads: model.info.threads });

@@ -1,7 +1,7 @@
 /**
- * run: tests the packed package in other tools (apps.js): installs it, builds with each tool, opens the page in Chromium,
- * and compares the answer with Node's. Apps are in the system's folder for temporary files, where their tools stay
- * installed: in this checkout some tools would find its modules and lock file.
+ * run: tests the packed package in other tools (apps.js): installs it, builds with each tool, opens the page in
+ * Chromium, and compares the answer with Node's. The apps' folders are in the system's temporary folder, because in
+ * this checkout some tools would find its modules and lock file. Installed tools stay there for later runs.
  *
  *   node tests/apps/run.js [--table] [--rest] [NAME …]
  *
@@ -24,14 +24,14 @@ import { launch } from '../e2e/helpers.js';
 import { APPS } from './apps.js';
 
 /** @typedef {import('./examples.js').App} App */
-/** models: addresses, by the word that stands for them in the files of apps.
+/** models: URLs by their placeholders in the apps' files.
  * @typedef {{ models: Record<string, string>, cdn: string, expected: string, installed: string }} Given */
 /** of: a digest of the package. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
 
 const run = promisify(execFile);
 const LONGEST = 400_000;
 const SHOWN = 60_000;
-/** Test models, by the word that stands for them. */
+/** Test models by their placeholders in the apps' files. */
 const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'generic-tools' };
 /** Headers that allow other origins to read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
@@ -70,7 +70,7 @@ async function prepare(app, { models, cdn, installed }) {
   return folder;
 }
 
-/** Returns a template's file as it was created. @param {string} path */
+/** Returns the original content of a template's file. @param {string} path */
 function asItCame(path) {
   const kept = `${path}.as-it-came`;
   if (!existsSync(kept)) cpSync(path, kept);
@@ -168,7 +168,8 @@ function start(command, app, folder) {
   };
 }
 
-/** Returns the environment: the app's programs come first, then the Node that its tool needs. @param {string} folder @param {App} app */
+/** Returns the environment: the app's programs come first, then the Node that its tool needs.
+ * @param {string} folder @param {App} app */
 function environment(folder, { env = {}, newer }) {
   const programs = [join(folder, 'node_modules', '.bin'), ...(newer ? [dirname(newerNode())] : [])];
   return { ...process.env, ...env, CI: '1', PATH: [...programs, process.env.PATH].join(delimiter) };
@@ -258,7 +259,8 @@ export async function tryApp(app, given, browser) {
   }
 }
 
-/** Runs f with the package installed, and with servers of the models and of a CDN. @param {(given: Given) => Promise<unknown>} f */
+/** Runs f with the package installed, and with servers of the models and of a CDN.
+ * @param {(given: Given) => Promise<unknown>} f */
 export async function surrounded(f) {
   const path = await testModel('tiny');
   const installed = installPackage();

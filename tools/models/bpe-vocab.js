@@ -1,7 +1,7 @@
 /**
- * Vocabularies for test models of every tokenizer kind: small synthetic ones, or of the true sizes with synthetic
- * pieces, as a GGUF carries them. Byte-level BPE like GPT-2's: 256 byte characters, then the results of merges, and
- * control tokens at the positions of each family. Gemma's kind comes from vocab.js. Writes no files.
+ * Vocabularies for test models of every kind of tokenizer, in the form of GGUF files: synthetic pieces, in small
+ * numbers or as many as in real models. Byte-level BPE vocabularies have 256 byte characters, then the results of
+ * merges, and control tokens at the positions of each family. Gemma's kind comes from vocab.js. Writes no files.
  *
  * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'gpt-4o' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
@@ -15,11 +15,11 @@ const CONTROL = 3;
 const USER = 4;
 const UNUSED = 5;
 const BYTE = 6;
-/** From this size on, a vocabulary has all of its family's special tokens; smaller ones have only those in use. */
+/** Size from which a vocabulary has all special tokens of its family. Smaller ones have only those in use. */
 const WHOLE = 2048;
 
-/** Returns GPT-2's table in the order of ids: printable bytes stand for themselves, others for the characters from 256
- * on. */
+/** Returns GPT-2's characters for bytes in the order of ids: printable bytes stand for themselves, the others are
+ * replaced by the characters from 256 on. */
 export function byteCharacters() {
   const prints = (/** @type {number} */ b) => (b > 32 && b < 127) || (b > 160 && b !== 173);
   const bytes = Array.from({ length: 256 }, (_, b) => b);
@@ -28,10 +28,10 @@ export function byteCharacters() {
 }
 
 const SPACE = 'Ġ';
-/** Letters of words, common ones first. */
+/** Letters for synthetic words, common ones first. */
 const LETTERS = [...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ'];
 
-/** Returns n merges of two known pieces each; a space is only ever the first character, because of the pre-tokenizer.
+/** Returns n merges of two known pieces each. A space can only be the first character, because of the pre-tokenizer.
  * @param {number} n @param {number} seed @returns {[string, string][]} */
 function syntheticMerges(n, seed) {
   const next = random(seed);
@@ -109,7 +109,8 @@ function bytePairVocab(name, size, seed) {
     ...(rest && size >= WHOLE ? rest.names.map((piece) => ({ piece, type: rest.type })) : []),
   ];
   const count = size - 256 - special.length;
-  if (count < 0) throw new RangeError(`a ${name} vocabulary has at least ${256 + special.length} pieces, got ${size}`);
+  if (count < 0)
+    throw new RangeError(`A ${name} vocabulary needs at least ${256 + special.length} pieces (got ${size}).`);
   const merges = syntheticMerges(count, seed);
   const normal = [...byteCharacters(), ...merges.map(([a, b]) => a + b)].map((piece) => ({ piece, type: NORMAL }));
   const all = first ? [...special, ...normal] : [...normal, ...special];
@@ -126,7 +127,8 @@ function bytePairVocab(name, size, seed) {
   };
 }
 
-/** Returns a vocabulary of Llama 2's kind: SentencePiece by score, a space before every text. @param {number} size
+/** Returns a vocabulary of Llama 2's kind: SentencePiece with scores, which adds a space before every text.
+ * @param {number} size
  * @param {number} seed
  * @returns {Vocabulary} */
 function llamaVocab(size, seed) {
@@ -195,11 +197,11 @@ function allMerges(pieces, types) {
 export function vocabularyOf(name, size, seed) {
   if (name === 'gemma') return gemmaVocab(size, seed);
   if (name === 'gemma4') return gemma4Vocab(size, seed);
-  if (size === 'gemma3') throw new Error(`Gemma 3's vocabulary has no ${name} tokenizer`);
+  if (size === 'gemma3') throw new Error(`Gemma 3's vocabulary cannot be used with the tokenizer ${name}.`);
   return name === 'llama' ? llamaVocab(size, seed) : bytePairVocab(name, size, seed);
 }
 
-/** Returns the tokenizer's part of the header. @param {Vocabulary} v @returns {MetadataEntry[]} */
+/** Returns the header entries of the tokenizer. @param {Vocabulary} v @returns {MetadataEntry[]} */
 export function tokenizerKeys(v) {
   /** @type {MetadataEntry[]} */
   const list = [['tokenizer.ggml.model', 'string', v.model]];

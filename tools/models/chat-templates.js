@@ -1,6 +1,6 @@
 /**
- * Chat templates of test models, one for each family's format: written for this project with the same interface as the
- * families' own (bos_token, messages, add_generation_prompt; content is a string or a list of parts).
+ * Chat templates of test models, one for each family's format. They were written for this project, with the interface
+ * of the families' own templates (bos_token, messages, add_generation_prompt; content is a string or a list of parts).
  */
 
 /** Gemma 3: one BOS, turns, system text before the first user turn. Content is a string or a list of { type: 'text',

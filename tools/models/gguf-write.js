@@ -1,13 +1,13 @@
 /**
  * Writes GGUF files: the header from a list of metadata and tensors, then the streamed tensor data. Source: the GGUF
  * specification (ggml, docs/gguf.md), versions 2 and 3.
- * Plain Node, no dependencies. Knows no model: make-model.js defines keys and tensors.
+ * Needs no packages. Independent of models: make-model.js defines keys and tensors.
  *
  * @typedef {'u8'|'i8'|'u16'|'i16'|'u32'|'i32'|'f32'|'bool'|'string'|'u64'|'i64'|'f64'} ScalarType
  * @typedef {[string, ScalarType, any] | [string, 'array', ScalarType, ArrayLike<any>]} MetadataEntry
  *   a scalar as [key, type, value], an array as [key, 'array', element type, values]
  * @typedef {{ name: string, shape: number[], type: number, offset?: number }} TensorInfo
- *   shape[0] is the row length, as in the file; type is GGML's number; offset only to force a wrong one
+ *   shape[0] is the row length, as in the file; type is GGML's number; offset is only for writing a wrong one
  * @typedef {{ bytes: Buffer, dataOffset: number, offsets: number[], sizes: number[], total: number }} GgufHeader
  *   bytes reach up to the data section; offsets are relative to it; total is the size of the whole file
  */
@@ -53,22 +53,22 @@ const SCALARS = {
 };
 const BIG = new Set(['u64', 'i64']);
 
-/** Returns the bytes of a tensor; throws if a row is not a whole number of blocks. */
+/** Returns the number of bytes of a tensor. Throws if a row is not a whole number of blocks. */
 export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} */ shape) {
   const type = Object.values(GGML_TYPES).find((t) => t.id === typeId);
-  if (!type) throw new Error(`type ${typeId} cannot be written`);
-  if (shape[0] % type.items) throw new Error(`row of ${shape[0]} is not a multiple of ${type.items}`);
+  if (!type) throw new Error(`The type ${typeId} cannot be written.`);
+  if (shape[0] % type.items) throw new Error(`The row length ${shape[0]} is not a multiple of ${type.items}.`);
   return (shape.reduce((a, b) => a * b, 1) / type.items) * type.bytes;
 }
 
-/** Little-endian values one after another in a growing buffer. */
+/** Growing buffer, to which little-endian values are appended. */
 class Sink {
   constructor() {
     this.buffer = Buffer.alloc(1 << 16);
     this.used = 0;
   }
 
-  /** Reserves n more bytes; returns their offset. May replace the buffer, so call it before using that. */
+  /** Reserves n more bytes and returns their offset. May replace the buffer, so call it before accessing the buffer. */
   take(/** @type {number} */ n) {
     const at = this.used;
     this.used += n;
@@ -172,7 +172,8 @@ export function writeGguf(path, header, data) {
         put(chunk);
         at += chunk.length;
       }
-      if (at !== offset + header.sizes[i]) throw new Error(`tensor ${i}: ${at - offset} bytes, not ${header.sizes[i]}`);
+      if (at !== offset + header.sizes[i])
+        throw new Error(`Tensor ${i} has ${at - offset} bytes instead of ${header.sizes[i]}.`);
     });
     put(Buffer.alloc(header.total - header.dataOffset - at));
   } finally {

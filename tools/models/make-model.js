@@ -1,19 +1,18 @@
 #!/usr/bin/env node
 /**
- * Makes GGUF files of any architecture and size with seeded random weights: the models that tests and
- * benchmarks run on. Keys, names, shapes and order are those of llama.cpp's converters (F32, F16, BF16)
- * and of its quantiser (all others); architectures.js says what each architecture has. Streams to disk: memory is
- * bounded, the same spec gives the same bytes. Only exact arithmetic (no Math.log, no Math.cos), so every JavaScript
- * engine agrees.
+ * Makes GGUF files of any architecture and size with seeded random weights, for tests and benchmarks. Keys, names,
+ * shapes and order are those of llama.cpp's converters (F32, F16, BF16) and of its quantiser (all other types);
+ * architectures.js says what each architecture has. Streams to disk, so memory is bounded. The same spec gives the same
+ * bytes. Uses only exact arithmetic (no Math.log, no Math.cos), on which every JavaScript engine agrees.
  *
  *   node tools/models/make-model.js OUT.gguf --preset 1b --type Q4_0 --vocab gemma3
  *   node tools/models/make-model.js OUT.gguf --layers 14 --d-model 192 --vocab 320 --type F32 --seed 7
  *   node tools/models/make-model.js OUT.gguf --architecture llama --tokenizer smollm --own-output --outliers 50
  *
- * How weights are scaled: matrices have variance 1/fan_in; embedding rows are short, so that a
- * random tied model does not just repeat its last token, and the final norm makes up for it (logits with
- * a standard deviation near 3). Stored norms are c (1 + w), |w| <= 0.3, so that a norm that is
- * forgotten, swapped or counted twice shows. Rows of control tokens are nearly 0: greedy text never ends.
+ * Scale of the weights: matrices have variance 1/fan_in. Embedding rows are short, so that a random tied model does not
+ * just repeat its last token, and the final norm compensates for that (logits have a standard deviation near 3). Stored
+ * norms are c (1 + w), |w| <= 0.3, so that omitting, swapping or repeating a norm changes results visibly. Rows of
+ * control tokens are nearly 0, so that greedy text never ends.
  *
  * @typedef {import('./gguf-write.js').TypeName} TypeName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
@@ -232,9 +231,12 @@ const DEFAULTS = {
 function complete(spec) {
   const architecture = spec.architecture ?? DEFAULTS.architecture;
   const row = ARCHITECTURES[architecture];
-  if (!row) throw new Error(`architecture ${architecture}: expected ${Object.keys(ARCHITECTURES).join(', ')}`);
+  if (!row)
+    throw new Error(
+      `Unknown architecture ${architecture}. The architectures are ${Object.keys(ARCHITECTURES).join(', ')}.`,
+    );
   const s = { ...DEFAULTS, name: `random ${architecture}`, tokenizer: row.tokenizer, ...row.defaults, ...spec };
-  // Files of GPT-2 have no keys for other KV heads than heads, or for heads that do not fill the width.
+  // GPT-2's files have no keys for the number of KV heads and the size of heads, so both follow from other values.
   return row.learned ? { ...s, kvHeads: s.heads, headDim: s.dModel / s.heads } : s;
 }
 
@@ -320,7 +322,7 @@ function randomStream(seed, name) {
   return fill;
 }
 
-/** Returns n values of mean 0 and this deviation: each is the sum of eight random bytes, which is nearly normal.
+/** Returns n values with mean 0 and this deviation. Each is the sum of eight random bytes, which is nearly normal.
  * @param {(out: Uint32Array) => void} random @param {number} n @param {number} deviation */
 function bellFloats(random, n, deviation) {
   const words = new Uint32Array(2 * n);
@@ -331,7 +333,7 @@ function bellFloats(random, n, deviation) {
   for (let i = 0, j = 0; i < n; i++) {
     let sum = -1020;
     for (let k = 0; k < 8; k++) sum += bytes[j++];
-    // the low bits of a weight are not all 0
+    // Adds low bits, so that they are not all 0.
     out[i] = (sum + (words[2 * i] & 0xff00) / 65536 - 0.5) * scale;
   }
   return out;
@@ -402,7 +404,7 @@ function directBlocks(random, type, deviation) {
   };
 }
 
-const CHUNK = 1 << 18; // items made at a time
+const CHUNK = 1 << 18; // items that are made at once
 
 /** @typedef {ReturnType<typeof tensorsOf>[0]} Tensor */
 
@@ -442,7 +444,7 @@ function flip(weights, random) {
 }
 
 /** @param {Tensor} tensor @param {FullSpec} s
- * @param {Map<number, number>} rows of the embedding that are not of the usual length, and by what to divide it
+ * @param {Map<number, number>} rows of the embedding that have another length, and the divisors of their lengths
  * @returns {Generator<Uint8Array>} */
 function* tensorData(tensor, s, rows) {
   const { name, shape, group, typeName } = tensor;
@@ -473,8 +475,9 @@ function* tensorData(tensor, s, rows) {
   }
 }
 
-/** Returns rows of the embedding with an unusual length: those that must not win (control, unknown and unused tokens),
- * and those that should. @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
+/** Returns the rows of the embedding that have another length, with its divisor: short rows of tokens that must not be
+ * chosen (control, unknown and unused ones), and long rows of tokens that should.
+ * @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
 function specialRows({ quiet, seed, loud = 0 }, { types }) {
   /** @type {Map<number, number>} */
   const rows = new Map();
@@ -536,7 +539,8 @@ const NUMBERS = /** @type {const} */ ([
 
 /** @param {string} text @returns {TypeName} */
 function typeNamed(text) {
-  if (!(text in GGML_TYPES)) throw new Error(`type ${text}: expected ${Object.keys(GGML_TYPES).join(', ')}`);
+  if (!(text in GGML_TYPES))
+    throw new Error(`Unknown type ${text}. The types are ${Object.keys(GGML_TYPES).join(', ')}.`);
   return /** @type {TypeName} */ (text);
 }
 
@@ -569,14 +573,14 @@ function readArguments(args) {
   });
   const v = /** @type {Record<string, any>} */ (values);
   if (positionals.length !== 1) throw new Error(USAGE);
-  if (v.preset && !(v.preset in PRESETS)) throw new Error(`preset ${v.preset}: expected one of\n${USAGE}`);
+  if (v.preset && !(v.preset in PRESETS)) throw new Error(`Unknown preset ${v.preset}.\n${USAGE}`);
   /** @type {Record<string, any>} */
   const spec = { ...PRESETS[v.preset] };
   for (const key of NUMBERS) {
     if (v[key] === undefined) continue;
     const camel = key.replace(/-(.)/g, (_, c) => c.toUpperCase());
     spec[camel] = Number(v[key]);
-    if (!Number.isFinite(spec[camel])) throw new Error(`--${key} ${v[key]}: expected a number`);
+    if (!Number.isFinite(spec[camel])) throw new Error(`--${key} must be a number (got ${v[key]}).`);
   }
   for (const key of ['name', 'architecture', 'tokenizer', 'direct']) if (v[key]) spec[key] = v[key];
   if (v['own-output']) spec.ownOutput = true;

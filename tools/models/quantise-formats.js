@@ -1,19 +1,19 @@
 /**
- * Quantises floats to GGML blocks with scales: Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL, IQ4_XS. Plain rounding
- * to the span of each group of columns, not the search that ggml's quantisers do: for test models, whose weights
- * are random anyway. The blocks' layouts are ggml's (src/file/formats.c reads them; tests/js/parity.test.js has
- * the proof by others). Exact arithmetic only, so every JavaScript engine makes the same bytes.
+ * Quantises floats to GGML blocks with scales: Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL, IQ4_XS. Only rounds to the range
+ * of each group of columns, without the search of ggml's quantisers. That is enough for test models, whose weights are
+ * random. The layouts of the blocks are ggml's: tests/js/parity.test.js checks them against other implementations. Uses
+ * only exact arithmetic, so every JavaScript engine makes the same bytes.
  *
  * @typedef {object} Format
- * @property {number} items    columns of a block
+ * @property {number} items    columns per block
  * @property {number} bytes
- * @property {number} bits     of a code
+ * @property {number} bits     bits per code
  * @property {number} sub      columns that share a scale
- * @property {number} [offset] the code that is worth 0; without it the block has mins
- * @property {boolean} [table] codes choose from VALUES
- * @property {number} [most]   largest small scale; without it scales are f16
+ * @property {number} [offset] the code that stands for 0; without it, the block has mins
+ * @property {boolean} [table] whether codes are indices of VALUES
+ * @property {number} [most]   largest sub-scale; without it, scales are f16
  * @property {number} [mostMin]
- * @property {number} [half]   where its f16 numbers are, if not at the beginning
+ * @property {number} [half]   offset of the f16 numbers, if they are not at the beginning
  * @property {(out: DataView, b: Parts) => void} put
  * @typedef {{ d: number, m: number, scale: number[], min: number[], code: Uint8Array }} Parts
  *   d, m: f16 bits; scale, min: small integers
@@ -213,8 +213,8 @@ export const FORMATS = {
 const clamp = (/** @type {number} */ x, /** @type {number} */ low, /** @type {number} */ high) =>
   Math.min(high, Math.max(low, Math.floor(x + 0.5)));
 
-/** Returns the preferred scale and min of one group of columns: the whole span with mins, otherwise the value furthest
- * from 0 becomes the lowest quant. @param {Format} f @param {Float32Array} x */
+/** Returns the preferred scale and min of one group of columns. With mins, the quants cover the whole range; otherwise
+ * the value furthest from 0 becomes the lowest quant. @param {Format} f @param {Float32Array} x */
 function wish(f, x) {
   let low = 0;
   let high = 0;
@@ -226,7 +226,7 @@ function wish(f, x) {
   return { a: (-low >= high ? low : high) / -f.offset, b: 0 };
 }
 
-/** Divides the largest value into `most` steps; returns the f16 bits of a step, and the number of steps of each value.
+/** Divides the largest value into `most` steps. Returns the f16 bits of a step, and the number of steps of each value.
  * @param {number[]} list @param {number | undefined} most
  * @param {{ of: (x: number) => number, to: (h: number) => number }} f16 */
 function steps(list, most, f16) {
@@ -244,7 +244,7 @@ function nearest(f, v) {
   return best;
 }
 
-/** One block of x as the format's bytes.
+/** Writes one block of x in the format.
  * @param {Format} f @param {Float32Array} x @param {DataView} out zeros
  * @param {{ of: (x: number) => number, to: (h: number) => number }} f16 */
 export function quantiseBlock(f, x, out, f16) {

@@ -2,7 +2,7 @@
  * Quantises floats to GGML's blocks: F32, F16, BF16, Q4_0 and Q8_0 with the same bytes as ggml's reference quantisers
  * (tests/js/quantise.test.js), the other types approximately (quantise-formats.js). Formats: the GGUF
  * specification.
- * All arithmetic is in float32 where ggml's is, through Math.fround. For tools and tests only.
+ * Arithmetic is in float32, by Math.fround, where ggml's is. For tools and tests only.
  */
 import { GGML_TYPES } from './gguf-write.js';
 import { FORMATS, quantiseBlock } from './quantise-formats.js';
@@ -10,7 +10,7 @@ import { FORMATS, quantiseBlock } from './quantise-formats.js';
 const f32 = new Float32Array(1);
 const bits = new Uint32Array(f32.buffer);
 
-/** Round to nearest, ties to even. @param {number} x */
+/** Rounds to nearest, ties to even. @param {number} x */
 export function f16Of(x) {
   f32[0] = x;
   const u = bits[0];
@@ -112,7 +112,7 @@ const QUANTISERS = { F32: floats32, F16: floats16, BF16: bfloats16, Q4_0: q40, Q
  * @param {import('./gguf-write.js').TypeName} type @param {Float32Array} x @returns {Uint8Array} */
 export function quantise(type, x) {
   const { items, bytes } = GGML_TYPES[type];
-  if (x.length % items) throw new Error(`${x.length} values are not whole ${type} blocks`);
+  if (x.length % items) throw new Error(`${x.length} values are not a whole number of ${type} blocks.`);
   const out = new Uint8Array((x.length / items) * bytes);
   const view = new DataView(out.buffer);
   if (type in FORMATS) formatted(type, x, view);

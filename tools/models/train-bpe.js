@@ -1,7 +1,7 @@
 /**
  * train-bpe: trains realistic byte-level BPE vocabularies on texts (Sennrich et al. 2016): a family's regular
  * expression splits texts into words, then the most common pair of adjacent symbols is merged repeatedly. The same
- * texts give the same merges. Also the tokenizer.json of such a vocabulary. Writes no files.
+ * texts give the same merges. Also returns the tokenizer.json of such a vocabulary. Writes no files.
  *
  * @typedef {'gpt-2' | 'gpt-4o' | 'llama-bpe' | 'smollm' | 'qwen2'} PreTokenizer
  */
@@ -56,7 +56,7 @@ function wordsOf(texts, name) {
   return counts;
 }
 
-/** Number of frequent pairs that are searched for the best one, as long as it must be among them. */
+/** Number of frequent pairs among which the best one is searched, while it must be one of them. */
 const HOT = 1000;
 
 /** Pairs of adjacent symbols: how often they occur, and in which words. A key is left * 2^16 + right. */

@@ -33,7 +33,7 @@ export function gemma3TokenizerPath() {
 }
 
 /**
- * Returns whether llama.cpp's converter makes an added token a control token although it is not `special`.
+ * Returns whether llama.cpp's converter turns an added token into a control token although it is not `special`.
  * @param {string} text
  */
 const looksSpecial = (text) => text === '<mask>' || /^<unused.*>$/s.test(text);
@@ -60,9 +60,9 @@ function vocab(pieces, scores, types) {
 }
 
 /**
- * Returns the vocabulary of a Gemma 3 tokenizer.json as in a GGUF: with scores instead of merges. The
- * file's merges are all ways to split each piece in two, ordered by the id of the piece, so the
- * score is minus the distance from the first merged piece (as SentencePiece's trainer numbers).
+ * Returns the vocabulary of a Gemma 3 tokenizer.json in the form of a GGUF file, with scores instead of
+ * merges. The file's merges are all ways to split each piece in two, ordered by the id of the piece, so a
+ * score is minus the distance from the first merged piece, as in SentencePiece's trainer.
  * @param {string} [path]
  * @param {number} [size] ids from there on are left out (the image placeholder after the end token)
  * @returns {Vocab}
@@ -88,13 +88,14 @@ export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
   return vocab(pieces, scores, types);
 }
 
-/** Returns the merges of that file, best first: all ways to split each piece in two. @returns {[string, string][]} */
+/** Returns the merges of Gemma 3's tokenizer.json, best first: all ways to split each piece in two.
+ * @returns {[string, string][]} */
 export function gemma3Merges() {
   return JSON.parse(readFileSync(gemma3TokenizerPath(), 'utf8')).model.merges;
 }
 
 /**
- * Returns a generator of uniform numbers in [0, 1) (a multiplicative mix of a counter; not for secrets).
+ * Returns a generator of uniform numbers in [0, 1): a counter with multiplicative mixing, not for secrets.
  * @param {number} seed
  */
 export function random(seed) {
@@ -151,7 +152,7 @@ export function syntheticVocab(size, seed = 1) {
   const room = size - fixed.length;
   if (room < FEWEST_LETTERS) {
     const least = fixed.length + FEWEST_LETTERS;
-    throw new RangeError(`a synthetic vocabulary has at least ${least} pieces, got ${size}`);
+    throw new RangeError(`A synthetic vocabulary needs at least ${least} pieces (got ${size}).`);
   }
   const next = random(seed);
   const letters = LETTERS.slice(0, Math.max(FEWEST_LETTERS, Math.floor(room * 0.6)));

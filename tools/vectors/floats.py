@@ -99,14 +99,15 @@ def main():
 
 RECORD = '''# Float matrices packed as Q8_0
 
-Made by `tools/vectors/floats.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT): files like Google's QAT ones,
-layers Q4_0 and the embedding, which is the output head too, in floats. Random: six layers 1152 wide, 40 positions.
+Made by `tools/vectors/floats.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT). The files are like Google's QAT
+models: layers in Q4_0, and in floats the embedding, which is also the output head. Random: six layers, 1152 wide, 40
+positions.
 Trained: the storyteller before its weights were rounded for the package, quantised by `llama_model_quantize`;
 %d positions of a tale.
 
-NMSE of the logits against float64 arithmetic on the weights as the file has them, mean over the positions. `rounding`:
-float64 arithmetic too, with the embedding rounded to Q8_0: what the rounding costs by itself. `keep` and `q8_0`: this
-package (Node, simd128) with that `quantizeFloats`; `auto` is `keep`. What `keep` has is the error of quantised
+NMSE of the logits against float64 arithmetic on the file's weights, mean over the positions. `rounding`: float64
+arithmetic with the embedding rounded to Q8_0, which shows the error of this rounding alone. `keep` and `q8_0`: this
+package (Node, simd128) with that `quantizeFloats`; `auto` means `keep`. The error of `keep` comes from quantised
 activations in the Q4_0 layers.
 
 | model | rounding | keep | q8_0 | q8_0 / keep | llama.cpp |

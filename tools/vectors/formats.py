@@ -67,16 +67,16 @@ def main():
 
 PROVENANCE = '''# formats-ggml.inc: provenance
 
-What: for Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS what ggml's `dequantize_row_*` gives, as bit
-patterns, for 256 seeded values that its `ggml_quantize_chunk` quantised; and the FNV-1a hash of what it gives for 65536
-items of random blocks (splitmix64, seeded with the type's number; the test makes the same blocks) under f16 scales of
+Contents: the results of ggml's `dequantize_row_*` for Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS: bit
+patterns of 256 seeded values that `ggml_quantize_chunk` quantised, and the FNV-1a hash of 65536 items of random blocks
+(splitmix64, seeded with the type's number; the test makes the same blocks) under f16 scales of
 every kind but NaN.
 
-From: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface;
+Source: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface;
 sha256 of that library: %s.
 
 Made by: `python3 tools/vectors/formats.py PATH-TO/libggml-base.so` (its head says how to get the library).
-No data of any model is in it. NaNs (an infinite scale times 0) are all written as 0x7fc00000.
+It contains no data of a model. NaNs (an infinite scale times 0) are all written as 0x7fc00000.
 '''
 
 if __name__ == '__main__':

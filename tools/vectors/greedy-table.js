@@ -97,18 +97,18 @@ export function document(records, presets) {
 
 Presets of \`tools/models/make-model.js\`, random weights (${constants.join('; ')}).
 A fixed prompt of 12 ids; llama.cpp (${[...new Set(records.map((r) => r.llama))].join('; ')}, 2 threads, default settings)
-chooses 32 tokens; this engine (2 threads, default settings) evaluates the same ids and should choose the same wherever
+chooses 32 tokens; this engine (2 threads, default settings) evaluates the same ids and should choose the same where
 llama.cpp's two best logits are more than ${CLEAR} apart. "Alone": the number of ids that \`generate()\` produces from the
-prompt before it leaves llama.cpp's ids. A change of a margin: by how much the distance of llama.cpp's two best differs between
-the engines. NMSE: of all logits, mean of the steps, between the two engines.
+prompt before one differs from llama.cpp's. A change of a margin: the difference between the engines in the distance of
+llama.cpp's two best logits. NMSE: between all logits of the two engines, mean of the steps.
 
 ${HEAD}
 ${records.flatMap((r) => Object.entries(r.runs).map(([place, run]) => row(r, place, run).text)).join('\n')}
 
-Neither engine multiplies quantised matrices exactly: each rounds what goes into them, to 8 bits where the weights have
-4, and rounds differently. The judge is float64 arithmetic on the dequantised weights, along the same ids
+Neither engine multiplies quantised matrices exactly: each rounds their inputs, to 8 bits if the weights have 4, and
+rounds differently. The reference is float64 arithmetic on the dequantised weights, for the same ids
 (\`tools/vectors/greedy.py\`). Where the engines differ: the margin between llama.cpp's best and second in llama.cpp, in
-float64, in this engine (simd128); below 0 the second is better.
+float64 and this engine (simd128). If it is below 0, the second is better.
 
 ${HEAD_TRUTH}
 ${records.flatMap(truthRow).join('\n')}

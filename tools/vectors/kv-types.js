@@ -103,10 +103,10 @@ async function main() {
     at('tests', 'vectors', 'kv-types.md'),
     `# What each \`kvType\` costs
 
-NMSE of a position against the truth of \`parity.md\` (windows of 32 and 24; models made so that attention is sharp),
-perplexity of the shipped storyteller, and the cache's memory in a 1B (26 layers, 4 of them global; rings of the window
-twice, for the way back), as \`inspectModel\` plans it. \`auto\` is f32 in files of floats, the first two; its memory
-is that of a quantised 1B.
+NMSE of a position against the reference of \`parity.md\` (windows of 32 and 24; the models have sharp attention),
+perplexity of the shipped storyteller, and the memory of a 1B model's KV cache (26 layers, 4 of them global; the rings
+have twice the window, so that tokens can be removed), as \`inspectModel\` plans it. \`auto\` means f32 in files of
+floats, the first two models; its memory is that of a quantised 1B model.
 
 ${table}
 

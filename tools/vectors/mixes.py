@@ -101,8 +101,8 @@ RECORD = '''# Files of llama.cpp's own quantiser
 Made by `tools/vectors/mixes.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT): a random model
 (`make-model.js --type F32
 %s`)
-quantised by `llama_model_quantize`, loaded and run by this package (Node, simd128). Error: NMSE of the logits against float64 arithmetic on the dequantised weights, mean over
-40 positions of one prompt; ours and llama.cpp's on the same file.
+quantised by `llama_model_quantize`. The errors of this package (ours; Node, simd128) and of llama.cpp are for the same
+file: NMSE of the logits against float64 arithmetic on the dequantised weights, mean over 40 positions of one prompt.
 
 | file type | token_embd | attn_q | attn_v | attn_output | ffn_gate | ffn_down | ours | llama.cpp | ratio |
 |---|---|---|---|---|---|---|---|---|---|

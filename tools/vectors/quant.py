@@ -185,16 +185,16 @@ def main():
 
 PROVENANCE = '''# quant-ggml.inc: provenance
 
-What: GGML's table of types (name, items and bytes per block), and what ggml's own functions give for
+Contents: GGML's table of types (name, items and bytes per block), and the results of ggml's functions
 `ggml_quantize_chunk` (F16, BF16, Q4_0, Q8_0), `dequantize_row_*`, `ggml_fp16_to_fp32` and `ggml_fp32_to_fp16`
-on blocks like weights, awkward blocks (zeros, ties, denormal scales), blocks of random bytes, and bit patterns
-around every edge of f16 and bf16. All f16 values and 100,000 pseudo-random floats are covered by a hash.
+on blocks like those of weights, edge cases (zeros, ties, denormal scales), blocks of random bytes, and bit patterns
+around every limit of f16 and bf16. All f16 values and 100,000 pseudo-random floats are covered by a hash.
 
-From: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface;
+Source: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface;
 sha256 of that library: %s.
 
 Made by: `python3 tools/vectors/quant.py PATH-TO/libggml-base.so` (its head says how to get the library).
-No data of any model is in it. NaN bits are left out: no standard fixes them.
+It contains no data of a model. NaN bits are omitted, because no standard defines them.
 '''
 
 if __name__ == '__main__':

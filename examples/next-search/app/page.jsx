@@ -1,7 +1,7 @@
 'use client';
 import { useEffect, useState } from 'react';
 
-/** Asks the server again while it is still preparing the index. */
+/** Repeats the request while the server is preparing the index. */
 async function search(query, signal, setStatus) {
   for (;;) {
     const response = await fetch(`/api/search?q=${encodeURIComponent(query)}`, { signal });

@@ -6,7 +6,7 @@ import { openIndex } from 'gemma-wasm/search';
 const MODEL = { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' };
 const DIMENSIONS = 256;
 
-/** In development Next evaluates this module again after each change; the global object stays. */
+/** In development Next evaluates this module again after each change, but keeps the global object. */
 const state = (globalThis.searchState ??= { preparing: 'Starting' });
 
 async function passages() {
@@ -42,8 +42,8 @@ async function open() {
 }
 
 /**
- * Returns the nearest passages as `{ hits }`, or `{ preparing }`, a sentence, until the index is ready. Throws what made
- * the preparation fail; the next call starts it again.
+ * Returns the nearest passages as `{ hits }`, or `{ preparing }` with a status text until the index is ready. Throws if
+ * the preparation failed; the next call then starts it again.
  */
 export async function search(query, signal) {
   state.opening ??= open().then(

@@ -1,6 +1,6 @@
-"""The model card: card.md with every figure filled in from the results of training and evaluation.
+"""Writes the model card: card.md with every figure filled in from the results of training and evaluation.
 
-Also writes what belongs beside it: LICENSE, NOTICE, ATTRIBUTION.tsv, loss.png. Run it last.
+Also writes the files beside it: LICENSE, NOTICE, ATTRIBUTION.tsv, loss.png. Run it last.
 """
 import argparse
 import csv
@@ -28,7 +28,7 @@ def held_out_rows(figures):
 
 
 def engine_rows():
-    """Returns perplexities on the texts of the test vectors; measures those of this package."""
+    """Returns perplexities on the texts of the test vectors. Measures those of this package."""
     vectors = ROOT / "tests" / "vectors"
     reference = json.loads((vectors / "storyteller.json").read_text())
     llama = json.loads((vectors / "storyteller-llama.json").read_text())
@@ -51,7 +51,7 @@ def stories_text(told):
 
 
 def attribution(corpus, config, path):
-    """The CC-BY works among the training documents."""
+    """Returns the CC-BY works among the training documents."""
     grade = config["data"]["grade_below"]
     used = {d.key for d in read_corpus(corpus, grade) if not d.held_out and d.licence.startswith("CC-BY")}
     table = io.StringIO(lzma.open(Path(corpus) / "index.tsv.xz", "rt", encoding="utf-8").read())

@@ -1,7 +1,7 @@
-"""The corpus folder: which documents there are, which of them are used, which are held out.
+"""Reads the corpus folder: which documents there are, which are used for training, and which are held out.
 
 Reads the `corpus-NAME.txt.xz` files and `index.tsv.xz` (one row per document, in file order).
-Knows nothing of tokens or models.
+Independent of tokens and models.
 """
 import csv
 import hashlib
@@ -15,7 +15,7 @@ MARK = "<|doc|>"
 
 @dataclass
 class Document:
-    key: str      # file/number, stable as long as the corpus is
+    key: str      # file/number, stable as long as the corpus does not change
     group: str    # "tinystories" or "simple"
     source: str   # the collection it comes from
     licence: str
@@ -24,7 +24,7 @@ class Document:
 
 
 def _texts(path):
-    """The documents of one file, without their title lines."""
+    """Returns the documents of one file without their title lines."""
     whole = lzma.open(path, "rt", encoding="utf-8").read()
     for part in whole.split(f"\n{MARK}\n"):
         lines = part.strip("\n").split("\n")
@@ -34,7 +34,7 @@ def _texts(path):
 
 
 def _held_out(work):
-    """Selects one work in a hundred by a hash of its name, independent of the order."""
+    """Returns whether a work is held out: one in a hundred, by a hash of its name, whatever the order."""
     return int.from_bytes(hashlib.sha256(work.encode()).digest()[:4], "big") % 100 == 0
 
 
@@ -45,7 +45,7 @@ def _usable(row, grade_below):
 
 
 def read_corpus(folder, grade_below):
-    """The documents to train on or to hold out: TinyStories, and the simplest other texts."""
+    """Returns the documents to train on or to hold out: TinyStories, and the simplest other texts."""
     folder = Path(folder)
     table = io.StringIO(lzma.open(folder / "index.tsv.xz", "rt", encoding="utf-8").read())
     rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -54,13 +54,13 @@ def read_corpus(folder, grade_below):
         texts[name] = list(_texts(folder / f"corpus-{name}.txt.xz"))
         listed = sum(row["file"] == name for row in rows)
         if listed != len(texts[name]):
-            raise ValueError(f"{name}: index lists {listed} documents, file has {len(texts[name])}")
+            raise ValueError(f"{name}: the index lists {listed} documents, but the file has {len(texts[name])}")
     documents = []
     for row in rows:
         if not _usable(row, grade_below):
             continue
         key = f"{row['file']}/{row['n']}"
-        work = row["book"] or key   # tales of one book stay on one side
+        work = row["book"] or key   # so that all tales of a book are either used or held out
         documents.append(Document(key, row["file"], row["group"], row["licence"],
                                   texts[row["file"]][int(row["n"])], _held_out(work)))
     return documents

@@ -1,4 +1,4 @@
-"""The loss curve as a picture, from train.py's log."""
+"""Draws the loss curve from train.py's log."""
 import argparse
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows of tokens to train on: an endless, seeded mixture of stories, conversations and tales."""
+"""Generates rows of tokens to train on: an endless, seeded mixture of stories, conversations and tales."""
 import random
 import re
 
@@ -8,8 +8,8 @@ from chats import conversation
 
 
 def chunks(tokenizer, text, limit):
-    """A document as runs of whole paragraphs, at most `limit` tokens each where that is possible;
-    each begins with <bos>, and the last one ends with <eos>."""
+    """Splits a document into runs of whole paragraphs, of at most `limit` tokens where possible. Each begins with
+    <bos>, and the last one ends with <eos>."""
     runs, run = [], [tokenizer.bos]
     for paragraph in re.split(r"\n\n+", text):
         ids = tokenizer.encode(paragraph if len(run) == 1 else "\n\n" + paragraph)
@@ -23,7 +23,7 @@ def chunks(tokenizer, text, limit):
 
 
 def cycle(rng, items):
-    """Every item once per round, shuffled anew for each."""
+    """Yields every item once per round. Each round has a new random order."""
     order = list(range(len(items)))
     while True:
         rng.shuffle(order)
@@ -32,7 +32,7 @@ def cycle(rng, items):
 
 
 class Mixture:
-    """Documents drawn from several sources so that each keeps its share of the tokens."""
+    """Draws documents from several sources so that each source keeps its share of the tokens."""
 
     def __init__(self, tokenizer, documents, options, seed):
         self.tokenizer = tokenizer

@@ -1,9 +1,8 @@
-"""How well the model predicts held-out text, beside a 5-gram model: nats a token, perplexity a word.
+"""Measures how well the model predicts held-out text, beside a 5-gram model: nats per token, perplexity per word.
 
-Both predict the same tokens of the same documents: every piece of the text and the <eos>
-behind it, each after what stands before it in its document (in runs of at most 450 tokens for the
-long ones). A word is what stands between blanks; its perplexity is exp(all nats / all words).
-Writes figures.json, from which card.py takes its numbers.
+Both predict the same tokens of the same documents: every token of the text and the <eos> after it, from all tokens
+before it in its document (long documents are split into runs of at most 450 tokens). Words are separated by spaces; the
+perplexity per word is exp(all nats / all words). Writes figures.json, from which card.py takes its numbers.
 """
 import argparse
 import json
@@ -27,7 +26,7 @@ def model_nats(model, ids):
 
 
 def figures(model, ngram, tokenizer, documents, run):
-    """One row of the table: these documents."""
+    """Returns the table's row for some documents."""
     ours, theirs = [], []
     for document in documents:
         for ids in chunks(tokenizer, document.text, run):

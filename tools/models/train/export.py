@@ -1,5 +1,5 @@
-"""A checkpoint to files: Hugging Face safetensors, and from those GGUF as llama.cpp's converter lays
-it out (gemma3: norms stored as 1 + w, tied head, SentencePiece pieces with scores and no merges).
+"""Converts a checkpoint to Hugging Face safetensors, and these to GGUF in the layout of llama.cpp's converter
+(gemma3: norms stored as 1 + w, tied head, SentencePiece pieces with scores and no merges).
 
     python3 tools/models/train/export.py --out build/storyteller            storyteller-{f32,q8_0,q4_0}.gguf
     python3 tools/models/train/export.py --ship models/storyteller/storyteller.gguf
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TYPES = {"F32": gguf.LlamaFileType.ALL_F32, "Q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
          "Q4_0": gguf.LlamaFileType.MOSTLY_Q4_0}
 
-# Hugging Face's name of each tensor of a block, and GGUF's.
+# Names of a layer's tensors in Hugging Face's files and in GGUF.
 BLOCK = {
     "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
@@ -34,7 +34,7 @@ BLOCK = {
 
 
 def save_safetensors(folder, config, checkpoint):
-    """The checkpoint as transformers reads it: folder/hf."""
+    """Writes the checkpoint to folder/hf, in the form that transformers reads."""
     tokenizer = Tokenizer(folder / "tokenizer.model")
     model = make_model(make_config(config["model"], tokenizer), 0)
     model.load_state_dict(torch.load(folder / f"{checkpoint}.pt")["model"])
@@ -44,7 +44,7 @@ def save_safetensors(folder, config, checkpoint):
 
 
 def tensors(hf, layers):
-    """(name, float32 array) in the order of llama.cpp's converter; norms as 1 + w."""
+    """Yields (name, float32 array) in the order of llama.cpp's converter, with norms as 1 + w."""
     weights = {k.removeprefix("model."): v.numpy() for k, v in load_file(hf / "model.safetensors").items()}
     yield "token_embd.weight", weights["embed_tokens.weight"]
     for layer in range(layers):
@@ -68,7 +68,7 @@ def write_vocabulary(writer, path):
     for i in range(model.get_piece_size()):
         piece = model.id_to_piece(i)
         kind = next((t for test, t in kinds if test(i)), gguf.TokenType.NORMAL)
-        if piece.strip("\n") == "":   # SentencePiece does not tell which pieces are user-defined
+        if piece.strip("\n") == "":   # SentencePiece does not say which pieces are user-defined
             kind = gguf.TokenType.USER_DEFINED
         pieces.append(piece)
         scores.append(model.get_score(i))
@@ -111,7 +111,7 @@ def write_metadata(writer, config, kind):
 
 
 def block_type(kind, name, data):
-    """Norms stay F32; beside Q4_0 the embedding is Q8_0, as in public files."""
+    """Returns the type of a tensor. Norms stay F32; with Q4_0, the embedding is Q8_0, as in public files."""
     if data.ndim == 1:
         return gguf.GGMLQuantizationType.F32
     return gguf.GGMLQuantizationType["Q8_0" if kind == "Q4_0" and name == "token_embd.weight" else kind]

@@ -1,5 +1,5 @@
-"""The model: transformers' Gemma 3, small. Every part of the architecture is there: sliding-window
-layers and a global one (5:1), two RoPE bases, q and k norms, GeGLU, four norms a block, tied head."""
+"""The model: a small Gemma 3 of transformers with every part of the architecture: sliding-window
+layers and a global one (5:1), two RoPE bases, q and k norms, GeGLU, four norms per layer, tied head."""
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
@@ -23,7 +23,7 @@ def make_model(config, seed):
 
 
 def hidden_matrices(model):
-    """Returns the matrices of the blocks, and the other weights (embedding and norms), which use different
+    """Returns the matrices of the layers and the other weights (embedding and norms), because they have different
     optimizers."""
     inner = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     outer = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]

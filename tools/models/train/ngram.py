@@ -1,4 +1,4 @@
-"""A 5-gram model over the same tokens, to compare with: interpolated, modified Kneser-Ney smoothing
+"""A 5-gram model over the same tokens, for comparison: interpolated, with modified Kneser-Ney smoothing
 (Chen and Goodman 1999). Counts are sorted arrays of packed n-grams, so tokens must be below 4096."""
 import numpy as np
 
@@ -6,7 +6,7 @@ BITS = 12
 
 
 def _packed(ids, order):
-    """Every n-gram of the sequence as one integer, the last token lowest."""
+    """Returns each n-gram of the sequence as an integer, with the last token in the lowest bits."""
     key = np.zeros(len(ids) - order + 1, dtype=np.uint64)
     for k in range(order):
         key = key << np.uint64(BITS) | ids[k:len(ids) - order + 1 + k].astype(np.uint64)
@@ -19,7 +19,7 @@ def _lookup(keys, values, wanted):
 
 
 class _Level:
-    """One order: counts of n-grams, sums and kinds of counts of their contexts, discounts."""
+    """The n-grams of one order: their counts, sums and numbers of counts for each context, and discounts."""
 
     def __init__(self, keys, counts):
         self.keys, self.counts = keys, counts
@@ -29,7 +29,7 @@ class _Level:
         kind = np.minimum(counts, 3)
         self.contexts, first = np.unique(keys >> np.uint64(BITS), return_index=True)
         self.sums = np.add.reduceat(counts, first)
-        self.left = np.add.reduceat(self.discounts[kind], first)   # mass taken off, per context
+        self.left = np.add.reduceat(self.discounts[kind], first)   # discounted mass per context
 
     def probability(self, keys, below):
         counts = _lookup(self.keys, self.counts, keys)
@@ -45,7 +45,7 @@ class KneserNey:
     def __init__(self, ids, order=5, vocabulary=4096):
         ids = np.asarray(ids)
         if ids.max() >= 1 << BITS or order * BITS > 64:
-            raise ValueError(f"order {order} or token {ids.max()} does not fit: at most 5, below {1 << BITS}")
+            raise ValueError(f"The order must be at most 5 (got {order}), tokens below {1 << BITS} (got {ids.max()}).")
         self.order, self.vocabulary = order, vocabulary
         top = np.unique(_packed(ids, order), return_counts=True)
         self.levels = [_Level(*top)]
@@ -55,7 +55,7 @@ class KneserNey:
             self.levels.insert(0, _Level(keys, counts))
 
     def nats(self, ids):
-        """-ln p of ids[1:], each after up to order - 1 tokens before it."""
+        """Returns -ln p of ids[1:], each given up to order - 1 tokens before it."""
         ids, total = np.asarray(ids), np.zeros(len(ids) - 1)
         p = np.full(len(ids), 1 / self.vocabulary)
         for n, level in enumerate(self.levels, 1):

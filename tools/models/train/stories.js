@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Ten stories for the model card, as they come: one topic each, seeds 1 to 10, through this package.
+ * Generates ten stories for the model card with this package, without selection: ten topics, seeds 1 to 10.
  *
  *   node tools/models/train/stories.js MODEL.gguf     JSON: [{ seed, prompt, text, finishReason }], and the options
  */

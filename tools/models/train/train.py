@@ -1,10 +1,10 @@
-"""Trains the storyteller, from the corpus to a folder with the vocabulary, checkpoints and the log.
+"""Trains the storyteller on the corpus. Writes a folder with the vocabulary, checkpoints and the log.
 
-One process a core, each with half of every batch; gradients are summed once a step, so that the
-processes wait for each other seldom. Muon (Jordan 2024, as torch has it) for the matrices of the
-blocks, AdamW for the embedding and the norms. Learning rate: warm-up, plateau, decay to zero (WSD)
-over a budget of tokens or of minutes. Stops and resumes at any checkpoint; the same seed and the
-same number of tokens give the same order of data.
+Runs one process per core, each with its share of every batch. Gradients are summed once per step, so
+that the processes rarely wait for each other. Uses Muon (Jordan 2024, torch's implementation) for the
+matrices of the layers, AdamW for the embedding and the norms. Learning rate: warm-up, plateau, decay to
+zero (WSD) over a budget of tokens or minutes. Training can resume at any checkpoint; the same seed and
+the same number of tokens give the same order of data.
 """
 import argparse
 import json
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# Large tensors from the heap, not from fresh pages each time; no spinning while others compute.
+# Allocates large tensors from the heap instead of new pages each time. Waiting threads do not spin.
 _ENV = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=8589934592:"
                           "glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456",
         "OMP_WAIT_POLICY": "passive"}
@@ -34,7 +34,7 @@ from tokenizer import Tokenizer, train_tokenizer  # noqa: E402
 
 
 def learning_rate(step, progress, options):
-    """The share of the full rate at this step, with this part of the budget used."""
+    """Returns the learning rate as a share of the full one, at this step and with this part of the budget used."""
     warm = (step + 1) / options["warmup_steps"]
     left = (1 - progress) / options["decay"]
     return min(1.0, warm, max(0.0, left))
@@ -90,7 +90,7 @@ class Trainer:
         for optimizer, saved in zip(self.optimizers, state["optimizers"]):
             optimizer.load_state_dict(saved)
         self.step, self.seconds = state["step"], state["seconds"]
-        for _ in range(self.step):   # the data that is behind us
+        for _ in range(self.step):   # skips the data of earlier steps
             next(self.batches)
         if self.rank == 0:   # drops log lines that are newer than the checkpoint
             log = self.out / "log.jsonl"
@@ -155,7 +155,7 @@ class Trainer:
         print(json.dumps(row), flush=True)
 
     def warm_up(self):
-        """Compiles in one process after the other, so that the second uses the cache of the first."""
+        """Compiles in one process after the other, so that later ones use the cache of the first."""
         rows = torch.zeros(self.options["micro"], self.options["length"] + 1, dtype=torch.long)
         for rank in range(self.world):
             if rank == self.rank:
@@ -164,7 +164,7 @@ class Trainer:
             dist.barrier()
 
     def run(self):
-        """Until the budget is used up. Writes `last.pt`, and `plateau.pt` from before the decay, from which a longer
+        """Trains until the budget is used up. Writes `last.pt`, and `plateau.pt` before the decay, from which a longer
         run can continue."""
         o, losses = self.options, []
         self.model.train()
@@ -196,7 +196,7 @@ class Trainer:
 
 
 def work(rank, args, config, meeting):
-    """The work of each process."""
+    """Runs the work of each process."""
     torch.set_num_threads(1)
     world = config["train"]["processes"]
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)
