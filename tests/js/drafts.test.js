@@ -9,7 +9,7 @@ import { testModel } from './models.js';
 
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 
-/** Returns a context with repetitions. @param {number} vocab @param {number} seed */
+/** Returns token ids with repetitions. @param {number} vocab @param {number} seed */
 function repeated(vocab, seed) {
   const base = Array.from({ length: 12 + (seed % 9) }, (_, i) => 5 + ((i * 7919 + seed * 104729) % (vocab - 10)));
   return [...base, ...base, ...base.slice(0, 4 + (seed % 5))];
@@ -52,7 +52,7 @@ for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
   });
 }
 
-/** Returns 30 schemas, in which keys and punctuation are the only possible text. */
+/** Returns 30 schemas. Their keys and punctuation leave no choice of text. */
 function schemas() {
   const values = [
     { type: 'boolean' },
@@ -79,7 +79,7 @@ function schemas() {
   );
 }
 
-// The storyteller takes all schemas; every fifth is enough for tokens of Gemma's size, whose masks take longer.
+// The storyteller runs with all schemas, Gemma's large vocabulary with every fifth, because its masks take longer.
 for (const [name, every] of /** @type {const} */ ([
   ['storyteller', 1],
   ['gemma-vocab-tiny', 5],

@@ -25,8 +25,8 @@ async function fit(messages, { contextLength = 40, maxTokens = 5, ...more } = {}
   return { kept: texts(said.messages), dropped: texts(said.dropped), counts };
 }
 
-/** Returns messages of a text such as 's:be u:hi a:yo': role and content, and for 'c' a call and for 't' its result.
- * @param {string} text @returns {ChatMessage[]} */
+/** Parses messages from a text such as 's:be u:hi a:yo'. Letters are roles; 'c' is an answer with a tool call, 't' a
+ * result of it. @param {string} text @returns {ChatMessage[]} */
 function messagesOf(text) {
   const roles = /** @type {const} */ ({ s: 'system', d: 'developer', u: 'user', a: 'assistant', t: 'tool' });
   return text.split(' ').map((one, i) => {

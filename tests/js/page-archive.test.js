@@ -12,7 +12,8 @@ import { addLater } from '../../web/shell/language.js';
 
 await addLater();
 
-/** One turn. @param {Tree} tree @param {string | null} parent @param {string} question @param {string} answer */
+/** Adds a question and its answer. @param {Tree} tree @param {string | null} parent @param {string} question
+ * @param {string} answer */
 function turn(tree, parent, question, answer) {
   const asked = tree.add(parent, 'user', question);
   const said = tree.add(asked.id, 'assistant', answer);
@@ -119,13 +120,13 @@ test('if two tabs have different versions of a message, the changed one is kept'
   const one = /** @type {import('../../web/history/tree.js').Said} */ (a.get(said.id));
   Object.assign(one, { text: 'half of it', state: 'whole' });
   a.touch(one);
-  // If the tab that did not change a message saves, the other tab's change stays; then the tab that changed it saves.
+  // First the tab saves that did not change the message, then the tab that did. The change stays both times.
   assert.equal(merged(a.kept(), b.kept(), b.news).said[1].text, 'half of it');
   assert.equal(merged(b.kept(), a.kept(), a.news).said[1].text, 'half of it');
   assert.equal(a.join(b.kept().said), false);
   assert.equal(b.join(a.kept().said), true);
   assert.deepEqual(texts(b), ['one', 'half of it']);
-  // Messages that another tab adds behind the ones shown here appear.
+  // Messages that another tab adds after the ones shown here appear.
   const c = new Tree(b.kept());
   turn(a, said.id, 'two', 'second');
   assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);

@@ -139,7 +139,7 @@ test('no text stands in the code', () => {
       if (ts.isStringLiteral(node) || ts.isTemplateLiteralToken(node)) {
         const { text } = node;
         const thrown = ts.isNewExpression(node.parent) && /^(Model)?Error$/.test(node.parent.expression.getText());
-        const begins = /^\P{L}*\p{Lu}\p{Ll}/u.test(text) && !names.test(text) && !thrown; // as a sentence does
+        const begins = /^\P{L}*\p{Lu}\p{Ll}/u.test(text) && !names.test(text) && !thrown; // begins like a sentence
         if (!fine.test(text) && (begins || (/\p{L}{2}/u.test(text) && isShown(node)))) texts.push(`${name}: ${text}`);
       }
       ts.forEachChild(node, visit);

@@ -1,6 +1,6 @@
 /**
  * Compares logits with independent implementations (tests/vectors/parity.md): float weights with transformers in
- * float32, quantised ones with float64 arithmetic, with llama.cpp's own error as the bar.
+ * float32, quantised ones with float64 arithmetic. The error of quantised ones must not exceed llama.cpp's.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -9,10 +9,10 @@ import { loadModel } from '../../js/index.node.js';
 import { GGML_TYPES } from '../../tools/models/gguf-write.js';
 import { MODELS as SPECS, testModel, weightsSha256 } from './models.js';
 
-/** Largest NMSE of float weights at any position. */
+/** Largest allowed NMSE of float weights at any position. */
 const LARGEST = 1e-6;
-/** A greedy choice is clear when the runner-up is this many standard deviations of the logits behind:
- * several times what the quantisation of activations moves a logit. */
+/** A greedy choice is clear if the runner-up is at least this many standard deviations of the logits behind. That is
+ * several times the change of a logit by quantised activations. */
 const CLEAR = 0.35;
 
 const vectors = new URL('../vectors/', import.meta.url);
@@ -117,7 +117,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     }
   });
 
-  // llama.cpp ignores Phi's windows.
+  // llama.cpp ignores the windows of Phi models.
   if (name === 'phi3-window-f32') continue;
   test(`${name}: llama.cpp's greedy choices, where they are clear`, async (t) => {
     const model = await open(name);

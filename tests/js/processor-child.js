@@ -1,10 +1,10 @@
 /**
- * processor-child: the child process of processors.test.js, whose V8 imitates another processor. Prints one JSON object.
+ * processor-child: the child process of processors.test.js, whose V8 imitates another processor. Prints a JSON object.
  *
- *   node [V8 FLAGS] processor-child.js bits VARIANT MODEL…   bits of logits, by name: of a prompt and step by step; of the
- *                                                            first one also by a worker with two threads
- *   node [V8 FLAGS] processor-child.js faults STEP FIRST MODEL…   what becomes of engines with an instruction flipped:
- *                                                            each STEP-th, from FIRST on; all of one kind if STEP is 0
+ *   node [V8 FLAGS] processor-child.js bits VARIANT MODEL…   digests of logits by model: of a prompt in one batch and
+ *                                                            token by token; of the first also from a 2-thread worker
+ *   node [V8 FLAGS] processor-child.js faults STEP FIRST MODEL…   outcomes of engines with one instruction replaced:
+ *                                                            each STEP-th from FIRST on, or all of a kind if STEP is 0
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * Weaker processors, imitated by flags of V8, and faulty ones, imitated by replacing one instruction: the result has
- * the bits of simd128, or is an error. Each runs in its own process: processor-child.js.
+ * Weaker processors, imitated by flags of V8, and faulty ones, imitated by replacing an instruction: the result has the
+ * bits of simd128, or is an error. Each processor runs in a separate process (processor-child.js).
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -15,7 +15,7 @@ const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
 /** All models except large ones, which have the same types, and embedding models (embed.test.js). */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
-/** Every format has its own kernel. */
+/** Models for faults: every format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
 /** Returns the child's output; null if this V8 does not know a flag. @param {string[]} flags @param {string[]} args */
@@ -35,7 +35,7 @@ async function child(flags, args) {
 let expected;
 const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...NAMES]));
 
-/** Without relaxed SIMD and without flags, the build would be compared with itself. */
+/** Flags of V8. Without relaxed SIMD and flags, the build would be compared with itself. */
 const PROCESSORS = [
   ...(relaxed ? [[]] : []),
   ['--no-enable-avx'],
@@ -92,7 +92,7 @@ test('model.info says why the variant is what it is', async () => {
   assert.equal((await simd128()).worker.variantReason, '');
   const got = await child(['--no-enable-avx'], ['bits', 'auto', 'tiny']);
   const [major] = process.versions.node.split('.').map(Number);
-  // V8 12.4 and 13.6, see proof.h; other processors than x86 know the flag but have no AVX to do without.
+  // Applies to V8 12.4 and 13.6 (proof.h). Processors other than x86 accept the flag, but have no AVX to disable.
   if (relaxed && process.arch === 'x64' && (major === 22 || major === 24)) {
     assert.match(got.worker.variantReason, /relaxed_\w+ is wrong here/);
   }

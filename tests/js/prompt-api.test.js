@@ -1,5 +1,5 @@
-/* The Prompt API's LanguageModel (js/prompt-api/): conversions of Web IDL, the states of a session, eviction, constraints,
- * tools, and errors. Where a result depends on the model, the oracle is the model itself through the package's own API.
+/* The Prompt API's LanguageModel (js/prompt-api/): conversions of Web IDL, the states of a session, eviction,
+ * constraints, tools, and errors. Expected answers come from the same model through the package's own API.
  * `node tools/check/wpt.js` runs the tests of web-platform-tests in a browser. */
 /// <reference types="dom-chromium-ai" />
 import assert from 'node:assert/strict';
@@ -45,7 +45,7 @@ const assistant = (content, prefix = false) => ({ role: /** @type {const} */ ('a
 /** @param {string} content */
 const system = (content) => ({ role: /** @type {const} */ ('system'), content });
 
-/** Compared by tsc with the types of Chrome's API, but for what only extensions have.
+/** tsc compares the type with Chrome's API, except for members that only extensions have.
  * @satisfies {(session: Session) => Omit<LanguageModel, 'topK' | 'temperature' | 'clone'>} */
 const asNative = (session) => session;
 /** @satisfies {(made: typeof Local) => Omit<typeof LanguageModel, 'params' | 'prototype' | 'create'>} */
@@ -229,7 +229,7 @@ test('constraints: answers follow a schema or an expression, also behind a prefi
   assert.ok(RATING.properties.rating.maximum >= JSON.parse(begun + rest).rating);
   const word = await session.prompt([user('Go.'), assistant('Greet', true)], { responseConstraint: /^Greetings!$/ });
   assert.equal(word, 'ings!');
-  // An expression that leaves the end open may be cut.
+  // The answer to an expression with an open end may be cut off.
   assert.match(await session.prompt('Go.', { responseConstraint: /^a.*/ }), /^a/);
 });
 
@@ -256,7 +256,7 @@ test('constraints: bounds for schemas without any', async () => {
 test('tools run in a closed loop, count as context, and stay in the conversation', async (t) => {
   const own = await loadModel(await testModel('generic-tools'), { threads: 1, contextLength: 1024 });
   t.after(() => own.dispose());
-  // Random weights call no tool by themselves.
+  // A model with random weights calls no tool unless it must.
   const calling = () =>
     Promise.resolve(
       wrong({

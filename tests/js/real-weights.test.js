@@ -1,4 +1,4 @@
-/* The real google/gemma-3-1b-it against published numbers: runs when GEMMA_GGUF names a GGUF of it. */
+/* The real google/gemma-3-1b-it against published values. Runs if GEMMA_GGUF names a GGUF file of this model. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
@@ -9,10 +9,10 @@ const PUBLISHED = JSON.parse(readFileSync(new URL('../vectors/published.json', i
 const PATH = process.env.GEMMA_GGUF;
 const skip = PATH ? false : 'GEMMA_GGUF does not name a file with the real weights';
 const EXACT_TYPES = ['F32', 'F16', 'BF16'];
-/* Largest difference from a published logit, which is float32 arithmetic on the BF16 weights. BF16 converts to F32
- * exactly; as F16, weights below 6e-5 lose bits, whose effect has not been measured. */
+/* Largest allowed difference from a published logit, which was computed in float32 from the BF16 weights. BF16 converts
+ * to F32 exactly; as F16, weights below 6e-5 lose bits, whose effect has not been measured. */
 const LOGIT_BOUNDS = { F32: 0.02, BF16: 0.02, F16: 0.5 };
-/* Greedy words that a quantised model must share with the published text. */
+/* Number of first characters of a greedy text that a quantised model must share with the published one. */
 const SHARED_CHARACTERS = 8;
 
 /** @param {string | { repeat: string, times: number, then: string }} prompt */

@@ -1,5 +1,5 @@
-/* Weights that stay on disk (`rowsOnDisk`): the same answers from every source, rows that are checked and repaired,
- * failed reads that leave the model usable, and files beyond 4 GiB. */
+/* Weights that stay on disk (`rowsOnDisk`) or arrive later (`rowsLater`): the same answers from every source, rows that
+ * are checked and repaired, and failed reads that leave the model usable. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -54,7 +54,7 @@ async function answers(model) {
   return { text, tokens, logits, nll, norms: layers.map(({ norms }) => norms), vectors };
 }
 
-/** Returns a store in a new folder. @param {import('node:test').TestContext} t */
+/** Returns a new folder. @param {import('node:test').TestContext} t */
 async function folder(t) {
   const at = await mkdtemp(join(tmpdir(), 'gemma-rows-'));
   t.after(() => rm(at, { recursive: true, force: true }));
@@ -115,7 +115,7 @@ test('a source that cannot be read again goes to memory, and is refused if that 
   }
   await refuses(load(stream()), 'bad-option');
   await refuses(load(server.url, { cache: false }), 'bad-option');
-  // Small tables stay in memory.
+  // By default, small tables stay in memory.
   const model = await load(path, { rowsOnDisk: 'auto' });
   assert.equal(model.info.memory.onDisk, 0);
   await model.dispose();
@@ -198,7 +198,7 @@ test('a corrupt row fails only the answer that needs it, beside others and after
   await server.close();
   const memory = await load(path, { rowsOnDisk: false });
   t.after(() => memory.dispose());
-  // Rows beside the corrupt one are in the same piece of the copy.
+  // Rows next to the corrupt one are in the same piece of the copy, so their tokens are banned.
   const logitBias = Object.fromEntries(Array.from({ length: 170 }, (_, i) => [150 + i, -Infinity]));
   const answer = async (/** @type {import('../../js/index.js').Model} */ from, /** @type {number[]} */ prompt) => {
     return (await from.generate(prompt, { maxTokens: 12, seed: 3, logitBias }).result()).tokens;
@@ -404,7 +404,7 @@ function storeOfHandles(store = memoryStore()) {
   };
 }
 
-/** Saves journals rarely, because each write to a store of the caller is a message. @param {import('node:test').TestContext} t */
+/** Saves journals rarely, because a write to a custom store is a message. @param {import('node:test').TestContext} t */
 function rarelySaved(t) {
   environment.tuning = { ...TUNING, journal: 1 << 20 };
   t.after(() => (environment.tuning = TUNING));
@@ -419,7 +419,7 @@ test('repairs while the table is downloaded do not end the download', { timeout:
   t.after(() => model.dispose());
   const cache = openCache(files);
   const row = table.bytes / table.shape[1];
-  // Rows that the engine has not read, of pieces that are stored.
+  // Damages rows that the engine has not read, in pieces that are stored.
   const stored = Array.from({ length: 12 }, (_, i) => 1000 + 570 * i);
   await model.debug.logits(stored);
   const [copy] = files.files.values();
@@ -521,7 +521,7 @@ test('a storage that is full after the model is ready: a notice says so, and the
   const model = await load(url, { cache: openCache({ ...store, write }), rowsLater: true, onProgress });
   t.after(() => model.dispose());
   full = true;
-  const rows = await model.debug.logits(IDS, { all: true }); // the store fails while it is given a row
+  const rows = await model.debug.logits(IDS, { all: true }); // the store fails while it writes a row
   assert.deepEqual(rows, expected.logits);
   await until(() => told.includes('not-cached'));
   release();

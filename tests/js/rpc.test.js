@@ -17,7 +17,7 @@ const DISPOSED = new ModelError('disposed', 'over');
 const CALL = /** @type {const} */ (['tokenize', { text: 'x' }]);
 const never = () => new Promise(() => {});
 
-/** A call of Rpc's. */
+/** The same call as a message. */
 const MESSAGE = /** @type {any} */ ({ kind: 'call', method: 'tokenize', args: { text: 'x' } });
 
 /** Returns an Rpc whose messages and beats are recorded. */
@@ -339,7 +339,7 @@ function fakeConnection(more) {
   return /** @type {any} */ (connection);
 }
 
-/** A generation. @param {ReconnectingConnection} connection @param {AbortSignal} [signal] */
+/** Starts a generation. @param {ReconnectingConnection} connection @param {AbortSignal} [signal] */
 function generate(connection, signal) {
   const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
   return new Generation({ connection, prepare, signal });

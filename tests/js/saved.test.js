@@ -16,7 +16,7 @@ async function talk(model, options = SHORT) {
   return chat;
 }
 
-/** Writes messages as chat.save() does. @param {object} said */
+/** Returns saved bytes with these contents, as chat.save() writes them. @param {object} said */
 function packed(said) {
   const bytes = packChat({ messages: [], options: {}, prefixes: {} }).slice(0, 8);
   const json = new TextEncoder().encode(JSON.stringify({ version: 1, ...said }));
@@ -92,7 +92,7 @@ test('a retry continues from the saved prefix', async (t) => {
 const KV_TYPES = ['auto', 'f32', 'i16', 'q8_0'];
 for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4_0', 'qwen3-bf16', 'gemma4-q8_0']) {
   test(`bit for bit: ${name}`, async (t) => {
-    await testModel(name); // two tests must not create it at the same time
+    await testModel(name); // the two loads must not create it at the same time
     for (const kvType of name === 'tiny' || name === 'gemma2-q4_k_m' ? KV_TYPES : KV_TYPES.slice(0, 1)) {
       const options = { kvType, threads: 2, contextLength: 256 };
       const [first, second] = await Promise.all([open(t, name, options), open(t, name, options)]);
@@ -194,7 +194,7 @@ test("saved by another model whose template writes the same: its ids are not tak
   const alone = await model.generate(said, { temperature: 0, maxTokens: 6 }).result();
   const { tokens, usage } = await again.send('And then?').result();
   assert.deepEqual([tokens, usage.promptTokens], [alone.tokens, alone.usage.promptTokens]);
-  // It is not stored as this chat's state either.
+  // Saving again does not adopt these ids either.
   const third = model.chat({ saved: await chat.save() });
   assert.equal((await model.chat({ saved: await third.save() }).restored).tokens, 0);
 });

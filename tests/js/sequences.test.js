@@ -1,5 +1,5 @@
-/* Sequences: answers that are evaluated together are the answers that the same calls give one after another, however the
- * calls are interleaved, whatever fails or is aborted beside them. GW_ROUNDS: number of random interleavings. */
+/* Sequences: answers that are generated together equal those of the same calls one after another, however the calls are
+ * interleaved, and whatever fails or is aborted beside them. GW_ROUNDS: number of random interleavings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -66,7 +66,7 @@ function callsFor({ info: { vocabSize, contextLength } }) {
   ]);
 }
 
-/** Returns what the same call must give again. @param {any} result */
+/** Returns the fields that are equal when a call is repeated. @param {any} result */
 const essence = ({ text, tokens, finishReason, logprobs, value, seed }) => {
   return { text, tokens, finishReason, logprobs, value, seed };
 };
@@ -76,8 +76,8 @@ async function answer(model, { prompt, options }, signal) {
   return essence(await model.generate(prompt, { seed: 0, ...options, signal }).result());
 }
 
-/** Makes 12 calls at random moments, some of which are aborted, of an unknown format, or evaluate otherwise.
- * @param {Model} model @param {Call[]} calls @param {any[]} expected @param {(n: number) => number} random */
+/** Makes 12 calls at random moments. Some of them are aborted, have an invalid format or too many tokens, or compute
+ * logits. @param {Model} model @param {Call[]} calls @param {any[]} expected @param {(n: number) => number} random */
 async function interleave(model, calls, expected, random) {
   const logits = await model.debug.logits([2, 301, 302]);
   const running = Array.from({ length: 12 }, async () => {

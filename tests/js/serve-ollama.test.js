@@ -1,5 +1,5 @@
-/* Ollama's API: every response follows the schema that Ollama publishes (tests/vectors/ollama-api.md), and what its
- * requests ask for happens. */
+/* Ollama's API: every response matches the schema that Ollama publishes (tests/vectors/ollama-api.md), and requests
+ * have their effect. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -39,7 +39,7 @@ before(async () => {
 });
 after(() => Promise.all(Object.values(models).map((model) => model.dispose())));
 
-/** Asserts that a value follows a schema, and has all properties of it but these.
+/** Asserts that a value matches a schema, and has all of its properties except `missing`.
  * @param {string} name @param {any} value @param {string} [missing] */
 function follows(name, value, missing = '') {
   const validate = /** @type {import('ajv').ValidateFunction} */ (ajv.getSchema(`ollama#/$defs/${name}`));
@@ -143,9 +143,9 @@ test('thoughts are separate', async () => {
   const { thinker } = models;
   const [begin, end] = await thinker.tokenize('<think></think>', { special: true });
   const generate = thinker.generate.bind(thinker);
-  /** Of each call: the option `thinking`, and the messages. @type {any[]} */
+  /** The option `thinking` and the messages of each call. @type {any[]} */
   const calls = [];
-  // Random weights do not think, so a grammar writes the answer.
+  // A model with random weights does not think, so a grammar forces the answer.
   Object.assign(thinker, {
     generate: (/** @type {any} */ messages, /** @type {any} */ options) => {
       calls.push({ thinking: options.thinking, messages });

@@ -1,7 +1,7 @@
 /**
- * The service worker of a site (web/offline/sw.js, as tools/build/site.js makes it) against hosts that send wrong answers, and
- * against damaged storage. It runs here with stand-ins for the Cache Storage and the network;
- * tests/e2e/page-offline.test.js has the same in browsers.
+ * The service worker of a site (web/offline/sw.js, as tools/build/site.js makes it) with hosts that send wrong
+ * responses, and with damaged storage. It runs here with fakes of Cache Storage and of the network;
+ * tests/e2e/page-offline.test.js tests the same in browsers.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -30,7 +30,7 @@ const NAMES = [
 /** @type {string} */
 let folder;
 
-/** Two versions of a small site: they differ in the document, a script and an engine. */
+/** Builds two versions of a small site. They differ in the document, a script and an engine. */
 before(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'gw-site-worker-'));
   for (const version of ['first', 'second']) {
@@ -257,7 +257,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
     world.lie = (name, honest) => (name.startsWith('assets/') ? answer(honest) : undefined);
     const wrong = await worker.get(script);
     assert.deepEqual([wrong.response.status, wrong.body], [502, '']);
-    await worker.get(model); // passed on unchecked: the page knows its digest
+    await worker.get(model); // passed on unchecked, because the page checks its digest
     await worker.open().catch(() => {});
     world.assertClean();
     world.lie = () => undefined;
@@ -283,7 +283,7 @@ test('a host that still sends an old file under a new name: the new version wait
 
 test('wrong answers that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
   for (const body of [HTML, null]) {
-    // null: one bit
+    // null: flips one bit
     const world = new World();
     const worker = world.worker('first');
     await worker.install();
@@ -358,7 +358,7 @@ test('full storage: an update is not activated and the old version works; option
   await next.install();
   world.assertClean();
   world.room = Infinity;
-  await next.open(); // the old files go, the rest comes
+  await next.open(); // removes the old files and fetches the rest
   world.assertClean();
   world.online = false;
   assert.equal((await next.get(built('second', 'lazy.js'))).response.status, 200);

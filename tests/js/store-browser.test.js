@@ -63,7 +63,7 @@ class Handle {
   }
 }
 
-/** Returns a Blob of a file whose next reads fail, as many as seen.changed.
+/** Returns a Blob of a file whose next `seen.changed` reads fail.
  * @param {StoredFile} file @param {{ changed: number }} seen */
 function blobOf(file, seen) {
   const blob = new Blob([file.bytes]);

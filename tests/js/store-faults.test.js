@@ -1,6 +1,6 @@
-/* The rules of the store (js/download/cached-file.js), each broken on purpose: a server that answers with something else, a
- * store that fails, a full disk, damaged bytes, a folder that cannot be written. No complete copy is lost, and no
- * wrong model is loaded. */
+/* Failures of the model cache (js/download/cached-file.js), caused on purpose: a server that sends something else, a
+ * store that fails, a full disk, damaged bytes, a read-only folder. No complete copy is lost, and no wrong model is
+ * loaded. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -33,7 +33,8 @@ const BROKEN_OFF = ['truncated', 'network-error'];
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Returns logits, and what loading reported. @param {ModelSource} source @param {LoadOptions} [options] */
+/** Loads a model. Returns its logits, and what loading reported. @param {ModelSource} source
+ * @param {LoadOptions} [options] */
 async function load(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
@@ -49,8 +50,8 @@ async function load(source, options) {
 
 /** @typedef {Awaited<ReturnType<typeof stored>>} Place */
 
-/** Loads from a server and a cache and asserts the right logits; returns the origin of the bytes and the notices'
- * codes.
+/** Loads from a server and a cache and asserts the right logits. Returns the state of the cache and the codes of the
+ * notices.
  * @param {{ server?: { url: string }, cache: ModelCache, url?: string }} from @param {LoadOptions} [options]
  * @returns {Promise<[string, string[]]>} */
 async function loads({ server, cache, url = server?.url ?? '' }, options, wanted = expected) {
@@ -400,7 +401,7 @@ for (const [how, full] of Object.entries(FULL)) {
         /** @type {number} */ length,
         /** @type {number} */ to,
       ) {
-        if (to >= bytes.length) return writeSync(file, from, at, length, to); // the journal's place was taken before
+        if (to >= bytes.length) return writeSync(file, from, at, length, to); // space for the journal was taken before
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
     });
@@ -482,7 +483,7 @@ test('a list holds no file open', { skip: process.platform !== 'linux' }, async 
   assert.deepEqual(await held(), []);
 });
 
-/** Flips one bit of a stored copy, behind the header. @param {string} folder @param {string} name */
+/** Flips one bit of a stored copy, after the header. @param {string} folder @param {string} name */
 async function flip(folder, name) {
   const copy = await readFile(join(folder, name));
   copy[Math.round(bytes.length * 0.7)] ^= 4;

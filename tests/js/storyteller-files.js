@@ -1,7 +1,7 @@
 /**
  * The shipped storyteller (Q8_0), and the same weights in other files: as F32, as Q4_0, like Google's QAT files (layers
- * Q4_0, embedding F16), and with outliers, which affect only rounding. The files are made from it in build/models/
- * under names that change with it and with the tools, so that they need not be committed.
+ * Q4_0, embedding F16), and with outliers, which affect only rounding. The other files are made in build/models/ under
+ * names that change with the shipped file and the tools, so that they need not be committed.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -18,7 +18,7 @@ export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.ggu
  * @typedef {'F32' | 'Q8_0' | 'Q4_0' | 'QAT'} FileType
  * @typedef {'norms' | 'heads' | 'hidden' | 'output'} Outliers
  * @typedef {{ outliers?: readonly Outliers[], head?: boolean, rounded?: FileType }} Options
- *   rounded: the file is F32, its weights are what they become in this type
+ *   rounded: type that the weights are rounded to; the file stores the rounded weights as F32
  * @typedef {{ shape: number[], values: Float32Array, matrix: boolean }} Weight */
 
 const Q8 = GGML_TYPES.Q8_0;
@@ -70,7 +70,7 @@ function weightsOf(file) {
   );
 }
 
-/** Scales one column of a matrix (the weights of one of its inputs), or one row.
+/** Scales one column of a matrix: the weights of one of its inputs.
  * @param {Weight} weight @param {number} index @param {number} factor */
 function scaleColumn({ shape: [width], values }, index, factor) {
   for (let at = index; at < values.length; at += width) values[at] *= factor;

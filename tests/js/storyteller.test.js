@@ -1,7 +1,7 @@
 /**
- * The shipped storyteller: a small trained model, so that quality can be measured. Against
- * transformers and llama.cpp on the same weights (tests/vectors/storyteller.md), and the tests that need meaningful
- * weights: the cost of quantisation, sampling, the format of chats, long conversations.
+ * The shipped storyteller: a small trained model, so that quality can be measured. Compares it with transformers and
+ * llama.cpp on the same weights (tests/vectors/storyteller.md), and tests what needs meaningful weights: the cost of
+ * quantisation, sampling, the format of chats, long conversations.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -32,7 +32,7 @@ async function open(t, type = 'Q8_0', options = {}) {
   return model;
 }
 
-/** Returns the mean -ln p per token over all texts, and the perplexity. @param {number[]} nlls */
+/** Returns the perplexity of all texts, from the mean -ln p per token of each. @param {number[]} nlls */
 function perplexity(nlls) {
   const counts = REFERENCE.texts.map(({ ids }) => ids.length - 1);
   const sum = nlls.reduce((total, nll, i) => total + nll * counts[i], 0);
@@ -153,7 +153,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     return losses.reduce((a, b) => a + b) / losses.length;
   }
 
-  /** Returns the engine's error on top of that of rounding the weights: the reference is F32 arithmetic on the same
+  /** Returns the engine's error beyond that of rounding the weights: the reference is F32 arithmetic on the same
    * rounded weights.
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function added(type, options, load) {

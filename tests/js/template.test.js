@@ -383,7 +383,7 @@ test('filters and methods strip the white space that Python strips', () => {
     failure(() => render('{{ messages.strip() }}', [user('a')])),
     /strip\(\) of ArrayValue/,
   );
-  // Takes linear time, however long the runs of white space are.
+  // Trimming takes linear time, however long the runs of white space are.
   assert.equal(
     make('{{ messages[0].content | trim }}').apply([user(`a${' '.repeat(1 << 20)}b`)]).ids.length,
     (1 << 20) + 3,

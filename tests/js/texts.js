@@ -168,7 +168,7 @@ function makers(next, books, pieces) {
   /** @param {number} n @param {Maker} f */
   const times = (n, f) => Array.from({ length: n }, f).join('');
   const short = () => int(1, next() < 0.75 ? 4 : 70);
-  /** Cut anywhere between two code points. @param {string} text @param {number} most */
+  /** Returns a random slice that splits no code point. @param {string} text @param {number} most */
   const slice = (text, most) => {
     const at = int(0, text.length);
     return text.slice(at, at + int(1, most)).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');

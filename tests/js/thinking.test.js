@@ -1,5 +1,5 @@
-/* Thoughts: separated from the answer by token ids, in steps, results and chats; turned on and off by the chat template;
- * limited by a budget; not bound by the format of the answer. Grammars force the model to give fixed answers. */
+/* Thoughts: separated from the answer by token ids, in steps, results and chats; turned on and off by the chat
+ * template; limited by a budget; not constrained by the format of the answer. Grammars force fixed answers. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

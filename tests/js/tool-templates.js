@@ -1,8 +1,8 @@
 /**
- * Chat templates that take tools, written here in the forms that the families' own have: FunctionGemma's (control tokens
- * around declarations, calls and responses, texts between <escape>), Gemma 4's (the same with other tokens, and results
- * inside the message that calls), Llama 3's (JSON in the first question, one call in a message, results of role ipython)
- * and Qwen3's (JSON between tags, as NousResearch's Hermes has it). Those of Gemma 4 and Qwen3 let the model think.
+ * Chat templates that accept tools, written here in the forms of the families' own templates: FunctionGemma's (control
+ * tokens around declarations, calls and responses, texts between <escape>), Gemma 4's (the same with other tokens, and
+ * results inside the message that calls), Llama 3's (JSON in the first question, one call in a message, results of role
+ * ipython) and Qwen3's (JSON between tags, like NousResearch's Hermes). Those of Gemma 4 and Qwen3 let the model think.
  */
 
 /** Arguments, responses and lists of choices. A result follows its call in the model's own turn, which continues. */
@@ -109,8 +109,8 @@ export const QWEN3 = `{%- set rest = messages %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
 `;
 
-/** As Gemma 4 E2B's: thoughts of answers before the last question are left out, a result follows its call in the model's
- * own turn, and with thinking a thought follows the result. tests/vectors/gemma4-chat.md compares the two. */
+/** Like Gemma 4 E2B's: thoughts of answers before the last question are left out, a result follows its call in the
+ * model's own turn, and with thinking a thought follows the result. tests/vectors/gemma4-chat.md compares the two. */
 export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
   {%- if value is string -%}{{ '<|"|>' + value + '<|"|>' }}
   {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
@@ -190,19 +190,19 @@ export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
 {%- elif add_generation_prompt and ns.last == 'result' and thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}
 `;
 
-/** As the template of Gemma 4's larger models: without thinking, an answer begins with an empty thought. */
+/** Like the template of Gemma 4's larger models: without thinking, an answer begins with an empty thought. */
 export const GEMMA4_LARGE = GEMMA4.replace(
   "ns.last == '' -%}{{- '<|turn>model\n' -}}",
   "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}",
 );
 
-/** With thinking on, the prompt begins the thought: random weights would not begin one. */
+/** With thinking on, the prompt begins the thought, because random weights would not begin one. */
 export const GEMMA4_OPEN = GEMMA4.replace(
   "ns.last == '' -%}{{- '<|turn>model\n' -}}",
   "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}",
 );
 
-/** Tools as in QWEN3, and thoughts: those behind the last question are written, and thinking can be turned off. */
+/** Tools as in QWEN3, and thoughts: those after the last question are written, and thinking can be turned off. */
 export const QWEN3_THINKING = QWEN3.replace(
   '{%- for turn in rest %}',
   `{%- set ns = namespace(asked=-1) %}

@@ -205,7 +205,7 @@ const NAMES = {
   tiny: 'generic',
 };
 
-/** Returns the tokens of such an answer. @param {any} vocabulary @param {any[]} items */
+/** Returns the tokens of items. @param {any} vocabulary @param {any[]} items */
 function tokensOf(vocabulary, items) {
   return items.flatMap((item) => ('mark' in item ? [vocabulary.idOf(item.mark)] : vocabulary.encode(item.text)));
 }
@@ -253,8 +253,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
       .map((item) => item.mark ?? item.text)
       .join('');
     const answer = name === 'tiny' ? JSON.stringify({ response: like }) : `So: ${like}`;
-    // Tokenizes character by character, because the tokenizer could read a mark's name as the mark: here the model
-    // spells it.
+    // Tokenizes single characters, because the tokenizer could read the name of a control token as this token: here the
+    // model spells it.
     const ids = [...answer].flatMap((c) => vocabulary.encode(c));
     const { text, calls } = read(vocabulary, dialect, ids);
     assert.deepEqual(calls, []);

@@ -60,7 +60,7 @@ function objectOf(next, depth) {
   };
 }
 
-/** A tree and a list: random schemas cannot be recursive. */
+/** A tree and a list, because the random schemas are not recursive. */
 const RECURSIVE = [
   {
     $ref: '#/$defs/tree',

@@ -1,4 +1,4 @@
-/* openai-calls: calls of OpenAI's client 7 after its documentation (README, helpers, API reference), for any handler or
+/* openai-calls: calls of OpenAI's client 7 from its documentation (README, helpers, API reference), for any handler or
  * server that offers the three models of `Given`. They run in Node and in browsers. */
 /** @import { Given } from './openai-calls/check.js' */
 import { CHAT } from './openai-calls/chat.js';

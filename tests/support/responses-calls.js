@@ -1,5 +1,5 @@
-/* responses-calls: calls of the Responses API through OpenAI's client, each with what must hold. They need a model with a
- * chat template, with whatever weights, and run in Node, in browsers and against a server. */
+/* responses-calls: calls of the Responses API through OpenAI's client, each with its checks. They need a model with a
+ * chat template and any weights, and run in Node, in browsers and against a server. */
 /** @import { OpenAI } from 'openai' */
 
 /** @typedef {{ client: OpenAI, model: string, [key: string]: any }} Bench */
@@ -59,7 +59,7 @@ function callOf({ output }) {
   return { ...calls[0], args: JSON.parse(calls[0].arguments) };
 }
 
-/** Reads a stream, and checks the numbers of its events. @param {AsyncIterable<any>} stream */
+/** Reads a stream, and checks the sequence numbers of its events. @param {AsyncIterable<any>} stream */
 async function read(stream) {
   const events = [];
   for await (const event of stream) events.push(event);

@@ -1,7 +1,7 @@
-/* checks: assertions that also work in a page, and what the calls share. */
+/* checks: assertions that also work in a page, and helpers that the calls share. */
 
-/** What a call gets. entry: the exports of gemma-wasm/ai-sdk; model: on `engine`, which is loaded; embedder: the same for
- * embeddings; source: of the same model, to load it.
+/** Arguments of a call. entry: the exports of gemma-wasm/ai-sdk; model, embedder: run on `engine` and `embedEngine`,
+ * which are loaded; source: of the same model as `engine`, for calls that load it.
  * @typedef {{ entry: typeof import('../../../js/ai-sdk.js'), source: string,
  *   model: import('../../../js/ai-sdk.js').GemmaWasmLanguageModel, engine: Model,
  *   embedder: import('../../../js/ai-sdk.js').GemmaWasmEmbeddingModel, embedEngine: Model }} Given */

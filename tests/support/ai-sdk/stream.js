@@ -1,4 +1,4 @@
-/* stream: streamText, and what is made of its stream. */
+/* stream: streamText, and conversions of its stream. */
 import {
   consumeStream,
   createTextStreamResponse,

@@ -1,4 +1,4 @@
-/* check: what the calls share. They run in browsers too, so they use no Node modules. */
+/* check: helpers that the calls share. They run in browsers too, so they use no Node modules. */
 /** @import OpenAI from 'openai' */
 
 /** What the calls run on: OpenAI's client, and the ids of three models: one whose template takes tools, one that writes
