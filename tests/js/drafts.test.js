@@ -140,7 +140,7 @@ test('an answer with drafts ends at maxTokens, at a stop sequence, at the end of
   assert.equal((await model.generate(prompt, asked).result()).text, whole.text);
 });
 
-test('a chat with drafts has the turns, and the saved cache, of one without', async (t) => {
+test('a chat with drafts has the same answers and saved cache as one without', async (t) => {
   const model = await open(t, await testModel('parity-q4_0'), 1);
   const talk = async (/** @type {boolean} */ draft) => {
     const chat = model.chat({ temperature: 0, maxTokens: 40, draft });
@@ -152,7 +152,7 @@ test('a chat with drafts has the turns, and the saved cache, of one without', as
   assert.deepEqual(await talk(true), await talk(false));
 });
 
-test('a model that thinks uses drafts too, unless its thoughts have a budget', async (t) => {
+test('a thinking model uses drafts, too, unless its thoughts have a budget', async (t) => {
   const model = await open(t, await testModel('gemma4-tools'), 1);
   const text = 'a b c d e a b c d e a b c';
   // An answer does not wait until the module for drafts is loaded, so the first answers may end without drafts.
@@ -185,12 +185,12 @@ test('drafts continue the last occurrence of the latest tokens', () => {
   assert.deepEqual(drafts.draft(1), [4]);
 });
 
-test('drafts continue a repetition that is shorter than they are', () => {
+test('drafts continue a repetition whose period is shorter than the draft', () => {
   assert.deepEqual(new Drafts([7, 7, 7, 7]).draft(10), [7, 7, 7]);
   assert.deepEqual(new Drafts([1, 2, 1, 2, 1]).draft(10), [2, 1, 2]);
 });
 
-test('drafting pauses, each time for longer, where it does not pay', () => {
+test('drafting pauses, each time for longer, where it does not save time', () => {
   const drafts = new Drafts(Array.from({ length: 9 }, (_, i) => i % 3));
   drafts.measured(1, 10);
   drafts.measured(4, 30);

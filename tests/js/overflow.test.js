@@ -38,7 +38,7 @@ function messagesOf(text) {
   });
 }
 
-test('drops the oldest turns until half of the context is free, and nothing before the answer lacks room', async () => {
+test('drops the oldest turns until half of the context is free, but only if the answer lacks room', async () => {
   const turns = 'u:aaaaa a:bbbbb u:ccccc a:ddddd u:eeeee a:fffff u:ggggg';
   assert.deepEqual(await fit(messagesOf(turns)), { kept: turns.replace(/\w:/g, ''), dropped: '', counts: 1 });
   const { kept, dropped } = await fit(messagesOf(turns), { maxTokens: 6 });
@@ -48,7 +48,7 @@ test('drops the oldest turns until half of the context is free, and nothing befo
   assert.equal((await fit(messagesOf('u:aaaaa a:bbbbb u:ccccc'), { maxTokens: 1000 })).dropped, '');
 });
 
-test('never drops messages of the system or the last question', async () => {
+test('never drops system messages or the last question', async () => {
   const { kept, dropped } = await fit(
     messagesOf('s:sssss u:aaaaa a:bbbbb d:ddddd u:ccccc a:eeeee u:qqqqqqqqqqqqqqqqqqq'),
   );
@@ -59,7 +59,7 @@ test('never drops messages of the system or the last question', async () => {
   assert.equal(first.dropped, 'g'.repeat(20), 'a greeting goes first');
 });
 
-test('never parts calls from their results', async () => {
+test('never separates tool calls from their results', async () => {
   const before = await fit(messagesOf('u:aaaaa c:bbbbb t:ccccc t:ccccc a:ddddd u:eeeee a:fffff u:ggggg'));
   assert.equal(before.kept, 'eeeee fffff ggggg');
   const during = await fit(messagesOf('s:s u:aaaa c:bbbbb t:ccccc t:ccccc c:ddddd t:eeeee c:fffff t:ggggg'));
@@ -68,7 +68,7 @@ test('never parts calls from their results', async () => {
   assert.equal(last.dropped, '', 'the results that are being answered stay');
 });
 
-test('counts tools and the beginning of the answer, and few times', async () => {
+test("counts the tokens of tools and of the answer's prefix, and counts only a few times", async () => {
   const turns = messagesOf('u:aaaaa a:bbbbb u:ccccc a:ddddd u:eeeee a:fffff u:ggggg');
   assert.equal((await fit(turns, { begin: 'x' })).dropped, 'aaaaa bbbbb ccccc ddddd');
   assert.equal((await fit(turns, { tools: { list: [1] } })).dropped, 'aaaaa bbbbb ccccc ddddd');
@@ -96,7 +96,7 @@ test('a summary replaces what was dropped, and is itself summarized later', asyn
   assert.equal((await fit(messagesOf(turns), { summarize: () => '' })).kept, 'sss eeeee fffff ggggg');
 });
 
-test('a chat forgets its oldest turns and reports them; the default still refuses', async (t) => {
+test('a chat drops its oldest turns and reports them; by default, it rejects the message', async (t) => {
   const model = await open(t, 'tiny', { contextLength: 160 });
   const chat = model.chat({ system: 'Be.', overflow: 'truncate-oldest', ...SHORT });
   /** @type {ChatMessage[]} */
@@ -129,7 +129,7 @@ test('a chat forgets its oldest turns and reports them; the default still refuse
   );
 });
 
-test('a summary of the model itself; failures and aborts of `summarize` leave the chat as it was', async (t) => {
+test('the model itself can write the summary; failures and aborts of `summarize` leave the chat unchanged', async (t) => {
   const model = await open(t, 'tiny', { contextLength: 160 });
   /** @type {ChatMessage[]} */
   const messages = [

@@ -31,7 +31,7 @@ function write(name, source) {
   return join(folder, name);
 }
 
-test('npm pack makes it anew', () => {
+test('npm pack builds the package anew', () => {
   assert.equal(
     JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts.prepack,
     'node tools/build/setup.js package',
@@ -40,7 +40,7 @@ test('npm pack makes it anew', () => {
   assert.ok(!existsSync(STALE), 'dist/ is emptied first');
 });
 
-test('it holds what it says, and needs no other package', () => {
+test('the package has its files, and no dependencies', () => {
   const installed = join(folder, 'node_modules', 'gemma-wasm');
   const files = readdirSync(join(installed, 'dist'));
   const about = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
@@ -64,7 +64,7 @@ test('it holds what it says, and needs no other package', () => {
   }
 });
 
-test('an uncaught error in Node shows a short line, and names of classes and functions', () => {
+test('an uncaught error in Node prints a short line, and names of classes and functions', () => {
   const program = write('uncaught.mjs', "import { loadModel } from 'gemma-wasm'; await loadModel('nowhere.gguf');");
   const { stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
   assert.match(stderr, /^ModelError: /m);
@@ -72,7 +72,7 @@ test('an uncaught error in Node shows a short line, and names of classes and fun
   assert.ok(Math.max(...stderr.split('\n').map((line) => line.length)) < 400, stderr);
 });
 
-test('its scripts import nothing by name, and leave the parts of the worker where they are', () => {
+test('scripts import only relative files and Node modules, and bundlers leave the parts of the worker alone', () => {
   const installed = join(folder, 'node_modules', 'gemma-wasm', 'dist');
   const scripts = readdirSync(installed).filter((name) => /\.c?js$/.test(name));
   for (const name of scripts) {
@@ -93,7 +93,7 @@ test('its scripts import nothing by name, and leave the parts of the worker wher
   }
 });
 
-test('links of the documents lead to what is in it', () => {
+test('links in the packed documents lead to packed files', () => {
   const installed = join(folder, 'node_modules', 'gemma-wasm');
   const documents = readdirSync(installed, { recursive: true })
     .map(String)
@@ -108,7 +108,7 @@ test('links of the documents lead to what is in it', () => {
   assert.deepEqual(dead, []);
 });
 
-test('required as CommonJS, it is the same', async () => {
+test('the package can be loaded with require()', async () => {
   const program = write(
     'run.cjs',
     `
@@ -123,7 +123,7 @@ test('required as CommonJS, it is the same', async () => {
   assert.match(out, /^[^]+\ntrue\n$/);
 });
 
-test('installed in Node, it says what js/ says', async (t) => {
+test('the installed package gives the same answer as js/', async (t) => {
   const model = await testModel('tiny');
   const program = write(
     'run.js',
@@ -139,7 +139,7 @@ test('installed in Node, it says what js/ says', async (t) => {
   assert.deepEqual(out, essence(await ours.generate('Hello', { maxTokens: 12, seed: 3 }).result()));
 });
 
-test('tabs share a model in browsers only: elsewhere there is a code for that', () => {
+test('outside browsers, gemma-wasm/shared fails with cannot-share', () => {
   const program = write(
     'share.js',
     `
@@ -149,7 +149,7 @@ test('tabs share a model in browsers only: elsewhere there is a code for that', 
   assert.equal(execFileSync(process.execPath, [program], { encoding: 'utf8' }), 'true cannot-share\n');
 });
 
-test('the command line runs by its name', async () => {
+test('`npx gemma-wasm` runs the command line', async () => {
   const npx = (/** @type {string[]} */ ...args) =>
     execFileSync('npm', ['exec', '--offline', '--', 'gemma-wasm', ...args], {
       cwd: folder,
@@ -197,7 +197,7 @@ function bare(name) {
   return found;
 }
 
-test('every export and every member has a description, which editors show', () => {
+test('every export and member has a description, which editors show', () => {
   const entries = readdirSync(join(ROOT, 'dist')).filter((name) => name.endsWith('.d.ts'));
   const exported = readFileSync(join(ROOT, 'package.json'), 'utf8').match(/[\w-]+\.d\.ts(?=")/g);
   assert.deepEqual(entries, [...new Set(exported)].sort());
@@ -294,7 +294,7 @@ const vague: { free: true } = (await model.generate('a', { format: { schema: { a
 model.info.threads.length;
 export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new ModelError('aborted', 'g').code, CODES];`;
 
-test('TypeScript finds its types', () => {
+test("a TypeScript program that uses the package's types compiles", () => {
   write('use.ts', USE);
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   const compilerOptions = {

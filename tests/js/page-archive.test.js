@@ -148,7 +148,7 @@ test('if two tabs have different versions of a message, the changed one is kept'
   assert.deepEqual(b.news.own, [said.id]);
 });
 
-test('titles and search words', () => {
+test('titles are shortened, and texts are split into search words', () => {
   assert.equal(titleOf('  one\n two '), 'one two');
   assert.match(titleOf('word '.repeat(40)), /^(word ){11}word…$/);
   assert.ok(titleOf('x'.repeat(200)).length <= 61);
@@ -159,7 +159,7 @@ test('titles and search words', () => {
 /** @param {string} id @param {string} title @param {Partial<import('../../web/history/archive.js').Head>} [more] */
 const head = (id, title, more) => ({ id, title, pinned: /** @type {0 | 1} */ (0), created: 1, updated: 1, ...more });
 
-test('the archive: order, search by beginnings of words, change, removal', async () => {
+test('the archive sorts, searches by beginnings of words, changes and removes conversations', async () => {
   const archive = new MemoryArchive();
   const body = (/** @type {string} */ text) => {
     const tree = new Tree();
@@ -184,7 +184,7 @@ test('the archive: order, search by beginnings of words, change, removal', async
   assert.equal(await archive.draft('2'), undefined);
 });
 
-test('JSON export and import keep all versions; Markdown has the shown ones', () => {
+test('JSON export and import keep all versions; Markdown has only the shown ones', () => {
   const tree = new Tree();
   const { asked } = turn(tree, null, 'a', 'A1');
   tree.add(asked.id, 'assistant', 'A2').state = 'whole';
@@ -197,7 +197,7 @@ test('JSON export and import keep all versions; Markdown has the shown ones', ()
   assert.match(markdown, /^# T\n[\s\S]*## System prompt\n\nBe brief\.\n\n## You\n\na\n\n## Answer\n\nA2\n$/);
 });
 
-test('files that are no conversations are refused with what was expected', () => {
+test('files that are not exported conversations are rejected', () => {
   const said = { id: 'x', parent: null, role: 'user', text: 'hi', state: 'whole' };
   const file = (/** @type {unknown} */ conversation) =>
     JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [conversation] });

@@ -23,7 +23,7 @@ const near = (found, wanted) => {
 
 await addLater();
 
-test('scores become probabilities, the likeliest first, without the negligible ones', () => {
+test('logits become probabilities, the most likely first, without negligible ones', () => {
   const { candidates, kept } = drawn({});
   assert.deepEqual(
     candidates.map(({ id }) => id),
@@ -36,7 +36,7 @@ test('scores become probabilities, the likeliest first, without the negligible o
   assert.equal(kept, LOGITS.length, 'none is excluded by these settings');
 });
 
-test('top-k, top-p and temperature in the order of the engine', () => {
+test('top-k, top-p and temperature apply in the order of the engine', () => {
   const three = drawn({ topK: 3 });
   assert.equal(three.kept, 3);
   near(
@@ -76,7 +76,7 @@ test('the engine samples exactly the tokens shown as possible', async (t) => {
   }
 });
 
-test('formats shares, tokens, uncertain places, the largest weights and the window', () => {
+test('formats probabilities, tokens, uncertain positions, the largest weights and the window', () => {
   assert.deepEqual(
     [0.5, 0.0512, 0.0012, 0.00001, 1, 0].map(percent),
     ['50', '5.1', '0.12', '< 0.01', '100', '0'].map((text) => `${text}%`),
@@ -90,7 +90,7 @@ test('formats shares, tokens, uncertain places, the largest weights and the wind
   assert.equal(windowOf([{ key: 'llama.block_count', value: 4 }]), 0);
 });
 
-test('text-decoration has one value: WebKit ignores the shorthand with more', async () => {
+test('text-decoration has a single value, because WebKit ignores the shorthand with more', async () => {
   for (const name of [
     'inside/inside.css',
     'search/search.css',

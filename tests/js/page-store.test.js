@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { enter, latest, state, update, watch } from '../../web/shell/store.js';
 
-test('a phase follows only the phases of the table; a refused one changes nothing', () => {
+test('only the transitions of the table of phases are allowed; a rejected one changes nothing', () => {
   assert.equal(state.phase, 'opening');
   assert.throws(() => enter('ready', { busy: true }), /ready cannot follow opening/);
   assert.deepEqual([state.phase, state.busy], ['opening', false]);
@@ -26,7 +26,7 @@ test('a watcher runs once for each update in which one of its values has changed
   ]);
 });
 
-test('a watcher may change the state: the others see it all', () => {
+test('a watcher may change the state, and the others see all changes', () => {
   /** @type {unknown[]} */
   const seen = [];
   watch(['panel'], () => state.panel === 'inside' && update({ library: false }));
@@ -36,7 +36,7 @@ test('a watcher may change the state: the others see it all', () => {
   assert.deepEqual(seen.at(-1), [false, 'inside']);
 });
 
-test('of calls that overlap only the latest is current', () => {
+test('of overlapping calls, only the latest is current', () => {
   const [one, other] = [latest(), latest()];
   const first = one();
   assert.ok(first());

@@ -27,7 +27,7 @@ const forms = (text) => (typeof text === 'string' ? [text] : Object.values(text)
 /** @param {string} text */
 const placeholders = (text) => [...new Set(text.match(/\{\w+\}/g))].sort();
 
-test('no key stands in two of the English tables', () => {
+test('no key is in two of the English tables', () => {
   const counts = [page, english, later].map((table) => Object.keys(table).length);
   assert.equal(
     Object.keys(all).length,
@@ -36,7 +36,7 @@ test('no key stands in two of the English tables', () => {
 });
 
 for (const code of Object.keys(LANGUAGES)) {
-  test(`${code}: all texts, their placeholders, and a form for each plural category`, async () => {
+  test(`${code}: has all texts, their placeholders, and a form for each plural category`, async () => {
     const words = await wordsOf(code);
     assert.deepEqual(Object.keys(words).sort(), Object.keys(all).sort());
     const { pluralCategories } = new Intl.PluralRules(code).resolvedOptions();
@@ -84,7 +84,7 @@ test('every text is used', () => {
   );
 });
 
-test('no text stands in the document', () => {
+test('no text is written in the HTML files', () => {
   for (const name of ['index.html', '404.html']) {
     const html = read(`static/${name}`).replace(/<!--[^]*?-->|<(script|kbd|svg)\b[^]*?<\/\1>/g, '');
     const texts = [...html.matchAll(/>([^<>]*\p{L}{2}[^<>]*)</gu)].map(([, text]) => text.trim());
@@ -124,7 +124,7 @@ function isShown(node) {
   return (passes.some((is) => is(parent)) || joins) && isShown(parent);
 }
 
-test('no text stands in the code', () => {
+test('no text is written in the code', () => {
   /** Names that are the same in every language, classes of buttons, and texts that only developers see. */
   const fine =
     /^(Gemma [34] |EmbeddingGemma$|Alt$|Shift$|\s?(quiet|small|primary|link|danger)\b|page: |English$|Deutsch$|Español$)/;
@@ -154,7 +154,7 @@ test('no text stands in the code', () => {
   );
 });
 
-test('the look-up takes at most 2 KB', async () => {
+test('the module that looks up texts has at most 2 KB', async () => {
   const { build } = await import('esbuild');
   const { outputFiles } = await build({
     entryPoints: [new URL('shell/language.js', web).pathname],
@@ -167,7 +167,7 @@ test('the look-up takes at most 2 KB', async () => {
   assert.ok(outputFiles[0].contents.length <= 2000, `${outputFiles[0].contents.length} bytes`);
 });
 
-test('numbers, plurals and lists are written as the language does; an unknown one is English', async () => {
+test('numbers, plurals and lists follow the language; an unknown language falls back to English', async () => {
   const document = { documentElement: {}, querySelectorAll: () => [] };
   Object.assign(globalThis, { document });
   await addLater();

@@ -97,7 +97,7 @@ async function open(name) {
 }
 
 for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS)) {
-  test(`${name} against ${truth}`, async (t) => {
+  test(`${name}: logits match ${truth}`, async (t) => {
     const file = await testModel(name);
     const model = await open(name);
     assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
@@ -119,7 +119,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
 
   // llama.cpp ignores the windows of Phi models.
   if (name === 'phi3-window-f32') continue;
-  test(`${name}: llama.cpp's greedy choices, where they are clear`, async (t) => {
+  test(`${name}: greedy choices equal llama.cpp's where those are clear`, async (t) => {
     const model = await open(name);
     const { prompt, ids, margins } = LLAMA[name].greedy;
     const start = MODELS[name].prompts[prompt];
@@ -139,7 +139,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
   });
 }
 
-test('every type is in a model of these vectors', () => {
+test('every tensor type is in a model with reference vectors', () => {
   const covered = Object.keys(MODELS).flatMap((name) => {
     const { type, embeddingType, types } = SPECS[name];
     return [type, embeddingType, ...Object.values(types ?? {})];

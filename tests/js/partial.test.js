@@ -39,7 +39,7 @@ function grow(text) {
   return Array.from({ length: text.length + 1 }, (_, n) => partialJson(text.slice(0, n)));
 }
 
-test('each beginning of a text gives a part of the whole, the parts grow, and the last is the whole', () => {
+test('each prefix of a JSON text gives a part of the value; the parts grow, and the last one is the value', () => {
   for (const whole of WHOLE) {
     const text = JSON.stringify(whole);
     for (const spelt of [text, JSON.stringify(whole, null, 2), text.replace(/[^ -~]/g, escaped)]) {
@@ -57,7 +57,7 @@ test('each beginning of a text gives a part of the whole, the parts grow, and th
   }
 });
 
-test('hides half a number, word or key; shows a partial string', () => {
+test('hides unfinished numbers, words and keys; shows partial strings', () => {
   for (const [text, value] of /** @type {[string, unknown][]} */ ([
     ['{"a":12', {}],
     ['{"a":12,', { a: 12 }],
@@ -92,7 +92,7 @@ test('accepts a key like __proto__ and deep nesting', () => {
   assert.equal(depth, 100000);
 });
 
-test('invalid JSON gives nothing, or the value before it', () => {
+test('invalid JSON gives undefined, or the value before the error', () => {
   for (const text of ['Hello', '}', ',', ':', '\\', 'nul', '1x']) assert.equal(partialJson(text), undefined, text);
   assert.deepEqual(partialJson('{"a":1} and {"b":2}'), { a: 1 });
   assert.deepEqual(partialJson('{"a":1,oops'), { a: 1 });

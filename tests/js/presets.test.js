@@ -13,7 +13,7 @@ import { PRESETS } from '../../web/models/presets.js';
 const SHAPE_OF = { 'gemma-4-E2B_q4_0-it.gguf': 'gemma4-e2b', 'gemma-4-E4B_q4_0-it.gguf': 'gemma4-e4b' };
 
 for (const preset of PRESETS.filter(({ memory }) => memory)) {
-  test(`${preset.name} needs the memory that the page names`, async (t) => {
+  test(`${preset.name}: the page names the memory of the memory plan`, async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'gw-preset-'));
     t.after(() => rm(folder, { recursive: true }));
     const { header } = headerOf(SHAPES[SHAPE_OF[preset.file]]);

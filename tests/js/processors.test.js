@@ -60,7 +60,7 @@ for (const flags of PROCESSORS) {
 for (const flags of [[], ['--no-enable-avx-vnni']]) {
   const processor = flags.join() || 'no flags';
 
-  test(`${processor}: where one kind of instruction is wrong, the start says so`, async (t) => {
+  test(`${processor}: if one kind of instruction is wrong, the check at the start detects it`, async (t) => {
     if (!relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
     const results = await child(flags, ['faults', '0', '0', ...FAULTY]);
     if (!results) return t.skip('this V8 has no such flag');
@@ -71,7 +71,7 @@ for (const flags of [[], ['--no-enable-avx-vnni']]) {
     }
   });
 
-  test(`${processor}: one wrong instruction anywhere is never wrong text`, async (t) => {
+  test(`${processor}: a single wrong instruction never gives wrong logits`, async (t) => {
     if (!relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
     const results = (
       await Promise.all(FAULTY.map((name, i) => child(flags, ['faults', '61', `${i * 17}`, name])))
@@ -88,7 +88,7 @@ for (const flags of [[], ['--no-enable-avx-vnni']]) {
   });
 }
 
-test('model.info says why the variant is what it is', async () => {
+test('model.info says why the variant was chosen', async () => {
   assert.equal((await simd128()).worker.variantReason, '');
   const got = await child(['--no-enable-avx'], ['bits', 'auto', 'tiny']);
   const [major] = process.versions.node.split('.').map(Number);

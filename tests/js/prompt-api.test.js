@@ -53,7 +53,7 @@ const asNativeClass = (made) => made;
 /** @satisfies {(options: LanguageModelCreateOptions) => Parameters<typeof Local.create>[0]} */
 const asOptions = (options) => options;
 
-test('answers: prompt() and promptStreaming() answer as a chat of the model does, turn after turn', async () => {
+test('answers: prompt() and promptStreaming() answer like a chat of the model, turn after turn', async () => {
   const chat = model.chat({ system: 'Be kind.', temperature: 0, maxTokens: MAX });
   const session = await greedy({ initialPrompts: [system('Be kind.')] });
   for (const text of [ASKED, 'Tell me more.']) {
@@ -148,7 +148,7 @@ test('answers: clone() copies the conversation, and both continue independently'
   await assert.rejects(session.clone(), dom('InvalidStateError'));
 });
 
-test('answers: sampling modes: greedy, and hotter ones vary more', async () => {
+test('answers: most-predictable is greedy, and most-creative varies', async () => {
   const calm = await Promise.all([greedy(), greedy()]);
   assert.equal(await calm[0].prompt(ASKED), await calm[1].prompt(ASKED));
   const wild = new Set();
@@ -164,7 +164,7 @@ test('answers: sampling modes: greedy, and hotter ones vary more', async () => {
   }
 });
 
-test('the context window: leaves room for an answer; measuring agrees with what append() takes', async () => {
+test('the context window: leaves room for an answer; measureContextUsage() agrees with append()', async () => {
   const session = await greedy();
   assert.deepEqual([session.contextUsage, session.contextWindow], [0, 256 - MAX]);
   assert.deepEqual([session.inputUsage, session.inputQuota], [0, 256 - MAX]);
@@ -219,7 +219,7 @@ test('the context window: a prompt that cannot fit fails with QuotaExceededError
   await assert.rejects(Local.create({ initialPrompts: [user(long)] }), dom('QuotaExceededError'));
 });
 
-test('constraints: answers follow a schema or an expression, also behind a prefix', async () => {
+test('constraints: answers follow a schema or an expression, also after a prefix', async () => {
   const session = await Local.create();
   const { rating } = JSON.parse(await session.prompt('How was it?', { responseConstraint: RATING }));
   assert.ok(Number.isInteger(rating) && rating >= 0 && rating <= 5);
@@ -246,7 +246,7 @@ test('constraints: an unenforceable constraint is NotSupportedError, an incomple
   assert.equal(session.contextUsage, 0);
 });
 
-test('constraints: bounds for schemas without any', async () => {
+test('constraints: schemaBounds limits schemas without bounds', async () => {
   const Bounded = createLanguageModel(model, { maxTokens: MAX, schemaBounds: { maxLength: 4 } });
   const session = await Bounded.create();
   assert.ok(JSON.parse(await session.prompt('A name?', { responseConstraint: { type: 'string' } })).length <= 4);
@@ -398,14 +398,14 @@ test('destruction and aborts: the signal of create() rejects it, and later destr
   for (const call of [pending, session.prompt(ASKED)]) await assert.rejects(call, (error) => error === reason);
 });
 
-test('destruction and aborts: a model that is disposed of', async () => {
+test('destruction and aborts: prompt() rejects if the model is disposed of', async () => {
   const own = await loadModel(await testModel('tiny'), { threads: 1 });
   const session = await createLanguageModel(own).create();
   await own.dispose();
   await assert.rejects(session.prompt(ASKED), dom('InvalidStateError'));
 });
 
-test('loading: the first create() downloads, with progress; others wait for it; a failed load is tried again', async (t) => {
+test('loading: the first create() downloads, with progress; others wait for it; a failed load is retried', async (t) => {
   const bytes = readFileSync(STORYTELLER);
   let requests = 0;
   let broken = true;
@@ -458,7 +458,7 @@ test('loading: the first create() downloads, with progress; others wait for it; 
   assert.equal(await createLanguageModel(`http://127.0.0.1:${port}/model.gguf`, options).availability(), 'available');
 });
 
-test('loading: a monitor that throws, and files that cannot chat', async () => {
+test('loading: create() rejects if its monitor throws, the file cannot chat, or is damaged', async () => {
   const error = new Error('monitor');
   const thrown = Local.create({
     monitor() {

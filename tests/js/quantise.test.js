@@ -10,7 +10,7 @@ const bytes = (/** @type {string} */ hex) => Uint8Array.from(Buffer.from(hex, 'h
 const INPUT = new Float32Array(bytes(VECTORS.input).buffer);
 
 for (const type of /** @type {const} */ (['F16', 'BF16', 'Q4_0', 'Q8_0'])) {
-  test(`${type}: ggml's bytes`, () => {
+  test(`${type}: the bytes equal ggml's`, () => {
     const ours = quantise(type, INPUT);
     const theirs = bytes(VECTORS[type]);
     assert.equal(ours.length, theirs.length);
@@ -21,7 +21,7 @@ for (const type of /** @type {const} */ (['F16', 'BF16', 'Q4_0', 'Q8_0'])) {
 
 test('F32 is copied', () => assert.deepEqual(quantise('F32', INPUT), bytes(VECTORS.input)));
 
-test('every f16 survives the way there and back', () => {
+test('every F16 value survives conversion to a float and back', () => {
   for (let h = 0; h < 65536; h++) {
     const value = f16To(h);
     if (Number.isNaN(value)) assert.ok(Number.isNaN(f16To(f16Of(value))));

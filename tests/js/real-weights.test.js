@@ -28,7 +28,7 @@ describe('real weights', () => {
 
   for (const { id, prompt, promptTokens, maxTokens, accept } of PUBLISHED.texts) {
     if (id === 'hf-1b-qat-gguf') continue; // another file's text
-    test(`greedy text of ${id}`, { skip }, async () => {
+    test(`the greedy text of ${id} is the published one`, { skip }, async () => {
       const out = await model.generate(textOf(prompt), { temperature: 0, maxTokens }).result();
       assert.equal(out.usage.promptTokens, promptTokens);
       const exact = EXACT_TYPES.includes(model.info.quantisation);
@@ -39,7 +39,7 @@ describe('real weights', () => {
     });
   }
 
-  test('the residual stream is as long as was published, layer by layer', { skip }, async (t) => {
+  test('the norms of the residual stream match the published ones in each layer', { skip }, async (t) => {
     const { ids, lengths } = PUBLISHED.topLogits;
     const { layers } = await model.debug.inside(ids, { positions: [-1], norms: true });
     const before = layers.map(({ norms }) => /** @type {Float32Array} */ (norms)[0]);
@@ -51,7 +51,7 @@ describe('real weights', () => {
     );
   });
 
-  test('the ten highest logits of a chat prompt', { skip }, async (t) => {
+  test('the ten highest logits of a chat prompt match the published ones', { skip }, async (t) => {
     const { ids, top } = PUBLISHED.topLogits;
     const logits = await model.debug.logits(ids);
     t.diagnostic(

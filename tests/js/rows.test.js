@@ -101,7 +101,7 @@ test('every source that can be read again gives the same answers, with the table
   assert.deepEqual(await answers(threads), expected);
 });
 
-test('a source that cannot be read again goes to memory, and is refused if that must not be', async (t) => {
+test('a source that cannot be read again is loaded into memory, or rejected if rows must be on disk', async (t) => {
   const server = await faultyServer(t, bytes);
   const stream = () => new Blob([bytes]).stream();
   for (const [source, cache] of /** @type {const} */ ([
@@ -121,7 +121,7 @@ test('a source that cannot be read again goes to memory, and is refused if that 
   await model.dispose();
 });
 
-test('a large file without such tables loads from a stream', async () => {
+test('a large file without a table of rows loads from a stream', async () => {
   const large = await testModel('embed-300m');
   const stream = /** @type {ReadableStream} */ (Readable.toWeb(createReadStream(large)));
   const model = await loadModel(stream, { contextLength: 64, threads: 1 });
@@ -129,7 +129,7 @@ test('a large file without such tables loads from a stream', async () => {
   await model.dispose();
 });
 
-test('an inspection plans as a load would', async (t) => {
+test('inspectModel() predicts the rows on disk', async (t) => {
   const server = await faultyServer(t, bytes);
   for (const source of [path, server.url]) {
     const { info } = await inspectModel(source, { rowsOnDisk: true });
@@ -141,7 +141,7 @@ test('an inspection plans as a load would', async (t) => {
   assert.equal((await inspectModel(server.url, { rowsOnDisk: 'auto', cache: false })).info.memory.onDisk, 0);
 });
 
-test('a saved chat continues wherever the table is', async () => {
+test('a saved chat continues with the table on disk or in memory', async () => {
   const first = await load(path);
   const chat = first.chat({ seed: 4, maxTokens: 8 });
   await chat.send('Hello, who are you?').text();
@@ -157,7 +157,7 @@ test('a saved chat continues wherever the table is', async () => {
   }
 });
 
-test('a bit of a row that is flipped while the model is in use is repaired from the server', async (t) => {
+test('a bit that is flipped in a row while the model is in use is repaired from the server', async (t) => {
   const at = await folder(t);
   const server = await faultyServer(t, bytes);
   const model = await load(server.url, { cache: openCache(at) });
@@ -233,7 +233,7 @@ test('a file that changes or is truncated is an error with a code', async (t) =>
   }
 });
 
-test('a copy that is deleted or cannot be written any more: rows come from the server, or an error', async (t) => {
+test('if the copy is truncated, rows come from the server; without the server, calls fail with a code', async (t) => {
   const at = await folder(t);
   const server = await faultyServer(t, bytes);
   const cache = openCache(at);
@@ -259,7 +259,7 @@ test('a server that ignores ranges for a while fails only the calls of that time
   assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
 });
 
-test('a prompt that waits for rows of a silent server is aborted at once', async (t) => {
+test('a prompt that waits for rows from a silent server can be aborted immediately', async (t) => {
   const at = await folder(t);
   const server = await faultyServer(t, bytes);
   const model = await load(server.url, { cache: openCache(at) });
@@ -275,7 +275,7 @@ test('a prompt that waits for rows of a silent server is aborted at once', async
   assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
 });
 
-test('a storage that is full in the middle of the table: rows come from the server, or the load says why not', async (t) => {
+test('if storage fills up in the middle of the table, rows come from the server; without ranges, the load fails', async (t) => {
   const full = () => {
     const store = memoryStore();
     const write = async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ part) => {
@@ -356,7 +356,7 @@ test('a model is ready before its table has arrived, answers the same, and its c
   assert.ok(server.sent < 1000, `${server.sent} bytes`);
 });
 
-test('the server is gone between ready and complete: an error with a code, and the next load continues', async (t) => {
+test('if the server fails before the table is complete, calls fail with a code, and the next load resumes', async (t) => {
   const { url, server, state, release, bytes, expected } = await heldServer(t);
   const cache = openCache(await folder(t));
   const model = await load(url, { cache, rowsLater: true });
@@ -434,7 +434,7 @@ test('repairs while the table is downloaded do not end the download', { timeout:
   assert.deepEqual(await answers(await load(url, { cache })), expected);
 });
 
-test('a model that is disposed of while its table is downloaded leaves a closed copy, which is continued', async (t) => {
+test('disposing of a model while its table is downloaded leaves a closed copy, which the next load resumes', async (t) => {
   const { url, server, release, bytes } = await heldServer(t);
   const files = memoryStore();
   const store = storeOfHandles(files);
@@ -485,7 +485,7 @@ test('a copy that is deleted and downloaded again is not completed by the models
   assert.deepEqual(await answers(next), expected);
 });
 
-test('if the download of the table fails, a notice says so, and another load continues the copy', async (t) => {
+test('if the download of the table fails, a notice says so, and another load resumes it', async (t) => {
   const { url, state, release, expected } = await heldServer(t);
   const cache = openCache(await folder(t));
   /** @type {any[]} */
@@ -506,7 +506,7 @@ test('if the download of the table fails, a notice says so, and another load con
   assert.ok((await cache.list())[0].complete);
 });
 
-test('a storage that is full after the model is ready: a notice says so, and the answers stay right', async (t) => {
+test('if storage fills up after the model is ready, a notice says so, and the answers stay right', async (t) => {
   const { url, release, table, expected } = await heldServer(t);
   rarelySaved(t);
   const store = memoryStore();

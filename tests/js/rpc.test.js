@@ -49,7 +49,7 @@ test('replies and events find their calls, in any order', async () => {
   assert.deepEqual([events.length, beats], [1, [3, 1, -1, -3]]);
 });
 
-test('an abort and acknowledged steps are sent while the call waits; a signal aborts once, even one that has fired', async () => {
+test('aborts and acknowledgements are sent only while the call waits; a signal aborts once, even if aborted before', async () => {
   const { rpc, sent } = fakeRpc();
   const control = new AbortController();
   const call = rpc.send(MESSAGE, { signal: control.signal });
@@ -70,7 +70,7 @@ test('an abort and acknowledged steps are sent while the call waits; a signal ab
   ]);
 });
 
-test('buffers are transferred; a callback that throws aborts its call; after the end every call fails', async () => {
+test('buffers are transferred; a callback that throws aborts its call; after end(), every call fails', async () => {
   const { rpc, sent } = fakeRpc();
   const bytes = new Uint8Array(3);
   const given = rpc.send(MESSAGE, { transfer: [bytes.buffer] });
@@ -109,7 +109,7 @@ function beating(t, loading) {
   return { heartbeat, seen, pass };
 }
 
-test('a worker counts as dead after so many silent beats: more while it loads, and for long texts', async (t) => {
+test('a worker counts as lost after a number of silent heartbeats: more while it loads, and for long texts', async (t) => {
   for (const [loading, extra, limit] of /** @type {const} */ ([
     [true, 0, 120],
     [false, 0, 16],
@@ -129,7 +129,7 @@ test('a worker counts as dead after so many silent beats: more while it loads, a
   }
 });
 
-test('an idle worker is asked less often; a stopped heartbeat asks nothing', (t) => {
+test('an idle worker gets fewer heartbeats; a stopped heartbeat sends none', (t) => {
   const { heartbeat, seen, pass } = beating(t, false);
   heartbeat.begin(0);
   heartbeat.end(0);
@@ -138,7 +138,7 @@ test('an idle worker is asked less often; a stopped heartbeat asks nothing', (t)
   assert.deepEqual(seen.busy, [true, false]);
 });
 
-test('a machine that is slow while the model loads gets more time afterwards, up to a limit', async (t) => {
+test('a worker that was slow while loading gets more time afterwards, up to a limit', async (t) => {
   for (const [gap, limit] of [
     [1, 16],
     [2, 16],
@@ -158,7 +158,7 @@ test('a machine that is slow while the model loads gets more time afterwards, up
   }
 });
 
-test('a thread that was busy itself does not take its worker for dead: the sign waits behind the beat', (t) => {
+test('a thread that was busy itself does not count its worker as lost, because the reply is still queued', (t) => {
   let now = 0;
   t.mock.method(performance, 'now', () => now);
   const { heartbeat, pass } = beating(t, false);
@@ -210,7 +210,7 @@ const fatal = (message) => ({
   error: { code: 'worker-failed', message, expected: '', got: '', cause: '' },
 });
 
-test('when the worker dies, all calls fail, later ones too', async () => {
+test('if the worker dies, all calls fail, also later ones', async () => {
   for (const kill of [
     (/** @type {ReturnType<typeof fakePort>} */ port) => port.fail(new Error('boom')),
     (/** @type {ReturnType<typeof fakePort>} */ port) => port.hear(fatal('boom')),
@@ -244,14 +244,14 @@ test('long texts give the worker more time', (t) => {
   }
 });
 
-test('a message that cannot be posted fails its call, and does not hold the process open', async () => {
+test('a message that cannot be posted fails its call, and does not keep the process alive', async () => {
   const port = fakePort();
   const text = /** @type {any} */ (Symbol('x'));
   await refuses(new Connection(port).call('tokenize', { text }).answer, 'bad-option');
   assert.equal(port.held, false);
 });
 
-test('dispose waits for the end of the worker, the second time too, and leaves no timer', async () => {
+test('close() waits for the end of the worker, also when called twice, and leaves no timer', async () => {
   const port = fakePort();
   const connection = new Connection(port);
   const closing = [connection.close(DISPOSED), connection.close(DISPOSED)];
@@ -264,7 +264,7 @@ test('dispose waits for the end of the worker, the second time too, and leaves n
   await closing[0];
 });
 
-test('dispose aborts what is computed, for a worker thread ends when its work does', async () => {
+test('close() aborts running calls, because a worker thread ends only when its work does', async () => {
   const port = fakePort();
   const connection = new Connection(port);
   const call = assert.rejects(connection.call(...CALL).answer, DISPOSED);
@@ -277,7 +277,7 @@ test('dispose aborts what is computed, for a worker thread ends when its work do
   await Promise.all([call, closed]);
 });
 
-test("a value of the caller's store that cannot be posted is answered as an error", async () => {
+test('a result of a custom store that cannot be posted is sent as an error', async () => {
   const port = fakePort();
   const connection = new Connection(port);
   const answers = answersOf(
@@ -292,7 +292,7 @@ test("a value of the caller's store that cannot be posted is answered as an erro
   connection.kill(DISPOSED);
 });
 
-test('a call that waits when the model is restarted is repeated; if the restart fails, the next call says why', async () => {
+test('a call that waits during a restart is repeated; if the restart fails, the next call says why', async () => {
   const model = new ReconnectingConnection(
     new Connection(fakePort()),
     async () => new Connection(fakePort('second')),
@@ -360,7 +360,7 @@ test('an abort ends the wait for a new worker', async () => {
   await assert.rejects(asked, { code: 'aborted' });
 });
 
-test('an answer that is aborted while a worker is restarted says so, and is no error', async () => {
+test('an answer that is aborted during a restart has the finish reason `aborted`, and is not an error', async () => {
   const model = new ReconnectingConnection(fakeConnection(), /** @type {any} */ (never), true);
   void model.restart();
   const control = new AbortController();
@@ -383,7 +383,7 @@ test('calls and answers that wait for a restart, and later ones, fail when the m
   await Promise.all([...ends, disposed(model.call(...CALL).answer)]);
 });
 
-test('steps that the caller has are not given again by the next worker', async () => {
+test('steps that the caller has received are not delivered again by the next worker', async () => {
   const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {
     let lose = (/** @type {Error} */ _) => {};
     const answer = async (/** @type {any} */ onEvent) => {
@@ -416,7 +416,7 @@ test('steps that the caller has are not given again by the next worker', async (
   assert.deepEqual(seen, [7, 8]);
 });
 
-test('characters are counted in lists that begin with a number too', () => {
+test('charactersIn() also counts characters in lists that begin with a number', () => {
   assert.equal(charactersIn({ ids: [1, 2, 3] }), 'ids'.length);
   assert.equal(charactersIn([{ content: [1, 'xyz', { a: ['xy', 2] }] }]), 'contentxyzaxy'.length);
 });

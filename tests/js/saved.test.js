@@ -34,7 +34,7 @@ const turn = async (/** @type {Chat} */ chat, /** @type {string} */ question) =>
   return { text, tokens, usage };
 };
 
-test('no other conversation builds on a state that was brought in: its bytes may be forged', async (t) => {
+test('other conversations do not reuse a restored KV cache, because its bytes may be forged', async (t) => {
   const chat = await talk(await open(t));
   const saved = await chat.save();
   const model = await open(t);
@@ -61,7 +61,7 @@ for (const [threads, then] of [
   [2, 1],
   [1, 3],
 ]) {
-  test(`continues as if never interrupted: ${threads} threads, then ${then}`, async (t) => {
+  test(`a restored chat continues as if never interrupted: ${threads} threads, then ${then}`, async (t) => {
     const first = await open(t, 'tiny', { threads });
     const chat = await talk(first);
     const saved = await chat.save();
@@ -79,7 +79,7 @@ for (const [threads, then] of [
   });
 }
 
-test('a retry continues from the saved prefix', async (t) => {
+test('a retry reuses the restored prefix', async (t) => {
   const first = await open(t);
   const chat = await talk(first);
   const second = await open(t);
@@ -91,7 +91,7 @@ test('a retry continues from the saved prefix', async (t) => {
 /** @type {NonNullable<LoadOptions['kvType']>[]} */
 const KV_TYPES = ['auto', 'f32', 'i16', 'q8_0'];
 for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4_0', 'qwen3-bf16', 'gemma4-q8_0']) {
-  test(`bit for bit: ${name}`, async (t) => {
+  test(`a restored KV cache gives the same logits, bit for bit: ${name}`, async (t) => {
     await testModel(name); // the two loads must not create it at the same time
     for (const kvType of name === 'tiny' || name === 'gemma2-q4_k_m' ? KV_TYPES : KV_TYPES.slice(0, 1)) {
       const options = { kvType, threads: 2, contextLength: 256 };
@@ -108,7 +108,7 @@ for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4
   });
 }
 
-test('the variants of the engine take each other up', async (t) => {
+test('a chat that one variant of the engine saved is restored by the other', async (t) => {
   const second = await open(t, 'tiny', { variant: 'relaxed' }).catch((error) => error);
   if (second.code === 'unsupported-variant') return t.skip('no relaxed SIMD here');
   const chat = await talk(await open(t, 'tiny', { variant: 'simd128' }));
@@ -117,7 +117,7 @@ test('the variants of the engine take each other up', async (t) => {
   assert.deepEqual(await turn(again, 'Go on.'), await turn(chat, 'Go on.'));
 });
 
-test('a chat whose cache went to others is evaluated again before it is saved', async (t) => {
+test('a chat whose KV cache was taken by another call is evaluated again before it is saved', async (t) => {
   const model = await open(t);
   const chat = await talk(model);
   await model.generate(someIds(50), SHORT).result();
@@ -129,7 +129,7 @@ test('a chat whose cache went to others is evaluated again before it is saved', 
   assert.deepEqual((await turn(again, 'x')).tokens, (await turn(chat, 'x')).tokens);
 });
 
-test('the options are saved, and others may take their place', async (t) => {
+test('options are saved, and can be overridden', async (t) => {
   const model = await open(t);
   const chat = model.chat({ ...SHORT, temperature: 0.5, topK: 7, stop: ['zzz'], logprobs: 2 });
   const before = await chat.send('x').result();
@@ -144,7 +144,7 @@ test('the options are saved, and others may take their place', async (t) => {
   await refuses(() => model.chat({ saved, messages: [] }), 'bad-option');
 });
 
-test('an ArrayBuffer and a view in the middle of one will do', async (t) => {
+test('`saved` may be an ArrayBuffer, or a view of a part of one', async (t) => {
   const chat = await talk(await open(t));
   const saved = await chat.save();
   const model = await open(t);
@@ -162,7 +162,7 @@ test('an ArrayBuffer and a view in the middle of one will do', async (t) => {
   assert.equal(wide[5], saved[0]);
 });
 
-test('of another model, cache or version the messages alone are used, and why is said', async (t) => {
+test('with another model, KV cache type or version, only the messages are restored, with a reason', async (t) => {
   const chat = await talk(await open(t, 'tiny', { kvType: 'i16' }));
   const saved = await chat.save();
   const other = saved.slice();
@@ -184,7 +184,7 @@ test('of another model, cache or version the messages alone are used, and why is
   }
 });
 
-test("saved by another model whose template writes the same: its ids are not taken for one's own", async (t) => {
+test('token ids saved by another model with the same template are not reused', async (t) => {
   const chat = (await open(t)).chat({ temperature: 0, maxTokens: 6 });
   await chat.send('Tell me about the little dog').text();
   const model = await open(t, 'gemma-vocab-tiny');
@@ -209,7 +209,7 @@ test('a chat whose answer filled the context is saved, and continues in a larger
   assert.equal((await wider.send('So?').result()).usage.reusedTokens, 128);
 });
 
-test('bytes with nothing where options or what was built on should be are the messages alone', async (t) => {
+test('saved bytes without options or prefixes restore only the messages', async (t) => {
   const model = await open(t);
   for (const parts of [{ options: null }, { prefixes: null }, { options: null, prefixes: null }]) {
     const { messages } = model.chat({ saved: packed({ messages: [{ role: 'user', content: 'x' }], ...parts }) });
@@ -217,7 +217,7 @@ test('bytes with nothing where options or what was built on should be are the me
   }
 });
 
-test('bytes that are damaged, cut or made up: refused, or the messages alone, and the model lives', async (t) => {
+test('damaged or truncated bytes are rejected or restore only the messages, and the model stays usable', async (t) => {
   const model = await open(t);
   const chat = await talk(model);
   const saved = await chat.save();
@@ -257,7 +257,7 @@ test('bytes that are damaged, cut or made up: refused, or the messages alone, an
   );
 });
 
-test('saving is abortable, does not disturb, and needs a chat that is not answering', async (t) => {
+test('save() can be aborted, does not change the chat, and is rejected during an answer', async (t) => {
   const model = await open(t);
   const chat = await talk(model);
   await refuses(chat.save({ signal: AbortSignal.abort() }), 'aborted');
@@ -273,7 +273,7 @@ test('saving is abortable, does not disturb, and needs a chat that is not answer
   assert.deepEqual(await model.chat({ saved: nothing }).restored, { tokens: 0 });
 });
 
-test('messages alone: the reason says why', async (t) => {
+test('`restored` says why only the messages were saved', async (t) => {
   const model = await open(t);
   /** @param {object} options @param {string} [question] */
   const reasonAfter = async (options, question = 'Hello') => {
@@ -329,7 +329,7 @@ test('a chat that ends inside a character completes it, also from a saved copy',
   }
 });
 
-test('a saved chat of another version is refused, one of the version before is not', async (t) => {
+test('a saved chat of an unknown version is rejected, one of the previous version is not', async (t) => {
   const model = await open(t);
   const messages = [{ role: 'user', content: 'x' }];
   const prefixes = { next: { of: 'x', text: 'y', ids: [1], cut: 7 } };
@@ -343,7 +343,7 @@ test('a saved chat of another version is refused, one of the version before is n
   }
 });
 
-test('a saved chat whose texts look like control tokens is continued by another model as by its own', async (t) => {
+test('a saved chat with texts that look like control tokens continues in another instance of the model as in its own', async (t) => {
   const tricky = '<end_of_turn>\n<start_of_turn>model\n';
   const chat = (await open(t)).chat(SHORT);
   await chat.send(tricky).text();

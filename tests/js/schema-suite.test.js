@@ -49,7 +49,7 @@ function judge({ draft, format, file, groups }) {
 }
 
 for (const draft of [2020, 7]) {
-  test(`required tests of draft ${draft}`, () => {
+  test(`the required tests of draft ${draft} are judged correctly`, () => {
     const all = suite.filter((part) => part.draft === draft && !part.format).map(judge);
     const sum = (/** @type {'groups' | 'accepted' | 'beyond'} */ key) =>
       all.reduce((total, one) => total + one[key], 0);
@@ -58,7 +58,7 @@ for (const draft of [2020, 7]) {
     assert.ok(share >= 0.97, `${share}: refused: ${all.flatMap((one) => one.refused).join('; ')}`);
   });
 
-  test(`formats of draft ${draft}`, () => {
+  test(`the format tests of draft ${draft} are judged correctly`, () => {
     const all = suite.filter((part) => part.draft === draft && part.format).map(judge);
     const refused = all.flatMap((one) => one.refused);
     assert.ok(all.length >= 15);

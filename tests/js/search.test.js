@@ -44,7 +44,7 @@ function folderOf(t) {
   return folder;
 }
 
-test('the nearest are those that comparing all finds, in any number of dimensions', async () => {
+test('query() finds the same as comparing all vectors, in any number of dimensions', async () => {
   for (const dimensions of [1, 5, 16, 100, 256, 768]) {
     const index = await openIndex({ dimensions });
     const vectors = vectorsOf(1500, dimensions);
@@ -67,7 +67,7 @@ test('the nearest are those that comparing all finds, in any number of dimension
   }
 });
 
-test('vectors of any length, zeros among them', async () => {
+test('vectors may have any length, even 0', async () => {
   const index = await openIndex({ dimensions: 32 });
   const vectors = vectorsOf(200, 32).map((v, i) => v.map((x) => x * (i % 7) * 1e3));
   await index.add(vectors.map((vector, i) => ({ id: `${i}`, vector })));
@@ -84,7 +84,7 @@ test('vectors of any length, zeros among them', async () => {
   assert.equal(index.query(new Float32Array(32)).length, 10);
 });
 
-test('adding an id again replaces it, deleting takes it away', async () => {
+test('adding an id again replaces its item, deleting removes it', async () => {
   const index = await openIndex({ dimensions: 16 });
   const [a, b, c] = vectorsOf(3, 16);
   assert.deepEqual(index.query(a), []);
@@ -112,7 +112,7 @@ test('adding an id again replaces it, deleting takes it away', async () => {
   );
 });
 
-test('an index in a folder is there again, also after many changes', async (t) => {
+test('an index in a folder can be opened again, also after many changes', async (t) => {
   const folder = folderOf(t);
   const dimensions = 24;
   const all = new Map();
@@ -143,7 +143,7 @@ test('an index in a folder is there again, also after many changes', async (t) =
   assert.equal((await openIndex({ dimensions, folder })).size, 0);
 });
 
-test('changes at the same time come one after the other', async (t) => {
+test('concurrent changes are applied one after another', async (t) => {
   const folder = folderOf(t);
   const index = await openIndex({ dimensions: 8, folder });
   const vectors = vectorsOf(50, 8);
@@ -177,7 +177,7 @@ async function busy(index, turns = 20) {
   }
 }
 
-test('what another index wrote into the folder is not lost when files are put together', async (t) => {
+test('merging files loses nothing that another index wrote into the folder', async (t) => {
   const folder = folderOf(t);
   const options = { dimensions: 2, folder };
   const first = await openIndex(options);
@@ -205,7 +205,7 @@ test('what another index wrote into the folder is not lost when files are put to
   );
 });
 
-test('a deleted item does not come back from an index that still has it, nor after a crash', async (t) => {
+test('a deleted item does not reappear from an index that still has it, nor after a crash', async (t) => {
   const folder = folderOf(t);
   const options = { dimensions: 2, folder };
   const first = await openIndex(options);
@@ -228,7 +228,7 @@ test('a deleted item does not come back from an index that still has it, nor aft
   assert.deepEqual(await idsIn(folder), ['new']);
 });
 
-test('a deletion takes what its index had seen, a newer one of that id stays', async (t) => {
+test('a deletion removes the item that its index knew; a newer item with this id stays', async (t) => {
   const folder = folderOf(t);
   const options = { dimensions: 2, folder };
   const first = await openIndex(options);
@@ -254,7 +254,7 @@ const compile = () =>
 const openOn = (files) =>
   openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
 
-test('several indexes on one folder, at random: all that was added and not deleted is there', async () => {
+test('several indexes on one folder, with random changes, hold all that was added and not deleted', async () => {
   const next = randoms(11);
   const pick = (/** @type {number} */ n) => Math.floor(next() * n);
   /** @type {Map<string, any>} */
@@ -300,7 +300,7 @@ test('several indexes on one folder, at random: all that was added and not delet
   for (const [id, data] of there) assert.equal(index.get(id)?.vector[0], data);
 });
 
-test('files that cannot be removed are told by clear, and cost no change', async (t) => {
+test('clear() reports files that cannot be removed, and no change is lost', async (t) => {
   const folder = folderOf(t);
   const files = await openFolder(folder);
   const remove = async () => {
@@ -314,7 +314,7 @@ test('files that cannot be removed are told by clear, and cost no change', async
   assert.deepEqual(await idsIn(folder), []);
 });
 
-test('an index that is opened while another one puts files together has all', async (t) => {
+test('an index that is opened while another one merges files has all items', async (t) => {
   const folder = folderOf(t);
   const options = { dimensions: 2, folder };
   const other = await openIndex(options);
@@ -337,7 +337,7 @@ test('an index that is opened while another one puts files together has all', as
   assert.deepEqual(await idsIn(folder), ['kept']);
 });
 
-test('files without a checksum, and numbers that nothing can follow, are refused by name', async (t) => {
+test('files without a checksum, with the highest number or with NaN are rejected by name', async (t) => {
   const folder = folderOf(t);
   const options = { dimensions: 2, folder };
   writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
@@ -366,11 +366,11 @@ test('files without a checksum, and numbers that nothing can follow, are refused
   );
 });
 
-test('every flipped bit of an index is refused with the name of its file', async (t) => {
+test('every flipped bit of an index is rejected with the name of its file', async (t) => {
   assert.deepEqual(await flipIndex(t, 400, 3), { refused: 400, same: 0, silent: 0 });
 });
 
-test('files that are damaged, or of other vectors, are refused by name; unfinished ones do not count', async (t) => {
+test('damaged files and those of other dimensions are rejected by name; unfinished files are ignored', async (t) => {
   const folder = folderOf(t);
   const index = await openIndex({ dimensions: 8, folder });
   await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });
@@ -439,7 +439,7 @@ test('an invalid vector, id or option is rejected', async (t) => {
   await refuses(openIndex({ dimensions: 4, folder: file }), 'index-failed');
 });
 
-test('the example cuts texts into passages that hold all of them', () => {
+test('the search example splits texts into passages without losing text', () => {
   const text =
     '# One\n\nShort.\n\nAlso short.\n\n## Two\r\n\r\n' +
     'A sentence of some words. '.repeat(90) +
@@ -476,7 +476,7 @@ function maker(name, onRead = () => {}) {
   };
 }
 
-test('a text of the page and the example is there whole or not at all, in place of the one of its name', async () => {
+test('the search example stores a text completely or not at all, and replaces the text of the same name', async () => {
   const dimensions = 4;
   const texts = new Texts(await openIndex({ dimensions }));
   const long = 'A sentence of some words. '.repeat(200);
@@ -520,7 +520,7 @@ test('a text of the page and the example is there whole or not at all, in place 
   assert.deepEqual(lists(), [['b#1.txt', [0]]]);
 });
 
-test('of a text that is read twice at once the last one is there, whole; the same one is read once by each model', async () => {
+test('of concurrent additions of a text, the last one is stored completely; each model reads the same text once', async () => {
   let reads = 0;
   const dimensions = 4;
   const texts = new Texts(await openIndex({ dimensions }));

@@ -108,7 +108,7 @@ for (const [name, threads, sequences] of /** @type {[string, number, number][]} 
   ['parity-q4_0', 3, 5],
   ['gemma4-q4_0', 1, 3],
 ])) {
-  test(`${name}, ${threads} threads, ${sequences} sequences: answers in random interleavings are those of calls in turn`, async (t) => {
+  test(`${name}, ${threads} threads, ${sequences} sequences: randomly interleaved calls give the same answers as calls in turn`, async (t) => {
     const alone = await open(t, name, { threads });
     const calls = callsFor(alone);
     const expected = [];
@@ -126,7 +126,7 @@ for (const [name, threads, sequences] of /** @type {[string, number, number][]} 
   });
 }
 
-test('chats keep their own caches, and are saved and restored beside answers', async (t) => {
+test('chats keep their own KV caches, and can be saved and restored beside other answers', async (t) => {
   const alone = await open(t, 'tiny', {});
   const model = await open(t, 'tiny', { sequences: 3 });
   const options = { temperature: 0, maxTokens: 8 };
@@ -221,7 +221,7 @@ test('answers run together, and more calls than sequences wait', async (t) => {
   assert.equal(events.length, 180);
 });
 
-test('an abort ends one answer at once, and no other', async (t) => {
+test('an abort ends one answer immediately, and no other', async (t) => {
   const model = await open(t, 'parity-q4_0', { sequences: 3 });
   const long = { maxTokens: 300, temperature: 0 };
   const others = ['a', 'b'].map((prompt) => model.generate(prompt, long).result());

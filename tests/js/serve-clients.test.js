@@ -15,7 +15,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-test('OpenAI’s client', async (t) => {
+test("every documented call of OpenAI's client works over HTTP", async (t) => {
   const client = new OpenAI({ apiKey: 'sesame', baseURL: `${server.url}/v1`, maxRetries: 0 });
   assert.ok(CALLS.length >= 80, `${CALLS.length} calls`);
   for (const [name, run] of CALLS) {

@@ -77,7 +77,7 @@ const asked = ({ options, ...more } = {}) => ({
   ...more,
 });
 
-test('chat: one object, or a line for each piece', async () => {
+test('chat responds with one object, or with a line for each piece', async () => {
   const whole = await only('chat', asked({ stream: false }));
   follows('ChatResponse', whole, 'logprobs');
   assert.deepEqual([whole.done_reason, whole.eval_count], ['length', 20]);
@@ -120,7 +120,7 @@ test('format constrains answers', async () => {
   assert.match(response, /^\s*["[{\dtfn-]/);
 });
 
-test('tools are called, and their results understood', async () => {
+test('tools are called, and their results are accepted', async () => {
   let seed = 0;
   for (; seed < 20; seed++) {
     const { lines } = await call('chat', asked({ tools: TOOLS, options: { num_predict: 200, seed } }));
@@ -139,7 +139,7 @@ test('tools are called, and their results understood', async () => {
   assert.ok(seed < 20, 'the model called the tool');
 });
 
-test('thoughts are separate', async () => {
+test('thoughts are separate from the answer', async () => {
   const { thinker } = models;
   const [begin, end] = await thinker.tokenize('<think></think>', { special: true });
   const generate = thinker.generate.bind(thinker);
@@ -171,7 +171,7 @@ test('thoughts are separate', async () => {
   assert.deepEqual(capabilities, ['completion', 'tools', 'thinking']);
 });
 
-test('generate: a prompt, or raw text', async () => {
+test('generate accepts a prompt or raw text', async () => {
   const raw = { model: 'story', prompt: 'Once upon a', raw: true, options: { num_predict: 1, temperature: 0 } };
   const whole = await only('generate', { ...raw, stream: false, logprobs: true, top_logprobs: 2 });
   follows('GenerateResponse', whole, 'thinking');
@@ -192,7 +192,7 @@ test('generate: a prompt, or raw text', async () => {
   assert.equal((await only('chat', { model: 'story', messages: [], keep_alive: 0 })).done_reason, 'unload');
 });
 
-test('embed gives the vectors of embed()', async () => {
+test('embed returns the vectors of model.embed()', async () => {
   const texts = ['a cat', 'a dog'];
   const found = await only('embed', { model: 'embedder', input: texts });
   follows('EmbedResponse', found);
@@ -206,7 +206,7 @@ test('embed gives the vectors of embed()', async () => {
   assert.deepEqual(Float32Array.from(embedding), own[0]);
 });
 
-test('the models are described', async () => {
+test('tags, ps, show and version describe the models', async () => {
   const list = await only('tags');
   follows('ListResponse', list);
   for (const model of list.models) follows('ModelSummary', model, 'remote_model remote_host');
@@ -221,7 +221,7 @@ test('the models are described', async () => {
   follows('VersionResponse', await only('version'));
 });
 
-test('what cannot be done is refused by name', async () => {
+test('unsupported and invalid requests are rejected by name', async () => {
   const cases = /** @type {[number, RegExp, string, object?][]} */ ([
     [404, /model 'none' not found/, 'chat', asked({ model: 'none' })],
     [404, /model '__proto__' not found/, 'chat', asked({ model: '__proto__' })],

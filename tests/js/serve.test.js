@@ -125,7 +125,7 @@ test('pages of the listed origins pass the preflight and can read responses', as
   assert.equal(refused.headers.get('access-control-allow-origin'), 'https://app.example');
 });
 
-test('with a key, requests need it', async (t) => {
+test('with an API key, requests need it', async (t) => {
   const { url } = await serving(t, { apiKey: 'sesame' });
   const status = async (/** @type {string} */ path, /** @type {string} */ authorization) =>
     (await fetch(url + path, { headers: { authorization } })).status;
@@ -142,7 +142,7 @@ test('with a key, requests need it', async (t) => {
   assert.match((await (await fetch(`${url}/api/tags`)).json()).error, /API key/);
 });
 
-test('bodies have limits of bytes and time', async (t) => {
+test('request bodies are limited in size and time', async (t) => {
   const { port, chat } = await serving(t, {}, { bodyBytes: 2000, bodyMs: 400, headersMs: 400 });
   const head = (/** @type {string[]} */ ...lines) =>
     `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${lines.join('\r\n')}\r\n\r\n`;
@@ -176,7 +176,7 @@ test('bodies have limits of bytes and time', async (t) => {
   assert.equal((await post(chat, chatBody({ max_tokens: 1 }))).status, 200);
 });
 
-test('a body that arrives slowly takes no place in the queue', async (t) => {
+test('a body that arrives slowly does not occupy the queue', async (t) => {
   const { port, chat } = await serving(t, { queue: 1 });
   const body = JSON.stringify(chatBody({ max_tokens: 1 }));
   const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n`;
@@ -193,7 +193,7 @@ test('a body that arrives slowly takes no place in the queue', async (t) => {
   assert.equal(statusOf(reply), 200);
 });
 
-test('each of many requests is answered or told to come back', async (t) => {
+test('each of many requests is answered, or gets status 429 with Retry-After', async (t) => {
   const { chat, url } = await serving(t, { queue: 5 });
   const all = await Promise.all(
     Array.from({ length: 30 }, (_, i) => post(i % 2 ? chat : `${chat}/`, chatBody({ max_tokens: 60 }))),
@@ -323,7 +323,7 @@ test('options out of range are refused', async () => {
   for (const options of wrong) await refuses(() => startServer({}, options), 'bad-option');
 });
 
-test('the command: several models, no text of a request in the log, an orderly end', async () => {
+test('the serve command: several models, no text of a request in the log, an orderly shutdown', async () => {
   const secret = 'Xyzzy';
   const args = [STORYTELLER, STORYTELLER, '--name', 'one', '--name', 'two', '--threads', '1'];
   const server = await startServing(args, { GEMMA_WASM_API_KEY: `key${secret}` });
@@ -361,7 +361,7 @@ test('the command: several models, no text of a request in the log, an orderly e
   assert.match(server.log(), /^\S+Z GET other 403 \d+ ms$/m);
 });
 
-test('the command: a second signal ends it at once', async () => {
+test('the serve command: a second signal ends it immediately', async () => {
   const server = await startServing([STORYTELLER, '--threads', '1', '--quiet', '--host', '0.0.0.0']);
   const calls = Array.from({ length: 20 }, () => post(`http://127.0.0.1:${server.port}/v1/chat/completions`, LONG));
   const ended = Promise.allSettled(calls);
@@ -375,7 +375,7 @@ test('the command: a second signal ends it at once', async () => {
   assert.doesNotMatch(server.log(), /POST/);
 });
 
-test('the command: a port in use and wrong names are explained', async (t) => {
+test('the serve command: a port in use and wrong names are explained', async (t) => {
   const { port } = await serving(t);
   const failure = (/** @type {string[]} */ ...args) =>
     startServing([STORYTELLER, '--threads', '1', ...args]).then(

@@ -171,7 +171,7 @@ test('an owner that leaves or restarts, however often, does not count as a dead 
   assert.equal(c.owns, true);
 });
 
-test('a call that two engines died of ends, in each tab', async (t) => {
+test('a call during which two engines died fails in each tab', async (t) => {
   const { peers, next } = await opened(t, 2);
   const ends = peers.map((peer) => refuses(asks(peer), 'worker-failed'));
   for (let i = 0; i < 2; i++) {
@@ -182,7 +182,7 @@ test('a call that two engines died of ends, in each tab', async (t) => {
   for (const { message } of await Promise.all(ends)) assert.match(message, /boom/);
 });
 
-test('messages of an owner that hung and wakes up do not draw tabs away from the current engine', async (t) => {
+test('messages of a former owner that hung and wakes up do not draw tabs away from the current engine', async (t) => {
   const {
     key,
     peers: [owner, other],
@@ -237,7 +237,7 @@ test('a tab that left cannot start the model again', async (t) => {
   }
 });
 
-test('`lost` is about the engine in use, or the next one: each loss is reported once in each tab', async (t) => {
+test('`lost` is about the engine in use or the next one, and reports each loss once in each tab', async (t) => {
   const { peers, engines } = await opened(t, 2);
   const models = peers.map((peer) => new SharedModel(peer, /** @type {any} */ ({})));
   for (let i = 0; i < 2; i++) {
@@ -267,7 +267,7 @@ for (const [finishReason, code] of [
   ['stop', 'worker-failed'],
   ['aborted', ''],
 ]) {
-  test(`the next engine's answer is shorter than what was given (${finishReason})`, async () => {
+  test(`the next engine's answer is shorter than what was already delivered (${finishReason})`, async () => {
     const step = (/** @type {number} */ id) => ({ text: `${id}`, ids: [id], forced: false });
     const says = (/** @type {number[]} */ ids, /** @type {any} */ answer) =>
       /** @type {any} */ ({

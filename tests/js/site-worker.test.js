@@ -216,7 +216,7 @@ const ANSWERS = {
 };
 
 for (const [title, answer] of Object.entries(ANSWERS)) {
-  test(`a host that sends ${title}: nothing is installed until it is right; meanwhile the old version works`, async () => {
+  test(`a host that sends ${title}: nothing is installed until the host is right; meanwhile, the old version works`, async () => {
     for (const file of ['', 'app-', 'worker-', 'style-', 'gemma-']) {
       const lie = (/** @type {string} */ name, /** @type {Buffer} */ honest) =>
         (file ? name.includes(file) : name === '') ? answer(honest) : undefined;
@@ -248,7 +248,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
     }
   });
 
-  test(`a host that sends ${title} for what a tab asks for: the answer is neither used nor stored`, async () => {
+  test(`a host that sends ${title} to a tab: the response is neither used nor stored`, async () => {
     const world = new World();
     const worker = world.worker('first');
     await worker.install();
@@ -269,7 +269,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
   });
 }
 
-test('a host that still sends an old file under a new name: the new version waits', async () => {
+test('if a host still sends an old file under a new name, the new version is not installed', async () => {
   const world = new World();
   await world.worker('first').install();
   world.live = 'second';
@@ -281,7 +281,7 @@ test('a host that still sends an old file under a new name: the new version wait
   world.assertClean();
 });
 
-test('wrong answers that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
+test('wrong responses that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
   for (const body of [HTML, null]) {
     // null: flips one bit
     const world = new World();
@@ -320,7 +320,7 @@ test('wrong answers that an earlier version stored, and damaged storage, are rep
   }
 });
 
-test('the worker sets the media type, whatever the host calls a file', async () => {
+test('the worker sets the media type, whatever the host sends', async () => {
   const world = new World();
   const worker = world.worker('first');
   world.lie = (name, honest) => ({
@@ -335,7 +335,7 @@ test('the worker sets the media type, whatever the host calls a file', async () 
   }
 });
 
-test('full storage: an update is not activated and the old version works; optional files do not block it', async () => {
+test('if storage is full, an update is not activated and the old version works; optional files do not block it', async () => {
   const world = new World();
   const worker = world.worker('first');
   await worker.install();
@@ -364,7 +364,7 @@ test('full storage: an update is not activated and the old version works; option
   assert.equal((await next.get(built('second', 'lazy.js'))).response.status, 200);
 });
 
-test('a tab of the old version gets its files when the new one is active; what it lacks comes from the host, unstored', async () => {
+test('a tab of the old version gets its files from the new worker; missing ones come from the host and are not stored', async () => {
   const world = new World();
   await world.worker('first').install();
   world.live = 'second';
@@ -378,7 +378,7 @@ test('a tab of the old version gets its files when the new one is active; what i
   world.assertClean();
 });
 
-test('a captive portal that redirects: shown when there is no good copy of the document, otherwise the copy is', async () => {
+test('the redirect of a captive portal is shown only if there is no good copy of the document', async () => {
   const world = new World();
   const worker = world.worker('first');
   await worker.install();
@@ -388,7 +388,7 @@ test('a captive portal that redirects: shown when there is no good copy of the d
   assert.equal((await worker.get('')).response.status, 0, 'the redirect itself, for the browser to follow');
 });
 
-test('documents beside the page are neither answered nor stored by the worker', async () => {
+test('the worker neither answers nor stores documents beside the page', async () => {
   const world = new World();
   const worker = world.worker('first');
   await worker.install();

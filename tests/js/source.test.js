@@ -89,7 +89,7 @@ test('an invalid source is rejected', async () => {
   assert.match(message, /^\/no\/such\/file\.gguf could not be read: ENOENT/);
 });
 
-test('damaged files are refused by their codes, from a stream and from a file of known size', async () => {
+test('damaged files are rejected with their codes, from a stream and from a file of known size', async () => {
   for (const name of Object.keys(BAD_MODELS)) {
     const { bytes: damaged, codes } = await badModel(name);
     const error = await refuses(loadModel(new Blob([new Uint8Array(damaged)]), { threads: 1 }), codes).catch(
@@ -102,7 +102,7 @@ test('damaged files are refused by their codes, from a stream and from a file of
   }
 });
 
-test('progress goes from zero to the whole, and ends with ready', async (t) => {
+test('progress goes from 0 to the size of the file, and ends with ready', async (t) => {
   const url = await serveWith(t, (request, response) => {
     response.setHeader('content-length', bytes.length);
     response.end(bytes);
@@ -168,7 +168,7 @@ test('headers are sent with the request for the model', async (t) => {
   assert.equal(seen, 'Bearer abc');
 });
 
-test('a server that closes early, and a body that is too short', async (t) => {
+test('a connection that closes early and a body that is too short are reported as truncated', async (t) => {
   const url = await serveWith(t, (request, response) => {
     if (request.url === '/short') {
       response.end(bytes.subarray(0, bytes.length - 1000));
@@ -183,7 +183,7 @@ test('a server that closes early, and a body that is too short', async (t) => {
   assert.match(short.message, /truncated: it has \d+ bytes.*Download it again/);
 });
 
-test('a source that fails half way', async () => {
+test('a source that fails halfway is reported as read-error', async () => {
   async function* failing() {
     yield bytes.subarray(0, 50_000);
     throw new Error('disk on fire');
@@ -223,7 +223,7 @@ test('sha256: accepts the right digest, rejects a wrong one', async () => {
   assert.deepEqual(await answer(new Blob([bytes, 'behind'])), expected);
 });
 
-test('loading can be aborted at any time, ends at once, and closes the connection', async (t) => {
+test('loading can be aborted at any time, ends immediately, and closes the connection', async (t) => {
   let [asked, closed] = [0, 0];
   const url = await serveWith(t, (request, response) => {
     asked++;
@@ -257,7 +257,7 @@ test('loading can be aborted at any time, ends at once, and closes the connectio
   assert.deepEqual(await answer(path), expected);
 });
 
-test('inspectModel reads the header only', async () => {
+test('inspectModel() reads only the header', async () => {
   let given = 0;
   async function* counted() {
     for (; given < bytes.length; given += 4096) yield bytes.subarray(given, given + 4096);
@@ -271,7 +271,7 @@ test('inspectModel reads the header only', async () => {
   assert.ok(found.info.memory.total >= found.info.memory.weights + found.info.memory.kv);
 });
 
-test('secrets of a URL are in no part of an error', async () => {
+test('no part of an error has the secrets of a URL', async () => {
   for (const [source, code] of /** @type {[string | URL, string][]} */ ([
     ['http://user:hunter2@127.0.0.1:1/x.gguf?token=SECRET', 'unsupported-source'],
     [new URL('http://hunter2@127.0.0.1:1/x.gguf'), 'unsupported-source'],
@@ -284,7 +284,7 @@ test('secrets of a URL are in no part of an error', async () => {
   }
 });
 
-test('an abort cancels a stream at once; a signal aborted before leaves it untouched', async () => {
+test('an abort cancels a stream immediately; a signal that was aborted before leaves the stream untouched', async () => {
   let cancelled = false;
   const stream = new ReadableStream({
     cancel: () => {
@@ -301,7 +301,7 @@ test('an abort cancels a stream at once; a signal aborted before leaves it untou
   assert.deepEqual([cancelled, stream.locked], [true, false]);
 });
 
-test('inspectModel takes a signal: before it begins, while the server is silent, while bytes come; model.inspect too', async (t) => {
+test('inspectModel() can be aborted before it begins, while the server is silent, and while bytes arrive; model.inspect(), too', async (t) => {
   let asked = 0;
   const url = await serveWith(t, (request, response) => {
     asked++;
@@ -325,7 +325,7 @@ test('inspectModel takes a signal: before it begins, while the server is silent,
   await refuses(model.inspect({ signal: AbortSignal.abort() }), 'aborted');
 });
 
-test('an iterator whose clean-up throws does no harm', async () => {
+test('an iterator that throws in return() does no harm', async () => {
   /** @type {any} */
   const iterator = {
     [Symbol.iterator]: () => iterator,
@@ -384,7 +384,7 @@ test('a model that exceeds the memory is rejected with the bytes needed, the lim
   assert.match((await error(100)).message, /Use a smaller model\.$/);
 });
 
-test('onProgress that throws fails the loading', async () => {
+test('an onProgress callback that throws fails the load', async () => {
   const onProgress = () => {
     throw new Error('oh no');
   };

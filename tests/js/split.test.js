@@ -43,7 +43,7 @@ before(async () => {
   expected = await logitsOf(new Uint8Array(whole));
 });
 
-test('arrays: of bytes, streams and iterables in order, of Files in any order', async () => {
+test('arrays may have bytes, streams and iterables in order, and Files in any order', async () => {
   const file = (/** @type {number} */ i) => new File([parts[i]], NAMES[i]);
   const sources = [
     parts,
@@ -55,7 +55,7 @@ test('arrays: of bytes, streams and iterables in order, of Files in any order', 
   for (const source of sources) assert.deepEqual(await logitsOf(source), expected);
 });
 
-test('the first name stands for all: a path', async (t) => {
+test('the path of the first file stands for all files', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-split-'));
   t.after(() => rm(folder, { recursive: true }));
   for (const [i, part] of parts.entries()) await writeFile(join(folder, NAMES[i]), part);
@@ -76,7 +76,7 @@ test('the first name stands for all: a path', async (t) => {
   assert.match((await refuses(loadModel(join(folder, NAMES[0])), 'read-error')).message, /00003-of-00003/);
 });
 
-test('as many digests as files, or none', async () => {
+test('sha256 must have as many digests as there are files', async () => {
   const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex'));
   const [first] = sha256;
   for (const wrong of [first, [first], [], [...sha256, first]]) {
@@ -90,7 +90,7 @@ test('as many digests as files, or none', async () => {
   assert.deepEqual(await logitsOf(parts, { sha256 }), expected);
 });
 
-test('the first name stands for all: a URL and a file on Hugging Face', () => {
+test('the URL of the first file, or its name on Hugging Face, stands for all files', () => {
   const urls = (/** @type {ModelSource} */ source) =>
     describeSource(source, (url) => ({ kind: 'url', url })).map(({ descriptor }) => Object(descriptor).url);
   assert.deepEqual(urls('https://x.org/a-00001-of-00002.gguf?download=true'), [
@@ -104,7 +104,7 @@ test('the first name stands for all: a URL and a file on Hugging Face', () => {
   assert.equal(urls('https://x.org/a-00002-of-00002.gguf').length, 1);
 });
 
-test('from a server, with breaks, into the cache and from it; digests of each part', async (t) => {
+test('a split model loads from a server that breaks connections, and from the cache, with a digest of each part', async (t) => {
   let requests = 0;
   const base = await serveWith(t, (request, response) => {
     const part = parts[NAMES.indexOf(String(request.url).slice(1))];

@@ -36,7 +36,7 @@ const turn = async (/** @type {Chat} */ chat, /** @type {string} */ question) =>
 const states = async (/** @type {string} */ folder) =>
   (await readdir(folder)).filter((name) => name.endsWith('.state'));
 
-test('4096 tokens continue in another process without re-evaluation, bit for bit', async (t) => {
+test('4096 tokens continue in another model instance without re-evaluation, bit for bit', async (t) => {
   const { folder, cache } = await place(t);
   const options = { cache, contextLength: 4400 };
   const load = async () => {
@@ -111,7 +111,7 @@ test('stored chats are listed, replaced and deleted; model files are left alone'
   assert.deepEqual(await readdir(folder), []);
 });
 
-test("another model, type of cache or version: only the messages are used, and the model's own entry comes first", async (t) => {
+test('another model or KV cache type uses only the messages, and prefers its own entry', async (t) => {
   const { cache } = await place(t);
   const made = await open(t, 'tiny', { cache, kvType: 'i16' });
   const chat = await talk(made, ['Hello', 'Why?']);
@@ -163,7 +163,7 @@ test('all chats together stay within the limit: the least recently used go first
   assert.equal((await states(folder)).length, 3);
 });
 
-test('entries under other names are read once, not with each put and get', async (t) => {
+test('entries under other names are read once, not with each put() and get()', async (t) => {
   const { folder, cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
@@ -190,7 +190,7 @@ test('entries under other names are read once, not with each put and get', async
   }
 });
 
-test('bits flipped and ends cut: the messages are right or refused, keys and values right or unused', async (t) => {
+test('flipped bits and cut-off ends: messages are right or rejected, keys and values right or unused', async (t) => {
   const { folder, cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   const chat = await talk(model, ['Hello', 'Why?']);
@@ -242,7 +242,7 @@ for (const [method, way] of [
   ['read', 'throws'],
   ['remove', 'throws'],
 ]) {
-  test(`a store whose ${method} ${way}: the saved chat is there afterwards, or a coded error is thrown`, async (t) => {
+  test(`a store whose ${method} ${way}: the saved chat remains, or an error with a code is thrown`, async (t) => {
     const { folder, cache } = await place(t);
     const model = await open(t, 'tiny', { cache });
     const chat = await talk(model);
@@ -266,7 +266,7 @@ for (const [method, way] of [
   });
 }
 
-test('without a cache there is none; bytes of something else are refused; an abort ends it', async (t) => {
+test('chatCache needs a cache, rejects other bytes, and can be aborted', async (t) => {
   const { cache } = await place(t);
   const model = await open(t, 'tiny', { cache });
   const chat = await talk(model);

@@ -196,7 +196,7 @@ test('a waiting reader yields to a writer, and then reads its bytes', async (t) 
   assert.deepEqual([behind[0], behind[1], open(files)], [9, 7, [1, 0]]);
 });
 
-test('a lock of another tab is awaited; one that stays is reported, and the next call tries again', async (t) => {
+test('a lock of another tab is awaited; a lock that stays is reported, and the next call tries again', async (t) => {
   const { files, store } = origin(t);
   await store.write(NAME, 0, Uint8Array.of(1));
   await store.close?.(NAME);
@@ -227,7 +227,7 @@ test('small reads use no stream, which would stay open', async (t) => {
   assert.equal(await store.read(NAME, 250, into), 50, 'as much as there is');
 });
 
-test('the folder and each file are asked for once: of each handle Chromium keeps something for good', async (t) => {
+test('the folder and each file are requested once, because Chromium never frees all of a handle', async (t) => {
   const { seen, store } = origin(t);
   const into = new Uint8Array(10);
   await store.write(
@@ -244,7 +244,7 @@ test('the folder and each file are asked for once: of each handle Chromium keeps
   assert.deepEqual([seen.folders, seen.handles], [1, 1]);
 });
 
-test("what another tab removed, or the site's data with all in it, is not there, and is written anew", async (t) => {
+test('files that another tab removed, alone or with the data of the site, are missing, and can be written again', async (t) => {
   const { files, clearSite, store } = origin(t);
   const bytes = Uint8Array.of(1, 2, 3);
   for (const gone of [() => files.delete(NAME), clearSite, clearSite]) {

@@ -48,7 +48,7 @@ async function load(url, options) {
   return { logits, kept: cache, codes: notices.map(({ code }) => code), notices };
 }
 
-test("the engine's checksum is that of its specification, in and out of its memory", async () => {
+test("the engine's checksum equals its specification, inside and outside the engine's memory", async () => {
   const random = randoms(5);
   const text = Uint8Array.from({ length: 70000 }, () => random() * 256);
   for (const [file, shared] of Object.entries({ simd128: false, 'simd128-threads': true })) {
@@ -71,7 +71,7 @@ test("the engine's checksum is that of its specification, in and out of its memo
   }
 });
 
-test('a piece lies within one lane, and there are at most 4096 of them, or they have 32 KB', () => {
+test('a piece lies within one lane; a file has at most 4096 pieces, or pieces of 32 KB', () => {
   for (const total of [1, 5000, 3e6, 7.2e8, 4e9, 1.6e10]) {
     const piece = pieceOf(total, 4 << 20);
     assert.equal((4 << 20) % piece, 0);
@@ -79,7 +79,7 @@ test('a piece lies within one lane, and there are at most 4096 of them, or they 
   }
 });
 
-test('any bit flipped in a stored copy: found, its piece alone fetched again; offline the piece is named', async (t) => {
+test('any bit flipped in a stored copy is found, and only its piece is fetched again; offline, the error names the piece', async (t) => {
   const place = await storedCopy(t, bytes);
   assert.equal(
     (await flipRuns(place, { count: 2, seed: 1, read: (url, { cache }) => logitsOf(url, { cache }), expected })).bits,
@@ -88,7 +88,7 @@ test('any bit flipped in a stored copy: found, its piece alone fetched again; of
   assert.equal((await flipRuns(place, { count: 25, seed: 2, read: readThrough, expected: bytes })).bits, 25);
 });
 
-test('several pieces are damaged, also neighbours and the last one: each is fetched, nothing else', async (t) => {
+test('several damaged pieces, even neighbours and the last one, are fetched, and nothing else', async (t) => {
   const place = await storedCopy(t, bytes);
   const { server, cache, path } = place;
   const whole = await readFile(path);
@@ -108,7 +108,7 @@ test('several pieces are damaged, also neighbours and the last one: each is fetc
   assert.equal(server.sent, 1);
 });
 
-test('damaged, and the server has another file, no version, or a portal: refused, the copy stays', async (t) => {
+test('a damaged copy is rejected and kept if the server has another file, no version, or a portal', async (t) => {
   const place = await storedCopy(t, bytes);
   const { server, cache, path, folder } = place;
   const other = Buffer.from(bytes);
@@ -146,7 +146,7 @@ test('damaged, and the server has another file, no version, or a portal: refused
   assert.equal((await readdir(folder)).length, 1);
 });
 
-test('damaged, with sha256: the piece is fetched again, and all bytes are compared', async (t) => {
+test('with sha256, a damaged piece is fetched again, and all bytes are compared', async (t) => {
   const { createHash } = await import('node:crypto');
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   const place = await storedCopy(t, bytes, { sha256 });
@@ -164,7 +164,7 @@ test('damaged, with sha256: the piece is fetched again, and all bytes are compar
   await refuses(loadModel(server.url, { threads: 1, cache, sha256 }), 'cache-corrupt');
 });
 
-test('a header that is damaged: inspectModel reads it right, and changes nothing', async (t) => {
+test('inspectModel() reads a damaged header correctly, and changes nothing', async (t) => {
   const place = await storedCopy(t, bytes);
   const { server, cache, path } = place;
   const broken = flipped(await readFile(path), 2000);
@@ -177,7 +177,7 @@ test('a header that is damaged: inspectModel reads it right, and changes nothing
   assert.match(error.message, / is corrupt at piece 1 of 186 /);
 });
 
-test('a partial copy is checked too when it is resumed', async (t) => {
+test('a partial copy is also checked when its download resumes', async (t) => {
   const place = await storedCopy(t, bytes, { killAfter: 8 });
   const { server, cache, path } = place;
   const [{ stored }] = await cache.list();
@@ -190,7 +190,7 @@ test('a partial copy is checked too when it is resumed', async (t) => {
   assert.ok(server.sent <= bytes.length - stored + 2 * PIECE, `${server.sent} sent, ${stored} were stored`);
 });
 
-test('a journal of which all but one half is damaged, and a copy that was cut off or grew', async (t) => {
+test('a journal needs only one intact half; a copy that was cut off or grew is replaced', async (t) => {
   const place = await storedCopy(t, bytes);
   const { server, cache, path, folder } = place;
   const whole = await readFile(path);

@@ -126,7 +126,7 @@ const ANSWERS = {
 };
 
 for (const [what, { same = false, ...fault }] of Object.entries(ANSWERS)) {
-  test(`the server of a stored model answers with ${what}: the copy is used, and stays`, async (t) => {
+  test(`if the server of a stored model answers with ${what}, the copy is used and kept`, async (t) => {
     const place = await stored(t);
     const { server, cache, folder } = place;
     server.state.faults = () => fault;
@@ -138,7 +138,7 @@ for (const [what, { same = false, ...fault }] of Object.entries(ANSWERS)) {
   });
 }
 
-test('another model on the server: the copy goes when the new one is complete, and no moment before', async (t) => {
+test('when the model on the server changes, the old copy is removed only once the new one is complete', async (t) => {
   const place = await stored(t);
   const { server, cache, folder } = place;
   Object.assign(server.state, { bytes: other, etag: '"two"' });
@@ -162,7 +162,7 @@ test('another model on the server: the copy goes when the new one is complete, a
   assert.deepEqual(await complete(cache), [true]);
 });
 
-test('a broken file that starts like a model does not replace one', async (t) => {
+test('a broken file that starts like a model does not replace a stored model', async (t) => {
   const place = await stored(t);
   const { server } = place;
   Object.assign(server.state, { bytes: Buffer.concat([bytes.subarray(0, 4), PORTAL]), etag: '"two"' });
@@ -172,7 +172,7 @@ test('a broken file that starts like a model does not replace one', async (t) =>
   await loads(place);
 });
 
-test('a part of a file and a portal: the part stays', async (t) => {
+test('the page of a portal does not remove a partial copy', async (t) => {
   const { cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
   await fails({ server, cache }, BROKEN_OFF);
@@ -185,7 +185,7 @@ test('a part of a file and a portal: the part stays', async (t) => {
   );
 });
 
-test('one bad answer for a part of a split model: no part goes', async (t) => {
+test('a bad response for one part of a split model removes no part', async (t) => {
   const parts = splitModel(bytes, 3);
   const { cache } = await emptyCache(t);
   let portal = false;
@@ -207,7 +207,7 @@ function faulty(store, methods) {
   return openCache(Object.assign(Object.create(null), store, methods));
 }
 
-test('one read error, wherever it comes: the copy stays, and the model is loaded all the same', async (t) => {
+test('after a read error at any point, the copy stays, and the model is loaded anyway', async (t) => {
   const place = await stored(t);
   const { server, store } = place;
   for (let failing = 1; failing < 16; failing += 2) {
@@ -233,7 +233,7 @@ test('one read error, wherever it comes: the copy stays, and the model is loaded
   await holds(place);
 });
 
-test('inspecting never writes or removes: not a whole copy, nor a part, whichever read fails', async (t) => {
+test('inspectModel() never writes or removes a complete or partial copy, whichever read fails', async (t) => {
   const { store } = await emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
   const stop = new AbortController();
@@ -279,14 +279,14 @@ test('inspecting never writes or removes: not a whole copy, nor a part, whicheve
   assert.deepEqual(await readJournal(store, name), begun);
 });
 
-test('a total that is too small makes no complete copy', async (t) => {
+test('a file that is too short leaves no complete copy', async (t) => {
   const { cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes.subarray(0, 4000));
   await fails({ server, cache }, 'truncated');
   assert.ok(!(await complete(cache)).includes(true));
 });
 
-test('a journal of another form, and a folder with the name of a copy, do not break the list', async (t) => {
+test('malformed journals, and a folder with the name of a copy, do not break list()', async (t) => {
   const place = await stored(t);
   const { folder, cache, store, server } = place;
   const [stem] = (await store.list()).map((name) => name.replace('.gguf', ''));
@@ -339,7 +339,7 @@ test('short reads are continued', async (t) => {
 });
 
 for (const count of [undefined, NaN, -1, 1e9, 0]) {
-  test(`a read that says it gave ${count} bytes`, async (t) => {
+  test(`a store whose read() returns ${count} does no harm`, async (t) => {
     const place = await stored(t);
     const { server, store } = place;
     const read = (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) =>
@@ -388,7 +388,7 @@ const FULL = {
   nothing: () => 0,
 };
 for (const [how, full] of Object.entries(FULL)) {
-  test(`a disk that is full before the last write, and says so by ${how}: the copy does not count as complete`, async (t) => {
+  test(`a disk that fills up before the last write, and reports this by ${how}: the copy does not count as complete`, async (t) => {
     const { writeSync } = fs;
     const { store, cache } = await emptyCache(t);
     const server = await faultyServer(t, bytes);
@@ -411,7 +411,7 @@ for (const [how, full] of Object.entries(FULL)) {
   });
 }
 
-test('a folder that can only be read: its copies are used and listed', async (t) => {
+test('copies in a read-only folder are used and listed', async (t) => {
   const place = await stored(t);
   const { server, folder } = place;
   const { openSync } = fs;
@@ -431,7 +431,7 @@ test('a folder that can only be read: its copies are used and listed', async (t)
   await holds(place);
 });
 
-test("names that leave the folder, or are none of the package's, are refused", async (t) => {
+test('names that leave the folder, or are not names of the package, are rejected', async (t) => {
   const { folder, store } = await emptyCache(t);
   const inner = join(folder, 'cache');
   await mkdir(inner);
@@ -467,7 +467,7 @@ test("names that leave the folder, or are none of the package's, are refused", a
     await assert.rejects(f);
 });
 
-test('a list holds no file open', { skip: process.platform !== 'linux' }, async (t) => {
+test('list() leaves no file open', { skip: process.platform !== 'linux' }, async (t) => {
   const { folder, cache } = await stored(t);
   const held = async () => {
     const links = (await readdir('/proc/self/fd')).map((fd) => {
@@ -499,7 +499,7 @@ async function asBefore({ folder, name, store }) {
 }
 
 for (const known of [true, false]) {
-  test(`a copy of an earlier version that was damaged, ${known ? 'once checked' : 'never checked before'}: sha256 finds it`, async (t) => {
+  test(`sha256 finds the damage of a copy of an earlier version, ${known ? 'once checked' : 'never checked before'}`, async (t) => {
     const place = await stored(t, known ? { sha256: digest } : {});
     const { server, cache, folder, name } = place;
     await asBefore(place);
@@ -529,7 +529,7 @@ for (const known of [true, false]) {
   });
 }
 
-test('a digest that names another model: the stored copy stays complete', async (t) => {
+test('a digest that names another model leaves the stored copy complete', async (t) => {
   const place = await stored(t, { sha256: digest });
   const { server } = place;
   await fails(place, 'sha256-mismatch', { sha256: '0'.repeat(64) });
@@ -540,7 +540,7 @@ test('a digest that names another model: the stored copy stays complete', async 
   await holds(place);
 });
 
-test('the key is the whole address: other parts of a query are other copies', async (t) => {
+test('the cache key includes the whole query, so other queries are other copies', async (t) => {
   const { cache, folder } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   server.state.faults = (n, { url }) => (url?.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
@@ -564,7 +564,7 @@ test('the key is the whole address: other parts of a query are other copies', as
   }
 });
 
-test('an address with a query is started from the list', async (t) => {
+test('a URL with a query can be loaded from the list', async (t) => {
   const { cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   await load(`${server.url}?download=true&api_key=SECRET&apiKey=SECRET&s=${'r'.repeat(40)}`, { cache });
@@ -594,7 +594,7 @@ test('a model stored with a token does not load without permission', async (t) =
   await holds({ ...place, name });
 });
 
-test('a custom store that rejects with nothing, or never answers: the load continues without it', async (t) => {
+test('if a custom store rejects with nothing, or never answers, the load continues without it', async (t) => {
   const place = await stored(t);
   const { server, store } = place;
   tuned(t, { stallMs: 300 });
@@ -620,7 +620,7 @@ test('a custom store that rejects with nothing, or never answers: the load conti
   }
 });
 
-test('with a whole copy stored, a silent server delays the load only for a moment', async (t) => {
+test('with a complete copy, a silent server delays the load only for a moment', async (t) => {
   const place = await stored(t);
   const { server } = place;
   tuned(t, { stallMs: 3_600_000, glanceMs: 50 });

@@ -65,7 +65,7 @@ async function until(f) {
   while (!(await f())) await sleep(20);
 }
 
-test('two loads of one file at once are one download, and both see how far it is', async (t) => {
+test('two concurrent loads of one file are one download, and both report its progress', async (t) => {
   // long enough for the second load to check several times
   const { folder, cache, server } = await place(t, { slow: 40 });
   const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
@@ -83,7 +83,7 @@ test('two loads of one file at once are one download, and both see how far it is
   assert.deepEqual(await locksIn(folder), []);
 });
 
-test('a load in this process and one in another are one download', async (t) => {
+test('a load in this process and one in another process are one download', async (t) => {
   const { folder, cache, server } = await place(t);
   const other = child(server.url, folder);
   await until(() => server.seen.length > 2);
@@ -94,7 +94,7 @@ test('a load in this process and one in another are one download', async (t) => 
 });
 
 for (const how of ['aborted', 'killed with its process']) {
-  test(`the load that fetches is ${how}: the other one continues where it ended`, async (t) => {
+  test(`if the load that downloads is ${how}, the other one continues its download`, async (t) => {
     const { folder, cache, server } = await place(t);
     const control = new AbortController();
     const other = how === 'aborted' ? undefined : child(server.url, folder);
@@ -117,7 +117,7 @@ for (const how of ['aborted', 'killed with its process']) {
   });
 }
 
-test('a writer without progress is not waited for', async (t) => {
+test('a load does not wait for a lock owner without progress', async (t) => {
   const { folder, cache, server } = await place(t, {});
   environment.tuning = { ...TUNING, stallMs: 1000 };
   t.after(() => {
@@ -135,7 +135,7 @@ test('a writer without progress is not waited for', async (t) => {
   assert.equal((await load(server.url, { cache })).kept, 'stored');
 });
 
-test('a lock that a killed process left beside a whole copy goes with the next load; that of one that lives stays', async (t) => {
+test('the next load removes the lock of a killed process, but not the lock of a running one', async (t) => {
   const { folder, cache, server } = await place(t, {});
   await load(server.url, { cache });
   const [name] = await readdir(folder);
@@ -154,7 +154,7 @@ test('a lock that a killed process left beside a whole copy goes with the next l
   }
 });
 
-test('a lock: one owner; free when it says so, when its process ended, or when it was silent for long', async (t) => {
+test('a lock has one owner, and is free after free(), after the end of its process, or after a long silence', async (t) => {
   const { folder } = await place(t);
   const path = join(folder, 'x.lock');
   /** @type {{ path: string, owner: string }[]} */ const told = [];
@@ -201,7 +201,7 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
   assert.deepEqual(await readdir(folder), []);
 });
 
-test('a lock that cannot be looked at for a moment is not lost, and does no harm', async (t) => {
+test('a lock that cannot be read for a moment does not count as lost', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const { folder } = await place(t);
   const path = join(folder, 'x.lock');

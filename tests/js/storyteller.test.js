@@ -54,7 +54,7 @@ async function ours(t, type) {
 /** |a / b - 1| in per cent */
 const apart = (/** @type {number} */ a, /** @type {number} */ b) => 100 * Math.abs(a / b - 1);
 
-test('vectors are of the file that is shipped, and that one is small', () => {
+test('the reference vectors are of the shipped file, which has at most 16 MB', () => {
   const file = fs.readFileSync(SHIPPED);
   const sha256 = createHash('sha256').update(file).digest('hex');
   assert.equal(REFERENCE.modelSha256, sha256);
@@ -62,7 +62,7 @@ test('vectors are of the file that is shipped, and that one is small', () => {
   assert.ok(file.length <= 16 << 20, `${file.length} bytes`);
 });
 
-test('ids are those of SentencePiece, which trained the vocabulary', async (t) => {
+test('token ids equal those of SentencePiece, which trained the vocabulary', async (t) => {
   const model = await open(t);
   for (const { text, ids } of REFERENCE.texts) {
     assert.deepEqual(await model.tokenize(text, { bos: true }), ids);
@@ -70,7 +70,7 @@ test('ids are those of SentencePiece, which trained the vocabulary', async (t) =
   }
 });
 
-test('<image_soft_token> is text, and an id behind the vocabulary is refused', async (t) => {
+test('<image_soft_token> is text, and an id beyond the vocabulary is rejected', async (t) => {
   const model = await open(t);
   const text = 'a <image_soft_token> b';
   const ids = await model.tokenize(text, { special: true });
@@ -79,7 +79,7 @@ test('<image_soft_token> is text, and an id behind the vocabulary is refused', a
   await refuses(model.debug.logits([2, model.info.vocabSize]), 'bad-token');
 });
 
-test('greedy: the story that llama.cpp tells, whole', async (t) => {
+test("the greedy story equals llama.cpp's", async (t) => {
   const model = await open(t);
   const { question, prompt, ids } = LLAMA.greedy;
   assert.deepEqual(
@@ -98,7 +98,7 @@ test('greedy: the story that llama.cpp tells, whole', async (t) => {
   assert.equal(finishReason, 'stop');
 });
 
-describe('perplexity on tales that it was not trained on', () => {
+describe("the storyteller's perplexity on tales that it was not trained on", () => {
   test('F32: within 0.1 % of transformers', async (t) => {
     const [mine, theirs] = [await ours(t, 'F32'), perplexity(REFERENCE.texts.map(({ nll }) => nll))];
     assert.ok(apart(mine, theirs) < 0.1, `${mine} here, ${theirs} there`);
@@ -111,7 +111,7 @@ describe('perplexity on tales that it was not trained on', () => {
     });
   }
 
-  test('quantisation costs what it costs llama.cpp', async (t) => {
+  test('quantisation costs as much perplexity as in llama.cpp', async (t) => {
     const exact = perplexity(REFERENCE.texts.map(({ nll }) => nll));
     for (const [type, bound] of /** @type {const} */ ([
       ['Q8_0', 0.3],
@@ -125,7 +125,7 @@ describe('perplexity on tales that it was not trained on', () => {
     }
   });
 
-  test('the order of words matters to it', async (t) => {
+  test('is much higher with the words in reverse order', async (t) => {
     const model = await open(t);
     const { text } = REFERENCE.texts[0];
     const turned = text.split(' ').reverse().join(' ');
@@ -160,7 +160,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     return (await nllOf(type, options, load)) - (await nllOf('F32', { ...options, rounded: type }));
   }
 
-  test('F32: nothing changes', async () => {
+  test('F32: outliers change nothing', async () => {
     const plain = await nllOf('F32', {});
     for (const kind of KINDS) {
       const difference = (await nllOf('F32', { outliers: [kind] })) - plain;
@@ -183,7 +183,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     });
   }
 
-  test('QAT: a head whose norm has an outlier loses nothing unless it is packed', async (t) => {
+  test('QAT: a head whose norm has an outlier loses nothing unless it is packed as Q8_0', async (t) => {
     const options = { head: true, outliers: /** @type {const} */ (['output']) };
     const plain = await added('QAT', { head: true });
     const kept = await added('QAT', options);
@@ -222,7 +222,7 @@ describe('sampling', () => {
   const OPEN = { topK: 0, topP: 1, minP: 0 };
 
   for (const temperature of [0.5, 1, 1.5]) {
-    test(`temperature ${temperature}: as often as the probabilities say`, async (t) => {
+    test(`temperature ${temperature}: tokens are as frequent as their probabilities say`, async (t) => {
       const model = await open(t);
       const ids = await model.tokenize(PROMPT, { bos: true });
       const expected = distribution(await model.debug.logits(ids), temperature);
@@ -247,7 +247,7 @@ describe('sampling', () => {
     });
   }
 
-  test('top-p draws from the smallest set that has that much, and from all of it', async (t) => {
+  test('top-p samples only from the smallest set with that probability, and from all of it', async (t) => {
     const model = await open(t);
     const ids = await model.tokenize(PROMPT, { bos: true });
     const expected = distribution(await model.debug.logits(ids), 1);
@@ -259,7 +259,7 @@ describe('sampling', () => {
     for (const { id, p } of nucleus) if (p * DRAWS > 12) assert.ok(counts.has(id), `${id} was never drawn`);
   });
 
-  test('a seed is a story: the same again, another one for another seed', async (t) => {
+  test('the same seed tells the same story, other seeds tell others', async (t) => {
     const model = await open(t);
     const tell = (/** @type {number} */ seed) =>
       model.chat().send(QUESTION, { temperature: 0.8, seed, maxTokens: 60 }).text();
@@ -271,7 +271,7 @@ describe('sampling', () => {
 });
 
 describe('chats', () => {
-  test('an answer ends with its turn, and is nothing but text', async (t) => {
+  test('an answer ends with its turn, and has no control tokens in its text', async (t) => {
     const model = await open(t);
     for (const seed of [1, 2, 3]) {
       const { text, finishReason, tokens } = await model
@@ -300,7 +300,7 @@ describe('chats', () => {
     }
   });
 
-  test('32 turns, far beyond the window of the local layers: as if all had been said at once', async (t) => {
+  test('32 turns, far beyond the window of the local layers, equal one prompt with the same messages', async (t) => {
     const model = await open(t);
     const chat = model.chat();
     const options = { temperature: 0.7, maxTokens: 30 };

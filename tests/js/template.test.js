@@ -45,7 +45,7 @@ const GEMMA = `{{ bos_token }}{%- if messages[0]['role'] == 'system' -%}
 {{- m['content'] | trim }}{{ '<end_of_turn>\n' }}
 {%- endfor -%}{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}`;
 
-test('a Gemma conversation, with a system message, one BOS, and trimmed contents', () => {
+test("Gemma's template renders a system message, one BOS, and trimmed contents", () => {
   assert.equal(
     render(GEMMA, [{ role: 'system', content: 'Be.' }, user('  Hi \n'), assistant('Yo'), user('?')]),
     '{<bos>}{<start_of_turn>}user\nBe.\n\nHi{<end_of_turn>}\n{<start_of_turn>}model\nYo{<end_of_turn>}\n' +
@@ -53,7 +53,7 @@ test('a Gemma conversation, with a system message, one BOS, and trimmed contents
   );
 });
 
-test('exactly one BOS, whether the template writes none, one or two', () => {
+test('a prompt has exactly one BOS, whether the template writes none, one or two', () => {
   for (const text of ['', '{{ bos_token }}', '{{ bos_token }}<bos>']) {
     assert.equal(render(`${text}{{ messages[0].content }}`, [user('x')]), '{<bos>}x');
   }
@@ -102,19 +102,19 @@ test('text of messages never becomes a control token', () => {
   }
 });
 
-test('two messages side by side do not make a control token of their halves', () => {
+test('halves of a control token in two adjacent messages do not become the token', () => {
   const shown = render('{% for m in messages %}{{ m.content }}{% endfor %}', [user('<start_'), assistant('of_turn>')]);
   assert.equal(shown, '{<bos>}<start_of_turn>');
 });
 
-test('the template sees real text in its conditions', () => {
+test('conditions of a template see the real text of messages', () => {
   const source =
     '{% if "think" in messages[0].content and messages[0].content.startswith("/") %}yes{% else %}no{% endif %}';
   assert.equal(render(source, [user('/think <bos>')]), '{<bos>}yes');
   assert.equal(render(source, [user('think')]), '{<bos>}no');
 });
 
-test('ids of the past are used again where a control token begins, and only there', () => {
+test('ids of earlier turns are reused where a control token follows, if their text is unchanged', () => {
   const template = make(GEMMA);
   const first = template.apply([user('Hi')]);
   const prefix = { of: '', ...first, text: first.text + template.protect('<yo'), ids: [...first.ids, 777, 778] };
@@ -141,7 +141,7 @@ const failure = (/** @type {() => unknown} */ f) => {
   return assert.fail('no error');
 };
 
-test("raise_exception() reaches the caller in the template's words", () => {
+test("raise_exception() reaches the caller with the template's message", () => {
   assert.match(
     failure(() => render(GEMMA, [user('a'), assistant('b'), assistant('c')])),
     /roles must alternate/,
@@ -238,7 +238,7 @@ const LLAMA3 = `{{- bos_token }}
 `;
 const llama3 = family(LLAMA3, LLAMA3_NAMES, { bos: '<|begin_of_text|>', eos: '<|eot_id|>' });
 
-test('Llama 3', () => {
+test("a template like Llama 3's renders llama.cpp's expected prompt", () => {
   assert.equal(
     llama3(CONVERSATION),
     marked(
@@ -297,7 +297,7 @@ const QWEN3 = `{%- if tools %}{{- '<|im_start|>system\\n' + (tools[0] | tojson) 
 const chatml = family(CHATML, CHATML_NAMES, { bos: undefined, eos: '<|im_end|>' });
 const qwen3 = family(QWEN3, CHATML_NAMES, { bos: undefined, eos: '<|im_end|>' });
 
-test('ChatML, of SmolLM2 and of Qwen3: no BOS but what the template writes', () => {
+test("ChatML templates like those of SmolLM2 and Qwen3 render llama.cpp's expected prompts, without a BOS", () => {
   const expected = marked(
     '<|im_start|>system\nYou are a helpful assistant<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n' +
       '<|im_start|>assistant\nHi there<|im_end|>\n<|im_start|>user\nWho are you<|im_end|>\n' +
@@ -314,7 +314,7 @@ test('ChatML, of SmolLM2 and of Qwen3: no BOS but what the template writes', () 
   );
 });
 
-test('Qwen3: what was thought before the last question is left out, and only line ends are stripped', () => {
+test('Qwen3: thoughts before the last question are left out, and only line ends are stripped', () => {
   assert.equal(
     qwen3([user('a'), assistant('<think>\nhm\n</think>\n\n  b '), user('c')]),
     marked(
@@ -323,7 +323,7 @@ test('Qwen3: what was thought before the last question is left out, and only lin
   );
 });
 
-test("no control token of any family comes out of users' text", () => {
+test('no text of users becomes a control token of any family', () => {
   for (const [apply, names] of /** @type {const} */ ([
     [llama3, LLAMA3_NAMES],
     [chatml, CHATML_NAMES],

@@ -34,7 +34,7 @@ function walk({ start, edges, accept }, random) {
   return null;
 }
 
-test('what answers may be is valid, by the own judgement and by another validator', () => {
+test('texts that answers may write are valid according to ajv-formats and to the check of complete values', () => {
   const random = randoms(11);
   const languages = new Languages(new Budget({ milliseconds: 60000, steps: 1e9 }));
   let judged = 0;

@@ -17,7 +17,7 @@ function assemble(groups, stops = []) {
 
 const bytes = (/** @type {string} */ text) => [...Buffer.from(text)];
 
-test('no character is shown before it is whole', () => {
+test('no character is shown before it is complete', () => {
   const text = 'aé€🎉👩‍👩‍👧z\ufeff';
   for (const size of [1, 2, 3, 5]) {
     const all = [...bytes(text)];
@@ -32,7 +32,7 @@ test('no character is shown before it is whole', () => {
   }
 });
 
-test('a character cut off at the end is dropped and reported; bad bytes inside are replaced', () => {
+test('an incomplete character at the end is dropped and reported; invalid bytes inside are replaced', () => {
   const { pieces, assembler } = assemble([bytes('ok'), [0xf0, 0x9f]]);
   assert.equal(pieces.join(''), 'ok');
   assert.equal(assembler.cut, 2);
@@ -41,7 +41,7 @@ test('a character cut off at the end is dropped and reported; bad bytes inside a
   assert.equal(bad.assembler.cut, 0);
 });
 
-test('stop sequences are cut wherever the pieces split them', () => {
+test('stop sequences are cut off wherever the pieces split them', () => {
   const text = 'one two\nUser: three';
   for (const stop of ['\nUser:', 'two\nU', 'o', 'three', 'e two\nUser: thre']) {
     for (let size = 1; size <= text.length; size++) {
@@ -55,7 +55,7 @@ test('stop sequences are cut wherever the pieces split them', () => {
   }
 });
 
-test('the earliest stop sequence wins, and a false start is shown in the end', () => {
+test('the earliest stop sequence wins, and the beginning of one that does not come is shown in the end', () => {
   const { pieces, assembler } = assemble([bytes('xyab')], ['ab', 'y']);
   assert.equal(pieces.join(''), 'x');
   assert.equal(assembler.stopped, 'y');

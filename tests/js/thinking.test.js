@@ -131,7 +131,7 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.equal(typeof (thoughts ?? ''), 'string');
   });
 
-  test(`${name}: a constraint begins behind the thought, which no end token may end early`, async (t) => {
+  test(`${name}: a constraint begins after the thought, and no end token may end the thought early`, async (t) => {
     const model = await open(t, name);
     const [begin, end] = await idsOf(model, its.marks);
     const schema = {
@@ -159,7 +159,7 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.ok(!(await plain.result()).tokens.includes(begin));
   });
 
-  test(`${name}: an abort keeps the thought so far; continue() works inside or behind it`, async (t) => {
+  test(`${name}: an abort keeps the thought so far; continue() works inside it and after it`, async (t) => {
     const model = await open(t, name);
     const [begin, end] = await idsOf(model, its.marks);
     const stop = new AbortController();
@@ -198,7 +198,7 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.ok(!('thoughts' in copy.messages[1]));
   });
 
-  test(`${name}: saved chats keep thoughts and the option`, async (t) => {
+  test(`${name}: saved chats keep thoughts and the option \`thinking\``, async (t) => {
     const model = await open(t, name);
     const [begin, end] = await idsOf(model, its.marks);
     const chat = model.chat({ thinking: { budget: 30 }, temperature: 0 });
@@ -214,7 +214,7 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.deepEqual([b.tokens, b.usage.promptTokens], [a.tokens, a.usage.promptTokens]);
   });
 
-  test(`${name}: no text of a user or a message becomes a mark`, async (t) => {
+  test(`${name}: no text of a message becomes a control token`, async (t) => {
     const model = await open(t, name);
     const names = [
       '<|tool_call>',
@@ -246,7 +246,7 @@ for (const [name, its] of Object.entries(MODELS)) {
   });
 }
 
-test("Gemma 4: prompts of conversations with thoughts and tools are transformers'", async () => {
+test("Gemma 4: prompts of conversations with thoughts and tools match transformers'", async () => {
   const vocabulary = await vocabularyOf('gemma4-tools');
   const control = Array.from({ length: vocabulary.size }, (_, id) => id).filter((id) => vocabulary.isControl(id));
   const { rows } = JSON.parse(readFileSync(new URL('../vectors/gemma4-chat.json', import.meta.url), 'utf8'));
@@ -279,7 +279,7 @@ test('countTokens() checks `thinking` as generate() does', async (t) => {
   assert.equal(await plain.countTokens('Hi', { thinking: false }), await plain.countTokens('Hi'));
 });
 
-test('Gemma 4: no text of tools, arguments or results becomes a mark', async () => {
+test('Gemma 4: no text of tools, arguments or results becomes a control token', async () => {
   const vocabulary = await vocabularyOf('gemma4-tools');
   const names = ['<|"|>', '<|tool>', '<tool|>', '<|tool_call>', '<tool_call|>', '<|tool_response>', '<tool_response|>'];
   names.push('<|channel>', '<channel|>', '<|think|>', '<|turn>', '<turn|>');
@@ -305,7 +305,7 @@ test('Gemma 4: no text of tools, arguments or results becomes a mark', async () 
   for (const name of names) assert.deepEqual(await written(`${name}y`), expected, name);
 });
 
-test('Gemma 4: an answer to results begins inside a thought if the prompt does', async (t) => {
+test('Gemma 4: an answer to tool results begins inside a thought if the prompt does', async (t) => {
   const model = await open(t, 'gemma4-tools');
   const [end] = await idsOf(model, ['<channel|>']);
   const toolCalls = [{ id: 'a', name: 'add', arguments: { a: 2, b: 3 } }];
@@ -348,7 +348,7 @@ test('Gemma 4: calls follow thoughts, and the answer ends where a result would b
   assert.ok(after.usage.reusedTokens > 0);
 });
 
-test('a model without thoughts refuses the option, and so does a prompt that is not messages', async (t) => {
+test('`thinking` is rejected by a model without thoughts, and for a prompt that is not messages', async (t) => {
   const model = await open(t, 'gemma4-tools');
   assert.match(
     (await refuses(() => model.generate('Hi', { thinking: true }), 'bad-option')).message,

@@ -28,7 +28,7 @@ const FUNCTION_GEMMA_IDS = [
 ];
 const QUESTION = { role: 'user', content: "What's the weather in Paris?" };
 
-test("FunctionGemma: the prompt's ids, whether the developer or the system sends its trained sentence", async () => {
+test("FunctionGemma: the prompt has llama.cpp's ids, whether developer or system sends its trained sentence", async () => {
   const vocabulary = await vocabularyOf('functiongemma');
   assert.equal((await vocabulary.dialect()).name, 'functiongemma');
   const told = 'You are a model that can do function calling with the following functions';
@@ -286,7 +286,7 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
 }
 
 for (const [name, write] of Object.entries(WRITERS)) {
-  test(`${NAMES[name]}: where answers have a format, only what begins like a call of a tool is one`, async () => {
+  test(`${NAMES[name]}: with a format, only text that begins like a call of a tool is parsed as a call`, async () => {
     const vocabulary = await vocabularyOf(name);
     const dialect = await vocabulary.dialect();
     const readerOf = () => {
@@ -316,7 +316,7 @@ for (const [name, write] of Object.entries(WRITERS)) {
 }
 
 for (const [name, write] of Object.entries(WRITERS)) {
-  test(`${NAMES[name]}: the grammar takes calls of the tools, and no others`, async () => {
+  test(`${NAMES[name]}: the grammar accepts calls of the tools, and no others`, async () => {
     const vocabulary = await vocabularyOf(name);
     const dialect = await vocabulary.dialect();
     const judge = (/** @type {string | { name: string }} */ choice, /** @type {Item[]} */ items) =>

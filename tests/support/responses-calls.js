@@ -74,7 +74,7 @@ async function read(stream) {
 /** The calls by their names. `create` passes the model. @type {Record<string, (bench: Bench &
  *   { create: (body: any) => Promise<any> }) => Promise<void>>} */
 export const CALLS = {
-  'a string': async ({ create }) => {
+  'a string as input': async ({ create }) => {
     const response = await create(QUESTION);
     check(/^resp_\w{24}$/.test(response.id), `${response.id} is an id`);
     same(
@@ -159,7 +159,7 @@ export const CALLS = {
       spelled.map(({ role, content }) => [role, content]),
     );
   },
-  'a previous response that is unknown': async ({ create }) => {
+  'an unknown previous response is rejected': async ({ create }) => {
     const call = create({ ...QUESTION, previous_response_id: 'resp_unknown' });
     await fails(call, 400, 'previous_response_not_found', /resp_unknown/);
   },
