@@ -6,8 +6,8 @@ import { MAX_THREADS } from './protocol.js';
 /**
  * What this platform supports.
  * @typedef {object} Capabilities
- * @property {'relaxed' | 'simd128' | null} variant Build that `auto` takes. null if none can run, because there is no
- *   SIMD or no Worker (as in service workers and shared workers).
+ * @property {'relaxed' | 'simd128' | null} variant Build that the option `variant: 'auto'` selects. null if none can
+ *   run, because there is no SIMD or no Worker (as in service workers and shared workers).
  * @property {boolean} simd Whether the platform has WebAssembly SIMD, which every build needs.
  * @property {boolean} relaxed Whether it has relaxed SIMD too.
  * @property {boolean} isolated Whether threads can share memory.

@@ -70,7 +70,8 @@ import { ModelError } from './errors.js';
 /** Progress of a load.
  * @typedef {object} Progress
  * @property {'fetch' | 'load' | 'ready' | 'rest'} phase `fetch`: bytes come from the network; `load`: from elsewhere; `ready`:
- *   the model can be used (once); `rest`: tables on disk are downloaded while it can be used (option `rowsLater`).
+ *   the model can be used (reported once); `rest`: the model can be used, and its tables that stay on disk are still being
+ *   downloaded (option `rowsLater`).
  * @property {number} loaded Bytes so far.
  * @property {number | undefined} total Bytes in all, once known.
  * @property {number} bytesPerSecond Average of the last three seconds.
@@ -79,8 +80,8 @@ import { ModelError } from './errors.js';
  */
 /** Properties of a model.
  * @typedef {object} ModelInfo
- * @property {string} architecture Architecture as the file names it: one of the table in the README.
- * @property {string} name Name in the file. May be empty.
+ * @property {string} architecture Architecture as the file names it, one of those in the README's table.
+ * @property {string} name Name of the model in the file. May be empty.
  * @property {string} quantisation Type of most weights of the layers.
  * @property {number} parameters Number of weights.
  * @property {number} contextLength Context length as loaded, in tokens.
@@ -103,14 +104,15 @@ import { ModelError } from './errors.js';
  * @property {boolean} isolated Whether the platform allows threads.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
  * @property {number} fileBytes Bytes up to the end of the last tensor.
- * @property {boolean} chatTemplate Whether messages are accepted: the file has a template, or is a Gemma without one.
+ * @property {boolean} chatTemplate Whether the model accepts messages: the file has a chat template, or is a Gemma model
+ *   without one.
  * @property {boolean} thinking Whether the option `thinking` can turn thoughts on and off.
  * @property {number | null} bosToken Id of the token that begins a text.
  * @property {number[]} endTokens Ids that end an answer.
- * @property {SamplingOptions} defaults Sampling options of an answer that sets none: the file's (`general.sampling.*`), its
- *   family's, or Gemma's.
- * @property {'cached' | 'stored' | 'none'} cache `cached`: the cache had the file; `stored`: it has it now; `none`: neither
- *   (`notices` say why).
+ * @property {SamplingOptions} defaults Default sampling options: the file's (`general.sampling.*`), those of its
+ *   family, or Gemma's.
+ * @property {'cached' | 'stored' | 'none'} cache `cached`: read from the cache; `stored`: downloaded and added to it;
+ *   `none`: not cached (`notices` say why).
  * @property {Notice[]} notices Messages of the load, as in `onProgress`.
  */
 /** The result of `perplexity`.
@@ -175,14 +177,14 @@ import { ModelError } from './errors.js';
 /** A message of a conversation.
  * @typedef {object} ChatMessage
  * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is an
- *   alias of `system`, and `model` of `assistant`. `tool` gives the result of a call.
+ *   alias of `system`, `model` of `assistant`. A `tool` message has the result of a call.
  * @property {any} content Text, or an array of text parts. The result of a tool may be any JSON.
  * @property {string} [thoughts] Thoughts of an answer. Most chat templates leave them out of later prompts.
  * @property {boolean} [aborted] Whether the answer was cut short.
  * @property {readonly ToolCall[]} [toolCalls] Calls of tools in an answer.
  * @property {string} [name] Of a tool's result: the name of the tool. `name` or `id` is enough.
  * @property {string} [id] Of a tool's result: the id of the call.
- * @property {boolean} [prefix] Of the last message of a prompt, from the assistant: whether the answer begins with it.
+ * @property {boolean} [prefix] On the last message, if it is the assistant's: whether the answer begins with its text.
  */
 /** A part of a message. Other types fail with `bad-option`.
  * @typedef {object} TextPart
@@ -274,8 +276,8 @@ import { ModelError } from './errors.js';
  * @property {Usage} usage Token counts.
  * @property {Timings} timings Durations.
  * @property {number} seed Seed of the random numbers.
- * @property {TokenLogprob[]} [logprobs] One entry per token, if requested. Probabilities come from the raw logits, with
- *   a `format` those of the allowed tokens.
+ * @property {TokenLogprob[]} [logprobs] One entry per token, if requested. Probabilities are
+ *   computed from the raw logits; with a `format`, only from those of the allowed tokens.
  * @property {V} [value] With a `format`, if the answer is complete (`finishReason` is `stop`): its parsed JSON, or its
  *   text if the format is not JSON.
  * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is missing then.

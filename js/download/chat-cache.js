@@ -29,8 +29,8 @@ const DEPS = { sum: checksum, readOnly: false };
  * @property {string} name Name of the chat.
  * @property {number} bytes Size in bytes.
  * @property {Date} lastUsed Time of the last use.
- * @property {boolean} fits Whether this model, with its KV cache type and layout, saved it, so that nothing is
- *   evaluated again.
+ * @property {boolean} fits Whether this model saved the chat with the same KV cache type and layout, so that its KV
+ *   cache can be restored.
  */
 /** A file of a chat. journal: null if none was written yet.
  * @typedef {{ file: string, journal: Journal | null, size: number }} Found */

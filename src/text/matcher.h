@@ -29,9 +29,9 @@
  * A mask is computed separately for the items on each stack. Starting in the DFA state of these items, the trie of the
  * vocabulary (trie.h) is walked once: the state's memo stores the tokens that stay inside the rule, and the exits,
  * which are the nodes where the bottom was reached inside a token. From each exit, the frames of the real stack
- * continue with their own DFA states. Inside JSON strings, tokens of plain characters are known by their length alone
- * (plain.c), and a smaller trie of all others is walked. Counts that no token can tell apart share a DFA state
- * (gw_register_class).
+ * continue with their own DFA states. Inside JSON strings, whether a token of plain characters is allowed depends
+ * only on its length (plain.c), and a smaller trie of all others is walked. Counts that no token can tell apart share
+ * a DFA state (gw_register_class).
  *
  * What bounds the work. A call may spend GW_MOST_WORK steps: items stepped, edges followed, frames joined, trie nodes
  * below exits. The items of a set, the frames of a stack and the returns of an exit have limits, too. Beyond a limit,

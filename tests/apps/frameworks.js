@@ -228,14 +228,14 @@ function created(template, files) {
     {
       ...one,
       name,
-      title: `npm create vite@9.3.0, template ${template}, and six lines: build`,
+      title: `npm create vite@9.3.0, template ${template}, plus six lines of code: build`,
       build: ['npm', 'run', 'build'],
       dev: ['vite', 'preview', ...VITE_PORT],
     },
     {
       ...one,
       name: `${name}-dev`,
-      title: `npm create vite@9.3.0, template ${template}, and six lines: dev`,
+      title: `npm create vite@9.3.0, template ${template}, plus six lines of code: dev`,
       dev: ['vite', ...VITE_PORT],
     },
   ];

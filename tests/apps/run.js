@@ -6,7 +6,7 @@
  *   node tests/apps/run.js [--table] [--rest] [NAME …]
  *
  * Without names it runs all. --table writes each result into docs/reports/ecosystem.json, from which
- * `node tools/release/readme.js` makes the table; --rest skips apps that passed there with the same package.
+ * `node tools/release/readme.js` makes the table; --rest skips apps that passed in that file with the same package.
  */
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
