@@ -43,7 +43,7 @@ ROWS = [(6, 128, 256, 4, 1, 64, 32, 6, 300, K, 50), (6, 128, 256, 4, 2, 64, 64, 
         (6, 192, 512, 6, 3, 128, 40, 6, 550, ['output_norm'] + K, 40), (5, 128, 256, 4, 1, 64, 300, 5, 1100, K, 20),
         (6, 160, 256, 4, 2, 128, 77, 2, 420, K + BEFORE + AFTER, 20)]
 NAMES = ('layers', 'dModel', 'ffn', 'heads', 'kvHeads', 'headDim', 'window', 'pattern')
-MAKE = '''import { makeModel } from './tools/make-model.js';
+MAKE = '''import { makeModel } from './tools/models/make-model.js';
 await makeModel(JSON.parse(process.argv[1]), process.argv[2]);'''
 
 

@@ -55,8 +55,8 @@ def tensors(hf, layers):
 
 
 def chat_template():
-    """Returns the chat template, which the test models use too (tools/models/make-model.js)."""
-    script = "import('./tools/models/make-model.js').then((m) => process.stdout.write(m.CHAT_TEMPLATE))"
+    """Returns the chat template, which the test models use too (tools/models/chat-templates.js)."""
+    script = "import('./tools/models/chat-templates.js').then((m) => process.stdout.write(m.GEMMA3))"
     return subprocess.run(["node", "-e", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
