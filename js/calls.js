@@ -41,7 +41,7 @@ function written(name, result) {
     return jsonOf(result);
   } catch (cause) {
     const { message } = /** @type {Error} */ (cause);
-    throw new Error(`JSON cannot hold the result of the tool ${name}: ${message}`, { cause });
+    throw new Error(`The result of the tool ${name} is not JSON: ${message}`, { cause });
   }
 }
 

@@ -64,8 +64,8 @@ export function checkMessages(messages, open = false) {
     if (prefix && !mayBegin) {
       throw new ModelError(
         'bad-option',
-        `Message ${i} cannot have \`prefix\`. Only the last message of a prompt can, from the assistant and without` +
-          ' calls. In a chat, use continue({ prefix }).',
+        `Message ${i} cannot have \`prefix\`. Only the last message of a prompt can, if the assistant sent it and it` +
+          ' calls no tools. In a chat, use continue({ prefix }).',
       );
     }
     if (role === 'tool') return checkResult(message, i, called);

@@ -328,7 +328,7 @@ export class HeaderModel {
 function checkThinking(info, thinking, prompt) {
   if (!thinking) return;
   if (prompt && !('messages' in prompt)) throw needsMessages('thinking');
-  if (!info.thinking) throw new ModelError('bad-option', 'This model cannot think. Leave out `thinking`.');
+  if (!info.thinking) throw new ModelError('bad-option', 'This model does not support thinking. Leave out `thinking`.');
 }
 
 /** @param {string} name of an option */

@@ -315,7 +315,7 @@ export function jsonOption(name, value) {
   } catch (cause) {
     // For a circular structure, further lines of the message show the cycle.
     const [reason] = /** @type {Error} */ (cause).message.split('\n');
-    throw new ModelError('bad-option', `The ${name} must be JSON: ${reason}. Pass only what JSON can hold.`, { cause });
+    throw new ModelError('bad-option', `The ${name} must be JSON: ${reason}. Pass only JSON values.`, { cause });
   }
 }
 

@@ -59,7 +59,7 @@ const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 export function unpackChat(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte))
-    throw damaged('it does not begin as chat.save() writes it');
+    throw damaged('it was not written by chat.save()');
   const length = view.getUint32(8, true);
   const end = HEAD + length;
   if (length > MAX_JSON || end > bytes.length) throw damaged(`it has ${bytes.length} of ${end} bytes`);

@@ -235,12 +235,12 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
     uint32_t n = gw_largest_context(m, limit);
     if (n == 0)
         return gw_fail(e, GW_E_NO_MEMORY,
-                       "The model needs %.0f bytes of memory, %.0f of them for weights; there are %.0f bytes at most.",
+                       "The model needs %.0f bytes of memory, %.0f of them for weights; at most %.0f are available.",
                        p.heap, p.weights, limit);
     return gw_fail(
         e, GW_E_NO_MEMORY,
-        "A context of %u tokens needs %.0f bytes of memory; there are %.0f bytes at most, and a context of %u fits.",
-        n_ctx, p.heap, limit, n);
+        "A context of %u tokens needs %.0f bytes of memory; at most %.0f are available, enough for %u tokens.", n_ctx,
+        p.heap, limit, n);
 }
 
 static int allocate(gw_model *m, uint32_t n_ctx) {
@@ -406,7 +406,7 @@ void *gw_rows_room(gw_model *m, int i) { return gw_row_cache_room(m->session.mis
 
 int gw_rows_commit(gw_model *m) {
     gw_row_cache *c = m->session.missing;
-    if (!gw_rows_wanted(m)) return gw_fail(&m->file.error, GW_E_BAD_STATE, "No rows are wanted.");
+    if (!gw_rows_wanted(m)) return gw_fail(&m->file.error, GW_E_BAD_STATE, "No table rows were requested.");
     int32_t wild = gw_row_cache_commit(c);
     if (wild < 0) return 0;
     return gw_fail(&m->file.error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %d.",

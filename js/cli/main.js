@@ -21,7 +21,7 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
                                          (default: the tiny storyteller, if it is installed)
 
   inspect MODEL [--json]                   metadata, tensors, types, memory plan
-  tokenize MODEL TEXT [--bos] [--json]     ids of a text
+  tokenize MODEL TEXT [--bos] [--json]     token ids of a text
   detokenize MODEL --ids 2,105,... [--json]
   match MODEL --text FILE CONSTRAINT [--draft 4|6|7|2019|2020] [--json]  whether a text matches a constraint
   match MODEL --cases FILE.jsonl [--draft N]           lines of { name, schema, tests: [{ valid, data }] }
@@ -29,7 +29,7 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
   chat MODEL [--system TEXT] [sampling]    interactive
   logits MODEL --ids 2,105,... [--all] --out FILE      little-endian float32
   perplexity MODEL --file FILE [--window N] [--json]
-  embed MODEL --text TEXT | --file FILE (a text a line)  vectors of texts; --out FILE: little-endian float32, rows
+  embed MODEL --text TEXT | --file FILE (one text per line)  vectors of texts; --out FILE: little-endian float32, rows
         [--task query|document|similarity|classification|clustering|code|question|fact] [--title TEXT]
         [--instruction TEXT] [--dimensions N] [--pooling mean|last] [--truncate] --out FILE | --json
   inside MODEL --prompt TEXT [--layer N,...] [--head N,...] [--position N,...] [--lens K] [--norms] [--json]
@@ -42,8 +42,8 @@ CONSTRAINT  --schema FILE (JSON Schema) | --regex R | --grammar FILE (GBNF) | --
 
 sampling (--stop may be repeated)
 ${HELP.answer}
-  --thinking, --no-thinking  Turns thinking on or off, for models that can. Implies --chat.
-  --thinking-budget N        Turns it on, for at most so many tokens.
+  --thinking, --no-thinking  Turns thinking on or off, for models that support it. Implies --chat.
+  --thinking-budget N        Turns thinking on, for at most N tokens.
 
 serve
 ${HELP.serve}
@@ -164,7 +164,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   }
   if (several ? !positionals.length : positionals.length !== 1 + words.length) {
     const wanted = ['MODEL', ...words].join(' ');
-    throw new UsageError(`${name} needs ${wanted} (got ${positionals.length} words).`);
+    throw new UsageError(`${name} needs ${wanted} (got ${positionals.length} arguments).`);
   }
   const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
   if (missing) throw new UsageError(`${name} needs --${missing}.`);

@@ -175,7 +175,7 @@ export class CachedFile {
       const store = /** @type {Store} */ (this.#store);
       if (await missing(store, journal.total)) await this.#clear((old) => !old.whole);
       const free = await missing(store, journal.total);
-      if (free) throw new Error(`It needs ${journal.total} bytes of storage, and ${free} are free.`);
+      if (free) throw new Error(`The file needs ${journal.total} bytes of storage, and ${free} are free.`);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
       const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#deps);
       // A file of this name without a journal has unknown contents, so it is removed.
@@ -311,7 +311,7 @@ export class CachedFile {
     if (!error && digest) entry.journal.sha256 = digest;
     await entry.close();
     if (error || !entry.complete || this.kept !== 'none') return;
-    if (!(await entry.there())) throw new Error('The copy was removed or changed while it was written.');
+    if (!(await entry.there())) throw new Error('The cached copy was removed or changed while it was written.');
     this.kept = 'stored';
     entry.wasWhole = true;
     await this.#clear((old) => old !== entry);

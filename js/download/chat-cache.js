@@ -104,7 +104,7 @@ export class ChatFiles {
       if (length > limit) {
         throw new ModelError(
           'cache-failed',
-          `The saved chat has ${length} bytes, and the chat cache holds ${limit}. Raise \`chatCacheBytes\`.`,
+          `The saved chat has ${length} bytes, and the chat cache holds at most ${limit}. Raise \`chatCacheBytes\`.`,
           { expected: limit, got: length },
         );
       }

@@ -347,7 +347,7 @@ export class Download {
     if (!this.#file.open) return;
     if (!total || !(etag || modified || this.digest)) {
       return this.#file.tell(
-        new Error(`The server sends no ${total ? 'version of the file (ETag or Last-Modified)' : 'size'}.`),
+        new Error(`The server sends no ${total ? 'version (ETag or Last-Modified)' : 'size'} of the file.`),
       );
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);

@@ -49,7 +49,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
     }
     throw new ModelError(
       error.code,
-      `Answers cannot be constrained to this format: ${error.what} (at ${where}). Change that part of it.`,
+      `Answers cannot be constrained to this format: ${error.what} (at ${where}). Change this part.`,
       { expected: 'a supported format', got: where, cause: error },
     );
   }

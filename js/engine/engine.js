@@ -209,7 +209,7 @@ export class Engine {
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(
         'no-memory',
-        `The model needs ${need} bytes for a context of ${contextLength} tokens; this platform gives ${most}.` +
+        `The model needs ${need} bytes for a context of ${contextLength} tokens; this platform allows ${most}.` +
           (fits ? ` Set contextLength to ${fits} or less.` : ' Use a smaller model.'),
         { expected: `${need} bytes`, cause },
       );

@@ -408,7 +408,7 @@ class TracingInterpreter extends AnyInterpreter {
     const [text, characters, ...more] = [callee.object, ...args].map((part) => this.evaluate(part, environment));
     const kinds = [text, characters ?? text, ...more].map((value) => value?.type);
     const fits = kinds.length <= 2 && kinds.every((kind) => kind === 'StringValue');
-    if (!fits) throw new Error(`${method}() of ${kinds.join(', ')}`);
+    if (!fits) throw new Error(`${method}() accepts one or two strings (got ${kinds.join(', ')})`);
     return this.#stripped(text, STRIPS[method], characters?.value);
   }
 

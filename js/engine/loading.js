@@ -153,5 +153,8 @@ export function chooseContext(native, wanted) {
   const trained = native.number('context_length');
   if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);
   if (wanted <= trained) return wanted;
-  throw new ModelError('bad-option', `\`contextLength\` must be at most ${trained}, the model's own (got ${wanted}).`);
+  throw new ModelError(
+    'bad-option',
+    `\`contextLength\` must be at most ${trained}, the model's maximum (got ${wanted}).`,
+  );
 }

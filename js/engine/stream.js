@@ -64,7 +64,7 @@ function planned(native, sources, meter) {
     const details = { expected: `${need} bytes`, got: `${total} bytes` };
     throw new ModelError(
       'truncated',
-      `The file is truncated: it has ${details.got}, and its header names ${details.expected}. Download it again.`,
+      `The file is truncated: it has ${details.got}, but its header requires ${details.expected}. Download it again.`,
       details,
     );
   });

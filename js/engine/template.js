@@ -251,7 +251,7 @@ export class ChatTemplate {
           if (!hasSentinel(its.slice(at, end))) continue;
           throw new ModelError(
             'template-error',
-            "The model's chat template puts a control token together out of texts that messages select." +
+            "The model's chat template assembles a control token from texts that depend on the messages." +
               ' Send the prompt as a string, or use a file with another chat template.',
           );
         }

@@ -129,7 +129,7 @@ export class Rule {
   /** @param {string} text @param {number} [to] */
   #literal(text, to) {
     const { spell } = this.whole;
-    if (text.length > LONGEST) throw new TooComplex(`a text has ${text.length} characters`);
+    if (text.length > LONGEST) throw new TooComplex(`a text has ${text.length} characters, more than ${LONGEST}`);
     this.whole.spend(text.length);
     if (hasHalfPair(text)) throw new Unsupported('a text has a lone surrogate, which UTF-8 cannot encode', '');
     return spell.text(text, to ?? 0, this.how);
@@ -382,7 +382,7 @@ export class Rule {
       }
       loop.once?.push(member.once);
       if (member.required) loop.required?.push(index);
-      if (value.nullable) throw new Unsupported('a member has a value that may be empty', '');
+      if (value.nullable) throw new Unsupported('the value of a property can match the empty text', '');
       this.#connect(fragment.last, value.first);
       last.push(...value.last);
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index, act: ACT.TAKE });

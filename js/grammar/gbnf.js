@@ -84,7 +84,7 @@ class Parser {
     this.space(true);
     this.rules.set(name, this.choice(false));
     if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at]))
-      this.refuse('the rule must end with its line');
+      this.refuse('a rule must end at the end of a line');
     this.space(true);
   }
 
@@ -178,7 +178,7 @@ class Parser {
     const digits = size ? this.text.slice(this.at, this.at + size) : '';
     const code = parseInt(digits, 16);
     if (!size || !/^[0-9a-fA-F]+$/.test(digits) || digits.length < size || code > LAST) {
-      this.refuse(`the escape \\${kind ?? ''} is not known`, this.at - 2);
+      this.refuse(`the escape \\${kind ?? ''} is not supported`, this.at - 2);
     }
     this.at += size;
     return String.fromCodePoint(code);

@@ -64,7 +64,8 @@ export class Graph {
       return other;
     }
     if (this.count === MOST_NODES) this.#at = from;
-    if (this.count === MOST_NODES) throw new TooComplex('characters have too many spellings');
+    if (this.count === MOST_NODES)
+      throw new TooComplex(`its characters have more than ${MOST_NODES} encodings (UTF-8 or escapes)`);
     this.#table[slot] = this.count;
     this.#ends = grown(this.#ends, this.count + 1);
     this.#ends[this.count] = this.#at;

@@ -70,14 +70,14 @@ function text(value, what) {
 function regexGrammar(regex, flags, budget) {
   const source = regex instanceof RegExp ? regex.source : text(regex, 'regex');
   const start = wholeNode(source, flags ?? (regex instanceof RegExp ? regex.flags : ''), budget);
-  if (start === NOTHING) throw new Unsupported('no text can fit, because the format contradicts itself', 0);
+  if (start === NOTHING) throw new Unsupported('no text can match, because the format contradicts itself', 0);
   return { rules: { start }, start: 'start' };
 }
 
 /** @param {any} choices @param {Budget} budget @returns {Grammar} */
 function choicesGrammar(choices, budget) {
   const fine = Array.isArray(choices) && choices.length && choices.every((one) => typeof one === 'string');
-  if (!fine) throw new Unsupported('choices must be a list of strings that is not empty', '');
+  if (!fine) throw new Unsupported('choices must be a non-empty list of strings', '');
   for (const one of choices) budget.spend('', 1 + one.length / 16);
   if (choices.some(hasHalfPair)) throw new Unsupported('a choice has a lone surrogate', '');
   return { rules: { start: choice(choices.map((one) => literal(one))) }, start: 'start' };

@@ -98,7 +98,7 @@ class Lowering {
 
   /** @param {import('./automaton.js').Loop} loop */
   loop(loop) {
-    if (loop.min >= NO_MOST) throw new TooComplex(`a part is repeated ${loop.min} times, which is too often`);
+    if (loop.min >= NO_MOST) throw new TooComplex(`a part is repeated too many times (${loop.min})`);
     return this.#loops.push(loop) - 1;
   }
 

@@ -194,7 +194,7 @@ export class Document {
     }
     const resource = this.resources.get(base);
     if (!resource)
-      throw new Unsupported(`${key} ${text} leads out of the schema, and other documents are not fetched`, at);
+      throw new Unsupported(`${key} ${text} points outside the schema, and other documents are not fetched`, at);
     return this.follow(resource, decoded(fragment, at), at, text);
   }
 
@@ -203,7 +203,8 @@ export class Document {
    * @param {string} what */
   checkDynamic(name, at, what) {
     const places = this.dynamic.get(name)?.size ?? 0;
-    if (places > 1) throw new Unsupported(`the target of ${what} depends on how it was reached`, at);
+    if (places > 1)
+      throw new Unsupported(`${what} resolves to different schemas, depending on the references that lead to it`, at);
   }
 
   /** @param {Located} resource @param {string} pointer @param {string} at @param {string} text @returns {Located} */
@@ -221,7 +222,7 @@ export class Document {
       path += `/${escapePointer(name)}`;
       place = (isObject(value) && this.located.get(value)) || place;
     }
-    if (!isSchema(value)) throw new Unsupported(`$ref ${text} points to a value that is no schema`, at);
+    if (!isSchema(value)) throw new Unsupported(`$ref ${text} points to a value that is not a schema`, at);
     const known = isObject(value) ? this.located.get(value) : undefined;
     return known ?? this.index(value, place.base, path, place.draft);
   }
@@ -232,7 +233,7 @@ function draftOf(schema, pointer, before) {
   const name = schema.$schema;
   if (typeof name !== 'string') return before;
   const found = DRAFTS.find(([shape]) => shape.test(name));
-  if (!found) throw new Unsupported(`the dialect ${name} of $schema is not known`, `${pointer}/$schema`);
+  if (!found) throw new Unsupported(`the dialect ${name} of $schema is not supported`, `${pointer}/$schema`);
   return found[1];
 }
 

@@ -66,7 +66,7 @@ function propertyRanges(name, place) {
   try {
     all = new RegExp(`\\p{${name}}+`, 'gu');
   } catch {
-    throw new Unsupported(`\\p{${name}} is no property that this platform knows`, place);
+    throw new Unsupported(`this platform does not support the property \\p{${name}}`, place);
   }
   const ranges = [];
   for (let from = 0; from < 0x110000; from += 0x800) {
@@ -172,7 +172,7 @@ class Parser {
     if (!found) return undefined;
     const min = Number(found[1]);
     const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
-    if (min > max) this.refuse(`the repetition ${text} is empty`);
+    if (min > max) this.refuse(`the minimum of ${text} exceeds its maximum`);
     this.at = end + 1;
     return [min, max];
   }
@@ -250,7 +250,7 @@ class Parser {
       const [[code]] = this.letter();
       return [[code % 32, code % 32]];
     }
-    if (/[a-zA-Z0-9]/.test(letter)) this.refuse(`the escape \\${letter} is not known`, place);
+    if (/[a-zA-Z0-9]/.test(letter)) this.refuse(`the escape \\${letter} is not supported`, place);
     this.at--;
     return this.letter();
   }

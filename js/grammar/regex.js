@@ -172,7 +172,7 @@ class Compiler {
 
   /** @param {Extract<Tree, { kind: 'repeat' }>} tree @param {Before} before @param {Rest} rest @returns {Node} */
   repeat({ part, min, max }, before, rest) {
-    if (max > COPIES) throw new TooComplex('an assertion is repeated too often', 0);
+    if (max > COPIES) throw new TooComplex(`an assertion is repeated more than ${COPIES} times`, 0);
     return choice(
       Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), before, rest)),
     );

@@ -62,7 +62,7 @@ export function joinGoals(...goals) {
   const some = goals.filter((goal) => goal.length);
   if (some.length < 2) return some[0] ?? ALWAYS;
   const all = [...new Set(some.flat())].sort((x, y) => x - y);
-  if (all.length > MOST_GOALS) throw new TooComplex('one value must fit too many schemas');
+  if (all.length > MOST_GOALS) throw new TooComplex('one value must match too many schemas');
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
 

@@ -287,7 +287,7 @@ export class Logic {
       const own = type === 'true' || type === 'false' ? 'boolean' : type;
       const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
       if (unknown !== undefined)
-        throw new Unsupported(`the type ${JSON.stringify(unknown)} is not known`, `${place.pointer}/type`);
+        throw new Unsupported(`${JSON.stringify(unknown)} is not a type of JSON Schema`, `${place.pointer}/type`);
       if (type === 'number' && names.includes('integer') && !names.includes('number')) {
         all.push(clause([numberArm({ multiples: [1] })], [numberArm({ notMultiples: [1] })]));
       } else if (!names.includes(own) && !names.includes('any')) all.push(clause([], ANY_VALUE));

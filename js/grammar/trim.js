@@ -105,7 +105,7 @@ export function trimmed(grammar, languages, budget) {
     return some;
   };
   const good = fruitful(grammar, hasText, budget);
-  if (!good.has(grammar.start)) throw new Unsupported('no value can fit, because the format contradicts itself', '');
+  if (!good.has(grammar.start)) throw new Unsupported('no value can match, because the format contradicts itself', '');
   const pruned = pruning(endsBy(good, new Set(), hasText, budget), budget);
   /** @type {Grammar['rules']} */
   const rules = Object.create(null);

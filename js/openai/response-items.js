@@ -92,7 +92,8 @@ export function messagesOf(items, instructions) {
       messages.push({ role: 'assistant', content: '', toolCalls: [call] });
     }
     if (item.type !== 'function_call_output') continue;
-    if (!called.has(id)) throw invalid(`No function call has the call_id '${id}' of an output. Pass it too.`, 'input');
+    if (!called.has(id))
+      throw invalid(`An output has the call_id '${id}', but no function call has. Pass the call too.`, 'input');
     messages.push({ role: 'tool', id, content: resultOf(item.output) });
   }
   return alternating(messages);

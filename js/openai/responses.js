@@ -156,5 +156,5 @@ async function shortened(model, request, signal) {
 
 /** Handles POST /v1/responses/compact. @returns {Promise<Response>} */
 export async function compactResponse() {
-  throw unsupported('`/v1/responses/compact`', null, 'Send the items that matter.');
+  throw unsupported('`/v1/responses/compact`', null, 'Send only the items to keep, as `input`.');
 }

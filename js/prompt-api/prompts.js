@@ -19,7 +19,8 @@ function textOf({ content }) {
     .map(({ type, value }) => {
       if (type !== 'text')
         throw domError('NotSupportedError', `Content of the type ${type} is not supported. Send text.`);
-      if (typeof value !== 'string') throw new TypeError('The value of content of the type text must be a string.');
+      if (typeof value !== 'string')
+        throw new TypeError('The `value` of a content part of type "text" must be a string.');
       return value;
     })
     .join('');
@@ -110,6 +111,10 @@ function jsonText(schema) {
   try {
     return JSON.stringify(schema);
   } catch (cause) {
-    throw domError('NotSupportedError', '`responseConstraint` is not a JSON Schema: JSON cannot hold it.', cause);
+    throw domError(
+      'NotSupportedError',
+      '`responseConstraint` must be a JSON Schema, but it cannot be represented as JSON.',
+      cause,
+    );
   }
 }

@@ -73,8 +73,7 @@ export class Connection {
       return refused(
         new ModelError(
           'bad-option',
-          `Cannot take ${length} characters of text in one call; at most ${MAX_CHARACTERS}` +
-            ' are possible. Pass less text at once.',
+          `A call has ${length} characters of text; at most ${MAX_CHARACTERS} are possible. Pass less text.`,
         ),
       );
     }

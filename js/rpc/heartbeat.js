@@ -110,7 +110,7 @@ export class Heartbeat {
       return this.#onSilent(
         new ModelError(
           'worker-failed',
-          `The worker gave no sign of life for ${(limit * interval) / 1000} s. Call restart(), or load the model again.`,
+          `The worker did not respond for ${(limit * interval) / 1000} s. Call restart(), or load the model again.`,
         ),
       );
     }

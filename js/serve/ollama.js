@@ -64,8 +64,8 @@ function routeOf({ method, url }) {
   const route = Object.hasOwn(ROUTES, path) ? ROUTES[path] : null;
   if (!route) {
     const name = path.split('/')[2];
-    if (!REFUSED.includes(name)) throw new RequestError(404, `There is no ${method} ${path}.`);
-    const remedy = 'The server has the models that it was started with.';
+    if (!REFUSED.includes(name)) throw new RequestError(404, `There is no endpoint ${method} ${path}.`);
+    const remedy = 'The server offers only the models that it was started with.';
     throw new RequestError(501, `${path} is not supported. ${remedy}`);
   }
   if (method === route[0] || (method === 'HEAD' && route[0] === 'GET')) return route;

@@ -22,7 +22,7 @@ const ATTEMPTS = 18;
 /** Time that all tabs have to hear of a new owner before another tab may take over. */
 const NEWS_MS = 1000;
 
-const gone = (what = 'The tab that ran the engine was closed, or gives no sign of life. Repeat the call.') => {
+const gone = (what = 'The tab that ran the engine was closed, or does not respond. Repeat the call.') => {
   return new ModelError('worker-failed', what);
 };
 

@@ -98,8 +98,8 @@ export class PendingCall {
     this.fail(
       new ModelError(
         'worker-failed',
-        `The engine was lost, and the next one gave another answer: ${got ? `token ${got.ids}` : 'its end'} instead of` +
-          ` token ${expected.ids}. Ask again.`,
+        `The restarted engine gave a different answer: ${got ? `token ${got.ids}` : 'the end'} instead of` +
+          ` token ${expected.ids}. Repeat the call.`,
       ),
     );
     call?.abort();

@@ -373,7 +373,7 @@ int gw_prove_kernels(const gw_kernel_list *list, gw_error *e) {
         if (!without)
             return gw_fail(e, GW_E_ENGINE, "The self-test failed: %s%s are wrong in the %s build.", wrong.kind,
                            wrong.name, GW_BUILD);
-        snprintf(text, sizeof text, "%s%s are wrong here, tried without %s", wrong.kind, wrong.name, without);
+        snprintf(text, sizeof text, "%s%s computed wrong results; retried without %s", wrong.kind, wrong.name, without);
         gw_proof_note_add(text);
     }
     return 0;

@@ -58,7 +58,7 @@ static int read_each(const job *j, const char *key, uint32_t otherwise, double m
     if (bad) return bad;
     if (array && (!listed || e->count != c->n_layer))
         return gw_fail(j->e, GW_E_BAD_METADATA,
-                       "The metadata key %s must be a number, or one for each of the %u layers (got %llu).",
+                       "The metadata key %s must be a number, or one for each of the %u layers (got an array of %llu).",
                        whole_key(j, key, room), c->n_layer, (unsigned long long)e->count);
     for (uint32_t l = 0; l < c->n_layer; l++) {
         double v = listed ? listed[l] : size;

@@ -78,7 +78,7 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     default: return l->part ? 0 : gw_store_element(&f->store, v, &f->error);
     }
     if (!bad) return 0;
-    return gw_fail(&f->error, bad, "The metadata key %s must have %s (element %llu).", key,
+    return gw_fail(&f->error, bad, "The metadata key %s must have %s; element %llu is invalid.", key,
                    v->type == GW_GGUF_STRING ? "strings of at most 1024 bytes, 64 MiB in all" : "valid elements",
                    (unsigned long long)i);
 }
@@ -202,10 +202,10 @@ static int check_part(gw_loader *l) {
             "File %u must have a split.count of 1 to %d and a lower split.no (got split.no %lld, split.count %lld).",
             l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
-        return gw_fail(e, GW_E_BAD_SPLIT,
-                       "File %u must be a part of the same model, of %u with %lld tensors (got one of %lld with %lld).",
-                       l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count,
-                       (long long)l->split[SPLIT_TENSORS]);
+        return gw_fail(
+            e, GW_E_BAD_SPLIT,
+            "File %u must be one of the %u parts of a model of %lld tensors (got one of %lld, of %lld tensors).",
+            l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
         return gw_fail(e, GW_E_BAD_SPLIT,
                        "File %u must be part %u, named like …-%05u-of-%05u.gguf (got part %u, …-%05u-of-%05u.gguf).",
@@ -245,7 +245,7 @@ static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
                        t->info.name, (unsigned long long)due, after ? "the one before it ends" : "the data begin",
                        (unsigned long long)t->info.offset);
     if (t->info.offset > UINT64_MAX / 2 - t->bytes - part_of(l, t->part)->data_offset)
-        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "Tensor %s must end below 2^63.", t->info.name);
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "Tensor %s must end before byte 2^63.", t->info.name);
     return 0;
 }
 

@@ -188,8 +188,8 @@ static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     for (uint32_t i = 0; i < texts; i++) {
         if (lengths[i] == 0 || lengths[i] > ids - s->texts.first[i])
             return gw_fail(s->error, GW_E_CONTEXT,
-                           "Texts must have at least 1 token each and at most %u together (got a text of %u).", ids,
-                           lengths[i]);
+                           "Texts must have at least 1 token each and at most %u together (got a text of %u tokens).",
+                           ids, lengths[i]);
         s->texts.first[i + 1] = s->texts.first[i] + lengths[i];
     }
     return 0;
@@ -232,7 +232,8 @@ void gw_session_truncate(gw_session *s, uint32_t n) {
 
 int gw_session_want_last(gw_session *s, uint32_t rows) {
     if (rows == 0 || rows > GW_LOGIT_ROWS)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "The rows of logits must be 1 to %d (got %u).", GW_LOGIT_ROWS, rows);
+        return gw_fail(s->error, GW_E_BAD_OPTION, "The number of rows of logits must be 1 to %d (got %u).",
+                       GW_LOGIT_ROWS, rows);
     s->now->want_last = rows;
     return 0;
 }

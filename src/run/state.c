@@ -186,7 +186,7 @@ int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes) {
 size_t gw_state_room(const gw_state_io *io) { return io->window && io->reads ? io->size - io->used : 0; }
 
 static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t got) {
-    return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state does not fit: %s %llu (got %llu).", what,
+    return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state cannot be restored: %s %llu (got %llu).", what,
                    (unsigned long long)expected, (unsigned long long)got);
 }
 
@@ -194,12 +194,13 @@ static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->now->kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx)
-        return refuse(io, "the number of tokens must be at most", kv->shape.n_ctx, h->pos);
+        return refuse(io, "its number of tokens must be at most", kv->shape.n_ctx, h->pos);
     if (h->low > gw_kv_window_start(kv, h->pos))
-        return refuse(io, "the first token in rings must be at most", gw_kv_window_start(kv, h->pos), h->low);
-    if (h->aside > h->pos) return refuse(io, "the tokens kept aside must be at most", h->pos, h->aside);
+        return refuse(io, "its first token in a sliding window must be at most", gw_kv_window_start(kv, h->pos),
+                      h->low);
+    if (h->aside > h->pos) return refuse(io, "its number of tokens kept aside must be at most", h->pos, h->aside);
     if (h->sampler == 0 || h->sampler > GW_SAMPLER_MOST)
-        return refuse(io, "the bytes of the sampler must be at most", GW_SAMPLER_MOST, h->sampler);
+        return refuse(io, "the size of its sampler in bytes must be 1 to", GW_SAMPLER_MOST, h->sampler);
     return 0;
 }
 
@@ -207,14 +208,15 @@ static int check_header(gw_state_io *io, const gw_state_header *h) {
     gw_state_header own = header_of(&io->of);
     if (memcmp(h->magic, own.magic, sizeof magic))
         return gw_fail(io->of.error, GW_E_BAD_SAVED, "These bytes are not a saved state.");
-    if (h->layout != own.layout) return refuse(io, "the version must be", own.layout, h->layout);
+    if (h->layout != own.layout) return refuse(io, "its format version must be", own.layout, h->layout);
     if (h->model != own.model)
         return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state must belong to the model %016llx (got %016llx).",
                        (unsigned long long)own.model, (unsigned long long)h->model);
-    if (h->kv_type != own.kv_type) return refuse(io, "kvType must be", own.kv_type, h->kv_type);
+    if (h->kv_type != own.kv_type)
+        return refuse(io, "its kvType (1: f32, 2: i16, 3: q8_0) must be", own.kv_type, h->kv_type);
     if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim ||
         (h->window != own.window && io->of.session->state.config->window))
-        return refuse(io, "the number of layers must be", own.n_layer, h->n_layer);
+        return refuse(io, "its number of layers, of the same heads and window, must be", own.n_layer, h->n_layer);
     return check_places(io, h);
 }
 
@@ -227,7 +229,7 @@ static int take_header(gw_state_io *io, const uint8_t *bytes) {
     if (bad) return bad;
     io->head = h;
     if (all_bytes(io) != whole || h.bytes != whole)
-        return refuse(io, "the number of bytes must be", all_bytes(io), whole);
+        return refuse(io, "its number of bytes must be", all_bytes(io), whole);
     gw_session_clear(io->of.session);
     return 0;
 }
@@ -303,7 +305,8 @@ int gw_state_commit(gw_state_io *io, size_t n) {
         at += next;
     }
     if (io->phase == OVER && at == io->used) return end_reading(io, 0);
-    if (io->phase == OVER || n == 0) return end_reading(io, refuse(io, "bytes", io->head.bytes, io->used));
+    if (io->phase == OVER || n == 0)
+        return end_reading(io, refuse(io, "its number of bytes must be", io->head.bytes, io->used));
     memmove(io->window, io->window + at, io->used - at);
     io->used -= at;
     return 1;

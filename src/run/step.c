@@ -346,7 +346,7 @@ int gw_session_step(gw_session *s, uint32_t mask, int layers) {
     int64_t left = layers ? 4 * (int64_t)layers : INT64_MAX;
     bool fits = !s->want_vectors && !s->want_look && s->state.config->arch->policy->generates;
     for (uint32_t i = 0; i < s->n_sequences; i++) fits &= !(mask >> i & 1 && s->sequences[i].want_all);
-    if (!fits) return gw_fail(s->error, GW_E_BAD_STATE, "Only sequences that generate text are evaluated together.");
+    if (!fits) return gw_fail(s->error, GW_E_BAD_STATE, "Only sequences that generate text can be evaluated together.");
     for (uint32_t i = 0; i < s->n_members; i++)
         if (!(mask >> (s->members[i] - s->sequences) & 1)) {
             gw_session_drop_block(s);

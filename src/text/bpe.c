@@ -90,7 +90,8 @@ static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
         memcpy(shown, text, gw_min(len, sizeof shown - 1));
         shown[gw_min(len, sizeof shown - 1)] = 0;
         if (!read_merge(v, text, &b->merges[i]))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u must be two pieces that make a third (got %s).", i, shown);
+            return gw_fail(e, GW_E_BAD_TOKENIZER,
+                           "Merge %u must join two pieces of the vocabulary into a third (got %s).", i, shown);
         if (!may_make(v, b->merges[i].made)) b->merges[i].made = GW_NO_PIECE;
         if (!insert(b, i)) return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u has 256 or more hash collisions.", i);
         text += len + 1;

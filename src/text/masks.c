@@ -30,8 +30,9 @@ static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
 }
 
 static int too_ambiguous(const gw_mask_builder *b, const char *what, int most) {
-    return gw_fail(b->d->error, GW_E_BAD_FORMAT, "The grammar is too ambiguous here: it needs more than %d %s.", most,
-                   what);
+    return gw_fail(b->d->error, GW_E_BAD_FORMAT,
+                   "The format is too ambiguous at this point of the answer: it needs more than %d %s. Simplify it.",
+                   most, what);
 }
 
 /* --- walking the trie ------------------------------------------------------------------------------ */
@@ -152,7 +153,7 @@ static int enter(gw_mask_builder *b, uint32_t stack, uint32_t i, gw_return *r) {
 static int add_return(gw_mask_builder *b, uint32_t first, gw_return r) {
     for (uint32_t i = first; i < b->n_returns; i++)
         if (b->returns[i].state == r.state && b->returns[i].stack == r.stack) return 0;
-    if (b->n_returns == GW_MOST_RETURNS) return too_ambiguous(b, "places to return to", GW_MOST_RETURNS);
+    if (b->n_returns == GW_MOST_RETURNS) return too_ambiguous(b, "unfinished rules", GW_MOST_RETURNS);
     b->returns[b->n_returns++] = r;
     return 0;
 }

@@ -52,8 +52,9 @@ static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
 }
 
 static int too_ambiguous(gw_dfa *d, const char *what, uint32_t most) {
-    return gw_fail(d->error, GW_E_BAD_FORMAT, "The grammar is too ambiguous here: it needs more than %u %s.", most,
-                   what);
+    return gw_fail(d->error, GW_E_BAD_FORMAT,
+                   "The format is too ambiguous at this point of the answer: it needs more than %u %s. Simplify it.",
+                   most, what);
 }
 
 /* Spends n steps of work, unless fewer are left. */
@@ -96,7 +97,7 @@ static int join_stacks(gw_dfa *d, uint32_t a, uint32_t b, int depth, uint32_t *o
     if (out_of_budget(d, n + m)) return too_ambiguous(d, "steps", GW_MOST_WORK);
     gw_frame *to = d->joined + (size_t)depth * GW_MOST_FRAMES;
     for (uint32_t i = 0, j = 0; i < n || j < m;) {
-        if (k == GW_MOST_FRAMES) return too_ambiguous(d, "places to return to", GW_MOST_FRAMES);
+        if (k == GW_MOST_FRAMES) return too_ambiguous(d, "unfinished rules", GW_MOST_FRAMES);
         bool same = i < n && j < m && x[i].to == y[j].to && x[i].reg == y[j].reg && x[i].to != GW_NEVER;
         if (i < n && j < m && !memcmp(&x[i], &y[j], sizeof *x)) {
             to[k++] = x[i++];

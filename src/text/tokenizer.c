@@ -139,7 +139,7 @@ int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap
         return gw_fail(e, code, "A word must have at most %d characters; a text of %zu bytes has a longer one.",
                        GW_MAX_WORD, len);
     if (code == GW_E_BAD_OPTION)
-        return gw_fail(e, code, "The token ids of the text do not fit in a buffer of %zu.", cap);
+        return gw_fail(e, code, "The text has more tokens than the buffer can hold (%zu).", cap);
     return gw_fail(e, code, "A text of %zu bytes could not be tokenised: %s.", len, gw_error_name(code));
 }
 

@@ -464,7 +464,7 @@ static void check_too_large(tiny_config c, const char *part, double least) {
         snprintf(number, sizeof number, "%.0f bytes", gw_plan_bytes(m, c.n_ctx, "heap"));
         CHECK_INT(gw_load_reserve(m, c.n_ctx), GW_E_NO_MEMORY);
         CHECK_SAYS(gw_error_text(m, "what"), number);
-        CHECK_SAYS(gw_error_text(m, "what"), "4294967296 bytes at most");
+        CHECK_SAYS(gw_error_text(m, "what"), "at most 4294967296 are available");
     }
     gw_model_free(m);
     tiny_free(&f);
@@ -505,12 +505,12 @@ TEST(load_limit_says_what_would_fit) {
     CHECK_INT(gw_load_reserve(m, 30000), GW_E_NO_MEMORY);
     CHECK_SAYS(gw_error_text(m, "what"), "A context of 30000 tokens needs");
     char expected[64];
-    snprintf(expected, sizeof expected, "a context of %u fits", gw_largest_context(m, gw_plan_bytes(m, 2048, "heap")));
+    snprintf(expected, sizeof expected, "enough for %u tokens", gw_largest_context(m, gw_plan_bytes(m, 2048, "heap")));
     CHECK_SAYS(gw_error_text(m, "what"), expected);
     gw_load_limit(m, 1000);
     CHECK_INT(gw_load_reserve(m, 1), GW_E_NO_MEMORY);
     CHECK_SAYS(gw_error_text(m, "what"), "The model needs");
-    CHECK_SAYS(gw_error_text(m, "what"), "1000 bytes at most");
+    CHECK_SAYS(gw_error_text(m, "what"), "at most 1000 are available");
     gw_load_limit(m, gw_plan_bytes(m, 2048, "heap"));
     CHECK_INT(gw_load_reserve(m, 2048), 0);
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_READY);

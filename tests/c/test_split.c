@@ -168,18 +168,18 @@ TEST(split_files_of_different_models) {
     memcpy(mixed, f, sizeof f);
     mixed[1] = other[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must be a part of the same model, of 3 with 28 tensors (got one of 2 with 28).");
+                  "File 2 must be one of the 3 parts of a model of 28 tensors (got one of 2, of 28 tensors).");
     free_parts(other, 2);
     tiny_file deep[3];
     make_parts(deeper, 3, deep);
     mixed[1] = deep[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must be a part of the same model, of 3 with 28 tensors (got one of 3 with 41).");
+                  "File 2 must be one of the 3 parts of a model of 28 tensors (got one of 3, of 41 tensors).");
     free_parts(deep, 3);
     tiny_file whole = tiny_make(&small);
     mixed[1] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must be a part of the same model, of 3 with 28 tensors (got one of 1 with -1).");
+                  "File 2 must be one of the 3 parts of a model of 28 tensors (got one of 1, of -1 tensors).");
     mixed[0] = mixed[2] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT, "The model is not split: pass 1 file (got 3).");
     tiny_free(&whole);

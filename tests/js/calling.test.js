@@ -317,7 +317,7 @@ test('a result that JSON cannot represent is an error for the model and for the 
     const chat = model.chat({ tools: [{ name: 'odd', execute: () => result }], ...WILD, maxRounds: 1 });
     const { toolCalls } = await chat.send('Now what?', { toolChoice: { name: 'odd' } }).result();
     const said = chat.messages.find(({ role }) => role === 'tool')?.content.error;
-    assert.match(said, /^JSON cannot hold the result of the tool odd: /);
+    assert.match(said, /^The result of the tool odd is not JSON: /);
     assert.match(said, /** @type {RegExp} */ (what));
     assert.equal(/** @type {any} */ (toolCalls?.[0].error).message, said);
   }
@@ -340,7 +340,7 @@ test('rejects results and arguments in messages that JSON cannot represent, inst
   ]) {
     const isRefused = (/** @type {any} */ error) => {
       assert.equal(error.code, 'bad-option');
-      assert.match(error.message, /^The (content|arguments) of .* must be JSON: .*\. Pass only what JSON can hold\.$/);
+      assert.match(error.message, /^The (content|arguments) of .* must be JSON: .*\. Pass only JSON values\.$/);
       assert.match(error.message, /** @type {RegExp} */ (what));
       return true;
     };

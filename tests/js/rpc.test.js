@@ -124,7 +124,7 @@ test('a worker counts as lost after a number of silent heartbeats: more while it
       }
       assert.equal(seen.sent, 10);
       assert.deepEqual([pass(limit), pass(1)], [false, true]);
-      assert.match(String(seen.silent), /no sign of life/);
+      assert.match(String(seen.silent), /did not respond/);
     });
   }
 });

@@ -243,7 +243,7 @@ test('unsupported and invalid requests are rejected by name', async () => {
     [400, /string/, 'embed', { model: 'embedder', input: [7] }],
     [400, /Shorten it/, 'embed', { model: 'embedder', input: 'word '.repeat(5000), truncate: false }],
     [501, /not supported/, 'pull', { model: 'x' }],
-    [404, /There is no POST/, 'nothing', {}],
+    [404, /There is no endpoint POST/, 'nothing', {}],
     [405, /takes POST requests only/, 'chat'],
   ]);
   for (const [status, message, path, body] of cases) {

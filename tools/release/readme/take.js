@@ -88,6 +88,6 @@ function accuracy() {
     way = figures[1];
     rows[rows.length - 1].ways[way] = { largest: Number(figures[2]), mean: Number(figures[3]) };
   }
-  if (!way) throw new Trouble('tests/js/parity.test.js failed: it printed no errors.');
+  if (!way) throw new Trouble('tests/js/parity.test.js did not print the deviations (NMSE) that the README needs.');
   return rows;
 }
