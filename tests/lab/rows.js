@@ -202,7 +202,7 @@ const WAYS = {
     await stage.close();
     const same = String(first.tokens) === String(later.tokens);
     const shares = [ready, answered].map((bytes) => `${((100 * bytes) / size).toFixed(1)} %`);
-    const row = [side, gb(size), seconds.toFixed(0), ...shares, took.toFixed(1), count, same ? 'the same' : 'others'];
+    const row = [side, gb(size), seconds.toFixed(0), ...shares, took.toFixed(1), count, same ? 'the same' : 'other'];
     return { row, broken: same && ready < size / 2 ? [] : [`${side}: ${row}`], counts: {} };
   },
 

@@ -94,7 +94,7 @@ async function streamResults(url, parse) {
       if (found !== `${type}, ${status}`) errors.push(`The response is ${found} instead of ${type}, ${status}.`);
       return {
         id: `stream-${name}`,
-        name: 'Own stream, by the schemas',
+        name: 'Stream of this project, checked by the schemas',
         status: errors.length ? 'failed' : 'passed',
         errors,
       };
