@@ -122,7 +122,7 @@ const COMMANDS = {
       const { all, out } = values;
       const ids = idList(values.ids);
       const rows = await using(loadModel, values, (model) => model.debug.logits(ids, { all }));
-      // The file format is little-endian, as are all machines that Node supports.
+      // The file is little-endian, like the memory of WebAssembly and the usual platforms of Node.
       await writeFile(out, new Uint8Array(rows.buffer));
       process.stderr.write(`${rows.length} values in ${out}\n`);
     },

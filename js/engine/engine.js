@@ -436,7 +436,7 @@ export class Engine {
     this.#exports.gw_sampler_accept(this.#raw('sampler_of'), id);
   }
 
-  /** Draws a token. @param {number} [back] index of the row of logits, counted back from the last one (want_last) */
+  /** Draws a token. @param {number} [back] index of the row of logits, counted back from the last one */
   draw(back = 0) {
     return this.call('draw', this.#row(-back));
   }

@@ -35,7 +35,7 @@ export class Runner {
    * @param {{ onSlice?: () => void, onRows?: (rows: number, first: number) => void,
    *   onLook?: () => Promise<void> }} [hooks] */
   async settle(job, { onSlice, onRows, onLook } = {}) {
-    // Starts with one layer, because the next batch can be larger than the last one.
+    // Runs a single layer first: times are known for the last batch only, and this one may be larger.
     this.layers.batch = 1;
     for (;;) {
       if (job.aborted) this.native.setAbort();

@@ -12,7 +12,7 @@ import { bounded } from './refusal.js';
 /** @typedef {{ parts: { required: boolean, node: Node }[], rest: Node, comma: Node, min: number, max: number,
  *   prefix: string }} List */
 
-/** Returns the grammar with the properties of objects in order. @param {Grammar} grammar
+/** Returns the grammar with the properties of objects in the order of the schema. @param {Grammar} grammar
  * @param {import('./refusal.js').Budget} [budget]
  * @returns {Grammar} */
 export function ordered({ rules, start }, budget) {

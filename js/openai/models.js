@@ -32,7 +32,7 @@ export class ModelRegistry {
       const got = wrong ? `${show(wrong[1])} as \`${wrong[0]}\`` : show(models);
       throw new ModelError(
         'bad-option',
-        `\`models\` must be a loaded model, or an object of models or functions by their ids (got ${got}).`,
+        `\`models\` must be a loaded model, or an object that maps ids to models or to functions that return one (got ${got}).`,
         { got },
       );
     }

@@ -84,8 +84,8 @@ export class Builder {
     return sequence(call, more, behind);
   }
 
-  /** Returns the grammar of an answer: calls; with `auto`, text before or instead of them. Text of a format comes instead
-   * of them only. @param {Node} calls @param {Node} words */
+  /** Returns the grammar of an answer: calls or, with `auto`, also text before or instead of them. Text that follows a
+   * format can only replace calls, not precede them. @param {Node} calls @param {Node} words */
   answer(calls, words) {
     const free = this.#wanted.choice === 'auto' && !this.#wanted.text;
     return free ? sequence(words, optional(calls)) : this.either(calls, words);

@@ -112,7 +112,7 @@ INLINE void float_mix(load_eight *load, const float *p, int heads, rows v, float
     }
 }
 
-/* The weights of each head as integers, padded with zeros, and their steps. */
+/* The softmax weights of each head, quantised to integers and padded with zeros, and the value of one unit. */
 typedef struct {
     int16_t p[GW_HEADS][GW_KEYS];
     float step[GW_HEADS];

@@ -65,8 +65,8 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
 
 /* --- infinities and NaN --- */
 
-/* Returns whether the numbers in the first `words` words of eight bytes of each of n blocks are finite. If all bits of
- * an exponent are ones, adding 1 to the exponent carries into the sign bit. */
+/* Returns whether all numbers in the first `words` 8-byte words of each of n blocks are finite. Adding 1 to an exponent
+ * whose bits are all ones carries into the sign bit, which is tested. */
 static inline bool finite_words(const uint8_t *at, size_t n, size_t bytes, size_t words, uint64_t exponent,
                                 uint64_t one) {
     uint64_t sign = exponent + one, wild = 0, w;

@@ -27,7 +27,7 @@
 #define SPLAT(p) wasm_v128_load32_splat(p)
 
 /* Returns a splatted word that is opaque to the compiler: V8 rebuilds a constant vector with three instructions at
- * every use, also in loops. */
+ * every use, even in loops. */
 INLINE v128_t unknown(uint32_t word) {
     volatile uint32_t hidden = word;
     return wasm_i32x4_splat((int32_t)hidden);

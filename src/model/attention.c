@@ -45,7 +45,7 @@ typedef struct {
     query q[QUERIES]; /* [n] */
 } group;
 
-/* --- a group in a span: scores and weights are p[n][GW_SPAN], by position in the span --- */
+/* --- n query heads that share a KV head, over a span of positions: their scores and weights are p[n][GW_SPAN] --- */
 
 /* Rows of keys or values, as many as the kernels process at once. */
 typedef struct {

@@ -204,7 +204,7 @@ static int check_part(gw_loader *l) {
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
         return gw_fail(
             e, GW_E_BAD_SPLIT,
-            "File %u must be one of the %u parts of a model of %lld tensors (got one of %lld, of %lld tensors).",
+            "File %u must have split.count %u and split.tensors.count %lld, like the first file (got %lld and %lld).",
             l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
         return gw_fail(e, GW_E_BAD_SPLIT,

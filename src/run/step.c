@@ -32,7 +32,7 @@ static void begin_block(gw_session *s) {
     }
 }
 
-/* Finds the segments of up to GW_BATCH rows from s->row on, for texts to embed. */
+/* Splits up to GW_BATCH rows, from s->row on, into a segment for each text to embed. */
 static int find_texts(const gw_session *s, gw_segment *segments) {
     const gw_texts *p = &s->texts;
     uint32_t begin = s->now->kv.pos + s->row, row = begin, text = 0;
@@ -53,7 +53,7 @@ static int find_texts(const gw_session *s, gw_segment *segments) {
     return n;
 }
 
-/* Finds the segments of up to GW_BATCH rows from s->row on, for the members of the block. */
+/* Splits up to GW_BATCH rows, from s->row on, into a segment for each sequence of the joint step. */
 static int find_sequences(const gw_session *s, gw_segment *segments) {
     uint32_t skip = s->row, row = 0;
     int n = 0;

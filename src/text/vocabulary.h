@@ -68,8 +68,8 @@ static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) { ret
 
 static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) { return v->ends[id] - gw_piece_begin(v, id); }
 
-/* Return the lowest id with this text (gw_find_normal BY_MERGES: the highest), or -1. gw_find_normal searches the
- * normal pieces, which are the results of merges; gw_find_any searches all pieces. */
+/* gw_find_any searches all pieces, gw_find_normal only the normal ones, which are the results of merges. Both return
+ * the lowest id with this text, or -1; in a vocabulary of kind BY_MERGES, gw_find_normal returns the highest. */
 int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
 int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
 

@@ -168,18 +168,18 @@ TEST(split_files_of_different_models) {
     memcpy(mixed, f, sizeof f);
     mixed[1] = other[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must be one of the 3 parts of a model of 28 tensors (got one of 2, of 28 tensors).");
+                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 2 and 28).");
     free_parts(other, 2);
     tiny_file deep[3];
     make_parts(deeper, 3, deep);
     mixed[1] = deep[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must be one of the 3 parts of a model of 28 tensors (got one of 3, of 41 tensors).");
+                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 3 and 41).");
     free_parts(deep, 3);
     tiny_file whole = tiny_make(&small);
     mixed[1] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must be one of the 3 parts of a model of 28 tensors (got one of 1, of -1 tensors).");
+                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 1 and -1).");
     mixed[0] = mixed[2] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT, "The model is not split: pass 1 file (got 3).");
     tiny_free(&whole);
@@ -203,7 +203,7 @@ TEST(split_tensor_twice_or_nowhere) {
         gw_model_free(m);
         free_parts(f, 7);
     }
-    CHECK(apart); /* at least one duplicate was in two parts */
+    CHECK(apart); /* in at least one case the two duplicates were in different files */
     gw_pool_free(pool);
 }
 

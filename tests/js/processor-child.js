@@ -1,10 +1,12 @@
 /**
  * processor-child: the child process of processors.test.js, whose V8 imitates another processor. Prints a JSON object.
  *
- *   node [V8 FLAGS] processor-child.js bits VARIANT MODEL…   digests of logits by model: of a prompt in one batch and
- *                                                            token by token; of the first also from a 2-thread worker
- *   node [V8 FLAGS] processor-child.js faults STEP FIRST MODEL…   outcomes of engines with one instruction replaced:
- *                                                            each STEP-th from FIRST on, or all of a kind if STEP is 0
+ *   node [V8 FLAGS] processor-child.js bits VARIANT MODEL…
+ *     prints digests of each model's logits after a prompt that is evaluated in one batch, and token by token; those of
+ *     the first model are computed by a worker with two threads, too
+ *   node [V8 FLAGS] processor-child.js faults STEP FIRST MODEL…
+ *     prints the outcomes of engines in which one instruction is replaced: every STEP-th, from FIRST on; if STEP is 0,
+ *     an engine for each kind of instruction, in which all of that kind are replaced
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

@@ -10,7 +10,7 @@ const MEASURED = 50;
 const MAX_ABORT_MS = 100;
 /** Callers at a time in the longer parts. */
 const LANES = 8;
-/** Allowed memory late in the run, as a multiple of the early one. */
+/** Limit on memory late in the run, as a multiple of the memory early in it. */
 const GROWTH = 1.1;
 /** Tokens of an answer, and rounds, when throughput is measured. */
 const TOKENS = 128;

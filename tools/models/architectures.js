@@ -362,7 +362,7 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
-  // Scores of Gemma 4 are not scaled, so its norms are smaller.
+  // Gemma 4 does not scale attention scores, so the weights of its norms are smaller.
   const sharp = s.architecture === 'gemma4' ? 1.4 / Math.sqrt(Math.sqrt(shape[0])) : 1.4;
   if (group === 'attn_q_norm' || group === 'attn_k_norm') return sharp;
   if (shape.length === 1) return 1;
