@@ -383,7 +383,7 @@ test('random templates write the same control tokens if the messages have privat
       decided++;
       assert.deepEqual(control, twin.match(names) ?? [], `${source} of ${JSON.stringify(contents)}`);
     } catch (error) {
-      if (!/may mix them|because messages hold the names|together out of texts/.test(Object(error).message))
+      if (!/may mix them|because messages hold the names|assembles a control token/.test(Object(error).message))
         throw error;
       refused++;
     }
@@ -525,7 +525,7 @@ test('messages cannot compose a control token out of parts that they select', ()
       if (isFormed) {
         assert.throws(
           say,
-          { code: 'template-error', message: /together out of texts|because messages hold/ },
+          { code: 'template-error', message: /assembles a control token|because messages hold/ },
           `${spell} of ${contents}`,
         );
       } else {
