@@ -117,7 +117,8 @@ const SAMPLING = samplingOptions()
 const SHORT = ['load s', 'prefill 256', 'decode @0', 'decode sampled', 'memory MB'];
 
 /** Returns one row per runtime, at two threads. @param {Measured} measured */
-export function shortTable({ speed }) {
+export function shortTable({ speed: full, short }) {
+  const speed = short && (!full || short.date > full.date) ? short : full;
   if (!speed) return NOT_YET;
   const [part] = speed.models;
   const results = part.results.filter(({ side, threads }) => threads === 2 && side !== FALLBACK);
