@@ -30,5 +30,5 @@ test('every F16 value survives conversion to a float and back', () => {
 });
 
 test('a row that is not whole blocks is refused', () => {
-  assert.throws(() => quantise('Q4_0', new Float32Array(33)), /not whole Q4_0 blocks/);
+  assert.throws(() => quantise('Q4_0', new Float32Array(33)), /not a whole number of Q4_0 blocks/);
 });

@@ -378,7 +378,7 @@ test('a model that exceeds the memory is rejected with the bytes needed, the lim
     refuses(async () => (await planned(most)).reserve(8192), 'no-memory');
   const { expected: needed, message } = await error(pages);
   assert.equal(needed, `${bytesNeeded} bytes`);
-  const [, most, context] = /gives (\d+)\. Set contextLength to (\d+) or less\.$/.exec(message) ?? [];
+  const [, most, context] = /allows (\d+)\. Set contextLength to (\d+) or less\.$/.exec(message) ?? [];
   assert.equal(Number(most), pages * 65536);
   (await planned(pages)).reserve(Number(context));
   assert.match((await error(100)).message, /Use a smaller model\.$/);

@@ -381,7 +381,7 @@ test('filters and methods strip the white space that Python strips', () => {
   assert.equal(render("{{ messages[0].content.lstrip('\n') }}", [user('\n\n a\n')]), '{<bos>} a\n');
   assert.match(
     failure(() => render('{{ messages.strip() }}', [user('a')])),
-    /strip\(\) of ArrayValue/,
+    /strip\(\) accepts one or two strings \(got ArrayValue/,
   );
   // Trimming takes linear time, however long the runs of white space are.
   assert.equal(
