@@ -73,12 +73,21 @@ async function unload(page) {
   await until(page, PICKING);
 }
 
-/** @param {import('puppeteer-core').Page} page @param {string} text   of a button in the list */
+/** Focuses and clicks a button in the list within one task of the page, because the list may be rendered again between two.
+ * @param {import('puppeteer-core').Page} page @param {string} text */
 async function press(page, text) {
-  const names = await page.$$eval('#stored button', (all) => all.map((one) => one.textContent));
-  const at = names.indexOf(text);
-  assert.ok(at >= 0, `no button "${text}" among ${names}`);
-  await (await page.$$('#stored button'))[at].click();
+  const names = await page.$$eval(
+    '#stored button',
+    (all, wanted) => {
+      const shown = all.map((one) => one.textContent);
+      const one = /** @type {HTMLButtonElement | undefined} */ (all[shown.indexOf(wanted)]);
+      one?.focus();
+      one?.click();
+      return shown;
+    },
+    text,
+  );
+  assert.ok(names.includes(text), `no button "${text}" among ${names}`);
 }
 
 const LISTED = '#stored:not([hidden]) li';
