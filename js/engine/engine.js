@@ -517,7 +517,7 @@ async function compile(name, platform) {
   }
 }
 
-/** Starts helper threads. Returns those that are ready within HELPER_TIMEOUT_MS, and terminates all others.
+/** Starts helper threads. Returns the ones ready within HELPER_TIMEOUT_MS, and terminates the rest.
  * @param {number} count @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory }} parts
  * @param {Platform} platform */
 async function startHelpers(count, parts, platform) {

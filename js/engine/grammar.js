@@ -82,7 +82,7 @@ export class Matcher {
     return this.#native.call('match_ended', this.#address) === 1;
   }
 
-  /** Returns the forced bytes: those that every allowed continuation begins with. */
+  /** Returns the forced bytes, the common prefix of all allowed continuations. */
   forced() {
     return this.#native.bytes('match_forced', this.#address, MAX_FORCED);
   }

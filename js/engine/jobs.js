@@ -181,8 +181,8 @@ async function decode(run) {
   return reason ?? 'length';
 }
 
-/** Appends the tokens that need no draw: those that end a thought and, unless log probabilities are requested,
- * jump-forward tokens. Returns them, and the reason if the answer ends with them. @param {Run} run */
+/** Appends tokens that are not sampled: the end of a thought and, unless log probabilities are requested, jump-forward
+ * tokens. Returns them, and the reason if the answer ends with them. @param {Run} run */
 function jumpForward(run) {
   const {
     native,

@@ -1,6 +1,6 @@
 /* sequences: evaluates several answers of generate() together. Each call has one of the engine's sequences
- * (src/run/session.h): a context with a KV cache and a sampler. All calls that wait for an evaluation get it in one batch,
- * so the weights are read once for all of them, unless turns are faster. The other calls run alone, in the sequence that suits them best. */
+ * (src/run/session.h): a context with a KV cache and a sampler. Calls that wait for an evaluation share a batch, so the
+ * weights are read once for all of them, unless taking turns is faster. All other calls run alone. */
 
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { CallRunner, Runner } from './runner.js' */
@@ -9,8 +9,8 @@ import { RUN } from './engine.js';
 /** Ids whose evaluation costs less than a copy of a prefix, or the wait for one. */
 const FEW = 16;
 
-/** A sequence of the engine. prompt: ids that the call of this sequence is evaluating now; used: number of the latest call;
- * owner: `restoredFor` of engine.js.
+/** A sequence of the engine. prompt: ids that its call is evaluating now; used: number of its latest call; owner:
+ * `restoredFor` of engine.js.
  * @typedef {{ index: number, isFree: boolean, prompt: number[], used: number, owner: string }} Sequence */
 /** A call that waits for the evaluation of its pending ids.
  * @typedef {{ sequence: Sequence, job: { aborted: boolean }, onSlice?: () => void, resolve: (_: any) => void,
@@ -31,8 +31,8 @@ export class Pace {
   #rest = 0;
   #nextRest = 1;
 
-  /** Returns whether the next step is joint. */
-  get isJoint() {
+  /** Chooses whether the next step is joint, and counts it. */
+  next() {
     if (this.#rest > 0) {
       this.#rest--;
       return false;
@@ -180,8 +180,8 @@ export class Sequences {
     });
   }
 
-  /** Chooses a sequence for a prompt, copies the longest known prefix there, and selects it. Chooses the free sequence that
-   * loses the fewest tokens that the prompt does not need, where tokens count less the more calls came after theirs.
+  /** Chooses a sequence for a prompt, copies the longest known prefix there, and selects it. Chooses the free sequence
+   * that loses the fewest tokens that the prompt does not need. Tokens of older calls count less.
    * @param {number[]} ids @param {string} [owner] */
   #claim(ids, owner = '') {
     const held = this.#all.map((sequence) => this.#held(sequence, ids, owner));
@@ -238,7 +238,7 @@ export class Sequences {
    * @param {Waiting[]} all */
   #together(all) {
     if (this.#step?.calls.every((one) => this.#waiting.has(one))) return this.#step.calls;
-    const isSingle = all.length > 1 && !this.#hasPrompt(all) && !this.#pace.isJoint;
+    const isSingle = all.length > 1 && !this.#hasPrompt(all) && !this.#pace.next();
     return isSingle ? all.slice(0, 1) : all;
   }
 
@@ -268,8 +268,8 @@ export class Sequences {
     });
   }
 
-  /** Gives the engine the rows that it lacks. If that fails, the calls are evaluated one at a time, so that only the one
-   * that needs the rows fails. @param {Waiting[]} together */
+  /** Gives the engine the rows that it lacks. If that fails, the calls are evaluated one at a time, so that only one
+   * fails. @param {Waiting[]} together */
   async #readRows(together) {
     const isAborted = () => together.some(({ job }) => job.aborted);
     try {
@@ -308,8 +308,8 @@ export class Sequences {
   }
 }
 
-/** Returns the number of ids at the beginning that two prompts share, without the last of `ids`, which is evaluated in any
- * case. @param {number[]} prompt @param {number[]} ids */
+/** Returns the number of ids at the beginning that two prompts share, without the last of `ids`, which is evaluated in
+ * any case. @param {number[]} prompt @param {number[]} ids */
 function sharedIds(prompt, ids) {
   const most = Math.min(prompt.length, ids.length - 1);
   let n = 0;

@@ -2,8 +2,7 @@
 
 import { RequestError } from '../openai/errors.js';
 
-/** Number of requests of one model that run besides those that the engine evaluates. They are ready when one of these
- * ends. */
+/** Number of requests of one model that are prepared while the engine evaluates others, to start as soon as one ends. */
 const AHEAD = 1;
 /** Weight of the latest request in the moving average of durations. */
 const WEIGHT = 0.2;

@@ -1,5 +1,5 @@
-/* proof: see proof.h. While a model loads, computes small products with the reference and with the kernels, as the
- * JavaScript engine has compiled these by then, and compares the results. */
+/* proof: see proof.h. While a model loads, computes small products with the reference and with the kernels, and
+ * compares them. By then, the JavaScript engine has compiled the kernels. */
 #include "kernels/proof.h"
 #include "file/types.h"
 #include "kernels/kernels.h"

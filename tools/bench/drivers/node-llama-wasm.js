@@ -1,6 +1,6 @@
 /**
  * node-llama-wasm: @fugood/node-llama-wasm in a browser, in its own worker. It accepts only text, and its worker
- * returns all tokens at the end, so times and counts are those that it reports.
+ * returns all tokens at the end, so its own times and counts are used.
  */
 
 /** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */

@@ -1,6 +1,6 @@
 /**
  * wllama3: @wllama/wllama 3.x on the CPU. It embeds llama.cpp's server and has no step-by-step API, so the times and
- * counts are those that the server reports.
+ * counts come from the server.
  */
 
 /** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
