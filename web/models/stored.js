@@ -5,7 +5,7 @@
 import { modelCache } from '../../js/index.js';
 import { action, announce, box, button, onClick } from '../shell/dom.js';
 import { bytes } from '../shell/format.js';
-import { addLater, t } from '../shell/language.js';
+import { addLater, language, t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
 import { addressOf, hubAddress, presetOf } from './presets.js';
 import { markRows, modelRow } from './rows.js';
@@ -95,16 +95,22 @@ export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
 }
 
-/** Updates the list. @returns {Promise<StoredModel[]>} */
+/** The models in the list, and its language, as JSON. */
+let listed = '';
+
+/** Updates the list. Leaves rows alone that are still right, because one of their buttons may be in use.
+ * @returns {Promise<StoredModel[]>} */
 export async function showStored() {
   const all = await storedModels();
-  const rows = all.map(row);
-  box('stored-list').replaceChildren(...rows);
+  const list = box('stored-list');
+  const now = JSON.stringify([language, all]);
+  if (now !== listed) list.replaceChildren(...all.map(row));
+  listed = now;
   markRows((address, one) => {
-    const here = all.some(({ url }) => url === address) && !box('stored-list').contains(one);
+    const here = all.some(({ url }) => url === address) && !list.contains(one);
     return here ? 'here' : stateOf(address);
   });
-  box('stored').hidden = rows.every(({ hidden }) => hidden);
+  box('stored').hidden = [...list.children].every((one) => /** @type {HTMLElement} */ (one).hidden);
   if (all.length) await showRoom();
   return all;
 }
