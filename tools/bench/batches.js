@@ -17,14 +17,12 @@ import { RUN } from '../../js/engine/engine.js';
 import { loadedEngine } from '../../tests/js/bare-engine.js';
 import { keep } from '../../tests/lab/tables.js';
 import { at, cli } from '../support/proc.js';
+import { median } from './table.js';
 
 /** @import { Engine } from '../../js/engine/engine.js' */
 
 const LOGIT_ROWS = 4;
 const SLICE = 16; // number of timings before the engine's code counts as optimised
-
-/** @param {number[]} list */
-const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 
 function readArguments() {
   const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
@@ -89,8 +87,9 @@ await cli(async () => {
   /** @type {Engine[]} */
   const engines = [];
   for (const folder of folders) engines.push(await ready(v, folder));
-  const times = v.rows.map(() => engines.map(() => ({ layers: /** @type {number[]} */ ([]), head: [0] })));
-  times.flat().forEach((time) => (time.head = []));
+  const times = v.rows.map(() =>
+    engines.map(() => ({ layers: /** @type {number[]} */ ([]), head: /** @type {number[]} */ ([]) })),
+  );
   for (let turn = 0; turn < Number(v.times); turn++)
     v.rows.forEach((n, i) =>
       engines.forEach((engine, e) => {
@@ -107,7 +106,7 @@ await cli(async () => {
     /** @type {string[]} */
     const table = [];
     v.rows.forEach((n, i) => {
-      const [layers, head] = [median(times[i][e].layers), median(times[i][e].head)];
+      const [layers, head] = [times[i][e].layers, times[i][e].head].map((list) => Number(median(list)));
       one ??= layers + head;
       const cells = [layers, head, layers + head, (layers + head) / one];
       console.log(String(n).padStart(4), ...cells.map((cell) => cell.toFixed(2).padStart(7)));
