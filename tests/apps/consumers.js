@@ -129,7 +129,7 @@ function typescript(version) {
   const projects = ['dom', 'node', 'cjs'];
   return {
     name: `typescript-${major}.${minor}`,
-    title: `TypeScript ${version}: DOM only, Node only (ES module and CommonJS), declarations`,
+    title: `TypeScript ${version}`,
     packages: { typescript: version, '@types/node': '20.19.43' },
     check: true,
     quick: version === '5.9.3',
@@ -196,7 +196,7 @@ export const CONSUMERS = [
   },
   {
     name: 'ai-sdk-types',
-    title: 'TypeScript 5.9.3 with AI SDK 7.0.173',
+    title: 'TypeScript 5.9.3, gemma-wasm/ai-sdk with AI SDK 7.0.173',
     packages: {
       typescript: '5.9.3',
       '@types/node': '20.19.43',

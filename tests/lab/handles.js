@@ -9,13 +9,13 @@ import { launch, peaksBelow } from '../e2e/helpers.js';
 const BUFFER = 1 << 16;
 /** The page's functions by their names in the table. */
 const CALLS = {
-  'the folder, from its root': 'dir()',
-  'a file, of a folder that is kept': 'kept.getFileHandle("f")',
-  'the bytes of a file that is kept': 'file.getFile()',
-  'names of a folder that is kept': 'names()',
-  'the root, the folder, the file, its bytes, a part of them':
+  'folder handle': 'dir()',
+  'file handle, of a known folder': 'kept.getFileHandle("f")',
+  '`File` object, of a known file': 'file.getFile()',
+  'names, of a known folder': 'names()',
+  'root, folder, file, `File` object, and a part of it':
     'dir().then((d) => d.getFileHandle("f")).then((f) => f.getFile()).then((b) => b.slice(0, 1000).arrayBuffer())',
-  'none of them: a lock': 'navigator.locks.request("a", { ifAvailable: true }, () => 1)',
+  'a lock, for comparison': 'navigator.locks.request("a", { ifAvailable: true }, () => 1)',
 };
 const PAGE = `<!doctype html><title>handles</title><script type="module">
 const dir = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('x', { create: true });

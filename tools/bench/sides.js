@@ -30,7 +30,7 @@ export const SIDES = {
     node: () => process.execPath,
   },
   'gemma-node-new': {
-    title: 'gemma-wasm, newer Node',
+    title: 'gemma-wasm, Node 22 or newer',
     where: 'node',
     driver: 'gemma-node',
     node: newerNode,

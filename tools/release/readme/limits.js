@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { Trouble, at } from '../../support/proc.js';
 
-/** The subject of a limit, the file and name of its constant, its unit, and the error code beyond it.
- * @typedef {[what: string, file: string, name: string, unit: string, code?: string]} Limit */
+/** The subject of a limit, the file and name of its constant, its unit, and the error code, or what happens, beyond it.
+ * @typedef {[what: string, file: string, name: string, unit: string, beyond: string]} Limit */
 
 /** @type {Record<string, Limit[]>} */
 const LIMITS = {
@@ -27,48 +27,62 @@ const LIMITS = {
   ],
   'Texts and ids': [
     [
-      'characters tokenized in one go, before an abort is noticed',
+      'characters that are tokenized in one go',
       'js/engine/prompt-encoder.js',
       'ENCODED_AT_ONCE',
       '',
+      'the text is split; an abort is noticed between the pieces',
     ],
     ['characters of one word', 'src/text/merge_queue.h', 'GW_MAX_WORD', '', 'bad-count'],
     ['bytes of text buffered until a word boundary', 'js/engine/prompt-encoder.js', 'MAX_REST', '', 'bad-count'],
     ['characters in all texts of a call', 'js/rpc/connection.js', 'MAX_CHARACTERS', '', 'bad-option'],
     [
-      'tokens of one text (in a prompt, or to embed or score: `context-exceeded`)',
+      'tokens of a prompt, or of a text to embed or score',
       'js/engine/prompt-encoder.js',
       'MAX_IDS',
       '',
-      'bad-count',
+      'context-exceeded',
     ],
+    ['tokens of any other text', 'js/engine/prompt-encoder.js', 'MAX_IDS', '', 'bad-count'],
     ['stop sequences', 'js/options.js', 'MAX_STOPS', '', 'bad-option'],
     ['ids in one list', 'js/model.js', 'MAX_IDS', '', 'bad-option'],
     ['`maxTokens`', 'js/options.js', 'MAX_TOKENS', 'tokens', 'bad-option'],
   ],
   'Chat templates': [
     ['run time', 'js/engine/interpreter.js', 'milliseconds', 'ms', 'template-error'],
-    ['size of a value, including nested values', 'js/engine/interpreter.js', 'size', '', 'template-error'],
+    [
+      'size of a value: its characters, and 8 per item, nested ones included',
+      'js/engine/interpreter.js',
+      'size',
+      '',
+      'template-error',
+    ],
     ['characters of the template', 'js/engine/interpreter.js', "'characters of template'", '', 'template-error'],
   ],
   'Constrained answers': [
     ['a format as text', 'js/grammar/index.js', 'MOST_TEXT', 'characters', 'format-too-complex'],
-    ['steps of compiling it', 'js/grammar/refusal.js', 'MOST_STEPS', '', 'format-too-complex'],
+    ['steps of compiling a format', 'js/grammar/refusal.js', 'MOST_STEPS', '', 'format-too-complex'],
     ['possible continuations at one place of an answer', 'src/text/states.h', 'GW_MOST_ITEMS', '', 'bad-format'],
     ['steps of computing a mask', 'src/text/states.h', 'GW_MOST_WORK', '', 'bad-format'],
-    ['words of 4 bytes in the DFA cache', 'src/text/states.h', 'GW_STATES_WORDS', ''],
+    ['DFA cache', 'src/text/states.h', 'GW_STATES_WORDS', 'words', 'unused states are removed'],
   ],
   'Saved chats': [
-    ['all saved chats, by default of `chatCacheBytes`', 'js/engine/host.js', 'CHAT_CACHE_BYTES', 'bytes'],
-    ['messages as JSON', 'js/saved.js', 'MAX_JSON', 'bytes', 'bad-saved'],
-    ['name', 'js/chat-cache.js', 'MAX_NAME', 'characters', 'bad-option'],
+    [
+      'all saved chats (default of `chatCacheBytes`)',
+      'js/engine/host.js',
+      'CHAT_CACHE_BYTES',
+      'bytes',
+      'the least recently used chats are deleted',
+    ],
+    ['messages of a saved chat, as JSON', 'js/saved.js', 'MAX_JSON', 'bytes', 'bad-saved'],
+    ['name of a saved chat', 'js/chat-cache.js', 'MAX_NAME', 'characters', 'bad-option'],
     ['time of one store operation', 'js/download/chat-cache.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
   ],
   Downloads: [
-    ['stall of a connection, before it is retried', 'js/download/http.js', 'stallMs', 'ms'],
-    ['stalls per file, plus one per 16 MiB received', 'js/download/http.js', 'attempts', '', 'truncated'],
-    ['consecutive failures', 'js/download/http.js', 'attempts', '', 'network-error'],
-    ['failures before the first response', 'js/download/download.js', 'FIRST_ATTEMPTS', '', 'network-error'],
+    ['time without data', 'js/download/http.js', 'stallMs', 'ms', 'the connection is retried'],
+    ['stalls per file', 'js/download/http.js', 'attempts', 'plus 1 per 16 MiB received', 'truncated'],
+    ['consecutive failed requests', 'js/download/http.js', 'attempts', '', 'network-error'],
+    ['failed requests before the first response', 'js/download/download.js', 'FIRST_ATTEMPTS', '', 'network-error'],
     ['`Retry-After` of a server', 'js/download/http.js', 'longestMs', 'ms', 'http-error'],
     ['redirects', 'js/download/http.js', 'MAX_REDIRECTS', '', 'http-error'],
   ],
@@ -84,9 +98,10 @@ export function valueOf(file, name) {
   return Number(Function(`return ${given}`)());
 }
 
-/** @param {number} n @param {string} unit */
+/** @param {number} n @param {string} unit @returns {string} */
 function shown(n, unit) {
   if (unit === 'ms' && n >= 1000) return `${n / 1000} s`;
+  if (unit === 'words') return shown(4 * n, 'bytes');
   if (unit === 'bytes' && n >= 2 ** 20) return `${+(n / 2 ** 20).toFixed(1)} MiB`;
   return `${n.toLocaleString('en')} ${unit}`.trim();
 }
@@ -94,10 +109,11 @@ function shown(n, unit) {
 export function limits() {
   return Object.entries(LIMITS)
     .map(([title, rows]) => {
-      const lines = rows.map(([what, file, name, unit, code]) => {
-        return `| ${what} | ${shown(valueOf(file, name), unit)} | ${code ? `\`${code}\`` : ''} |`;
+      const lines = rows.map(([what, file, name, unit, beyond]) => {
+        const last = beyond.includes(' ') ? beyond : `\`${beyond}\``;
+        return `| ${what} | ${shown(valueOf(file, name), unit)} | ${last} |`;
       });
-      return `### ${title}\n\n| what | maximum | error beyond it |\n|---|---|---|\n${lines.join('\n')}`;
+      return `### ${title}\n\n| what | maximum | beyond it |\n|---|---|---|\n${lines.join('\n')}`;
     })
     .join('\n\n');
 }

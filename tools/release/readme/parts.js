@@ -99,7 +99,7 @@ function ecosystemTable() {
     const found = ok === undefined ? 'not run' : ok ? passed : `**fails**: ${cell(error)}`;
     return [title, found, recipe];
   });
-  return table(['tool', 'result', 'what it takes besides headers'], rows);
+  return table(['app', 'result', 'needs besides headers'], rows);
 }
 
 /** @type {Record<string, (measured: Measured) => string | Promise<string>>} */

@@ -19,11 +19,11 @@ function figure(value) {
 const columnTitle = (column) =>
   column
     .replace(/^load s$/, 'load, s')
-    .replace(/^prefill (\d+)$/, 'prefill of $1, tokens/s')
+    .replace(/^prefill (\d+)$/, 'prefill of $1 tokens, tokens/s')
     .replace(/^decode @0$/, 'greedy decode, tokens/s')
     .replace(/^decode sampled$/, 'decode with default sampling, tokens/s')
-    .replace(/^decode @(\d+)$/, 'decode at $1, tokens/s')
-    .replace(/^turn ms$/, 'new turn, ms')
+    .replace(/^decode @(\d+)$/, 'greedy decode after $1 tokens, tokens/s')
+    .replace(/^turn ms$/, 'first token of a new turn, ms')
     .replace(/^memory MB$/, 'peak memory, MB');
 
 /** @param {Measured} measured */
@@ -41,7 +41,7 @@ function sideTable({ results }) {
     String(threads),
     ...columns.map((column) => figure(medians[column])),
   ]);
-  return table(['', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
+  return table(['runtime', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
 }
 
 const COLUMNS = ['load', 'prefill', 'decode', 'turn', 'memory'];
@@ -60,9 +60,8 @@ function describeModel({ model, modelBytes }) {
 function limits({ decodeShare, results }) {
   const shares = decodeShare.map(
     ({ threads, bytesPerSecond, share }) =>
-      `With ${count(threads)} plain reads of memory ` +
-      `reach ${(bytesPerSecond / 1e9).toFixed(1)} GB/s here; decoding in Chromium goes through the file's weights at ` +
-      `${percent(share)} of that rate.`,
+      `With ${count(threads)}, a loop that only reads memory reaches ${(bytesPerSecond / 1e9).toFixed(1)} GB/s on this ` +
+      `machine. The file's size times the tokens/s of greedy decoding in Chromium is ${percent(share)} of that.`,
   );
   const failed = results
     .filter(({ error }) => error)
@@ -87,16 +86,16 @@ function conditions({ date, machine: about, runs, models }) {
   const results = models.flatMap((part) => part.results);
   const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
   const [usual, most] = [sorted[sorted.length >> 1] ?? 0, sorted.at(-1) ?? 0].map(percent);
-  const calm = (sorted.at(-1) ?? 0) > CALM ? ': not a calm machine, so take the numbers with care' : '';
+  const calm = (sorted.at(-1) ?? 0) > CALM ? ', so the numbers are not reliable' : '';
   const browsers = [about.chromium, about.firefox]
     .filter(Boolean)
     .join(', ')
     .replace(/ built on [^,]*/, '');
   return [
     `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
-    `Medians of ${visits(runs, results)}, the sides taking turns.`,
+    `Medians of ${visits(runs, results)}, in which the runtimes take turns.`,
     ...(results.some(({ deep = 0 }) => deep > 0 && deep < runs) ? ['Long contexts were measured once.'] : []),
-    `Other programs used ${usual} of the machine before a visit, ${most} at most${calm}.`,
+    `Before a measurement, other programs used ${usual} of the processor time (median), ${most} at most${calm}.`,
   ].join(' ');
 }
 
@@ -131,10 +130,10 @@ export function shortTable({ speed: full, short }) {
   const where = [
     `Measured on ${speed.date.slice(0, 10)} with ${describeModel(part).replace(/:$/, '')}, on ` +
       `${speed.machine.processor}, ${speed.machine.cores} cores, 2 threads.`,
-    `Medians of ${visits(speed.runs, results)}, the sides taking turns.`,
+    `Medians of ${visits(speed.runs, results)}, in which the runtimes take turns.`,
     `Greedy decoding has temperature 0. ${sampled}`,
   ];
-  return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where.join(' ')}`;
+  return `${table(['runtime', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where.join(' ')}`;
 }
 
 /** Compares gemma-wasm in Chromium with other runtimes. @param {Measured} measured */
@@ -156,6 +155,6 @@ export function holdsTable({ speed }) {
       figure(of('gemma-chromium', 1)?.medians[column]),
       ...others.map(({ oursIsBetterBy }) => times(oursIsBetterBy[column])),
     ]);
-  const heads = ['', '2 threads', '1 thread', ...others.map(({ title }) => `better than ${title}`)];
+  const heads = ['figure', '2 threads', '1 thread', ...others.map(({ title }) => `better than ${title}`)];
   return `${describeModel(part)}\n\n${table(heads, rows, heads.length - 1)}\n\n${limits(part)}\n\n${conditions(speed)}`;
 }

@@ -5,7 +5,7 @@ export const MEANINGS = {
   'bad-magic': 'Not a GGUF file.',
   'bad-version': 'A GGUF version other than 2 and 3.',
   truncated: 'The bytes end too early.',
-  'bad-count': 'An impossible number of tensors, keys or dimensions.',
+  'bad-count': 'There are too many tensors, keys, dimensions or tokens, or their number is impossible.',
   'bad-metadata': 'A metadata value is impossible.',
   'missing-key': 'A metadata key is missing.',
   'unsupported-architecture': 'The engine cannot run this kind of model.',
