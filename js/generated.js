@@ -103,7 +103,7 @@ export const HELP = {
   --logprobs N             Reports the log probability of each token and of up to this many alternatives at its
                            position. Turns jumpForward off. Default: no log probabilities.`,
   load: `  --threads N              Number of threads that compute, the engine's own included. More than one needs cross-origin
-                           isolation. At most twice as many as there are cores start, and four in any case. Default: all
+                           isolation. Limited to twice the number of cores, or to four if that is more. Default: all
                            cores.
   --context N              Context length in tokens. Its memory is reserved as the model is loaded. Default: the model's
                            own, at most 4096.
@@ -114,16 +114,16 @@ export const HELP = {
                            Treatment of F32, F16 and BF16 matrices. keep leaves them. q8_0 quantizes those whose rows
                            are whole blocks of 32, which is faster, smaller and less exact. auto is keep. Default: auto.
   --kv-type auto|f32|i16|q8_0
-                           Format of the KV cache. q8_0 takes the least memory, f32 loses nothing. auto is f32 for files
-                           of floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
-                           with outlier channels, q8_0 changes one greedy token in ten to a hundred. Default: auto.
+                           Format of the KV cache. q8_0 takes the least memory, f32 is exact. auto is f32 for files of
+                           floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
+                           with outlier channels, q8_0 changes one of ten to a hundred greedy tokens. Default: auto.
   --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
                            cache for contextLength tokens. Models that only compute embeddings ignore it. Default: 1.
   --rows-on-disk auto|true|false
-                           Where to keep tables of which a token needs one row, such as Gemma 4's per-layer embeddings.
-                           auto leaves tables of 64 MB or more in the cached copy or file and reads rows there; a
-                           stream, or a URL that is not cached, is loaded into memory. true leaves all these tables on
-                           disk, false none. Answers are the same. Default: auto.
+                           Where to keep tables: matrices of which a token needs one row, such as Gemma 4's per-layer
+                           embeddings. auto leaves tables of 64 MB or more in the cached copy or file and reads rows
+                           there; a stream, or a URL that is not cached, is loaded into memory. true leaves all tables
+                           on disk, false none. Answers are the same. Default: auto.
   --rows-later true|false  Makes a model ready before its tables on disk are downloaded. Rows that are missing are
                            requested one by one while the rest is downloaded, and onProgress reports the phase rest.
                            Default: true.`,

@@ -50,7 +50,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
 /** The call for which `execute` runs.
  * @typedef {object} ToolContext
  * @property {string} id Id of the call.
- * @property {AbortSignal} signal Aborted when the answer is.
+ * @property {AbortSignal} signal Aborted when the answer is aborted.
  */
 /** A requirement that the model calls a tool.
  * @typedef {object} ToolDemand
@@ -124,7 +124,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {string | readonly string[]} [stop] Ends the answer where one of these texts appears; the text itself is left
  *   out.
  * @property {Record<number, number> | Map<number, number>} [logitBias] Added to the logits of single tokens, by id.
- *   `-Infinity` bans a token. At most 1024 of them.
+ *   `-Infinity` bans a token.
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
  *   position. Turns `jumpForward` off. Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be
@@ -134,13 +134,13 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
  *   each of them. Default: true.
  * @property {boolean} [draft] Speculative decoding: drafts tokens from an earlier place in the context and evaluates
- *   them together. Does not change the answer; faster where reading weights, not computing, limits the speed. With
+ *   them together. The answer is the same. Faster if reading weights limits the speed, not computing. With
  *   `format`, it needs `jumpForward: false`, and drafts text that the format leaves no choice about. Default: false.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
  * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required` demands calls, `{ name }` one call of
- *   that tool, and `none` ignores the tools. Demands hold for the first answer; after the results of tools the model may
- *   answer. `{ everyRound: true }`, with or without a `name`, demands calls after results too. Default: auto.
- * @property {number} [maxRounds] In a chat, maximum number of answers in a row whose calls `execute` answers. Default: 8.
+ *   that tool, and `none` ignores the tools. Demands apply to the first answer; after the results of tools the model may
+ *   answer in words. `{ everyRound: true }`, with or without a `name`, demands calls after results, too. Default: auto.
+ * @property {number} [maxRounds] In a chat, maximum number of answers in a row whose calls `execute` runs. Default: 8.
  * @property {AbortSignal} [signal] Ends the answer. The result has `finishReason: 'aborted'` and the text so far.
  * @property {(progress: PrefillProgress) => void} [onPrefillProgress] Called as the prompt is evaluated.
  */
@@ -153,7 +153,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {(progress: Progress) => void} [onProgress] Called as the model is read.
  * @property {AbortSignal} [signal] Aborts the load, which then fails with `aborted`.
  * @property {number} [threads] Number of threads that compute, the engine's own included. More than one needs cross-origin
- *   isolation. At most twice as many as there are cores start, and four in any case. Default: all cores.
+ *   isolation. Limited to twice the number of cores, or to four if that is more. Default: all cores.
  * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default: the
  *   model's own, at most 4096.
  * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` uses relaxed SIMD where the platform
@@ -161,16 +161,16 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them.
  *   `q8_0` quantizes those whose rows are whole blocks of 32, which is faster, smaller and less exact. `auto` is `keep`.
  *   Default: auto.
- * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` loses
- *   nothing. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
- *   contexts with outlier channels, `q8_0` changes one greedy token in ten to a hundred. Default: auto.
+ * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` is
+ *   exact. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
+ *   contexts with outlier channels, `q8_0` changes one of ten to a hundred greedy tokens. Default: auto.
  * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
  *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Models that only
  *   compute embeddings ignore it. Default: 1.
- * @property {'auto' | boolean} [rowsOnDisk] Where to keep tables of which a token needs one row, such as Gemma 4's
- *   per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows there; a
- *   stream, or a URL that is not cached, is loaded into memory. `true` leaves all these tables on disk, `false` none.
- *   Answers are the same. Default: auto.
+ * @property {'auto' | boolean} [rowsOnDisk] Where to keep tables: matrices of which a token needs one row, such as
+ *   Gemma 4's per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows there;
+ *   a stream, or a URL that is not cached, is loaded into memory. `true` leaves all tables on disk, `false` none. Answers
+ *   are the same. Default: auto.
  * @property {boolean} [rowsLater] Makes a model ready before its tables on disk are downloaded. Rows that are missing are
  *   requested one by one while the rest is downloaded, and `onProgress` reports the phase `rest`. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.
@@ -385,10 +385,10 @@ export const GENERATE_OPTIONS = {
   ),
   seed: integer(0, 2 ** 32 - 1),
   logitBias: rule(
-    'an object or a Map from at most a million token ids to numbers',
+    'an object or a Map from at most 1024 token ids to numbers',
     (value) =>
       object.fits(value) &&
-      (value.size ?? Object.keys(value).length) <= 1e6 &&
+      (value.size ?? Object.keys(value).length) <= 1024 &&
       biasEntries(value).every(([id, bias]) => {
         return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
       }),

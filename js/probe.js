@@ -9,7 +9,7 @@ import { MAX_THREADS } from './protocol.js';
  * @property {'relaxed' | 'simd128' | null} variant Build that the option `variant: 'auto'` selects. null if none can
  *   run, because there is no SIMD or no Worker (as in service workers and shared workers).
  * @property {boolean} simd Whether the platform has WebAssembly SIMD, which every build needs.
- * @property {boolean} relaxed Whether it has relaxed SIMD too.
+ * @property {boolean} relaxed Whether the platform has relaxed SIMD, too.
  * @property {boolean} isolated Whether threads can share memory.
  * @property {number} threads Number of threads that `loadModel` would use by default.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.

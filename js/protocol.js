@@ -72,9 +72,9 @@ import { ModelError } from './errors.js';
  * @property {'fetch' | 'load' | 'ready' | 'rest'} phase `fetch`: bytes come from the network; `load`: from elsewhere; `ready`:
  *   the model can be used (reported once); `rest`: the model can be used, and its tables that stay on disk are still being
  *   downloaded (option `rowsLater`).
- * @property {number} loaded Bytes so far.
- * @property {number | undefined} total Bytes in all, once known.
- * @property {number} bytesPerSecond Average of the last three seconds.
+ * @property {number} loaded Bytes read so far.
+ * @property {number | undefined} total Bytes of the whole model, once known.
+ * @property {number} bytesPerSecond Average rate of the last three seconds.
  * @property {number} fromCache Bytes of `loaded` that came from the cache.
  * @property {Notice} [notice] A message that does not stop the load, in the first report after its cause.
  */
@@ -84,14 +84,14 @@ import { ModelError } from './errors.js';
  * @property {string} name Name of the model in the file. May be empty.
  * @property {string} quantisation Type of most weights of the layers.
  * @property {number} parameters Number of weights.
- * @property {number} contextLength Context length as loaded, in tokens.
- * @property {number} trainedContextLength Context length of the file, in tokens.
+ * @property {number} contextLength Context length in use, in tokens.
+ * @property {number} trainedContextLength Longest context length that the file allows, in tokens.
  * @property {number} vocabSize Size of the vocabulary, in tokens.
  * @property {MemoryPlan} memory Reserved memory.
  * @property {number} largestContext Longest context that fits into WebAssembly's 4 GB, at most `trainedContextLength`,
  *   in tokens.
  * @property {number} layers Number of layers.
- * @property {number} heads Attention heads of each layer.
+ * @property {number} heads Number of attention heads of each layer.
  * @property {number} width Width of the residual stream, and length of an embedding.
  * @property {EmbeddingInfo | null} embedding Properties of an embedding model ([embeddings](embeddings.md)); null for a
  *   model that generates text.
@@ -99,7 +99,7 @@ import { ModelError } from './errors.js';
  * @property {number} sequences Number of answers that are evaluated together (option `sequences`).
  * @property {string} variant Build in use: `simd128` or `relaxed`, with `+threads` for the threaded builds.
  * @property {string} variantReason Why `auto` did not take relaxed SIMD although the platform has it, or which instructions
- *   its kernels avoid because the platform computes them wrongly (docs/reports/processors.md of the repository). Empty
+ *   the kernels avoid because the platform computes them wrongly (docs/reports/processors.md of the repository). Empty
  *   otherwise.
  * @property {boolean} isolated Whether the platform allows threads.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
