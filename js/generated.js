@@ -20,7 +20,7 @@
  *   off. Range: -100 to 100. Default: 0.
  * @property {number} [presencePenalty] Subtracted from a token's logit if it occurs in the penalty window. 0: off.
  *   Range: -100 to 100. Default: 0.
- * @property {number} [penaltyWindow] Number of latest tokens that the penalties count, the prompt included. 0: no
+ * @property {number} [penaltyWindow] Number of latest tokens, prompt included, to which the penalties apply. 0: no
  *   penalties. Range: 0 to 1048576. Default: 64.
  */
 
@@ -94,7 +94,7 @@ export const HELP = {
                            -100 to 100. Default: 0.
   --presence-penalty X     Subtracted from a token's logit if it occurs in the penalty window. 0: off. Range: -100 to
                            100. Default: 0.
-  --penalty-window N       Number of latest tokens that the penalties count, the prompt included. 0: no penalties.
+  --penalty-window N       Number of latest tokens, prompt included, to which the penalties apply. 0: no penalties.
                            Range: 0 to 1048576. Default: 64.
   --max-tokens N           Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
   --seed N                 Seed of the random numbers. The same seed, prompt and options give the same answer. Default:

@@ -44,7 +44,7 @@ export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
   if ((!format || prefixed) && (!tools?.length || toolChoice === 'none')) return;
   throw new ModelError(
     'bad-option',
-    "A continued answer cannot have a `format`. An answer whose beginning is given can have tools only with toolChoice 'none'.",
+    "A continued answer cannot have a `format`. An answer with a given beginning can have tools only with toolChoice 'none'.",
   );
 }
 
@@ -64,7 +64,7 @@ export function checkMessages(messages, open = false) {
     if (prefix && !mayBegin) {
       throw new ModelError(
         'bad-option',
-        `Message ${i} cannot have \`prefix\`. Only the last message of a prompt can, if the assistant sent it and it` +
+        `Message ${i} cannot have \`prefix\`. Only the last message of a prompt can, if it is the assistant's and` +
           ' calls no tools. In a chat, use continue({ prefix }).',
       );
     }

@@ -142,7 +142,7 @@ export async function openEngine(source, options, headerOnly = false) {
     });
     return { connection, info, parts: descriptors };
   } catch (error) {
-    connection.kill(new ModelError('disposed', 'The model was not loaded.'));
+    connection.kill(new ModelError('disposed', 'The model was not loaded. Load it again.'));
     throw error;
   } finally {
     feeders?.close();

@@ -8,7 +8,7 @@ import { ModelError } from '../errors.js';
 /** Terminal escape codes that start and end dimmed text. */
 const DIM = '\x1b[2m';
 const PLAIN = '\x1b[22m';
-const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
+const HELP = 'Commands: /reset, /retry, /system TEXT, /exit. Ctrl-C stops an answer; otherwise, it exits.\n';
 
 /** Writes an answer to standard output as it arrives. Dims thoughts on a terminal, and leaves them out otherwise.
  * @param {Generation} answer @param {Pick<NodeJS.WriteStream, 'write' | 'isTTY'>} [out] */

@@ -21,7 +21,7 @@ export const FORMAT = Object.keys(CONSTRAINTS).join(' ');
  * @returns {Promise<Format | undefined>} */
 export async function formatOf(values, parse = jsonOf) {
   const [name, ...more] = Object.keys(CONSTRAINTS).filter((flag) => values[flag] !== undefined);
-  if (more.length) throw new UsageError(`--${name} and --${more[0]} cannot be combined.`);
+  if (more.length) throw new UsageError(`--${name} and --${more[0]} cannot be combined. Use one of them.`);
   return name === undefined ? undefined : CONSTRAINTS[name](values[name], parse);
 }
 

@@ -20,16 +20,16 @@ import { openHeader } from '../model.js';
 const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL of a GGUF file
                                          (default: the tiny storyteller, if it is installed)
 
-  inspect MODEL [--json]                   metadata, tensors, types, memory plan
+  inspect MODEL [--json]                   metadata, tensors and their types, memory that the model needs
   tokenize MODEL TEXT [--bos] [--json]     token ids of a text
   detokenize MODEL --ids 2,105,... [--json]
   match MODEL --text FILE CONSTRAINT [--draft 4|6|7|2019|2020] [--json]  whether a text matches a constraint
   match MODEL --cases FILE.jsonl [--draft N]           lines of { name, schema, tests: [{ valid, data }] }
   generate MODEL --prompt TEXT [--chat] [--system TEXT] [sampling] [--json]
-  chat MODEL [--system TEXT] [sampling]    interactive
+  chat MODEL [--system TEXT] [sampling]    a conversation in the terminal
   logits MODEL --ids 2,105,... [--all] --out FILE      little-endian float32
   perplexity MODEL --file FILE [--window N] [--json]
-  embed MODEL --text TEXT | --file FILE (one text per line)  vectors of texts; --out FILE: little-endian float32, rows
+  embed MODEL --text TEXT | --file FILE (one text per line)  vectors of texts; --out FILE: rows of little-endian float32
         [--task query|document|similarity|classification|clustering|code|question|fact] [--title TEXT]
         [--instruction TEXT] [--dimensions N] [--pooling mean|last] [--truncate] --out FILE | --json
   inside MODEL --prompt TEXT [--layer N,...] [--head N,...] [--position N,...] [--lens K] [--norms] [--json]

@@ -125,7 +125,7 @@ export class Requests {
     this.#stream = this.drop(this.#stream);
     throw new ModelError(
       'cache-failed',
-      `${this.shown} is not cached, and the server does not support range requests.`,
+      `${this.shown} is not cached, and the server does not support range requests. Load it again.`,
     );
   }
 

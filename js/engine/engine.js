@@ -166,7 +166,8 @@ export class Engine {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
     const hash = start();
-    if (!hash) throw new ModelError('no-memory', 'The engine has no memory for a digest.');
+    if (!hash)
+      throw new ModelError('no-memory', 'The engine has no memory for a digest. Close other tabs or programs.');
     return {
       update: (bytes) => {
         heap.with(bytes, (p) => update(hash, p, bytes.length));
@@ -502,10 +503,7 @@ function chooseVariant(variant, { simd, relaxed }) {
     );
   if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
   if (variant !== 'relaxed' || relaxed) return variant;
-  throw new ModelError(
-    'unsupported-variant',
-    'This platform has no relaxed SIMD. Use the variant "auto" or "simd128".',
-  );
+  throw new ModelError('unsupported-variant', 'This platform has no relaxed SIMD. Use "auto" or "simd128".');
 }
 
 /** @param {string} name @param {Platform} platform */

@@ -18,7 +18,7 @@ const LANE = 4 << 20;
 const PARALLEL = 3;
 /** Size of a read whose bytes are only hashed or dropped. */
 const DRAIN_BYTES = 1 << 20;
-/** Maximum number of bytes between two rows that are read together with them. */
+/** Maximum gap between two rows that are read at once, in bytes. */
 const SLACK = 1 << 12;
 
 /** A reader of one file. grain: reads should begin and end at multiples of it; ahead: whether several reads may be
@@ -67,7 +67,7 @@ export function postpone(native, sources, meter) {
       .filter(({ part = 0 }) => part === i)
       .map(({ offset, bytes }) => holeOf(download, offset, bytes));
     if (!holes.length || !download?.postpone(holes.sort(([a], [b]) => a - b))) continue;
-    meter.notice('rows-later', 'Tables of the model are downloaded while it can be used.');
+    meter.notice('rows-later', 'The model can be used while the rest of it is downloaded.');
   }
 }
 
@@ -207,7 +207,7 @@ export class Rows {
         if (download.seekable) await this.#fetch(download);
         if (download.seekable && !this.#closed) await this.#complete(download);
       } catch (error) {
-        const message = `The download of tables stopped. ${/** @type {Error} */ (error).message}`;
+        const message = `The download of the rest of the model stopped. ${/** @type {Error} */ (error).message}`;
         if (!this.#closed) this.notice({ code: 'rows-stopped', message });
       }
       // Another tab can continue the copy.
@@ -240,7 +240,7 @@ export class Rows {
     };
     const fillOrEnd = () =>
       fill().catch((error) => {
-        lanes.length = 0; // the others end with their current lane
+        lanes.length = 0; // the other requests end after their current lane
         throw error;
       });
     report();

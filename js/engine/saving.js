@@ -93,7 +93,10 @@ const known = new WeakMap();
 /** @param {Context} context */
 function chatFilesOf({ runner: { native }, store, chatCacheBytes }) {
   if (!store) {
-    throw new ModelError('bad-state', 'The model was loaded with cache: false, so it has no store for conversations.');
+    throw new ModelError(
+      'bad-state',
+      'The model was loaded with cache: false, so it has no chat cache. Load it with one.',
+    );
   }
   const files =
     known.get(store) ??

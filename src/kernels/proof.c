@@ -23,7 +23,7 @@ enum {
 };
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 
-/* A batch that the reference or the build has quantised, and the memory of its arrays. */
+/* A batch that the reference kernels (ref.c) or the build's kernels have quantised, and the memory of its arrays. */
 typedef struct {
     gw_acts acts;
     gw_int8 q8[BLOCKS * GW_BLOCK];
@@ -371,8 +371,9 @@ int gw_prove_kernels(const gw_kernel_list *list, gw_error *e) {
     for (culprit wrong; (wrong = find_wrong(list)).kind;) {
         const char *without = do_without();
         if (!without)
-            return gw_fail(e, GW_E_ENGINE, "The self-test failed: %s%s are wrong in the %s build.", wrong.kind,
-                           wrong.name, GW_BUILD);
+            return gw_fail(e, GW_E_ENGINE,
+                           "The self-test failed: %s%s are wrong in the %s build. Update the browser or Node.",
+                           wrong.kind, wrong.name, GW_BUILD);
         snprintf(text, sizeof text, "%s%s computed wrong results; retried without %s", wrong.kind, wrong.name, without);
         gw_proof_note_add(text);
     }

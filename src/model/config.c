@@ -160,7 +160,7 @@ static int read_scaling(const job *j) {
     const char *kind = gw_store_text(j->s, whole_key(j, key, room));
     if (e && (!kind || (strcmp(kind, "linear") && strcmp(kind, "none"))))
         return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be linear or none (got %.32s).", room,
-                       kind ? kind : "no text");
+                       kind ? kind : "a value that is not a string");
     int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
     j->c->rope[GW_ROPE_GLOBAL].scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
     return bad;

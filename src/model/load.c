@@ -199,12 +199,13 @@ static int check_part(gw_loader *l) {
     if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
         return gw_fail(
             e, GW_E_BAD_SPLIT,
-            "File %u must have a split.count of 1 to %d and a lower split.no (got split.no %lld, split.count %lld).",
+            "File %u must have a split.count of 1 to %d and a lower split.no (got split.no %lld, split.count %lld). " GW_CONVERT,
             l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
         return gw_fail(
             e, GW_E_BAD_SPLIT,
-            "File %u must have split.count %u and split.tensors.count %lld, like the first file (got %lld and %lld).",
+            "File %u must have split.count %u and split.tensors.count %lld, like the first file (got %lld and %lld). "
+            "Pass the parts of one model.",
             l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
         return gw_fail(e, GW_E_BAD_SPLIT,
@@ -218,7 +219,7 @@ static int check_tensor_count(gw_loader *l) {
     uint32_t n = gw_store_tensors(&l->file->store);
     if (l->n_parts == 1 || l->n_tensors < 0 || l->n_tensors == n) return 0;
     return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
-                   "All parts together must have %lld tensors, as split.tensors.count says (got %u).",
+                   "All parts together must have %lld tensors, as split.tensors.count says (got %u). " GW_CONVERT,
                    (long long)l->n_tensors, n);
 }
 

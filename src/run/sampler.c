@@ -29,7 +29,7 @@
     X(PRESENCE, "presence_penalty", -100, 100, 0, false,                                                               \
       "Subtracted from a token's logit if it occurs in the penalty window. 0: off.")                                   \
     X(WINDOW, "penalty_window", 0, 1 << 20, 64, true,                                                                  \
-      "Number of latest tokens that the penalties count, the prompt included. 0: no penalties.")                       \
+      "Number of latest tokens, prompt included, to which the penalties apply. 0: no penalties.")                      \
     X(SEED, "seed", 0, 9007199254740991.0, 0, true, "Seed of the random numbers.")
 
 enum {
@@ -390,7 +390,7 @@ static int32_t draw_of(gw_sampler *s, candidate *c, size_t m) {
     double rest = uniform(s) * weigh(c, m, scale_of(s));
     int32_t id = c[0].id;
     for (size_t i = 0; i < m; i++) {
-        if (c[i].mass == 0) continue; /* must not be drawn because of a rounding error */
+        if (c[i].mass == 0) continue; /* a rounding error must not let it be drawn */
         id = c[i].id;
         if ((rest -= c[i].mass) < 0) break;
     }

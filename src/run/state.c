@@ -210,7 +210,8 @@ static int check_header(gw_state_io *io, const gw_state_header *h) {
         return gw_fail(io->of.error, GW_E_BAD_SAVED, "These bytes are not a saved state.");
     if (h->layout != own.layout) return refuse(io, "its format version must be", own.layout, h->layout);
     if (h->model != own.model)
-        return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state must belong to the model %016llx (got %016llx).",
+        return gw_fail(io->of.error, GW_E_BAD_SAVED,
+                       "The saved state belongs to another model: the hash must be %016llx (got %016llx).",
                        (unsigned long long)own.model, (unsigned long long)h->model);
     if (h->kv_type != own.kv_type)
         return refuse(io, "its kvType (1: f32, 2: i16, 3: q8_0) must be", own.kv_type, h->kv_type);

@@ -117,7 +117,7 @@ int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e)
     b->split = gw_split_named(pre);
     if (v->spelling == GW_BYTE_LEVEL && b->split == GW_SPLIT_UNKNOWN)
         return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.pre must be %s (got %.64s).",
-                       GW_SPLIT_NAMES, pre ? pre : "no such key");
+                       GW_SPLIT_NAMES, pre ? pre : "no string");
     if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.merges is missing or empty.");
     b->whole_words = b->split == GW_SPLIT_LLAMA3;
     if (make_tables(b)) return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer's merges.");

@@ -25,10 +25,12 @@ enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
 enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* maximum size: 8 MB */
+/* Message of GW_E_NO_MEMORY, with the number of bytes. */
+#define GW_NO_FORMAT_MEMORY "The engine has no memory for the format of the answer (%llu bytes). Simplify it."
 
 typedef struct {
     uint32_t magic, version; /* "GWG1", 1 */
-    uint32_t size;           /* total number of words */
+    uint32_t size;           /* of the header and all arrays, in words of 32 bits */
     uint32_t n_nodes, n_spans, n_states, n_edges, n_rules, n_loops, n_members;
     uint32_t start; /* a rule, or GW_NEVER for none */
     uint32_t empty; /* nonzero if the empty text is complete */

@@ -38,7 +38,7 @@ static int try_reset(gw_matcher *m) {
 static int collect(gw_matcher *m) { return gw_dfa_collect(&m->d, &(gw_roots){ .items = m->items, .n_items = m->n }); }
 
 static int no_room(gw_matcher *m) {
-    return gw_fail(m->error, GW_E_BAD_FORMAT, "The grammar needs more than %u bytes of memory. Simplify the format.",
+    return gw_fail(m->error, GW_E_BAD_FORMAT, "The format needs more than %u bytes of memory. Simplify it.",
                    GW_STATES_WORDS * 4);
 }
 
@@ -317,8 +317,7 @@ gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error
     a = (gw_arena){ .base = gw_alloc(gw_size(a.used)), .size = a.used };
     gw_matcher *m = a.base ? lay_out(&a, &g, &words) : NULL;
     if (!m) {
-        gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the grammar (%llu bytes).",
-                (unsigned long long)a.size);
+        gw_fail(e, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, (unsigned long long)a.size);
         gw_grammar_free(&g);
         return NULL;
     }

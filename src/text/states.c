@@ -5,12 +5,12 @@
 #include <string.h>
 
 enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* indexes of n_chains */
-/* numbers of hash chains; the block has room for 700,000 stacks */
+/* numbers of hash chains; the array has room for 700,000 stacks */
 static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 };
 enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 3 };
 
-/* The types of entries in the block, besides gw_stack. */
+/* The types of entries in the array, besides gw_stack. */
 typedef struct {
     gw_link link;
     uint32_t loop, taken, bits[];
@@ -44,7 +44,7 @@ static uint32_t *chain_of(gw_dfa *d, int chain, uint32_t hash) {
     return &d->chains[chain][hash & (n_chains[chain] - 1)];
 }
 
-/* Adds the block's entry at an offset to its hash chain. */
+/* Adds the entry at an offset of the array to its hash chain. */
 static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
     uint32_t *head = chain_of(d, chain, hash);
     *(gw_link *)(d->words + at) = (gw_link){ *head, hash };
@@ -71,7 +71,7 @@ static bool frame_before(const gw_frame *a, const gw_frame *b) {
     return a->reg != b->reg ? a->reg < b->reg : a->below < b->below;
 }
 
-/* Returns the stack with n sorted frames, 0 if the block is full. */
+/* Returns the stack with n sorted frames, 0 if the array is full. */
 static uint32_t stack_of(gw_dfa *d, const gw_frame *f, uint32_t n) {
     uint32_t hash = hash_words(f, n * WORDS(gw_frame), n);
     for (uint32_t at = *chain_of(d, STACKS, hash); at; at = gw_stack_at(d, at)->link.next) {
@@ -88,7 +88,7 @@ static uint32_t stack_of(gw_dfa *d, const gw_frame *f, uint32_t n) {
 }
 
 /* Merges two stacks. Frames with the same state and register become one on the merged stacks below. *out is 0 if the
- * block is full. */
+ * array is full. */
 static int join_stacks(gw_dfa *d, uint32_t a, uint32_t b, int depth, uint32_t *out) {
     *out = a;
     if (a == b) return 0;
@@ -121,7 +121,7 @@ static uint32_t set_size(const gw_dfa *d, uint32_t loop) {
     return WORDS(member_set) + (d->g->loops[loop].members + 31) / 32;
 }
 
-/* A register can be a member set: the set's offset in the block, 0 for the empty set. */
+/* A register can be a member set: the set's offset in the array, 0 for the empty set. */
 static bool has(const gw_dfa *d, uint32_t set, uint32_t i) { return set && set_at(d, set)->bits[i / 32] >> i % 32 & 1; }
 static uint32_t taken(const gw_dfa *d, uint32_t set) { return set_at(d, set)->taken; }
 
@@ -146,7 +146,7 @@ static bool may_take_any(const gw_dfa *d, uint32_t loop, uint32_t set) {
     return false;
 }
 
-/* Interns the member set at the block's end. */
+/* Interns the member set at the array's end: returns an equal older set, if there is one. */
 static uint32_t intern_set(gw_dfa *d, uint32_t at, uint32_t size) {
     const uint32_t *content = &set_at(d, at)->loop;
     size_t n = size - WORDS(gw_link);
@@ -159,7 +159,7 @@ static uint32_t intern_set(gw_dfa *d, uint32_t at, uint32_t size) {
     return add_to_chain(d, MEMBER_SETS, hash, at);
 }
 
-/* Returns the set with member i, 0 if the block is full. */
+/* Adds member i to a set. Returns the new set, 0 if the array is full. */
 static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) {
     uint32_t size = set_size(d, loop), at = gw_dfa_take(d, size);
     if (!at) return 0;
@@ -174,7 +174,7 @@ static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) 
 }
 
 /* Applies an edge to the register of its state. Returns whether the edge may be followed. *reg is 0 after GW_TAKE if
- * the block is full. */
+ * the array is full. */
 static bool apply_register(gw_dfa *d, uint32_t state, const gw_edge *e, uint32_t *reg) {
     uint32_t loop = gw_loop_of(d->g, state);
     const gw_loop *l = &d->g->loops[loop];
@@ -433,7 +433,7 @@ uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
     return next;
 }
 
-/* --- the block ------------------------------------------------------------------------------------ */
+/* --- the array ------------------------------------------------------------------------------------ */
 
 static void *lay_out(gw_dfa *d, gw_arena *a) {
     for (int i = 0; i < 3; i++) d->chains[i] = gw_arena_take(a, n_chains[i] * sizeof(uint32_t));
@@ -466,7 +466,7 @@ int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e) {
     lay_out(d, &a);
     size_t size = gw_size(a.used);
     a = (gw_arena){ .base = gw_alloc(size), .size = size };
-    if (!a.base) return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the grammar (%zu bytes).", size);
+    if (!a.base) return gw_fail(e, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, (unsigned long long)size);
     lay_out(d, &a);
     d->g = g;
     d->error = e;
@@ -491,7 +491,7 @@ size_t gw_dfa_bytes(const gw_dfa *d) {
 
 /* --- collection ----------------------------------------------------------------------------------- */
 
-/* The roots are written to a buffer outside of the block, the block is emptied, and the roots are read back. During a
+/* The roots are written to a buffer outside of the array, the array is emptied, and the roots are read back. During a
  * collection, a stack's memo holds the flag VISITED and the stack's number. */
 #define VISITED 0x80000000u
 
@@ -669,8 +669,7 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots) {
         bad = get_roots(&(reader){ d, (const uint32_t *)w.out.data, stacks, false }, roots, w.n_stacks);
     } else {
         clear_memos(d);
-        bad = gw_fail(d->error, GW_E_NO_MEMORY, "The engine has no memory for a grammar's stack (%u sets of frames).",
-                      w.n_stacks);
+        bad = gw_fail(d->error, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, (w.n_stacks + 1ull) * sizeof *stacks);
     }
     gw_free(stacks);
     gw_buffer_free(&w.out);

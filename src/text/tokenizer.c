@@ -50,7 +50,7 @@ int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len) {
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id) { gw_vocabulary_mark_control(&t->v, id); }
 
 int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e) {
-    const char *model = kind->model ? kind->model : "no such key";
+    const char *model = kind->model ? kind->model : "no string";
     static const char *const names[] = { [GW_BY_SCORE] = "llama", [GW_BYTE_LEVEL] = "gpt2", [GW_BY_MERGES] = "gemma4" };
     int spelling = GW_BY_SCORE, last = GW_BY_MERGES;
     while (spelling <= last && strcmp(model, names[spelling])) spelling++;

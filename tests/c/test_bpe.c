@@ -324,7 +324,7 @@ static void refused(gw_tokenizer *t, const char *pre, const char *what, const ch
 
 TEST(bpe_refuses_wrong_files) {
     refused(BEGIN("a b"), "phi-9", "tokenizer.ggml.pre", "(got phi-9)");
-    refused(BEGIN("a b"), NULL, "tokenizer.ggml.pre", "(got no such key)");
+    refused(BEGIN("a b"), NULL, "tokenizer.ggml.pre", "(got no string)");
     gw_tokenizer *t = gw_tokenizer_new();
     add_letters(t);
     refused(t, "gpt-2", "tokenizer.ggml.merges", "missing or empty");

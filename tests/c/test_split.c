@@ -168,18 +168,21 @@ TEST(split_files_of_different_models) {
     memcpy(mixed, f, sizeof f);
     mixed[1] = other[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 2 and 28).");
+                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 2 and 28). "
+                  "Pass the parts of one model.");
     free_parts(other, 2);
     tiny_file deep[3];
     make_parts(deeper, 3, deep);
     mixed[1] = deep[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 3 and 41).");
+                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 3 and 41). "
+                  "Pass the parts of one model.");
     free_parts(deep, 3);
     tiny_file whole = tiny_make(&small);
     mixed[1] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
-                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 1 and -1).");
+                  "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 1 and -1). "
+                  "Pass the parts of one model.");
     mixed[0] = mixed[2] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT, "The model is not split: pass 1 file (got 3).");
     tiny_free(&whole);
@@ -225,7 +228,8 @@ TEST(split_impossible_keys) {
     check_key(TINY_SET_KEY, "split.count", 2,
               "Pass all 2 files of the split model, …-00001-of-00002.gguf to …-00002-of-00002.gguf (got 3).");
     check_key(TINY_SET_KEY, "split.tensors.count", 27,
-              "All parts together must have 27 tensors, as split.tensors.count says (got 28).");
+              "All parts together must have 27 tensors, as split.tensors.count says (got 28). "
+              "Download or convert the file again.");
 }
 
 TEST(split_without_a_tensor_count_is_taken) {

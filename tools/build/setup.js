@@ -217,7 +217,7 @@ export async function ensure(steps) {
       throw error;
     }
     if (!step.repeats && !step.done())
-      throw new Trouble(`The step "${step.name}" ran, but its result is still missing.`);
+      throw new Trouble(`The step "${step.name}" ran, but its result is still missing. Its output is in build/logs/.`);
     console.log(`${((Date.now() - started) / 1000).toFixed(1)} s`);
   }
 }

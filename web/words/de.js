@@ -234,7 +234,7 @@ export default {
   'end.context': 'Kontext voll',
   'end.aborted': 'gestoppt',
   'stats.first': 'erstes Token {time}',
-  'stats.hint': 'Prompt: {tokens} ({new} neu) · Seed {seed}',
+  'stats.hint': 'Prompt: {tokens} ({new} nicht im Cache) · Seed {seed}',
   'hindered.busy': 'Warte, bis die Antwort fertig ist, oder stoppe sie.',
   'hindered.model': 'Kein Modell geladen. Lade eines, um eine Antwort zu bekommen.',
   'message.too-long':
@@ -412,8 +412,8 @@ export default {
   'error.unsupported-type': 'Die Gewichte liegen in einem Format vor, das noch nicht unterstützt wird.',
   'error.unsupported-type.do':
     'Versuche eine andere Datei desselben Modells: Q4_0, Q4_K_M, Q8_0 und BF16 funktionieren alle.',
-  'error.bad-shape': 'Die Datei widerspricht sich: Ein Tensor hat die falsche Form.',
-  'error.tensor-range': 'Die Datei widerspricht sich: Ein Tensor liegt außerhalb.',
+  'error.bad-shape': 'Die Datei widerspricht sich: Eine ihrer Matrizen hat die falsche Größe.',
+  'error.tensor-range': 'Die Datei widerspricht sich: Ihre Gewichte stehen an falschen Stellen.',
   'error.missing-tensor': 'Ein Teil des Modells fehlt in der Datei.',
   'error.missing-tensor.do':
     'Wenn das Modell aus mehreren Dateien besteht, wähle alle zusammen aus. Sonst versuche eine andere Konvertierung.',
@@ -478,8 +478,8 @@ export default {
     'Verbindung abgebrochen. Versuche es erneut.',
   'error.sha256-mismatch': 'Das ist nicht die erwartete Datei.',
   'error.sha256-mismatch.do':
-    'Versuche es erneut. Wenn es so bleibt, wurde sie wahrscheinlich aktualisiert: „Von einer Webadresse“ lädt eine Datei ' +
-    'ohne diese Prüfung.',
+    'Versuche es erneut. Wenn der Fehler bleibt, wurde die Datei wahrscheinlich vom Anbieter geändert. „Von einer ' +
+    'Webadresse“ lädt sie, ohne Prüfsummen zu vergleichen.',
   'error.no-chat-template': 'Dieses Modell ist nicht zum Chatten gemacht.',
   'error.no-chat-template.do': 'Wähle ein auf Anweisungen trainiertes Modell; solche Namen enden oft auf „-it“.',
   'error.not-generative': 'Das ist ein Embedding-Modell; es kann nicht chatten.',
@@ -490,7 +490,7 @@ export default {
   'error.cache-corrupt.do': 'Prüfe deine Verbindung und versuche es erneut.',
   'error.engine-fault': 'Die Engine rechnet auf diesem Gerät falsch.',
   'error.engine-fault.do': 'Aktualisiere deinen Browser, oder versuche einen anderen.',
-  'error.not-finite': 'Das Modell hat ungültige Zahlen erzeugt.',
+  'error.not-finite': 'Das Modell hat Werte berechnet, die keine Zahlen sind, und musste abbrechen.',
   'error.disposed': 'Das Modell ist nicht mehr geladen.',
   'error.disposed.do': 'Lade es noch einmal.',
   'error.worker-failed': 'Die Engine funktioniert nicht mehr.',

@@ -75,12 +75,12 @@ export default {
   'error.truncated.do': 'The download probably stopped early. Try again.',
   'error.bad-count': 'The file is damaged: it contains impossible sizes.',
   'error.bad-metadata': 'The file is damaged: its metadata is invalid.',
-  'error.missing-key': 'The file is missing a required setting.',
+  'error.missing-key': 'Required information is missing from the file.',
   'error.unsupported-architecture': 'This page cannot run models of this kind.',
   'error.unsupported-type': 'The weights are stored in a format that isn’t supported yet.',
   'error.unsupported-type.do': 'Try another file of the same model: Q4_0, Q4_K_M, Q8_0 and BF16 all work.',
-  'error.bad-shape': 'The file is inconsistent: a tensor has the wrong shape.',
-  'error.tensor-range': 'The file is inconsistent: a tensor lies outside it.',
+  'error.bad-shape': 'The file is inconsistent: one of its matrices has the wrong size.',
+  'error.tensor-range': 'The file is inconsistent: the positions of its weights are wrong.',
   'error.missing-tensor': 'A part of the model is missing from the file.',
   'error.missing-tensor.do':
     'If the model comes in several files, select all of them together. Otherwise try a different conversion.',
@@ -140,8 +140,8 @@ export default {
     'For a file on disk: has it been moved or changed? For a download: the connection may have dropped. Try again.',
   'error.sha256-mismatch': 'This isn’t the expected file.',
   'error.sha256-mismatch.do':
-    'Try again. If it keeps happening, the publisher has probably updated it: “From a web address” loads a file ' +
-    'without this check.',
+    'Try again. If the error stays, the publisher has probably changed the file. “From a web address” loads it ' +
+    'without comparing checksums.',
   'error.no-chat-template': 'This model is not made for chat.',
   'error.no-chat-template.do': 'Choose an instruction-tuned model; their names often end in “-it”.',
   'error.not-generative': 'This is an embedding model; it can’t chat.',
@@ -152,7 +152,7 @@ export default {
   'error.cache-corrupt.do': 'Check your connection and try again.',
   'error.engine-fault': 'The engine computes wrong results on this device.',
   'error.engine-fault.do': 'Update your browser, or try another one.',
-  'error.not-finite': 'The model produced invalid numbers.',
+  'error.not-finite': 'The model computed values that are not numbers, so it had to stop.',
   'error.disposed': 'The model is no longer loaded.',
   'error.disposed.do': 'Load it again.',
   'error.worker-failed': 'The engine stopped working.',

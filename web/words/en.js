@@ -230,7 +230,7 @@ export default {
   'end.context': 'the context is full',
   'end.aborted': 'stopped',
   'stats.first': 'first token {time}',
-  'stats.hint': 'prompt: {tokens} ({new} new) · seed {seed}',
+  'stats.hint': 'prompt: {tokens} ({new} not cached) · seed {seed}',
   'hindered.busy': 'Wait for the answer to finish, or stop it.',
   'hindered.model': 'No model is loaded. Load one to get an answer.',
 

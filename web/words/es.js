@@ -233,7 +233,7 @@ export default {
   'end.context': 'el contexto está lleno',
   'end.aborted': 'detenida',
   'stats.first': 'primer token {time}',
-  'stats.hint': 'prompt: {tokens} ({new} nuevos) · semilla {seed}',
+  'stats.hint': 'prompt: {tokens} ({new} fuera de la caché) · semilla {seed}',
   'hindered.busy': 'Espera a que termine la respuesta, o detenla.',
   'hindered.model': 'No hay ningún modelo cargado. Carga uno para obtener una respuesta.',
   'message.too-long': 'Tu último mensaje por sí solo es demasiado largo para el contexto de este modelo. Acórtalo.',
@@ -414,8 +414,8 @@ export default {
   'error.unsupported-architecture': 'Esta página no puede ejecutar modelos de este tipo.',
   'error.unsupported-type': 'Los pesos están en un formato que aún no es compatible.',
   'error.unsupported-type.do': 'Prueba otro archivo del mismo modelo: Q4_0, Q4_K_M, Q8_0 y BF16 funcionan.',
-  'error.bad-shape': 'El archivo es incoherente: un tensor tiene una forma incorrecta.',
-  'error.tensor-range': 'El archivo es incoherente: un tensor queda fuera de él.',
+  'error.bad-shape': 'El archivo es incoherente: una de sus matrices tiene un tamaño incorrecto.',
+  'error.tensor-range': 'El archivo es incoherente: las posiciones de sus pesos son incorrectas.',
   'error.missing-tensor': 'Al archivo le falta una parte del modelo.',
   'error.missing-tensor.do':
     'Si el modelo viene en varios archivos, selecciónalos todos a la vez. Si no, prueba otra conversión.',
@@ -480,8 +480,8 @@ export default {
     'nuevo.',
   'error.sha256-mismatch': 'Este no es el archivo esperado.',
   'error.sha256-mismatch.do':
-    'Inténtalo de nuevo. Si sigue pasando, probablemente se haya actualizado: «Desde una dirección web» carga un archivo sin ' +
-    'esta comprobación.',
+    'Inténtalo de nuevo. Si el error continúa, es probable que el autor haya cambiado el archivo. «Desde una dirección ' +
+    'web» lo carga sin comparar sumas de comprobación.',
   'error.no-chat-template': 'Este modelo no está hecho para chatear.',
   'error.no-chat-template.do':
     'Elige un modelo entrenado para seguir instrucciones; su nombre suele terminar en «-it».',
@@ -493,7 +493,7 @@ export default {
   'error.cache-corrupt.do': 'Comprueba tu conexión e inténtalo de nuevo.',
   'error.engine-fault': 'El motor calcula mal en este dispositivo.',
   'error.engine-fault.do': 'Actualiza tu navegador, o prueba otro.',
-  'error.not-finite': 'El modelo produjo números no válidos.',
+  'error.not-finite': 'El modelo calculó valores que no son números y tuvo que detenerse.',
   'error.disposed': 'El modelo ya no está cargado.',
   'error.disposed.do': 'Cárgalo otra vez.',
   'error.worker-failed': 'El motor dejó de funcionar.',
