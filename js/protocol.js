@@ -195,9 +195,10 @@ import { ModelError } from './errors.js';
 /** A message in its posted form. @typedef {{ role: string, content: any, thoughts?: string, name?: string, id?: string,
  *   toolCalls?: readonly ToolCall[] }} PostedMessage */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
-/** Beginning of a conversation in the KV cache. text: rendered by the chat template, with sentinels; ids: its tokens;
- * of: fingerprint of engine and model; cut: number of bytes of an incomplete character at the end of `ids`, which
- * `text` lacks. Only continue() reuses a prefix with `cut`.
+/** Beginning of a conversation in the KV cache. text: rendered by the chat template, with sentinels around texts that
+ * the template did not write (engine/template.js); ids: its tokens; of: fingerprint of engine and model; cut: number
+ * of bytes of an incomplete character at the end of `ids`, which `text` lacks. Only continue() reuses a prefix with
+ * `cut`.
  * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
 /** A prompt in its posted form. begin: text that the answer begins with; thought: text that its thoughts begin with;
  * thinking: whether the model thinks, undefined for the template's default;

@@ -202,11 +202,11 @@ int gw_want_last(gw_model *m, uint32_t rows);
 int gw_run(gw_model *m, int layers);
 /* Selects a sequence, numbered from 0 (load option "sequences"). */
 int gw_select(gw_model *m, uint32_t i);
-/* Evaluates a block of the sequences whose bit is set in `mask`, in one batch: one row of each sequence with one
- * pending id, and prompts in chunks. Returns GW_RUN_MORE, GW_RUN_ROWS, or GW_RUN_DONE after a block; then gw_logits()
- * of each sequence without pending ids (gw_pending) has its logits, as after gw_run. Between two calls for a block,
- * sequences outside the block may change. The block starts again if `mask` lacks one of its sequences, and after
- * gw_run. GW_E_BAD_STATE: all logits, vectors or an inspection are wanted. */
+/* Evaluates a block of rows (session.h), in one batch, of the sequences whose bit is set in `mask`: one row of each
+ * sequence with one pending id, and prompts in chunks. Returns GW_RUN_MORE, GW_RUN_ROWS, or GW_RUN_DONE after a block;
+ * then gw_logits() of each sequence without pending ids (gw_pending) has its logits, as after gw_run. Between two calls
+ * for a block, sequences outside the block may change. The block starts again if `mask` lacks one of its sequences, and
+ * after gw_run. GW_E_BAD_STATE: all logits, vectors or an inspection are wanted. */
 int gw_step(gw_model *m, uint32_t mask, int layers);
 /* Returns how many of the ids gw_sync would keep if sequence i were selected. */
 int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);

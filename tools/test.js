@@ -4,7 +4,7 @@
  *
  *   npm test -- [--list] [--only STAGE,…] [--quick] [--everywhere] [FILE-SUBSTRING …]
  *
- * --quick: types, lint, layers and the fast tests, in about a minute (`npm run check`).
+ * --quick: types, lint, dependencies of folders and the fast tests, in about a minute (`npm run check`).
  * --everywhere: runs tests of the page's code in every browser, not only in one. FILE-SUBSTRING selects test files of
  * the JavaScript stages. A stage consists of pieces (a program, a test file), which run in parallel (lanes.js). The
  * output of each piece is in build/logs/.
@@ -35,7 +35,7 @@ const LONGEST_PIECE = 30 * 60; // seconds, so that a hanging test does not block
 
 /** Browser test files that need a separate process: one loads the large model, one rebuilds the page. */
 const ALONE = /^(big|start)\.test\.js$/;
-/** Pieces that rebuild or read dist/ or build/page/: they run one after the other, before any browser. */
+/** Pieces that rebuild or read dist/ or build/page/. They run one after the other, before the pieces of BROWSERS. */
 const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
 /** Pieces that drive a browser: at most two run at once, because each has two engine threads. */
 const BROWSERS = /^e2e-/;
@@ -43,7 +43,8 @@ const BROWSERS = /^e2e-/;
 const GROUPS = 2;
 /** Prefix of the other commands. Gives browser tests priority, because they take longest. */
 const LATER = ['nice', '-n', '5'];
-/** Pieces that compute for ten seconds or more. They start first, so that all lanes end at about the same time. */
+/** Pieces that compute for ten seconds or more. They start first, so that all lanes (lanes.js) end at about the
+ * same time. */
 const LONG = new RegExp(
   '^(c-(tsan|asan|asan-relaxed|native)|js(-relaxed)?-(exactness|processors|drafts)|prose' +
     '|js-(bpe|cli|download|embed|hostile-(formats|template)|parity|rows|store-faults|storyteller|tokenizer))$',

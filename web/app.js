@@ -96,7 +96,7 @@ async function start() {
   if (models) route.show({ models, instead: true });
   const kept = await showStored();
   await offline;
-  if (!globalThis.crossOriginIsolated) await addLater(); // it says why
+  if (!globalThis.crossOriginIsolated) await addLater(); // has the text that says why
   showNotices('thread-notice', [reasonBeforeLoad()]);
   await loads.first(new URLSearchParams(location.search), kept.length > 0);
   whenIdle(() => void addLater());

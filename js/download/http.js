@@ -245,7 +245,8 @@ export class Answer {
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
    * @param {number | undefined} end of the requested range
-   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {() => void} close */
+   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely adds a time limit to reading; facts: for the
+   * error @param {() => void} close */
   constructor({ status, headers }, body, end, timely, close) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');

@@ -78,7 +78,7 @@ export class Host {
   #engine = null;
   /** @type {Context | null} */
   #context = null;
-  /** The first ones are running. @type {HostJob[]} */
+  /** Jobs in order. Those that run are at the front. @type {HostJob[]} */
   #queue = [];
   /** Evaluates several answers together. @type {import('./sequences.js').Sequences | undefined} */
   #sequences;
@@ -122,7 +122,7 @@ export class Host {
     }
   }
 
-  /** Frees the heap, and closes the files of rows. */
+  /** Frees the heap, and closes the files whose rows are read from disk. */
   async #dispose() {
     const closing = this.#context?.runner.rows?.close();
     this.#engine?.close();

@@ -1,7 +1,8 @@
 /* interpreter: runs Jinja with limits on work, time and size, and records for each character of a text whether the
  * template wrote it. Only characters of the template may form control tokens (template.js).
  *
- * If in doubt, a text counts as message text: unless every operation that made it is known to this file.
+ * A text counts as the template's only if this file knows every operation that made it. Any other text counts as
+ * message text.
  *
  * Message text can also select text of the template: by a key, a condition, the length of a loop. Selected text gets
  * sentinels at both ends, and no control token may cross a sentinel. Otherwise a message could spell one, letter by
@@ -82,7 +83,7 @@ class TracingInterpreter extends AnyInterpreter {
   #decided = 0;
   /** Whether the template compared the name of a control token with message text that contains one. */
   compares = false;
-  /** Texts in the value measured last that were not measured before. @type {any[]} */
+  /** Of the value measured last, the texts that had not been measured before. @type {any[]} */
   #fresh = [];
   /** The innermost loop and the origins of its text; decided: whether message text decides how often it runs. */
   #loop = { node: /** @type {any} */ ({}), origins: /** @type {string[]} */ ([]), decided: false };

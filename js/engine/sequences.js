@@ -6,7 +6,7 @@
 /** @import { CallRunner, Runner } from './runner.js' */
 import { RUN } from './engine.js';
 
-/** Ids whose evaluation costs less than a copy of a prefix, or the wait for one. */
+/** Number of ids whose evaluation costs less than copying a prefix, or waiting for one. */
 const FEW = 16;
 
 /** A sequence of the engine. prompt: ids that its call is evaluating now; used: number of its latest call; owner:
@@ -18,8 +18,8 @@ const FEW = 16;
 
 /** Weight of the latest duration in moving averages. */
 const LATEST = 0.2;
-/** Number of joint steps before a single one is measured again, and maximum number of single steps before a joint one
- * is. */
+/** Number of joint steps after which a single step is measured again, and maximum number of single steps after which a
+ * joint step is. */
 const LONGEST = 64;
 
 /** Decides by measured durations whether sequences are evaluated together or take turns. */
@@ -158,9 +158,9 @@ export class Sequences {
     return this.#native.call('pending');
   }
 
-  // The choice of a sequence
+  // Choosing a sequence
 
-  /** Returns how much of a prompt a sequence has, and how many tokens.
+  /** Returns how many ids of a prompt a sequence has evaluated (`kept`), and how many ids in all (`position`).
    * @param {Sequence} sequence @param {number[]} ids @param {string} owner */
   #held(sequence, ids, owner) {
     this.#select(sequence);

@@ -101,8 +101,8 @@ export class Rule {
     return { nullable: false, first: [{ kind, label, to, member: -1, act: ACT.KEEP }], last: [to] };
   }
 
-  /** Builds the states and edges of a node. Returns null if the node matches nothing. @param {Node} node
-   * @param {boolean} counted @returns {Fragment | null} */
+  /** Builds the states and edges of a node. Returns null if the node matches no text, not even the empty one.
+   * @param {Node} node @param {boolean} counted whether the register is in use @returns {Fragment | null} */
   #build(node, counted) {
     if (++this.#depth > DEEPEST) throw new TooComplex('its parts are nested too deeply');
     const fragment = this.#built(node, counted);

@@ -15,7 +15,7 @@ const LIMITS = new RegExp(
     '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
     '|patternProperties|propertyNames)$',
 );
-/** Keywords that allow any value. */
+/** Keywords of a schema that do not restrict the value. */
 const ANNOTATIONS =
   /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
 

@@ -32,7 +32,8 @@ export function notAllowed(path, methods) {
  * @param {string} [code] */
 export const invalid = (message, param, code = 'invalid_value') => new RequestError(400, message, param, code);
 
-/** Returns the error for a feature that is not supported. @param {string} what plural noun, or a field in backticks
+/** Returns the error for a feature that is not supported. @param {string} what a noun in the singular, or a field in
+ * backticks
  * @param {string | null} param @param {string} [remedy] a sentence */
 export function unsupported(what, param, remedy = 'Leave it out.') {
   return invalid(`${what} is not supported. ${remedy}`, param, 'unsupported_parameter');

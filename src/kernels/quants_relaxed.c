@@ -63,8 +63,8 @@ INLINE void pair_dots(const product *m, const v128_t *c, const int8_t *q, const 
         dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_splat((int)m->f->offset * sum[i]));
 }
 
-/* Multiplies a block, separately for each of its scales. sum: for each scale, the sum of the activations that it
- * covers. */
+/* Multiplies the quants of a block by activations, with a separate dot product for each of the block's one or two
+ * scales. sum: for each scale, the sum of the activations that it covers. */
 INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot,
                  const constants *k) {
     v128_t part[2][2]; /* [plane][half of the block] */

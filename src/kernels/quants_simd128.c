@@ -25,8 +25,8 @@ INLINE v128_t less_offset(const format *f, v128_t dot, v128_t sum) {
     return wasm_i32x4_sub(dot, wasm_i32x4_mul(sum, wasm_i32x4_splat((int)f->offset)));
 }
 
-/* Multiplies a block of a format without a table, separately for each of its scales. sum: for each scale, the sum of
- * the activations that it covers. */
+/* Multiplies the quants of a block of a format without a table by activations, with a separate dot product for each of
+ * the block's one or two scales. sum: for each scale, the sum of the activations that it covers. */
 INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const v128_t *sum, v128_t *dot) {
     if (f->bits == 4) {
         dot[0] = nibble_dot(quants, q);

@@ -195,7 +195,7 @@ typedef struct {
     float *out;
     int tokens, heads;   /* maximum tokens of a group, and maximum heads of a kv head in it */
     int parts, items;    /* groups per kv head, and groups of all kv heads, for the same tokens */
-    uint32_t first_span; /* this and the next two: only for a single token */
+    uint32_t first_span; /* this and the next two fields: only for a single token */
     float *partials;     /* [spans][n_head][2 + head_dim]: max, total, acc */
     const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */
 } job;

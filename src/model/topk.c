@@ -34,7 +34,8 @@
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64, AT_ONCE_ROWS = 8 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
-/* this norm times f16's largest scale, times 128, times the square root of any k is below FLT_MAX */
+/* If the norms of the int8 and int15 activations add up to less than this, no sum of products can overflow: this times
+ * f16's largest scale, times 128, times the square root of any row length is below FLT_MAX. */
 #define HUGE_NORM 1e28f
 
 typedef struct {

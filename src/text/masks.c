@@ -10,7 +10,7 @@ enum { NODES_PER_STEP = 16 }; /* tree nodes visited per step of work */
 enum { FEW_EXITS = 1 << 16 };
 #define IN_ODD 0x80000000u
 
-/* The cached data of a DFA state, stored in the DFA cache's block (states.h). */
+/* The cached data of a DFA state, stored in the DFA cache's array (states.h). */
 typedef struct {
     uint32_t n; /* number of words in tokens[] before the exits */
     bool bits;
@@ -214,7 +214,7 @@ static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, ui
 
 /* --- a mask ---------------------------------------------------------------------------------------- */
 
-/* Returns the DFA state of items, with the bottom in place of their stack; 0 if the block is full. */
+/* Returns the DFA state of items, with the bottom in place of their stack; 0 if the array is full. */
 static uint32_t state_of(gw_mask_builder *b, const gw_item *items, uint32_t n) {
     gw_dfa *d = b->d;
     gw_set_clear(d);

@@ -27,7 +27,7 @@ typedef struct {
 void gw_mask_builder_take(gw_mask_builder *b, gw_arena *a, const gw_trie *trie, const gw_grammar *g);
 
 /* Adds the tokens that items [first, first + n) allow to the mask. All these items must have the same stack.
- * Initialises the mask if b->fresh is set. May collect garbage (states.h) when the block is full. Returns 0, GW_FULL,
+ * Initialises the mask if b->fresh is set. May collect garbage (states.h) when the array is full. Returns 0, GW_FULL,
  * or a coded error. */
 int gw_mask_add(gw_mask_builder *b, uint32_t first, uint32_t n, uint32_t *mask);
 

@@ -39,10 +39,10 @@
  * and because rules never match the empty text.
  *
  * How memory is reclaimed. All lasting memory is allocated with the matcher. Stacks, member sets, DFA states, tables
- * and memos are in one block, and are never freed individually. When the block is full, a copying garbage collection
- * saves what is reachable from the roots (the text's items; during a walk also its path and returns), empties the block
+ * and memos are in one array, and are never freed individually. When the array is full, a copying garbage collection
+ * saves what is reachable from the roots (the text's items; during a walk also its path and returns), empties the array
  * and restores what was saved. Everything else is computed again when it is needed. The operation is then retried once,
- * and fails if the block is full again. */
+ * and fails if the array is full again. */
 #ifndef GW_MATCHER_H
 #define GW_MATCHER_H
 
@@ -67,7 +67,7 @@ void gw_matcher_free(gw_matcher *m);
 size_t gw_matcher_bytes(const gw_matcher *m);   /* returns the heap bytes in use */
 uint32_t gw_matcher_found(const gw_matcher *m); /* returns the number of memos computed so far */
 
-/* These return a coded error below 0. After an error or a 0, the matcher is unchanged. */
+/* Functions that return an int return a coded error below 0. After an error or a 0, the matcher is unchanged. */
 int gw_matcher_reset(gw_matcher *m);
 int gw_matcher_accept(gw_matcher *m, int32_t id);                      /* 1: accepted; 0: not allowed */
 int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n); /* like gw_matcher_accept, for bytes */

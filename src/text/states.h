@@ -1,5 +1,5 @@
-/* states: the DFA cache of a grammar (matcher.h explains the design). All its data is in one block of words. Offsets
- * into the block replace pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
+/* states: the DFA cache of a grammar (matcher.h explains the design). All its data is in one array of words. Offsets
+ * in the array replace pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
  * once, so equal offsets mean equal contents. */
 #ifndef GW_STATES_H
 #define GW_STATES_H
@@ -10,7 +10,7 @@ enum {
     GW_MOST_ITEMS = 8192,      /* maximum number of items in a set */
     GW_MOST_STATES = 65000,    /* maximum number of DFA states at a time */
     GW_MOST_FRAMES = 4096,     /* maximum number of frames of one stack node */
-    GW_STATES_WORDS = 5 << 20, /* size of the block: 20 MB */
+    GW_STATES_WORDS = 5 << 20, /* size of the array: 20 MB */
     GW_MOST_WORK = 1 << 22,    /* maximum steps (items looked at, frames joined) per call: a fraction of a second */
 };
 #define GW_AT_TOKEN 0x80000000u
@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     uint32_t next, hash;
-} gw_link; /* entry of a hash chain in the block */
+} gw_link; /* entry of a hash chain in the array */
 
 /* A node of the graph-structured stack. */
 typedef struct {
@@ -48,7 +48,7 @@ typedef struct {
 
 enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 }; /* DFA states: a next state that is not known yet; the empty set */
 enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 }; /* flags of a DFA state: it has items; the bottom was reached */
-enum { GW_FULL = 2 }; /* result: the block is full, so collect garbage and retry. Success is 0, errors are negative */
+enum { GW_FULL = 2 }; /* result: the array is full, so collect garbage and retry. Success is 0, errors are negative */
 
 typedef struct {
     uint32_t stamp, index;
@@ -60,14 +60,14 @@ typedef struct {
 
 typedef struct {
     const gw_grammar *g;
-    uint32_t *words; /* the block */
+    uint32_t *words; /* the array */
     uint32_t used, size;
     gw_error *error;
     uint32_t bottom;     /* placeholder for the stack of a rule that is examined by itself; the stack of a whole text */
     uint32_t work;       /* steps left in this call; set by the caller */
     uint32_t *chains[3]; /* hash tables: stacks, member sets, DFA states */
     uint32_t n_states;
-    uint32_t *entry;     /* [GW_MOST_STATES] offset of each DFA state in the block */
+    uint32_t *entry;     /* [GW_MOST_STATES] offset of each DFA state in the array */
     uint32_t *table;     /* [GW_MOST_STATES] offset of its 256 next states (16 bits each), 0: not made yet */
     uint32_t *memo;      /* [GW_MOST_STATES] offset of the data that masks.c caches for it, 0: none yet */
     uint8_t *flags;      /* [GW_MOST_STATES] */
@@ -103,11 +103,11 @@ typedef struct {
  * Returns 0, GW_FULL if the states do not fit again, or a coded error. */
 int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 
-/* Allocates words in the block. Returns their offset, 0 if the block is full. */
+/* Allocates words in the array. Returns their offset, 0 if the array is full. */
 uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 
-/* These add to d->set: the closure of a state, or the states that a byte or token leads to. Return 0, GW_FULL, or a
- * coded error. */
+/* The next functions, except gw_set_clear, add to d->set: an item, the closure of a frame, or what a byte or token
+ * leads to. They return 0, GW_FULL, or a coded error. */
 void gw_set_clear(gw_dfa *d);
 int gw_set_enter(gw_dfa *d, gw_frame frame);
 int gw_set_add(gw_dfa *d, gw_item item);
@@ -115,10 +115,10 @@ int gw_set_begin(gw_dfa *d); /* clears the set, and enters the first rule */
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte);
 int gw_set_token(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t id);
 
-/* Returns the DFA state of d->set, 0 if the block is full. */
+/* Returns the DFA state of d->set, 0 if the array is full. */
 uint32_t gw_dfa_state(gw_dfa *d);
 const gw_item *gw_dfa_items(const gw_dfa *d, uint32_t state, uint32_t *n);
-/* Returns a state's table of next states, NULL if the block is full. */
+/* Returns a state's table of next states, NULL if the array is full. */
 uint16_t *gw_dfa_table(gw_dfa *d, uint32_t state);
 /* Determinises the next state of a state that has a table, for a byte and the adjacent bytes that lead to the same
  * state. Returns 0 with *bad set if that fails. */

@@ -192,7 +192,7 @@ THREADED_TEST(engine_prefill_equals_steps_equals_all_rows) {
     rig_free(&r);
 }
 
-/* Evaluates ids in groups of up to four, some of them first with other ids that are then removed. */
+/* Evaluates ids in groups of up to four. In some groups, all ids but the first are wrong, and are then taken back. */
 THREADED_TEST(engine_gives_the_last_rows_and_takes_ids_back) {
     static float steps[300 * VOCAB];
     rig r = rig_new(&base, 2, 0);

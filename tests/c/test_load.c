@@ -157,7 +157,7 @@ static const bad_file bad_files[] = {
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0, GW_E_TENSOR_RANGE,
       "The offset of tensor blk.0.ffn_gate.weight must be 1376, where the one before it ends (got 0)." },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 1 << 20, 0, GW_E_TENSOR_RANGE,
-      "The offset of tensor blk.0.ffn_up.weight must be 2656, where the one before it ends (got 3808)." }, /* the first one after the gap */
+      "The offset of tensor blk.0.ffn_up.weight must be 2656, where the one before it ends (got 3808)." }, /* the first tensor after the gap */
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0, GW_E_TENSOR_RANGE,
       "The offset of tensor blk.0.ffn_gate.weight must be a multiple of 32, at most 2^53 (got 33)." },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 1e18, 0, GW_E_TENSOR_RANGE,
@@ -494,7 +494,7 @@ TEST(load_limit_says_what_would_fit) {
     CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
     for (uint32_t n = 1; n < 32768; n += 1 + n / 3) {
         double bytes = gw_plan_bytes(m, n, "heap");
-        uint32_t fits = gw_largest_context(m, bytes); /* neighbouring contexts may have equal sizes */
+        uint32_t fits = gw_largest_context(m, bytes); /* a slightly longer context may need no more memory */
         CHECK(fits >= n && gw_plan_bytes(m, fits, "heap") <= bytes);
         CHECK(fits == 32768 || gw_plan_bytes(m, fits + 1, "heap") > bytes);
     }

@@ -100,7 +100,8 @@ function counting() {
   }
 }
 
-/** Returns listeners, observers, style sheets and elements, which cost time during an answer. @param {Page} page */
+/** Returns the listeners, and the numbers of observers, style sheets and elements, all of which cost time during an
+ * answer. @param {Page} page */
 const burden = (page) =>
   page.evaluate(() => {
     /** @type {{ listening: [WeakRef<any>, string][], watching: unknown }} */

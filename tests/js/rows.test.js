@@ -469,7 +469,7 @@ test('a copy that is deleted and downloaded again is not completed by the models
   const cache = openCache(at);
   state.hold = false;
   const models = [await load(url, { cache }), await load(url, { cache })];
-  // One of them repairs a row, and would save that.
+  // One of the models repairs a row, and would record that in the journal.
   const { tensors } = await models[0].inspect();
   const { offset } = /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
   await flip(await copyIn(at), offset + 5);

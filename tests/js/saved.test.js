@@ -194,7 +194,7 @@ test('token ids saved by another model with the same template are not reused', a
   const alone = await model.generate(said, { temperature: 0, maxTokens: 6 }).result();
   const { tokens, usage } = await again.send('And then?').result();
   assert.deepEqual([tokens, usage.promptTokens], [alone.tokens, alone.usage.promptTokens]);
-  // Saving again does not adopt these ids either.
+  // Saving again does not adopt the ids of the other model either.
   const third = model.chat({ saved: await chat.save() });
   assert.equal((await model.chat({ saved: await third.save() }).restored).tokens, 0);
 });

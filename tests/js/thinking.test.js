@@ -1,5 +1,6 @@
-/* Thoughts: separated from the answer by token ids, in steps, results and chats; turned on and off by the chat
- * template; limited by a budget; not constrained by the format of the answer. Grammars force fixed answers. */
+/* Thoughts: token ids separate them from the answer, in streamed steps, results and chats; the chat template turns them
+ * on and off; a budget limits them; the format of the answer does not constrain them. The test models have random
+ * weights, so a grammar determines each answer. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

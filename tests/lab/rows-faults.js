@@ -1,8 +1,8 @@
-/* rows-faults: faults of a model whose table of rows stays on disk, after it became ready: while the table is still being
- * downloaded (`later`), or with a complete copy (`whole`). The kinds are those of inject.js and a tab or process that is
- * killed. Changes of the copy hit rows that are then read, and failures of the store hit the table. Every call ends in
- * time with the right logits or a coded error; nothing is deleted; after the fault the same model answers, and the next
- * load is right. */
+/* rows-faults: faults of a model that reads the rows of one matrix (the table) from disk. A fault happens when the
+ * model is ready: while the table is still being downloaded (`later`), or when the cached copy is complete (`whole`).
+ * The kinds of fault are those of inject.js, and killing the tab or process. Faults at rest change rows that are read
+ * next; faults of the store happen when the table is read or written. Every call ends in time with the right logits or
+ * a coded error; nothing is deleted; after the fault the same model answers, and the next load is right. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { inspectModel, loadModel } from '../../js/index.node.js';

@@ -65,7 +65,7 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** Starts a server of a model, which counts the bytes sent, and of pages that share the model. @param {string} file */
+/** Starts a server that sends a model and pages that share it, and counts the bytes sent. @param {string} file */
 export async function serveModel(file) {
   const lab = await openLab(readFileSync(file), { tuning: TUNING, script: SCRIPT });
   const { url } = await lab.pages();

@@ -152,7 +152,7 @@ async function busyShare() {
   return (busyAfter - busy) / (allAfter - all);
 }
 
-/** Waits up to `patience` seconds for a calm moment. Returns the machine's load at the start of the visit.
+/** Waits up to `patience` seconds for a calm moment. Returns the machine's load when the waiting ended.
  * @param {Options} options */
 async function settleDown({ patience, busy }) {
   const until = performance.now() + patience * 1000;

@@ -1,8 +1,8 @@
 /**
- * processors: checks that all test models give the same bits as the simd128 build on weaker engines and processors,
- * which flags imitate, and that every wrong relaxed instruction is detected. Prints tables and writes them to
- * docs/reports/processors.md. Exits with status 1 if a check fails. npm installs Node 20, 22, 24 and 26 into
- * build/nodes.
+ * processors: runs all test models with flags that imitate weaker engines and processors, and checks that the results
+ * have the same bits as those of the simd128 build. Also checks that every relaxed instruction that is replaced by a
+ * wrong one is detected. Prints tables and writes them to docs/reports/processors.md. Exits with status 1 if a check
+ * fails. npm installs Node 20, 22, 24 and 26 into build/nodes.
  *
  *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox (default:
  * all)

@@ -173,7 +173,9 @@ export class Talk {
       const answer = [before, answeredBefore(tree, question)]
         .map((id) => tree.get(id))
         .find((one) => one?.role === 'assistant' && same(chat.messages, messagesOf(tree, head, one.id)));
-      if (!answer) return; // the state is of another version: the engine reuses the common prefix
+      // Otherwise the chat was saved with other versions of the messages. The next request begins another chat, and the
+      // engine reuses the common prefix.
+      if (!answer) return;
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {

@@ -11,13 +11,13 @@
  * @property {'user' | 'assistant'} role
  * @property {string} text
  * @property {string} [thoughts]   the model's thoughts before an answer
- * @property {number} [thoughtMs]   how long it thought
+ * @property {number} [thoughtMs]   duration of the thoughts in milliseconds
  * @property {Attached[]} [files]   attached texts
  * @property {'whole' | 'cut' | 'partial'} state   cut: stopped by the reader or a limit; partial: the page was closed
  * @property {string} [stats]   the numbers under an answer
- * @property {string} [hint]
+ * @property {string} [hint]   tooltip of these numbers
  * @property {string} [model]   name of the model that answered
- * @property {boolean} [full]   it ended because the context was full
+ * @property {boolean} [full]   the answer ended because the context was full
  */
 
 /** @typedef {{ name: string, text: string }} Attached */

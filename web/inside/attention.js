@@ -1,5 +1,5 @@
 /**
- * attention: the weights of all tokens before a token, for a layer and a head.
+ * attention: how much a token attends to each token before it, for a layer and a head.
  * @module
  */
 import { el } from '../shell/dom.js';
@@ -10,7 +10,7 @@ import { Strip, hint, paragraph, select } from './parts.js';
 /** @import { Look } from './subject.js' */
 /** @import { InsideLayer } from '../../js/protocol.js' */
 
-/** A token's weights. @typedef {{ at: number, layers: InsideLayer[] }} Seen */
+/** The attention weights of the token at a position. @typedef {{ at: number, layers: InsideLayer[] }} Seen */
 
 /** @param {Look} look */
 export async function showAttention(look) {

@@ -206,8 +206,8 @@ export class Loads {
     remember('model', note);
     update({ recommended: isStory ? STORY_SETTINGS : {} });
     const refused = await refusal(info.notices, info.fileBytes);
-    if (info.threads === 1) await addLater(); // it says why
-    if (state.model !== loaded) return; // it was unloaded meanwhile
+    if (info.threads === 1) await addLater(); // has the text that says why
+    if (state.model !== loaded) return; // the model was unloaded meanwhile
     showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
     enter('ready');
     this.#conversation.use(loaded, note);

@@ -112,7 +112,7 @@ export class Models {
     return loadModel(choice.source, {
       ...options,
       ...defined({ token: choice.token, sha256: choice.sha256 }),
-      cache: choice.kind !== 'storyteller', // it comes from the page's own host: cheap to fetch again
+      cache: choice.kind !== 'storyteller', // the storyteller comes from the page's own host: cheap to fetch again
       signal,
       onProgress: (progress) => progress.phase !== 'rest' && view.update(progress),
     });
@@ -150,7 +150,7 @@ export class Models {
     if (state.panel !== 'settings') update({ panel: '' });
     if (!dead) await this.#conversation.settle();
     this.#conversation.use(null);
-    await old.dispose().catch(() => {}); // it may have failed already
+    await old.dispose().catch(() => {}); // the worker may have died already
   }
 }
 

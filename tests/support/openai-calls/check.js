@@ -45,7 +45,7 @@ export async function listOf(items) {
 }
 
 const integer = { type: 'integer', minimum: -99, maximum: 99 };
-/** Function tools for the calls. */
+/** A tool in the form of chat completions. `SAY` is another. */
 export const ADD = /** @type {const} */ ({
   type: 'function',
   function: {
