@@ -14,7 +14,7 @@ import { state, update, watch } from './shell/store.js';
  * called when the conversation has changed, or an answer has begun or ended.
  * @typedef {{ style?: CSSStyleSheet, open: () => void, close?: () => void, changed?: () => void }} Part */
 /** @import { Conversation } from './chat/conversation.js' */
-/** toggle: its button; name: the key of its name.
+/** toggle: the panel's button; name: key of the panel's name in the texts.
  * @typedef {{ toggle: string, name: 'settings' | 'inside' | 'documents',
  *   load: (place: HTMLElement, conversation: Conversation) => Promise<Part> }} Row */
 

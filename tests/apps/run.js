@@ -162,7 +162,7 @@ function start(command, app, folder) {
         }
         process.kill(-Number(child.pid), 'SIGKILL');
       } catch {
-        /* No process is left. */
+        /* All its processes have ended. */
       }
     },
   };
@@ -180,7 +180,7 @@ function environment(folder, { env = {}, newer }) {
 /** @param {App} app @param {string} folder @param {Look} look */
 async function fromServer(app, folder, look) {
   const { port, close } = await serve({ root: folder });
-  await close(); // a free one
+  await close(); // the port is free again
   const server = start(
     (app.dev ?? []).map((word) => word.replace(/PORT$|PORT(?= )/, String(port))),
     app,

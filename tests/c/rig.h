@@ -1,4 +1,4 @@
-/* rig: small models in memory (tiny_gguf), loaded for the tests of what runs on them. */
+/* rig: loads small models that are made in memory (tiny_gguf.h), for tests that evaluate. */
 #ifndef RIG_H
 #define RIG_H
 

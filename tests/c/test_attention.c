@@ -1,5 +1,5 @@
-/* Attention: the SIMD kernels against the scalar specification, bit for bit; the complete operation against a softmax
- * in double precision, for every type of cache; and independence of batches and threads, bit for bit. */
+/* Tests attention: compares the SIMD kernels with the scalar specification, bit for bit, and the complete operation
+ * with a softmax in double precision, for every type of cache. Checks that batches and threads do not change a bit. */
 #include "model/attention.h"
 #include "test.h"
 
@@ -108,7 +108,7 @@ TEST(attention_caps_have_the_bits_of_the_specification) {
 #define TESTED(name) gw_ref_##name
 #endif
 
-/* The bound GW_CAP_ERROR, on which exact greedy decoding relies; and the cap is an odd function. */
+/* Checks the bound GW_CAP_ERROR, on which exact greedy decoding relies, and that the cap is an odd function. */
 TEST(attention_caps_are_near_tanh) {
     static const float caps[] = { 1, 30, 50 };
     double worst = 0;

@@ -1,5 +1,6 @@
-/* Byte-level BPE: expected words and ids from other implementations (tests/vectors/bpe.md), a handwritten case for each
- * rule, malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000 texts. */
+/* Tests byte-level BPE: expected words and ids from other implementations (tests/vectors/bpe.md), a handwritten case
+ * for each rule, malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000
+ * texts. */
 #include "test.h"
 #include "text/classes.h"
 #include "text/split.h"

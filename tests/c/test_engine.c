@@ -260,16 +260,16 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     append(a.m, ids, &n, 20, 2);
     check_fresh(a.m, b.m, ids, n, "prompt and answer");
     make_ids(ids + n, 30, VOCAB, 3);
-    CHECK_INT(sync_run(a.m, ids, n + 30), n); /* the next turn */
+    CHECK_INT(sync_run(a.m, ids, n + 30), n); /* 30 more ids, as in the next turn */
     check_fresh(a.m, b.m, ids, n += 30, "extension");
-    CHECK_INT(sync_run(a.m, ids, n), n - 1); /* the same once more */
+    CHECK_INT(sync_run(a.m, ids, n), n - 1); /* the same ids again: only the last one is evaluated */
     check_fresh(a.m, b.m, ids, n, "repetition");
     CHECK_INT(sync_run(a.m, ids, n - 10), n - 11); /* within the rings' reach */
     check_fresh(a.m, b.m, ids, n - 10, "a little back");
     append(a.m, ids, &n, 0, 0);
     memcpy(other, ids, sizeof other);
     make_ids(other + 280, 40, VOCAB, 4);
-    CHECK_INT(sync_run(a.m, other, 320), 280); /* another answer, within reach */
+    CHECK_INT(sync_run(a.m, other, 320), 280); /* other ids from 280 on, within the rings' reach */
     check_fresh(a.m, b.m, other, 320, "another answer");
     make_ids(other, 40, VOCAB, 6);
     CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]); /* unrelated */

@@ -68,7 +68,7 @@ TEST(floats_any_bits_are_rounded_alike) {
     for (int turn = 0; turn < 8; turn++) {
         for (uint32_t v = 0; v < MOST; v++) {
             uint32_t u = draw();
-            if (turn % 2) u = (u & 0x807fffff) | (draw() % 12 + 116) << 23; /* of similar size */
+            if (turn % 2) u = (u & 0x807fffff) | (draw() % 12 + 116) << 23; /* numbers of similar size */
             memcpy(row + 1 + 4 * v, &u, 4);
         }
         same_blocks(0, MOST);

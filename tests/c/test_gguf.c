@@ -1,4 +1,4 @@
-/* gguf: the events of a valid file in any chunking, and a coded error for every malformed one. */
+/* gguf: tests the events of a valid file in any chunking, and a coded error for every malformed file. */
 #include <stdarg.h>
 
 #include "file/gguf.h"
@@ -193,7 +193,7 @@ TEST(gguf_events_in_order) {
     put("\1\2\3\4 weights", 12); /* bytes after the header are not read */
     check_good(read_all(), end, good_events);
     size_t used = 99;
-    CHECK_INT(gw_gguf_push(&parser, file, 4, &used), 1); /* done stays done */
+    CHECK_INT(gw_gguf_push(&parser, file, 4, &used), 1); /* the header stays complete */
     CHECK_INT(used, 0);
 }
 
@@ -267,7 +267,7 @@ TEST(gguf_longest_items_fit_the_window) {
     memcpy(big, file, 8);
     memset(big + 8 + GW_MAX_KEY, 0, 4);
     big[8 + GW_MAX_KEY] = GW_GGUF_STRING;
-    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA); /* 'kkkkkkkk' as a length */
+    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA); /* length 'kkkkkkkk' */
     begin();
     put_head(3, 0, 1);
     CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), 0);
@@ -293,7 +293,7 @@ static void check_bad(int line, int code, const char *sentence) {
         CHECK_INT(error.code, code);
         CHECK_SAYS(error.what, sentence);
         size_t used;
-        CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), code); /* failed stays failed */
+        CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), code); /* the parser stays in the failed state */
         CHECK_INT(used, 0);
     }
 }
@@ -453,7 +453,7 @@ TEST(gguf_bad_shapes) {
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 items (got the shape [18446744073709551615, 1, 1, 1]).");
     put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0); /* product wraps to 0 */
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 items (got the shape [4294967296, 4294967296, 1, 1]).");
-    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* wraps to 4 */
+    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* the product wraps to 4 */
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 items (got the shape [4194305, 4194305, 211106198978564, 1]).");
     put_one_tensor("t", 2, (uint64_t[]){ 1ull << 52, 2 }, 0);
     CHECK_INT(read_all(), 1);

@@ -199,7 +199,7 @@ static void check_masks(gw_matcher *m, const char *text) {
         CHECK(bits != NULL);
         memcpy(mask, bits, sizeof mask);
         for (uint32_t id = 0; id < trie.n_vocab; id++) CHECK_INT(gw_matcher_allows(m, (int32_t)id), in(mask, id));
-        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask)); /* from the memo */
+        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask)); /* from the state's memo */
         if (at < strlen(text)) CHECK_INT(gw_matcher_accept_text(m, text + at, 1), 1);
     }
 }

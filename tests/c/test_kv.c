@@ -1,5 +1,5 @@
-/* The key/value cache against a naive model: a list of what was last stored at each position. Every item of a row holds
- * a sequence number of its write, which reveals lost and misplaced rows. */
+/* Compares the key/value cache with a naive model: a list of what was last stored at each position. Every item of a row
+ * holds a sequence number of its write, which reveals lost and misplaced rows. */
 #include "kernels/kernels.h"
 #include "model/kv.h"
 #include "file/types.h"
@@ -95,7 +95,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     rig r;
     rig_init(&r, CONTEXT);
     CHECK_INT(r.kv.layers[0].rows, RING);
-    CHECK_INT(r.kv.layers[1].rows, 320); /* whole blocks of 16 */
+    CHECK_INT(r.kv.layers[1].rows, 320); /* rows come in whole blocks of 16 */
     CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_I16 && r.kv.layers[2].type == GW_KV_F32);
     CHECK_INT(r.kv.saved[0].rows, WINDOW);
     CHECK_INT(r.kv.saved[1].rows, 0);
@@ -114,7 +114,7 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     rig_init(&r, CONTEXT);
     write(&r, 100, LAYERS);
     check_visible(&r);
-    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* not beyond the stored positions */
+    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* stays at the last stored position */
     /* The last batch ended at 100, so the rings hold 68 .. 99: a query at 77 sees 68 on. */
     CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
     check_visible(&r);
@@ -122,7 +122,7 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     write(&r, 100, LAYERS);
     gw_kv_rewind(&r.kv, 90);
     write(&r, 4, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77); /* 68 is still there */
+    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77); /* position 68 is still in the rings */
     check_visible(&r);
     CHECK_INT(gw_kv_rewind(&r.kv, 0), 0);
     write(&r, 5, LAYERS);
@@ -147,10 +147,10 @@ TEST(kv_goes_back_to_what_was_saved) {
     CHECK_INT(gw_kv_rewind(&r.kv, 105), 105); /* within reach, without the saved rows */
     check_visible(&r);
     write(&r, 150, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* before them: everything is dropped, the saved rows too */
+    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* before the saved rows: everything is dropped, the saved rows too */
     CHECK_INT(r.kv.saved_pos, 0);
     write(&r, 250, LAYERS);
-    gw_kv_save(&r.kv, 200); /* out of reach: rejected */
+    gw_kv_save(&r.kv, 200); /* the rings no longer hold the rows, so nothing is saved */
     CHECK_INT(r.kv.saved_pos, 0);
     gw_kv_save(&r.kv, 249);
     gw_kv_rewind(&r.kv, 248); /* overwritten rows cannot be restored */

@@ -239,7 +239,7 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
                      gw_error_name(code), gw_error_text(m, "what"));
     CHECK_TEXT(gw_error_text(m, "code"), gw_error_name(b->code));
     CHECK_SAYS(gw_error_text(m, "what"), b->says);
-    CHECK_INT(gw_load_commit(m, 0), code); /* it stays failed */
+    CHECK_INT(gw_load_commit(m, 0), code); /* the load stays failed */
     CHECK_INT(gw_load_end(m), code);
     CHECK_INT(gw_load_room(m), 0);
     const int32_t id = 2;
@@ -329,7 +329,7 @@ TEST(load_calls_out_of_order_are_refused) {
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_PLAN);
     CHECK_INT(gw_sync(m, ids, 1), GW_E_BAD_STATE);
     CHECK(isnan(gw_model_number(m, "n_ctx")));
-    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* and may be called again */
+    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* may be called again after the error */
     CHECK_SAYS(gw_error_text(m, "what"), "`contextLength` must be 1 to 128, ");
     CHECK_INT(gw_load_reserve(m, UINT32_MAX), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_reserve(m, 128), 0);
@@ -474,7 +474,8 @@ static void check_too_large(tiny_config c, const char *part, double least) {
 TEST(load_sizes_beyond_32_bits) {
     tiny_config c = small;
     c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4096;
-    check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4)); /* global; ring, and its copy */
+    /* a global layer; rings, and copies of their rows */
+    check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4));
     c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
     check_too_large(c, "scratch", 8192.0 * 1024 * 514 * 4);
     c = small, c.n_embd = 65536, c.n_ff = 1 << 20, c.ffn = GW_F32;

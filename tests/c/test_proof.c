@@ -41,7 +41,7 @@ TEST(proof_does_without_wrong_pairs) {
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "i16x8.relaxed_dot_i8x16_i7x16_s"));
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     as_at_first();
-    gw_relaxed_fault = GW_FAULT_PAIRS; /* as if only these detected the fault */
+    gw_relaxed_fault = GW_FAULT_PAIRS; /* now without gw_prove_instructions() */
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "pairs"));
     as_at_first();

@@ -1,4 +1,4 @@
-/* Quantisation and dequantisation compared with ggml's results (tests/vectors/quant-ggml.md). */
+/* Compares quantisation and dequantisation with ggml's results (tests/vectors/quant-ggml.md). */
 #include "file/types.h"
 #include "file/formats.h"
 #include "../vectors/formats-ggml.inc"

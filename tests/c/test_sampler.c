@@ -1,4 +1,5 @@
-/* sampler: cases with the expected values of llama.cpp's tests/test-sampling.cpp, then the guarantees of this sampler. */
+/* sampler: tests cases with the expected values of llama.cpp's tests/test-sampling.cpp, then the guarantees of this
+ * sampler. */
 #include "base/hash.h"
 #include "run/state.h"
 #include "test.h"
@@ -454,7 +455,7 @@ TEST(sampler_penalty_window) {
     set(s, "penalty_window", 0);
     CHECK_INT(gw_sampler_draw(s, x), 0);
     set(s, "penalty_window", 1 << 20);
-    for (int i = 0; i < 40000; i++) gw_sampler_accept(s, 3); /* more than are remembered */
+    for (int i = 0; i < 40000; i++) gw_sampler_accept(s, 3); /* more ids than the sampler keeps */
     CHECK_INT(gw_sampler_draw(s, x), 0);
     gw_sampler_accept(s, -1);
     gw_sampler_accept(s, 4); /* ids that no token has are ignored */
@@ -513,7 +514,7 @@ TEST(sampler_option_ranges) {
             gw_test_fail(__FILE__, __LINE__, "%s = %g was taken", cases[i].name, cases[i].bad);
     CHECK_INT(gw_sampler_set(s, "temperature", -1, &error), GW_E_BAD_OPTION);
     CHECK_SAYS(error.what, "`temperature` must be 0 to 100 (got -1).");
-    CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0); /* still usable */
+    CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0); /* the sampler stays usable */
     gw_sampler_free(s);
     CHECK(gw_sampler_new(0) == NULL);
 }
@@ -623,6 +624,6 @@ TEST(sampler_top_counts_the_ids_that_penalties_will_change) {
     CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 4, &n), 40);
     CHECK_INT(n, 3);
     CHECK(changed[0] == 9 && changed[1] == 70 && changed[2] == 71);
-    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* no room for them */
+    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* no room for three ids */
     gw_sampler_free(s);
 }

@@ -1,4 +1,4 @@
-/* scan: compared with a simple 64-bit loop, at the limits of its arguments. */
+/* scan: compares gw_scan() with a simple 64-bit loop, at the limits of its arguments. */
 #include "kernels/scan.h"
 #include "test.h"
 

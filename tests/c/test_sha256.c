@@ -1,5 +1,5 @@
-/* sha256: the test vectors of FIPS 180-4 (NIST's examples) and of its validation system, any chunking of the bytes, and
- * a state that is saved and resumed. */
+/* sha256: tests the vectors of FIPS 180-4 (NIST's examples) and of its validation system, any chunking of the bytes,
+ * and a state that is saved and resumed. */
 #include "base/sha256.h"
 #include "test.h"
 

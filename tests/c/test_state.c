@@ -85,7 +85,7 @@ THREADED_TEST(state_goes_on_bit_for_bit) {
         CHECK(!memcmp(all.at, b.at, b.n));
         free(all.at);
         CHECK_INT(gw_save(other.m, NULL, 0), 1); /* nothing was evaluated yet */
-        eval(other.m, ids + 40, 60, 60);         /* it was used before */
+        eval(other.m, ids + 40, 60, 60);         /* this model was used before */
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
         check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);

@@ -152,16 +152,16 @@ static void not_waited_for(int threads) {
     CHECK_INT(stuck, threads - 1);
     for (int round = 0; round < 20; round++) {
         pure_job *job = gw_pure_place(p, jobs, sizeof *jobs);
-        CHECK(job != first); /* late helpers may still read it */
+        CHECK(job != first); /* late helpers may still read the first job */
         *job = (pure_job){ round, 100, cells, 0 };
         gw_parallel_pure(p, &squares, job, 100);
     }
     held = 0;
     gw_pure_settle(p);
     CHECK_INT(stuck, 0);
-    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i); /* their results were not stored again */
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i); /* late results were dropped */
     CHECK(gw_pure_place(p, jobs, sizeof *jobs) == first);
-    first->offset = 0; /* TSan: now it may be written */
+    first->offset = 0; /* now the first job may be written, which TSan checks */
     gw_parallel_pure(p, &squares, first, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 22L * i * i);
     gw_pool_free(p);

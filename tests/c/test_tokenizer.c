@@ -1,5 +1,5 @@
-/* The tokenizer on small vocabularies: a handwritten case for each rule, then all rules against a naive merge on random
- * texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
+/* Tests the tokenizer on small vocabularies: a handwritten case for each rule, then all rules against a naive merge on
+ * random texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
 #include "test.h"
 #include "text/tokenizer.h"
 
@@ -73,7 +73,7 @@ static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
 
 TEST(highest_score_merges_first) {
     gw_tokenizer *t = WITH("bc", "ab", "a", "b", "c");
-    CHECK_TEXT(ids_of(t, "abc", 0), "261 259"); /* bc before ab */
+    CHECK_TEXT(ids_of(t, "abc", 0), "261 259"); /* bc merges before ab */
     gw_tokenizer_free(t);
     t = WITH("ab", "bc", "a", "b", "c");
     CHECK_TEXT(ids_of(t, "abc", 0), "259 263");
@@ -136,7 +136,7 @@ TEST(user_pieces_are_leftmost_and_longest) {
     add(t, "\n", -1000, GW_TOKEN_USER); /* 259 */
     add(t, "\n\n", -1000, GW_TOKEN_USER);
     add(t, "\n\n\n", -1000, GW_TOKEN_USER);
-    add(t, "  ", -1000, GW_TOKEN_USER); /* 262: real spaces */
+    add(t, "  ", -1000, GW_TOKEN_USER); /* 262: two ordinary spaces, not U+2581 */
     add(t, SPACE SPACE SPACE, -1000, GW_TOKEN_USER);
     add(t, "<td>", -1000, GW_TOKEN_USER);  /* 264 */
     add(t, "a<", 5, GW_TOKEN_NORMAL);      /* 265: must not take a part of <td> */
@@ -183,7 +183,7 @@ TEST(turn_tokens_are_control_whatever_their_type) {
         int32_t ids[64];
         const char *text = "<end_of_turn><mine>";
         int n = gw_tokenizer_encode(t, text, strlen(text), 0, ids, 64);
-        CHECK_INT(n, (int)strlen(text)); /* spelled in bytes */
+        CHECK_INT(n, (int)strlen(text)); /* each byte is a token */
         for (int k = 0; k < n; k++) CHECK(ids[k] < PIECES);
         CHECK_INT(gw_tokenizer_encode(t, text, strlen(text), GW_TOKENIZE_SPECIAL, ids, 64), 2);
         CHECK_INT(ids[0], PIECES);
@@ -204,7 +204,7 @@ TEST(decode_of_each_type) {
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, sizeof out), 3);
     CHECK(!memcmp(out, " x ", 3));
     out[0] = '#';
-    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3); /* too small: length only */
+    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3); /* the buffer is too small: only returns the length */
     CHECK_INT(out[0], '#');
     CHECK_INT(gw_tokenizer_decode(t, 260, 0, out, sizeof out), 0);
     CHECK_INT(gw_tokenizer_decode(t, 262, 0, out, sizeof out), GW_E_BAD_TOKEN);
@@ -284,7 +284,7 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
 TEST(counts_must_agree) {
     gw_error e = { 0 };
     CHECK_INT(finish_with(4, 4, 4, &e), 0);
-    CHECK_INT(finish_with(4, 4, 0, &e), 0); /* types by name */
+    CHECK_INT(finish_with(4, 4, 0, &e), 0); /* without types, the names decide */
     CHECK_INT(finish_with(0, 0, 0, &e), GW_E_MISSING_TOKENIZER);
     CHECK_INT(finish_with(4, 3, 4, &e), GW_E_BAD_TOKENIZER);
     CHECK_SAYS(e.what, "tokenizer.ggml.scores");
@@ -330,7 +330,7 @@ TEST(bad_elements) {
     t = WITH("a");
     CHECK_INT(gw_tokenizer_add_piece(t, "b", 1), GW_E_BAD_STATE);
     CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_STATE);
-    CHECK_TEXT(ids_of(t, "a", 0), "259"); /* still works */
+    CHECK_TEXT(ids_of(t, "a", 0), "259"); /* the tokenizer works nevertheless */
     gw_tokenizer_free(t);
     gw_tokenizer_free(NULL);
 }
@@ -376,9 +376,9 @@ TEST(blank_before_a_text) {
     CHECK_TEXT(prefixed(t, " ", 0), "262");
     CHECK_TEXT(prefixed(t, " a", 0), "261 259"); /* the space merges with the letter, as in llama.cpp */
     CHECK_TEXT(prefixed(t, "é", 0), "261 198 172");
-    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* and after each added token */
+    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* a space is inserted after each added token, too */
     CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
-    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* whose own spaces stay */
+    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* spaces of an added token stay */
     CHECK_TEXT(prefixed(t, "a<eot>a", GW_TOKENIZE_SPECIAL), "259 2 259");
     gw_tokenizer_free(t);
 }
@@ -391,7 +391,7 @@ TEST(no_blank_before_what_continues_a_text) {
     CHECK_INT(gw_tokenizer_encode(t, "a\na", 3, GW_TOKENIZE_CONTINUES, ids, 8), 3);
     CHECK_INT(ids[2], 259);
     char out[4];
-    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* a space of the text */
+    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* this space belongs to the text */
     CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
     CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* after BOS */
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);

@@ -1,5 +1,6 @@
-/* The two-stage output head: packing in two planes, the product bit for bit against the one-plane product, the bound of
- * every row, and the greatest logits of matrices made to mislead an approximation, with and without a soft cap. */
+/* Tests the two-stage output head: packing in two planes, the product bit for bit against the one-plane product, the
+ * bound of every row, and the greatest logits of matrices made to mislead an approximation, with and without a soft
+ * cap. */
 #include "model/topk.h"
 #include "kernels/pack.h"
 #include "api.h"
@@ -355,7 +356,7 @@ THREADED_TEST(top_finds_the_id_of_the_whole_product) {
             open_rig(sizes[i].rows, sizes[i].k, 1 + round % 4);
             random_rows(1);
             random_x(round % 2 ? 1 : 1e-3f);
-            if (round > 2) aim_row(random_bits() % sizes[i].rows, 1); /* one stands out */
+            if (round > 2) aim_row(random_bits() % sizes[i].rows, 1); /* one row stands out */
             pack();
             check_top("random");
             close_rig();
@@ -772,13 +773,13 @@ static void options(gw_model *m, int kind) {
     if (kind == 3)
         for (int id = 0; id < VOCAB; id += 90) CHECK_INT(gw_set_bias(m, id, id % 180 ? 30.0f : -INFINITY), 0);
     if (kind == 4)
-        for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* too many */
+        for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* too many for the bound */
     if (kind < 5) return;
     set(m, "temperature", 1), set(m, "top_k", 20), set(m, "seed", 11);
     if (kind == 6) set(m, "repetition_penalty", 1.3), set(m, "min_p", 0.1);
     if (kind == 7) set(m, "typical_p", 0.7), set(m, "top_p", 1);
-    if (kind == 8) set(m, "top_k", 0);  /* needs all logits */
-    if (kind == 9) set(m, "top_k", 64); /* too many for the number of parts */
+    if (kind == 8) set(m, "top_k", 0);  /* the draw needs all logits */
+    if (kind == 9) set(m, "top_k", 64); /* 64 rows are too many for the number of parts */
 }
 
 THREADED_TEST(top_ids_are_the_same_with_and_without) {
@@ -804,7 +805,7 @@ THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
     CHECK(generated(e.m, 1, ids) > 0);
     CHECK_INT(gw_sync(e.m, ids, 3), 0);
     CHECK_INT(gw_run(e.m, 0), 0);
-    CHECK_INT(missing(e.m), 0); /* sync turned it off */
+    CHECK_INT(missing(e.m), 0); /* gw_sync cancelled gw_want_top() */
     gw_want_top(e.m, 1);
     set(e.m, "temperature", 0.5), set(e.m, "top_k", 0);
     CHECK_INT(gw_append(e.m, 7), 0);

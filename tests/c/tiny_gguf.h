@@ -8,17 +8,17 @@
 
 typedef enum {
     TINY_SOUND,
-    TINY_DROP_TENSOR, /* the victim is not in the file */
+    TINY_DROP_TENSOR, /* the victim tensor is not in the file */
     TINY_TWICE,       /* the victim tensor is there twice */
     TINY_SHAPE,       /* the victim's last dimension is `number` */
-    TINY_TYPE,        /* its type is `number` */
-    TINY_OFFSET,      /* its offset is `number` */
-    TINY_FAR,         /* before it, an unknown tensor of `number` bytes, which are not in the file */
+    TINY_TYPE,        /* the victim's type is `number` */
+    TINY_OFFSET,      /* the victim's offset is `number` */
+    TINY_FAR,         /* before the victim, an unknown tensor of `number` bytes, which are not in the file */
     TINY_DROP_KEY,    /* the victim key is not in the file */
-    TINY_SET_KEY,     /* its value is `number`, or `text` for keys that hold text */
-    TINY_EMPTY_ARRAY, /* its array has no elements */
-    TINY_SHORT_ARRAY, /* its array has one element less */
-    TINY_KEY_AS_TEXT, /* a number is given as text */
+    TINY_SET_KEY,     /* the victim key's value is `number`, or `text` for keys that hold text */
+    TINY_EMPTY_ARRAY, /* the victim key's array has no elements */
+    TINY_SHORT_ARRAY, /* the victim key's array has one element less */
+    TINY_KEY_AS_TEXT, /* the victim key's value is text instead of a number */
 } tiny_damage;
 
 typedef struct {

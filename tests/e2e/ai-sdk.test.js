@@ -1,4 +1,4 @@
-/* gemma-wasm/ai-sdk of the published package in Chromium: the calls of tests/support/ai-sdk-calls.js. */
+/* Makes the calls of tests/support/ai-sdk-calls.js in Chromium, with gemma-wasm/ai-sdk of the published package. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

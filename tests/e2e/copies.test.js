@@ -1,4 +1,5 @@
-/* Runs of the fault-injection case `copies` (tests/lab): tabs, or Node processes, use one file at the same time. */
+/* Makes some runs of the fault-injection case `copies` (tests/lab): tabs, or Node processes, use one file at the same
+ * time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { tryCopies } from '../lab/copies.js';

@@ -1,6 +1,7 @@
 /**
- * Downloads in browsers, through the public API: files stay in the origin private file system, closing a tab during a
- * download loses hardly any bytes, two tabs do not disturb each other, and a load succeeds although storage is full.
+ * Tests downloads in browsers, through the public API: files stay in the origin private file system, closing a tab
+ * during a download loses hardly any bytes, two tabs do not disturb each other, and a load succeeds although storage is
+ * full.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -197,9 +198,9 @@ test('after a tab is closed during a download, the next load resumes and fetches
   const doomed = await openPage();
   void load(doomed, url).catch(() => {});
   while (state.sent < bytes.length / 2) await sleep(20);
-  assert.equal((await list(page)).length, 1); // can be listed meanwhile
+  assert.equal((await list(page)).length, 1); // the copy can be listed during the download
   await doomed.close();
-  await sleep(300); // until the server has noticed
+  await sleep(300); // until the server has noticed that the tab is closed
   const before = state.sent;
   const [{ stored, complete }] = await list(page);
   assert.ok(!complete && stored > bytes.length / 4, `${stored} bytes stored`);
@@ -232,7 +233,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
   await tab.waitForFunction('window.heldAt');
   state.delay = 0;
   for (let before = -1; before < state.sent; ) {
-    // until the server can send no more
+    // until no more bytes are sent
     before = state.sent;
     await sleep(100);
   }
@@ -295,7 +296,7 @@ test('two tabs that load one model share one download and its progress', async (
   const waited = both.find(({ cache }) => cache === 'cached')?.seen;
   assert.ok(waited && waited.length >= 3, `saw ${waited}`);
   forget();
-  // Both can read a complete copy.
+  // Both tabs can read a complete copy.
   const again = await Promise.all([load(page, url), load(other, url)]);
   assert.deepEqual(
     again.map(({ cache }) => cache),

@@ -1,5 +1,6 @@
-/* The package outside this project's server: from another origin such as a CDN, in the README's one-file page; on hosts
- * that set no headers, isolated by gemma-wasm/isolate; under content security policies, in frames and in workers. */
+/* Tests the package outside this project's server: from another origin such as a CDN, in the README's one-file page; on
+ * hosts that set no headers, isolated by gemma-wasm/isolate; under content security policies, in frames and in
+ * workers. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-/* Some runs of the fault-injection case `kills` (tests/lab): tabs, and Node processes, are killed while they download a
- * model or save conversations. */
+/* Makes some runs of the fault-injection case `kills` (tests/lab): tabs, and Node processes, are killed while they
+ * download a model or save conversations. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Profile, openKills } from '../lab/kills.js';

@@ -1,4 +1,5 @@
-/* A few runs of the fault-injection case `faults` (tests/lab) in browsers, and checks that the faults take effect. */
+/* Makes a few runs of the fault-injection case `faults` (tests/lab) in browsers, and checks that the faults take
+ * effect. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/* Some runs of the fault-injection case `deaths` (tests/lab): workers and threads die, and tabs are suspended. */
+/* Makes some runs of the fault-injection case `deaths` (tests/lab): workers and threads die, and tabs are suspended. */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { moment, openDoomed, openModel } from '../lab/deaths.js';

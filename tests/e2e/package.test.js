@@ -1,4 +1,4 @@
-/* A third-party page: the package installed from the archive that `npm pack` makes, bundled with esbuild as
+/* Tests a third-party page: the package installed from the archive that `npm pack` makes, bundled with esbuild as
  * docs/hosting.md says, served with and without isolation, in both browsers. */
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

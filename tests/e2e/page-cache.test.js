@@ -1,6 +1,6 @@
 /**
- * Cached models in the page: stored by a load, listed with their sizes, opened without the network, resumed after an
- * interruption, deleted. Also the messages before a download: memory needed, smaller alternatives, a required access
+ * Tests cached models in the page: stored by a load, listed with their sizes, opened without the network, resumed after
+ * an interruption, deleted. Also the messages before a download: memory needed, smaller alternatives, a required access
  * token, too little storage space.
  */
 import assert from 'node:assert/strict';

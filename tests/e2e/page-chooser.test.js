@@ -64,7 +64,7 @@ test('a button, Escape, Back and a click outside close the dialog and return the
   const said = await shown(page);
   /** @type {(() => Promise<unknown>)[]} */
   const ways = [
-    () => page.keyboard.press('Enter'), // on “Close”
+    () => page.keyboard.press('Enter'), // the focus is on “Close”
     () => page.keyboard.press('Escape'),
     () => page.evaluate(() => history.back()),
     () => page.mouse.click(5, 400),

@@ -1,5 +1,5 @@
 /**
- * Saved conversations: saved continuously, restored with their drafts after a reload and after the tab was killed
+ * Tests saved conversations: saved continuously, restored with their drafts after a reload and after the tab was killed
  * during an answer; found, renamed, pinned, deleted and undeleted; versions of messages and answers; Back and Forward;
  * a failing model loses nothing.
  */

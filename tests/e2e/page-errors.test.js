@@ -1,6 +1,6 @@
 /**
- * The page when things go wrong: every failure is shown with a remedy and, under "Details", the package's error code,
- * and the page can be used afterwards.
+ * Tests the page when things go wrong: every failure is shown with a remedy and, under "Details", the package's error
+ * code, and the page can be used afterwards.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

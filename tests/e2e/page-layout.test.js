@@ -1,6 +1,6 @@
 /**
- * The layout of the page: what moves while it loads and answers, the list of conversations at each width, and the looks
- * of controls.
+ * Tests the layout of the page: what moves while it loads and answers, the list of conversations at each width, and the
+ * looks of controls.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

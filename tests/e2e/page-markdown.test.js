@@ -1,6 +1,6 @@
 /**
- * Answers as Markdown: rendering piece by piece gives the same elements as rendering the whole, and no model output
- * becomes a script, a style or a request.
+ * Tests answers as Markdown: rendering piece by piece gives the same elements as rendering the whole, and no model
+ * output becomes a script, a style or a request.
  */
 import assert from 'node:assert/strict';
 import { build } from 'esbuild';

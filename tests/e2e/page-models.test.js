@@ -1,7 +1,7 @@
 /**
- * Getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, and chats with
- * the storyteller meanwhile. Also regressions: storage of private windows, partial downloads, a model that another tab
- * is loading, stale errors, invisible errors of settings.
+ * Tests getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, and chats
+ * with the storyteller meanwhile. Also regressions: storage of private windows, partial downloads, a model that another
+ * tab is loading, stale errors, invisible errors of settings.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';

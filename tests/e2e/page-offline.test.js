@@ -253,7 +253,7 @@ inEach(
     const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
     const tab = await visit(site.url, {
       before: () => {
-        const { setTimeout: usual } = window; // shortens its timeout of some seconds
+        const { setTimeout: usual } = window; // shortens offline.js's timeout of four seconds
         Object.assign(window, {
           setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms),
         });

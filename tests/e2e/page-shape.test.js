@@ -1,6 +1,6 @@
 /**
- * Constrained answers on the page: it renders the value of the answer, names the keyword and path of an unsupported
- * schema, and fetches this feature's code only when it is opened.
+ * Tests constrained answers on the page: it renders the value of the answer, names the keyword and path of an
+ * unsupported schema, and fetches this feature's code only when it is opened.
  */
 import assert from 'node:assert/strict';
 import { modelAddress, onlyIn, openWithModel, pageIn, setOptions, suite, textOf, until } from './helpers.js';

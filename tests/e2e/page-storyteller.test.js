@@ -1,6 +1,6 @@
 /**
- * The model that comes with the page: it loads when the page opens, introduces itself, tells a story at a click, and
- * points to other models.
+ * Tests the model that comes with the page: it loads when the page opens, introduces itself, tells a story at a click,
+ * and points to other models.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
- * Thinking on the page: the setting, and the collapsed thoughts during and after an answer, which can be opened by
- * keyboard and survive a reload.
+ * Tests thinking on the page: the setting, and the collapsed thoughts during and after an answer, which can be opened
+ * by keyboard and survive a reload.
  */
 import assert from 'node:assert/strict';
 import {

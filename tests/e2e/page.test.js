@@ -1,6 +1,6 @@
 /**
- * The page in Chromium and Firefox as it is served: from a GGUF file to text, with everything that a user can do on the
- * way. A test fails if its tab had console errors, exceptions or violations of the content security policy.
+ * Tests the page in Chromium and Firefox as it is served: from a GGUF file to text, with everything that a user can do
+ * on the way. A test fails if its tab had console errors, exceptions or violations of the content security policy.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

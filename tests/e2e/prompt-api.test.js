@@ -1,5 +1,5 @@
-/* gemma-wasm/prompt-api in pages, with the published package: install() keeps or replaces the browser's LanguageModel, the
- * first create() downloads, and answers are those of Node. */
+/* Tests gemma-wasm/prompt-api in pages, with the published package: install() keeps or replaces the browser's
+ * LanguageModel, the first create() downloads, and answers are those of Node. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';

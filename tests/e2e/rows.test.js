@@ -1,6 +1,6 @@
 /**
- * Weights that stay on disk (`rowsOnDisk`), in browsers: rows of the cached file in the origin private file system and
- * of a Blob, in two tabs at once, and after a bit of the cached file was flipped.
+ * Tests weights that stay on disk (`rowsOnDisk`), in browsers: rows of the cached file in the origin private file
+ * system and of a Blob, in two tabs at once, and after a bit of the cached file was flipped.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Tabs that share a model (js/shared/): one download, one engine, right answers, and no lost calls when the owner
- * leaves. Some steps of the fault-injection case `tabs` (tests/lab).
+ * Tests tabs that share a model (js/shared/): one download, one engine, right answers, and no lost calls when the owner
+ * leaves. Runs some steps of the fault-injection case `tabs` (tests/lab).
  */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';

@@ -1,5 +1,5 @@
-/* `npm start` as a newcomer sees it, with its time to the first word. It rebuilds dist/ and the page, so no test that
- * reads them may run at the same time. */
+/* Tests `npm start` as a newcomer sees it, with its time to the first word. It rebuilds dist/ and the page, so no test
+ * that reads them may run at the same time. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
-/* WebKit: the package in a page, with threads and without, and the page of this project. Not tested, because WebKitGTK
- * lacks them: the origin private file system, hence the cache, and relaxed SIMD. */
+/* Tests WebKit: the package in a page, with threads and without, and the page of this project. Not tested, because
+ * WebKitGTK lacks them: the origin private file system, hence the cache, and relaxed SIMD. */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Unlike assert(), it stays active with NDEBUG. */
+/* Unlike assert(), REQUIRE stays active with NDEBUG. */
 #define REQUIRE(condition)                                                  \
     do {                                                                    \
         if (!(condition)) {                                                 \

@@ -1,4 +1,5 @@
-/* gemma-wasm/ai-sdk with the real AI SDK and test models. Its types are checked against those of the SDK's packages. */
+/* Tests gemma-wasm/ai-sdk with the real AI SDK and test models. Its types are checked against those of the SDK's
+ * packages. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
-/* The benchmark's arithmetic: the calls it makes to a runtime, the figures it computes from the results, and the module
- * that measures memory reads. No timings are asserted. */
+/* Tests the benchmark's arithmetic: the calls it makes to a runtime, the figures it computes from the results, and the
+ * module that measures memory reads. No timings are asserted. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

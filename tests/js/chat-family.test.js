@@ -1,5 +1,5 @@
-/* Conversations with models of every family, each with its own chat template, control tokens and end tokens. A model
- * without a template reports that, and accepts strings and ids. */
+/* Tests conversations with models of every family, each with its own chat template, control tokens and end tokens. A
+ * model without a template reports that, and accepts strings and ids. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

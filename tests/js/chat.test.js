@@ -1,5 +1,5 @@
-/* Conversations: turns that reuse the KV cache, clones, retries, aborted answers, and user text that never becomes
- * control tokens. */
+/* Tests conversations: turns that reuse the KV cache, clones, retries, aborted answers, and user text that never
+ * becomes control tokens. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { open, refuses, wrong } from './helpers.js';

@@ -1,4 +1,4 @@
-/* The command line as a separate process: output of every command, --json, exit statuses. */
+/* Tests the command line as a separate process: output of every command, --json, exit statuses. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { copyFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';

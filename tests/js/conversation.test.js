@@ -1,4 +1,5 @@
-/* Conversations: content parts, every role, append(), answers with a prefix, and several answers to one prompt. */
+/* Tests conversations: content parts, every role, append(), answers with a prefix, and several answers to one
+ * prompt. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ChatTemplate } from '../../js/engine/template.js';

@@ -1,4 +1,4 @@
-/* Logits, perplexity, tokenize, detokenize, and model.info. */
+/* Tests logits, perplexity, tokenize, detokenize, and model.info. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';

@@ -1,4 +1,4 @@
-/* How the page keeps its newest text in view, tested on a fake scrolling box without a browser, so that the test
+/* Tests how the page keeps its newest text in view, on a fake scrolling box without a browser, so that the test
  * decides the order of events. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/* Part of the format fuzzing (format-fuzz.js), and regressions that longer runs found. */
+/* Runs a part of the format fuzzing (format-fuzz.js), and tests regressions that longer runs found. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Unsupported, toBytes } from '../../js/grammar/index.js';

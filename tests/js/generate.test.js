@@ -1,4 +1,4 @@
-/* generate(): streams and results, seeds, sampling options, stop sequences, log probabilities, aborts. */
+/* Tests generate(): streams and results, seeds, sampling options, stop sequences, log probabilities, aborts. */
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { availableParallelism } from 'node:os';

@@ -1,4 +1,4 @@
-/* Late results of operations that timed out: a store that responds after its timeout, a response of a closed
+/* Tests late results of operations that timed out: a store that responds after its timeout, a response of a closed
  * connection. They must not disturb the load. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

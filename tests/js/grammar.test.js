@@ -1,4 +1,4 @@
-/* grammar: the front ends of js/grammar, compared with the slow acceptor of tests/support and with the platform's own
+/* grammar: compares the front ends of js/grammar with the slow acceptor of tests/support and with the platform's own
  * RegExp and JSON. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
-/* Sources by name: files of a Hugging Face repository by their quantisation, from a mirror and offline; entries of the
- * cache's list; and probe(), which predicts the build before anything is loaded. */
+/* Tests sources by name: files of a Hugging Face repository by their quantisation, from a mirror and offline; entries
+ * of the cache's list; and probe(), which predicts the build before anything is loaded. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,5 +1,5 @@
-/* Part of the fault-injection tests (case `faults` of tests/lab/): every third kind of fault, except slow ones. A
- * failed run prints the command that repeats it. */
+/* Runs a part of the fault-injection tests (case `faults` of tests/lab/): every third kind of fault, except slow ones.
+ * A failed run prints the command that repeats it. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

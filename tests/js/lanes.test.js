@@ -1,4 +1,4 @@
-/* The parts of a download, each alone: the file's identity, the cached file that never throws, the window over
+/* Tests the parts of a download, each alone: the file's identity, the cached file that never throws, the window over
  * ranges. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,5 @@
-/* The life cycle of models: several at once, dispose() at any time, a worker that dies, a heap that does not grow. */
+/* Tests the life cycle of models: several at once, dispose() at any time, a worker that dies, a heap that does not
+ * grow. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';

@@ -158,7 +158,7 @@ test('with `restart`, calls that have delivered nothing are repeated once', asyn
     model.debug.logits([2, 300]),
   ]);
   doomed.harm('terminate');
-  await lostAfter(broken); // it had delivered something
+  await lostAfter(broken); // this call had delivered text, so it is not repeated
   const [again, tokens, more] = await waiting;
   assert.deepEqual([essence(again), tokens, more], [expected, ids, logits]);
   const chat = model.chat(SHORT);

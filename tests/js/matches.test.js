@@ -1,4 +1,4 @@
-/* matches: model.debug.matches() and the `match` command with the storyteller's vocabulary, and the promises of
+/* matches: tests model.debug.matches() and the `match` command with the storyteller's vocabulary, and the promises of
  * docs/schemas.md. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -44,8 +44,8 @@ test('a text is accepted, or rejected at the offset of its first error', async (
 });
 
 test('a format that can constrain answers can also be matched', async () => {
-  // All email addresses that the RFC allows, with a maximum length, are an intersection with too many states; those of
-  // the subset that answers use are not.
+  // With a maximum length, the automaton of all email addresses that the RFC allows has too many states. That of the
+  // subset that answers use has not.
   const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
   const fine = await model.debug.matches(format, ' "lily@example.org"');
   assert.deepEqual([fine.compiled, fine.accepted], [true, true]);

@@ -1,5 +1,5 @@
-/* gemma-wasm/mcp with the official client and server: listing, names, schemas, calls, results, aborts and progress; and a
- * page's tools for a browser's agent. */
+/* Tests gemma-wasm/mcp with the official client and server: listing, names, schemas, calls, results, aborts and
+ * progress; and a page's tools for a browser's agent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client';

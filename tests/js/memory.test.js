@@ -1,4 +1,5 @@
-/* Memory of the engine's process with a 720 MB file shaped like a 1B model: the memory plan, and the system's value. */
+/* Compares the memory of the engine's process, as the system reports it, with the memory plan: for a 720 MB file shaped
+ * like a 1B model. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -1,5 +1,5 @@
-/* gemma-wasm/openai as a function from requests to responses: routes, bodies, aborts, and models that are loaded on
- * demand. openai.test.js tests what the client sees. */
+/* Tests gemma-wasm/openai as a function from requests to responses: routes, bodies, aborts, and models that are loaded
+ * on demand. openai.test.js tests what the client sees. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHandler } from '../../js/openai.js';

@@ -1,4 +1,4 @@
-/* The real LangChain.js 1 with gemma-wasm/openai: the calls that its documentation shows for ChatOpenAI and
+/* Tests the real LangChain.js 1 with gemma-wasm/openai: the calls that its documentation shows for ChatOpenAI and
  * OpenAIEmbeddings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

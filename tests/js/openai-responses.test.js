@@ -1,4 +1,4 @@
-/* The Responses API with OpenAI's client. */
+/* Tests the Responses API with OpenAI's client. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/* gemma-wasm/openai with OpenAI's own client: every call that its documentation shows for chat completions,
+/* Tests gemma-wasm/openai with OpenAI's own client: every call that its documentation shows for chat completions,
  * completions, embeddings and models. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/* Options: the range of each, unknown names, and that the engine accepts every value that JavaScript accepts. */
+/* Tests options: the range of each, unknown names, and that the engine accepts every value that JavaScript accepts. */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { test } from 'node:test';

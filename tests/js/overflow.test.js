@@ -1,4 +1,4 @@
-/* Overflow policies of chats: which messages are dropped, what stays together, summaries, and failures. */
+/* Tests overflow policies of chats: which messages are dropped, what stays together, summaries, and failures. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shortened } from '../../js/overflow.js';

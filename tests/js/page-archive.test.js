@@ -1,6 +1,6 @@
 /**
- * The page's conversations, without a page: the tree of versions, the messages sent to the model, search, export and
- * import.
+ * Tests the page's conversations, without a page: the tree of versions, the messages sent to the model, search, export
+ * and import.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

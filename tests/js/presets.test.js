@@ -1,4 +1,4 @@
-/* The page's figures of memory for models with rows on disk, compared with the engine's memory plan for headers of the
+/* Compares the page's figures of memory, for models with rows on disk, with the engine's memory plan for headers of the
  * same shapes. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';

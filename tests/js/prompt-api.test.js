@@ -1,4 +1,4 @@
-/* The Prompt API's LanguageModel (js/prompt-api/): conversions of Web IDL, the states of a session, eviction,
+/* Tests the Prompt API's LanguageModel (js/prompt-api/): conversions of Web IDL, the states of a session, eviction,
  * constraints, tools, and errors. Expected answers come from the same model through the package's own API.
  * `node tools/check/wpt.js` runs the tests of web-platform-tests in a browser. */
 /// <reference types="dom-chromium-ai" />

@@ -1,4 +1,4 @@
-/** tools/models/quantise.js, which makes test models, against ggml's bytes for the same floats
+/** Compares tools/models/quantise.js, which makes test models, with ggml's bytes for the same floats
  * (tests/vectors/quantise-js.json; made by tools/vectors/quantise.py). */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';

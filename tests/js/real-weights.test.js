@@ -1,4 +1,4 @@
-/* The real google/gemma-3-1b-it against published values. Runs if GEMMA_GGUF names a GGUF file of this model. */
+/* Compares the real google/gemma-3-1b-it with published values. Runs if GEMMA_GGUF names a GGUF file of this model. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
@@ -27,7 +27,7 @@ describe('real weights', () => {
   after(() => model?.dispose());
 
   for (const { id, prompt, promptTokens, maxTokens, accept } of PUBLISHED.texts) {
-    if (id === 'hf-1b-qat-gguf') continue; // another file's text
+    if (id === 'hf-1b-qat-gguf') continue; // the text of another file
     test(`the greedy text of ${id} is the published one`, { skip }, async () => {
       const out = await model.generate(textOf(prompt), { temperature: 0, maxTokens }).result();
       assert.equal(out.usage.promptTokens, promptTokens);

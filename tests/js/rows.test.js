@@ -1,5 +1,5 @@
-/* Weights that stay on disk (`rowsOnDisk`) or arrive later (`rowsLater`): the same answers from every source, rows that
- * are checked and repaired, and failed reads that leave the model usable. */
+/* Tests weights that stay on disk (`rowsOnDisk`) or arrive later (`rowsLater`): the same answers from every source,
+ * rows that are checked and repaired, and failed reads that leave the model usable. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';

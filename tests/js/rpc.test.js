@@ -1,5 +1,5 @@
-/* Calls to a worker, without one: ids, replies and aborts (Rpc), failure detection (Heartbeat), both over a port
- * (Connection), and restarts (ReconnectingConnection). */
+/* Tests calls to a worker, without a worker: ids, replies and aborts (Rpc), failure detection (Heartbeat), both over a
+ * port (Connection), and restarts (ReconnectingConnection). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '../../js/errors.js';
@@ -354,7 +354,7 @@ test('an abort ends the wait for a new worker', async () => {
   const model = new ReconnectingConnection(connection, /** @type {any} */ (never), true);
   const control = new AbortController();
   const asked = model.call(...CALL, { signal: control.signal }).answer;
-  control.abort(); // a frozen worker does not receive it
+  control.abort(); // a frozen worker does not receive the abort
   connection.broken = true;
   fail(new ModelError('worker-failed', 'frozen'));
   await assert.rejects(asked, { code: 'aborted' });

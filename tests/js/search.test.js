@@ -1,4 +1,4 @@
-/** gemma-wasm/search: results equal to an exhaustive comparison; files; rejected arguments. */
+/** Tests gemma-wasm/search: results equal to an exhaustive comparison; files; rejected arguments. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

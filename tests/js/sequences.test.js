@@ -62,7 +62,7 @@ function callsFor({ info: { vocabSize, contextLength } }) {
     { prompt: 'A little girl', options: { ...sampled, seed: 7, maxTokens: 60, stop: ['.', 'e'] } },
     { prompt: 'A little dog', options: { temperature: 0, maxTokens: 0 } },
     { prompt: [2], options: { ...sampled, seed: 8, maxTokens: 45, jumpForward: false, format: 'json', draft: true } },
-    { prompt: someIds(contextLength - 7, vocabSize), options: { temperature: 0, maxTokens: 30 } }, // ends with the context
+    { prompt: someIds(contextLength - 7, vocabSize), options: { temperature: 0, maxTokens: 30 } }, // fills the context
   ]);
 }
 

@@ -1,4 +1,4 @@
-/* The server with a client of other authors: every call that OpenAI documents for its client, over HTTP. */
+/* Tests the server with a client of other authors: every call that OpenAI documents for its client, over HTTP. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';

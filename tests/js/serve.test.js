@@ -1,5 +1,5 @@
-/* The server: the requests that it refuses, its queue, aborts, metrics, log and shutdown. Long runs are the case `serve` of
- * tests/lab. */
+/* Tests the server: the requests that it refuses, its queue, aborts, metrics, log and shutdown. Long runs are the case
+ * `serve` of tests/lab. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
-/* Tabs that share a model, in one process: calls while the owner leaves, hangs or restarts. Workers, locks and channels
- * are fakes; tests/e2e/shared.test.js uses the real ones of browsers. */
+/* Tests tabs that share a model, in one process: calls while the owner leaves, hangs or restarts. Workers, locks and
+ * channels are fakes; tests/e2e/shared.test.js uses the real ones of browsers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '../../js/errors.js';

@@ -1,5 +1,5 @@
 /**
- * The service worker of a site (web/offline/sw.js, as tools/build/site.js makes it) with hosts that send wrong
+ * Tests the service worker of a site (web/offline/sw.js, as tools/build/site.js makes it) with hosts that send wrong
  * responses, and with damaged storage. It runs here with fakes of Cache Storage and of the network;
  * tests/e2e/page-offline.test.js tests the same in browsers.
  */
@@ -354,7 +354,7 @@ test('if storage is full, an update is not activated and the old version works; 
   world.room = [HOME, ...needed.map((name) => HOME + name)].reduce(
     (sum, url) => sum + (World.honest('second', url.slice(HOME.length))?.length ?? 0),
     560,
-  ); // and one engine
+  ); // room for the needed files and one engine
   await next.install();
   world.assertClean();
   world.room = Infinity;

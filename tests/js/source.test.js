@@ -1,4 +1,4 @@
-/* Loading: every kind of source, HTTP and its failures, damaged files, progress, sha256, aborts. */
+/* Tests loading: every kind of source, HTTP and its failures, damaged files, progress, sha256, aborts. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { openAsBlob } from 'node:fs';

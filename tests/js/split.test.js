@@ -1,5 +1,5 @@
-/* Split models: from arrays, with Files in any order; from the name of the first file, as a path or URL; from a server
- * that fails. Incomplete models are rejected. */
+/* Tests split models: from arrays, with Files in any order; from the name of the first file, as a path or URL; from a
+ * server that fails. Incomplete models are rejected. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

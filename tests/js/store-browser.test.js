@@ -1,5 +1,5 @@
-/* The browser's store on a fake file system, which allows either one writing handle of a file or several reading ones.
- * tests/e2e/download.test.js tests the real rule in browsers. */
+/* Tests the browser's store on a fake file system, which allows either one writing handle of a file or several reading
+ * ones. tests/e2e/download.test.js tests the real rule in browsers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openStore } from '../../js/download/store-browser.js';

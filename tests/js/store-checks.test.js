@@ -1,6 +1,6 @@
-/* Checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is detected when it is read, and
- * only its piece is fetched again; offline, the load fails with an error that names the piece.
- * `node tests/lab/run.js bits` flips 10,000 bits. */
+/* Tests checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is detected when it is
+ * read, and only its piece is fetched again; offline, the load fails with an error that names the piece. `node
+ * tests/lab/run.js bits` flips 10,000 bits. */
 import assert from 'node:assert/strict';
 import { readFile, readdir, writeFile } from 'node:fs/promises';
 import { before, test } from 'node:test';

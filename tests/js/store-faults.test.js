@@ -1,4 +1,4 @@
-/* Failures of the model cache (js/download/cached-file.js), caused on purpose: a server that sends something else, a
+/* Causes failures of the model cache (js/download/cached-file.js) on purpose: a server that sends something else, a
  * store that fails, a full disk, damaged bytes, a read-only folder. No complete copy is lost, and no wrong model is
  * loaded. */
 import assert from 'node:assert/strict';
@@ -401,7 +401,7 @@ for (const [how, full] of Object.entries(FULL)) {
         /** @type {number} */ length,
         /** @type {number} */ to,
       ) {
-        if (to >= bytes.length) return writeSync(file, from, at, length, to); // space for the journal was taken before
+        if (to >= bytes.length) return writeSync(file, from, at, length, to); // the journal's space was reserved before
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
     });

@@ -1,7 +1,7 @@
 /**
- * The shipped storyteller: a small trained model, so that quality can be measured. Compares it with transformers and
- * llama.cpp on the same weights (tests/vectors/storyteller.md), and tests what needs meaningful weights: the cost of
- * quantisation, sampling, the format of chats, long conversations.
+ * Tests the shipped storyteller, a small trained model, so that quality can be measured. Compares it with transformers
+ * and llama.cpp on the same weights (tests/vectors/storyteller.md), and tests what needs meaningful weights: the cost
+ * of quantisation, sampling, the format of chats, long conversations.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

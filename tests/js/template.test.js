@@ -1,4 +1,4 @@
-/* Chat templates: Gemma's own, exactly one BOS, no control tokens from users' text, hostile templates. */
+/* Tests chat templates: Gemma's own, exactly one BOS, no control tokens from users' text, hostile templates. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '../../js/errors.js';

@@ -1,4 +1,4 @@
-/* Assembling text from tokens: whole characters and stop sequences. */
+/* Tests how text is assembled from tokens: whole characters and stop sequences. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TextAssembler } from '../../js/engine/text.js';

@@ -1,4 +1,4 @@
-/* Tools: prompts of templates with and without support for tools, and parsing calls from ids: every call that is
+/* Tests tools: prompts of templates with and without support for tools, and parsing calls from ids: every call that is
  * written parses to the same values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

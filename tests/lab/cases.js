@@ -6,7 +6,7 @@
  *   module   file whose run() is called, by default the one with the case's name; options: passed to run()
  *   table    for --write: the document, the table, and the number of leading cells that identify a row */
 
-/** Arguments of a case. first: number of the first run; kind: a pattern of names of kinds.
+/** Arguments of a case. first: number of the first run; kind: a pattern of names of kinds of fault.
  * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string }} Run */
 /** @typedef {{ counts: Record<string, any>, broken?: string[], rows?: unknown[][], table?: Case['table'] }} Result */
 /** @typedef {{ module?: string, sides: string[], inject: string, rules: string, count: number, unit?: string,

@@ -41,7 +41,7 @@ export const FAULTY = {
     ),
 };
 
-/** Returns the plan of the n-th run: kinds in turn, the rest at random. @param {number} n @param {number} seed
+/** Returns the plan of the n-th run: kinds of fault in turn, the rest at random. @param {number} n @param {number} seed
  * @param {boolean} [storing] @returns {Plan} */
 export function planOf(n, seed, storing = true, all = KINDS) {
   const random = randoms(seed * 1_000_003 + n * 7919);
@@ -198,7 +198,7 @@ export class Faults {
   }
 }
 
-/** Runs the plans with these numbers; returns a row for each kind. @param {Faults} faults @param {number} seed
+/** Runs the plans with these numbers; returns a row for each kind of fault. @param {Faults} faults @param {number} seed
  * @param {number[]} numbers @param {typeof KINDS} [kinds] */
 export async function tryFaults(faults, seed, numbers, kinds) {
   /** @type {Record<string, Row>} */

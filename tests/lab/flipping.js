@@ -25,7 +25,7 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** One in this many flipped bits of a cached file is read by an engine, the others without one. */
+/** An engine reads one in so many of the cached files with a flipped bit. The others are read without an engine. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */

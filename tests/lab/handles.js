@@ -38,7 +38,7 @@ function buffers(pid) {
     try {
       maps = readFileSync(`/proc/${one.pid}/maps`, 'utf8');
     } catch {
-      /* it has just ended */
+      /* the process has just ended */
     }
     for (const [, from, to, inode, name] of maps.matchAll(/^(\w+)-(\w+) \S+ \S+ \S+ (\d+) +(.*)$/gm)) {
       if (/memfd|\/dev\/shm/.test(name) && parseInt(to, 16) - parseInt(from, 16) === BUFFER) seen.add(inode);

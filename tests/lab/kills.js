@@ -52,7 +52,7 @@ export class Profile {
     this.#known = known;
   }
 
-  /** Starts a member for one step. @param {import('./member.js').Step} step */
+  /** Starts a member (member.js) that runs one step. @param {import('./member.js').Step} step */
   async #work(step) {
     const { source } = this.#known.lab;
     const member = await this.#place.member();

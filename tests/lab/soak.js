@@ -19,7 +19,7 @@ const held = (pid) =>
     try {
       return sum + 1024 * Number(/VmRSS:\s*(\d+) kB/.exec(readFileSync(`/proc/${one.pid}/status`, 'utf8'))?.[1] ?? 0);
     } catch {
-      return sum; // it has just ended
+      return sum; // the process has just ended
     }
   }, 0);
 

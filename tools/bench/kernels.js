@@ -107,7 +107,7 @@ function work() {
       parentPort?.postMessage({ bytes });
       return;
     }
-    const macs = run.prefill ? engine.bench_macs() : 1; // per byte
+    const macs = run.prefill ? engine.bench_macs() : 1; // multiplications per byte of weights
     const once = () => (run.read ? engine.bench_read() : engine.bench_run(run.wide ? 1 : 0));
     once(); // touches pages and fills caches
     const arrived = Atomics.add(gate, 0, 1) + 1; // waits, so that all threads begin together

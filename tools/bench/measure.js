@@ -87,7 +87,7 @@ export async function measure(open, job) {
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
   const sample = { loadMs, prefill: {}, decode: {}, facts };
-  let seconds = 0; // per token of the last prompt
+  let seconds = 0; // time per token of the last prompt
   for (const length of job.prefill) {
     if (length * seconds > job.longest) continue;
     const timing = await run(makePrompt(length, seed++), 0);

@@ -10,7 +10,7 @@ const MODULE = Uint8Array.from([
   ...[0xfd, 0x93, 2, 0xfd, 0x1b, 0, 0x0b],
 ]);
 
-/** Meaning of dot(127, 255). @type {Record<number, string>} */
+/** How the engine multiplies, by the value of dot(127, 255). @type {Record<number, string>} */
 const PRODUCTS = {
   [4 * 127 * 255]: 'unsigned bytes in one instruction (as AVX-VNNI)',
   [2 * 32767]: 'saturating pairs (x86 without AVX-VNNI)',

@@ -74,7 +74,7 @@ async function bundle(out, minify) {
 /** Copies the page's static files with their English texts, and the wasm modules beside the worker.
  * @param {string} out @param {string[]} chunks   that the browser fetches together with app.js */
 function copy(out, chunks) {
-  const sheet = (/** @type {string} */ from) => !from.endsWith('.css'); // bundle() has written it
+  const sheet = (/** @type {string} */ from) => !from.endsWith('.css'); // bundle() has written the style sheets
   cpSync(at('web', 'static'), out, { recursive: true, filter: sheet });
   copyModules(out);
   for (const name of ['index.html', '404.html', 'manifest.webmanifest']) {

@@ -26,7 +26,7 @@ export function which(name) {
       accessSync(path, constants.X_OK);
       return path;
     } catch {
-      /* not here */
+      /* the program is not in this folder */
     }
   }
   return '';

@@ -106,7 +106,7 @@ export class Composer {
     const [text, { files }] = [this.#field.value.trim(), this.#attachments];
     if (state.busy || !(text || files.length)) return;
     const { editing } = this.#conversation;
-    if (!editing) this.#keeper.typed(nothing()); // while it is still the draft of a new conversation
+    if (!editing) this.#keeper.typed(nothing()); // before the new conversation, whose draft it is, gets an id
     if (this.#conversation.send({ text, files })) this.#back();
     else if (!editing) this.#keeper.typed({ text, files });
   }
@@ -132,7 +132,7 @@ export class Composer {
   #act() {
     actions.say = (said) => {
       const now = this.message;
-      this.#keeper.typed(nothing()); // while it is still the draft of a new conversation
+      this.#keeper.typed(nothing()); // before the new conversation, whose draft it is, gets an id
       this.#conversation.send(said);
       this.#keeper.typed(now);
     };

@@ -159,7 +159,7 @@ export class Conversation {
       0,
       path.findIndex(({ id }) => id === this.head?.from),
     );
-    let model = ''; // the previous answer's model
+    let model = ''; // name of the previous answer's model
     return path.map((said, i) => {
       const by = model && said.model !== model ? said.model : '';
       model = said.model || model;
@@ -340,7 +340,7 @@ export class Conversation {
     said.model = this.#note?.label;
     if (this.head) Object.assign(this.head, { updated: Date.now(), model: this.#note });
     const answer = this.#transcript.running(said);
-    const { thoughts } = said; // of an answer that is continued in place
+    const { thoughts } = said; // given if an answer is continued in place
     answer.recall(said, !begin);
     if (begin) answer.add(begin);
     const turn = { question, said, answer, begin, thoughts, before, used: this.#used, prompt: 0 };
@@ -495,7 +495,7 @@ function copied({ text, thoughts }, said) {
 /** Returns whether the model has failed for good. @param {unknown} error */
 const isDead = (error) => ['worker-failed', 'disposed'].includes(codeOf(error));
 
-/** Returns a button that loads the last model again or, if there was none, shows the models. */
+/** Returns a button that loads the last model again or, if there was none, shows the model chooser. */
 function modelButton() {
   const load = () => (state.choice ? actions.choose(state.choice) : actions.changeModel());
   return action(t(state.choice ? 'load.reload' : 'choose-model'), load, 'small');

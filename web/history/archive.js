@@ -149,8 +149,8 @@ class StoredArchive {
     return head && body ? { head, body: body.kept } : null;
   }
 
-  /** Saves a conversation; returns what is saved now. found: updates its words, which costs more; news: merges what
-   * another tab has saved, which is otherwise replaced.
+  /** Saves a conversation; returns what is saved now. found: also updates the words for searches, which takes longer;
+   * news: merges the changes that another tab has saved, instead of replacing them.
    * @param {Head} head @param {Kept} body @param {{ found?: boolean, news?: News }} [how]
    * @returns {Promise<Whole>} */
   async put(head, body, { found = true, news } = {}) {

@@ -25,7 +25,7 @@ const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
 
 export class Library {
   /** @type {Archive} */ archive = new MemoryArchive();
-  on = /** @type {On} */ ({}); // set by the keeper
+  on = /** @type {On} */ ({}); // set by keeper.js
   #latest = latest();
   /** Number of rows in the list. "Show more" doubles it. */
   #most = PAGE;

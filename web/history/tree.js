@@ -67,7 +67,7 @@ export class Tree {
     if (this.#said.has(one.id)) this.#own.set(one.id, ++this.#turn);
   }
 
-  /** Takes over another tab's messages, except those that were changed here; returns whether there were any.
+  /** Takes over another tab's messages, except those that were changed here; returns whether any differed.
    * @param {Said[]} said */
   join(said) {
     const ours = (/** @type {string} */ id) => this.#own.has(id) || this.#gone.has(id);

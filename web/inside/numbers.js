@@ -58,7 +58,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 /** Probabilities below which a word counts as a little, quite or very unsure. */
 export const UNSURE = [0.25, 0.1, 0.03];
 
-/** Returns 0 for an expected word, up to 3. @param {number} probability */
+/** Returns how unsure the model was of a word: from 0 (expected) to 3. @param {number} probability */
 export function unsure(probability) {
   return UNSURE.filter((limit) => probability < limit).length;
 }

@@ -10,7 +10,8 @@ import { percent, shown, spoken } from './numbers.js';
 /** Longer texts show only their last tokens. */
 const MOST_SHOWN = 600;
 
-/** Returns where a key leads in a row. @param {string} key @param {number} at @param {number} count */
+/** Returns the index that a key moves to from index `at` in a row of `count`. @param {string} key @param {number} at
+ * @param {number} count */
 export function stepped(key, at, count) {
   /** @type {Record<string, number>} */
   const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: count - 1 };

@@ -1,6 +1,6 @@
 /**
- * chooser: shows the models over the conversation, in a dialog (on phones a sheet), or on the page itself if there is
- * no conversation. Also shows why a choice failed.
+ * chooser: the model chooser: lists the models over the conversation, in a dialog (on phones a sheet), or on the page
+ * itself if there is no conversation. Also shows why a choice failed.
  * @module
  */
 import { box, button, byId, onClick } from '../shell/dom.js';
@@ -26,7 +26,7 @@ export class Chooser {
     });
   }
 
-  /** Shows the models over the open conversation. */
+  /** Opens the chooser over the open conversation. */
   show() {
     const opens = !this.#dialog.open;
     if (opens) {
@@ -37,7 +37,7 @@ export class Chooser {
     if (opens || !this.#dialog.contains(document.activeElement)) button('back').focus();
   }
 
-  /** Closes the models. The focus returns to where it was, if that element still exists. */
+  /** Closes the chooser. The focus returns to where it was, if that element still exists. */
   close() {
     if (!this.#dialog.open) return;
     this.#dialog.close();
@@ -49,7 +49,7 @@ export class Chooser {
     at.focus();
   }
 
-  /** Shows the models in place of a conversation. */
+  /** Shows the chooser in place of a conversation. */
   welcome() {
     this.close();
     box('picker').append(this.#models);

@@ -58,7 +58,7 @@ export class Loads {
     return true;
   }
 
-  /** Shows the models over the open conversation. */
+  /** Opens the model chooser over the open conversation. */
   #change() {
     update({ panel: '' });
     showTrouble(null);
@@ -92,7 +92,7 @@ export class Loads {
     else this.#rest();
   }
 
-  /** Shows the state without a load: a model to chat with, a conversation to read, or the models. */
+  /** Shows the state without a load: a model to chat with, a conversation to read, or the model chooser. */
   #rest() {
     if (state.model) enter('ready');
     else if (state.id) void this.#read();
@@ -176,7 +176,7 @@ export class Loads {
     }
   }
 
-  /** Shows the models again, with remedies. @param {unknown} error @param {Choice} choice */
+  /** Shows the model chooser again, with remedies. @param {unknown} error @param {Choice} choice */
   #failed(error, choice) {
     // The host may serve the page without the storyteller.
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
@@ -243,7 +243,7 @@ export class Loads {
   }
 }
 
-/** Shows the load among the models while they are open, otherwise with the conversation. */
+/** Shows the load in the model chooser while it is open, otherwise with the conversation. */
 function placeLoading() {
   const loading = box('loading');
   const inChat = state.behind || (state.phase === 'loading' && state.leaf !== null);

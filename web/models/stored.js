@@ -30,7 +30,7 @@ export function setUpStored() {
   onClick('stored-keep', () => void keep());
 }
 
-/** Returns the state of the model at an address in this page. @param {string} address
+/** Returns the state, in this page, of the model at an address. @param {string} address
  * @returns {import('./rows.js').State} */
 function stateOf(address) {
   const { coming, model, choice } = state;

@@ -58,7 +58,7 @@ async function verified(name, response) {
   const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   if (btoa(String.fromCharCode(...sum)) !== digests[name]) return undefined;
   const headers = new Headers(response.headers);
-  headers.set('Content-Type', types[/\.\w+$/.exec(name)?.[0] ?? '.html']); // a host may send a wrong one
+  headers.set('Content-Type', types[/\.\w+$/.exec(name)?.[0] ?? '.html']); // a host may send a wrong media type
   return new Response(bytes, { headers });
 }
 
@@ -102,7 +102,7 @@ async function install() {
   await Promise.all(first);
   for (const name of [...later, ...onUse]) {
     const right = await kept(name);
-    if (right) await cache.put(addressOf(name), right).catch(() => {}); // no room: it can be fetched again
+    if (right) await cache.put(addressOf(name), right).catch(() => {}); // no room: the file can be fetched again
   }
   await scope.skipWaiting();
 }

@@ -240,7 +240,7 @@ export class MarkdownView {
   #html = ''; // HTML of the settled blocks
   #frame = 0;
   #cost = 0; // milliseconds that the last rendering took
-  #ended = 0; // the time when it ended
+  #ended = 0; // time when the last rendering ended
   /** A \r at the end of the text so far. */ #held = '';
   text = '';
 

@@ -12,7 +12,7 @@ class Route {
    * @type {(() => void)[] | null} */
   #waiting = null;
 
-  /** Returns the conversation that the address names, and whether the models cover it. @returns {Place} */
+  /** Returns the conversation that the address names, and whether the model chooser covers it. @returns {Place} */
   get place() {
     const [, id, models] = /^#(?:\/c\/([\w-]{1,64}))?(\/models)?$/.exec(location.hash) ?? [];
     return { id: id ?? null, models: Boolean(models) };
@@ -29,8 +29,8 @@ class Route {
     else history.pushState({ over: models }, '', next);
   }
 
-  /** Call when the models are closed. If opening them added a history entry, goes back, so that Back does not open them
-   * again. */
+  /** Call when the model chooser is closed. If opening it added a history entry, goes back, so that Back does not open
+   * it again. */
   leave() {
     if (this.#waiting) return void this.#waiting.push(() => this.leave());
     if (!this.place.models) return;

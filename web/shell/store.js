@@ -8,8 +8,8 @@
  * @module
  */
 
-/** opening: deciding what to show; picking: only the models are shown; loading: no model can answer meanwhile; ready: a
- * model answers; reading: a conversation without a model.
+/** opening: deciding what to show; picking: only the model chooser is shown; loading: no model can answer meanwhile;
+ * ready: a model answers; reading: a conversation without a model.
  * @typedef {'opening' | 'picking' | 'loading' | 'ready' | 'reading'} Phase */
 
 /** The phases that may follow each phase, besides itself. @type {Record<Phase, Phase[]>} */
@@ -48,7 +48,7 @@ const NEXT = {
  * @property {Choice | null} choice    what it was loaded from, or the model before it
  * @property {Choice | null} coming    the model that is being loaded
  * @property {boolean} behind          it is being loaded while the storyteller answers
- * @property {boolean} models          the models lie over the page
+ * @property {boolean} models          the model chooser covers the page
  * @property {Choice | null} gated     the model that waits for an access token
  * @property {boolean} refused         the browser stored less than it had offered
  * @property {string} panel            the open side panel; '': none
@@ -115,7 +115,7 @@ export function enter(phase, news) {
  * Each is set by the part that implements it.
  * @typedef {object} Actions
  * @property {(choice: Choice) => void} choose     loads a model
- * @property {() => void} changeModel              shows the models
+ * @property {() => void} changeModel              opens the model chooser
  * @property {() => void} lose                     the model has failed for good, and the answer says so
  * @property {(id: string | null) => Promise<void>} open   opens a conversation; null: a new one
  * @property {() => void} rest                     shows what there is after a conversation was opened
