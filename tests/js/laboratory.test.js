@@ -7,7 +7,7 @@ import { Faults, planOf, tryFaults } from '../lab/faults.js';
 import { KINDS } from '../lab/inject.js';
 import { testModel } from './models.js';
 
-const SLOW = /silent|never answers|later|late|slowly|connection|chunks/;
+const SLOW = /silent|never answers|pause|late|slowly|connection|chunks/;
 
 test('there are at least 105 kinds of fault, each with its own name', () => {
   assert.ok(KINDS.length >= 105, `${KINDS.length} kinds`);

@@ -42,7 +42,7 @@ export const CASES = {
     inject: LOADS,
     rules: 'time coded copy next',
     count: 50,
-    kind: 'silent|never answers|later|late$|slowly',
+    kind: 'silent|never answers|pause|late$|slowly',
     options: { usual: true },
   },
   kills: {

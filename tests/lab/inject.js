@@ -28,47 +28,47 @@ const joined = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) => Uin
 
 /** @type {Record<string, (facts: Facts) => Fault>} */
 const ANSWERS = {
-  'asks to come later, after a second': () => ({ status: 503, headers: { 'Retry-After': '1' } }),
-  'asks to come later, after a day': () => ({ status: 429, headers: { 'Retry-After': '86400' } }),
+  'demands a pause of a second (Retry-After)': () => ({ status: 503, headers: { 'Retry-After': '1' } }),
+  'demands a pause of a day (Retry-After)': () => ({ status: 429, headers: { 'Retry-After': '86400' } }),
   'redirects to itself': () => ({ status: 302, headers: { Location: '/model.gguf' } }),
-  'redirects to where nothing is': () => ({ status: 302, headers: { Location: 'http://127.0.0.1:9/x' } }),
-  'redirects without saying where': () => ({ status: 302 }),
+  'redirects to a closed port': () => ({ status: 302, headers: { Location: 'http://127.0.0.1:9/x' } }),
+  'redirects without a Location': () => ({ status: 302 }),
   'ends the connection at once': () => ({ killAt: 0 }),
   'ends the connection in the middle': (facts) => ({ killAt: facts.random(60_000) }),
   'is silent from the start': () => ({ wait: 60_000 }),
   'is silent in the middle': (facts) => ({ stallAt: facts.random(60_000) }),
   'answers late': () => ({ wait: 200 }),
   'sends slowly': () => ({ slow: 5 }),
-  'knows no ranges': () => ({ noRanges: true }),
-  'sends another range than it was asked for': () => ({ shift: 1000 }),
-  'packs the answer': () => ({ gzip: true }),
+  'ignores ranges': () => ({ noRanges: true }),
+  'sends another range than the requested one': () => ({ shift: 1000 }),
+  'compresses the response': () => ({ gzip: true }),
   'promises more bytes than it sends': () => ({ lie: 5000 }),
-  'says nothing of the range': () => ({ headers: { 'Content-Range': '' } }),
-  'says nonsense of the range': () => ({ headers: { 'Content-Range': 'bytes x-y/z' } }),
-  'names another size': (facts) => ({ headers: { 'Content-Range': `bytes 0-9/${somewhere(facts)}` } }),
-  'names no version': () => ({ headers: NO_VERSION }),
-  'names a date only': () => ({ headers: { ETag: '' } }),
-  'names a weak version': () => ({ etag: 'W/"one"' }),
-  'names the version of a packed answer': () => ({ etag: '"one-gzip"' }),
-  'names a version that is long': () => ({ etag: `"${'v'.repeat(5000)}"` }),
-  'names a version beyond ASCII': () => ({ etag: '"\u00fc\u00df"' }),
-  'answers nonsense': () => ({ raw: 'I am not a server\r\n\r\n' }),
-  'ends its answer within the head': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Le' }),
-  'sends chunks that are none': () => ({ raw: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nGGUF' }),
-  'names a negative length': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nGGUF' }),
+  'sends no Content-Range': () => ({ headers: { 'Content-Range': '' } }),
+  'sends a malformed Content-Range': () => ({ headers: { 'Content-Range': 'bytes x-y/z' } }),
+  'sends another size in Content-Range': (facts) => ({ headers: { 'Content-Range': `bytes 0-9/${somewhere(facts)}` } }),
+  'sends neither ETag nor Last-Modified': () => ({ headers: NO_VERSION }),
+  'sends Last-Modified only': () => ({ headers: { ETag: '' } }),
+  'sends a weak ETag': () => ({ etag: 'W/"one"' }),
+  'sends the ETag of a compressed response': () => ({ etag: '"one-gzip"' }),
+  'sends a long ETag': () => ({ etag: `"${'v'.repeat(5000)}"` }),
+  'sends an ETag that is not ASCII': () => ({ etag: '"\u00fc\u00df"' }),
+  'sends a response that is not HTTP': () => ({ raw: 'I am not a server\r\n\r\n' }),
+  'ends the response within the headers': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Le' }),
+  'sends malformed chunks': () => ({ raw: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nGGUF' }),
+  'sends a negative Content-Length': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nGGUF' }),
 };
 
 /** Responses that are not models. @type {Record<string, (facts: Facts) => Fault>} */
 const GARBAGE = {
-  "gives a portal's page": () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
-  "gives a portal's page, without a version": () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
-  'gives nothing': () => ({ bytes: new Uint8Array(0), etag: '"nothing"', noRanges: true }),
-  'gives a page that begins like a model': ({ bytes }) => ({
+  'sends the page of a captive portal': () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
+  'sends the page of a captive portal, without an ETag': () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
+  'sends an empty body': () => ({ bytes: new Uint8Array(0), etag: '"nothing"', noRanges: true }),
+  'sends a page that begins like a model': ({ bytes }) => ({
     bytes: joined(bytes.subarray(0, 4), PORTAL),
     etag: '"x"',
   }),
-  'gives a model that was cut off': (facts) => ({ bytes: facts.bytes.subarray(0, somewhere(facts)), etag: '"cut"' }),
-  'gives zeros of the same size': ({ bytes }) => ({ bytes: new Uint8Array(bytes.length), etag: '"zeros"' }),
+  'sends a truncated model': (facts) => ({ bytes: facts.bytes.subarray(0, somewhere(facts)), etag: '"cut"' }),
+  'sends zeros of the same size': ({ bytes }) => ({ bytes: new Uint8Array(bytes.length), etag: '"zeros"' }),
 };
 
 const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
@@ -152,18 +152,18 @@ const AT_REST = {
   'a quarter of the journal is zeros': (copy, { random }) =>
     zeros(copy, copy.length - (JOURNAL_BYTES / 4) * (1 + random(4)), JOURNAL_BYTES / 4),
   'the journal is zeros': (copy) => zeros(copy, copy.length - JOURNAL_BYTES, JOURNAL_BYTES),
-  'it was cut off': (copy, { random }) => copy.subarray(0, random(copy.length)),
-  'it grew': (copy) => joined(copy, textBytes('more')),
-  'it is empty': () => new Uint8Array(0),
-  'it is gone': () => null,
+  'the file was truncated': (copy, { random }) => copy.subarray(0, random(copy.length)),
+  'bytes were appended': (copy) => joined(copy, textBytes('more')),
+  'the file is empty': () => new Uint8Array(0),
+  'the file is missing': () => null,
 };
 
 const CLIENT = [
   'aborts',
   'aborts and loads again at once',
-  'loads it twice at once',
-  'inspects it meanwhile',
-  'lists and measures meanwhile',
+  'loads the model twice at once',
+  'inspects the model meanwhile',
+  'lists the cache and its size meanwhile',
   'clears the cache meanwhile',
 ];
 
@@ -172,7 +172,7 @@ export const KINDS = [
   ...STATUSES.map((status) => ({ name: `server: status ${status}`, server: () => ({ status }) })),
   ...Object.entries(ANSWERS).map(([name, server]) => ({ name: `server: ${name}`, server })),
   ...Object.entries(GARBAGE).map(([name, server]) => ({ name: `server: ${name}`, server, garbage: true })),
-  { name: 'server: has another model', server: ({ other }) => ({ bytes: other, etag: '"two"' }), other: true },
+  { name: 'server: sends another model', server: ({ other }) => ({ bytes: other, etag: '"two"' }), other: true },
   ...Object.entries(WAYS).flatMap(([way, [methods]]) =>
     methods.map((method) => ({ name: `store: ${method} ${way}`, store: { method, way } })),
   ),
@@ -189,7 +189,7 @@ export async function disturbed({ load, inspect, cache }, what, moment) {
   first.catch(() => {});
   await sleep(moment * 15);
   if (what.startsWith('aborts')) control.abort();
-  if (what === 'aborts and loads again at once' || what === 'loads it twice at once') {
+  if (what === 'aborts and loads again at once' || what === 'loads the model twice at once') {
     const second = load();
     await first.catch(() => {});
     return second;

@@ -69,7 +69,7 @@ async function callers({ url }) {
   return {
     counts: statuses,
     broken: isRight ? [] : [`callers: ${JSON.stringify(statuses)}, ${without} without Retry-After`],
-    rows: [['callers at a time', CALLERS, `${answered} answered, ${refused} told 429`]],
+    rows: [['requests at the same time', CALLERS, `${answered} answered, ${refused} refused with status 429`]],
   };
 }
 
@@ -110,7 +110,7 @@ async function disconnects(server, count, seed) {
       ...(median <= MAX_ABORT_MS ? [] : [`disconnects: an answer ends ${median} ms after its client left`]),
     ],
     rows: [
-      ['disconnects', count, `nothing running ${Math.round(idle)} ms after the last one`],
+      ['disconnects', count, `the server is idle ${Math.round(idle)} ms after the last one`],
       [
         'time from a disconnect to an idle server',
         MEASURED,

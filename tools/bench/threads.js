@@ -83,7 +83,11 @@ function table(rounds) {
     `| ${n} | ${of(n, 'used')} | ${of(n, 'loadMs').toFixed(0)} | ${of(n, 'prefill').toFixed(0)} | ${of(n, 'decode').toFixed(0)} |`;
   const shares = /** @type {const} */ (['prefill', 'decode']).map((key) => serial(of(1, key), of(2, key)));
   return {
-    lines: ['| `threads` | in use | load, ms | prefill | decode |', '|---:|---:|---:|---:|---:|', ...COUNTS.map(row)],
+    lines: [
+      '| `threads` | threads in use | load, ms | prefill, tokens/s | decode, tokens/s |',
+      '|---:|---:|---:|---:|---:|',
+      ...COUNTS.map(row),
+    ],
     shares,
   };
 }
@@ -96,28 +100,29 @@ function report(name, plain, pretended) {
   const [prefill, decode] = shares;
   return `# Threads
 
-Written by \`node tools/bench/threads.js\`, on ${processor} with ${cores} cores, Node ${node.slice(1)}. The model is \`${name}\` of the test models,
-41 MB with random weights: a small model shows the cost of synchronisation best. Prefill of ${PROMPT} tokens and greedy decode of ${TOKENS},
-in tokens/s; medians of ${plain.length} rounds.
+\`node tools/bench/threads.js\` wrote this report on ${processor} with ${cores} cores, Node ${node.slice(1)}. The model is the test model \`${name}\`,
+41 MB with random weights: a small model shows the cost of synchronisation best. Prefill has ${PROMPT} tokens, greedy decode ${TOKENS}. The figures
+are medians of ${plain.length} rounds.
 
-## As loaded
+## Number of cores known
 
-The engine starts at most twice as many threads as there are cores, and four in any case.
+The engine limits the option \`threads\` to twice the number of cores, or to four if that is more.
 
 ${lines.join('\n')}
 
-## With an engine that believes in ${CORES} cores
+## Number of cores reported as ${CORES}
 
-All requested threads run, time-sliced on ${cores} cores, as in a container that may use less than it sees. Set \`threads\` there.
+All requested threads run, time-sliced on ${cores} cores. This happens in a container that may use fewer cores than it reports. Set \`threads\` there.
 
 ${table(pretended).lines.join('\n')}
 
 ## More cores
 
-Speed on more than ${cores} cores is not shown: no such machine was at hand. One and two threads bound it. The part of the time that a
-second thread did not halve was ${percent(prefill)} in prefill and ${percent(decode)} in decode. It contains serial code, waiting, the start of
-helpers, and memory that both threads share. If all of it were serial, 8 threads would give at most ${amdahl(prefill, 8).toFixed(1)} x in prefill and
-${amdahl(decode, 8).toFixed(1)} x in decode. Only 2.5 % or less would allow 0.85 of linear at 8 threads.
+Speed on more than ${cores} cores was not measured: no such machine was available. One and two threads give a bound. The part of the time that
+a second thread did not halve was ${percent(prefill)} in prefill and ${percent(decode)} in decode. It contains serial code, waiting, the start of
+helper threads, and memory that both threads share. If all of it were serial, 8 threads would give at most ${amdahl(prefill, 8).toFixed(1)} x in prefill and
+${amdahl(decode, 8).toFixed(1)} x in decode. Only a serial part of 2.5 % or less would allow 0.85 of the linear
+speedup at 8 threads.
 `;
 }
 

@@ -84,7 +84,7 @@ function rowOf(runtime, flags, bits, want) {
   const variants = counted(found.map(([, { variant }]) => variant.replace('+threads', '')));
   const reasons = counted(found.map(([, { variantReason }]) => variantReason));
   const shown = flags.map((flag) => `\`${flag}\``).join(' ');
-  const cells = [runtime, shown, variants, reasons, `${right} of ${found.length}`];
+  const cells = [runtime, shown || 'none', variants, reasons || '-', `${right} of ${found.length}`];
   return { right: right === found.length, line: `| ${cells.join(' | ')} |` };
 }
 
@@ -108,7 +108,7 @@ async function* visits(runtime) {
 }
 
 const HEAD = [
-  "| runtime | flags | build | why not relaxed, or not all of it | models with simd128's bits |",
+  "| runtime | flags | build | why relaxed SIMD is not used, or not completely | models with simd128's bits |",
   '|---|---|---|---|---|',
 ];
 /** Returns the runtime of a row, without its minor version. @param {string} line */
@@ -150,7 +150,7 @@ const LETTERS = /** @type {const} */ ({
   refused: 'R',
   right: '.',
 });
-const WORDS = { W: 'wrong', F: 'caught at load', N: 'done without', R: 'caught at the start', '.': 'not used' };
+const WORDS = { W: 'wrong', F: 'detected at loading', N: 'avoided', R: 'detected at start', '.': 'not used' };
 
 /** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
 
@@ -198,7 +198,7 @@ async function flips() {
   keep('flips', () => [
     ...table,
     '',
-    `Node ${version.slice(1)}, ${all.length} engines. Function of the module, then a letter for each of its sites: ` +
+    `Node ${version.slice(1)}, ${all.length} runs. A line has the number of a function, then a letter for each of its sites: ` +
       `${kinds.map(([letter, word]) => `${letter} ${word}`).join(', ')}:`,
     '',
     '```',

@@ -21,9 +21,9 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
 /** Description of the suite for the report in this repository. */
-const COPY = `The suite came as a copy of its files about text, assembled file by file from public copies of web-platform-tests, not as a checkout. Paths
-are those of the copy in Servo's repository. Where several versions are stored, the newest was taken. Two stand-ins replace helpers that
-are not stored: \`readStream()\` with \`kTestPrompt2\`, and \`promise_rejects_quotaexceedederror()\`. testharness.js is of January 2026.`;
+const COPY = `These tests are not a checkout, but the files about text, collected from public copies of web-platform-tests. Paths
+are those of the copy in Servo's repository. If the copies have several versions of a file, the newest was taken. Two helpers that the
+copies lack were written anew: \`readStream()\` with \`kTestPrompt2\`, and \`promise_rejects_quotaexceedederror()\`. testharness.js is of January 2026.`;
 /** Names of testharness.js's status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */
@@ -143,22 +143,22 @@ function report(results, skipped, { source, version }) {
   });
   return `# Prompt API: web-platform-tests
 
-\`node tools/check/wpt.js FOLDER\` runs the suite's \`${SUITE}\` in Chromium against \`gemma-wasm/prompt-api\` and writes this page. The model
-is the storyteller, which writes stories and knows no facts.
+\`node tools/check/wpt.js FOLDER\` runs \`${SUITE}\` of web-platform-tests in Chromium, with the \`LanguageModel\` of \`gemma-wasm/prompt-api\`,
+and writes this page. The model is the storyteller, which writes stories and knows no facts.
 
-${passed} of ${results.length} tests pass (${version}). The others are exceptions, each with its reason.
+${passed} of ${results.length} tests pass (${version}). The table has the reason why each of the others fails.
 
 ${source}
 
-| file | test | result | reason |
+| file | test | result | reason of a failure |
 |---|---|---|---|
 ${rows.join('\n')}
 
-Files that are not run, because they need more than text:
+These files are not run, because they need more than text:
 
 | files | reason |
 |---|---|
-${SKIPPED.map(({ files, reason }) => `| ${files.source.replaceAll('\\', '')} (${skipped.filter((name) => files.test(name)).length} here) | ${reason} |`).join('\n')}
+${SKIPPED.map(({ files, reason }) => `| ${files.source.replaceAll('\\', '')} (${skipped.filter((name) => files.test(name)).length} files here) | ${reason} |`).join('\n')}
 `;
 }
 

@@ -4,9 +4,8 @@
  * `varies`: the test passes or fails by chance.
  * @typedef {{ file: string, test?: string, reason: string, varies?: boolean }} Exception */
 
-const KNOWS = 'Asks what this model says: it expects an echo of the prompt, or knowledge.';
-const UNBOUNDED =
-  'Asks what this model says: the expression is unbounded, and the answer may be cut before it matches.';
+const KNOWS = 'Depends on the answer: the test expects an echo of the prompt, or knowledge.';
+const UNBOUNDED = 'Depends on the answer: the expression is unbounded, and the answer may end before it matches.';
 
 /** @type {Exception[]} */
 export const EXCEPTIONS = [
@@ -14,27 +13,27 @@ export const EXCEPTIONS = [
     file: 'availability-available',
     test: 'LanguageModel.availability() returns unavailable with unsupported options',
     reason:
-      'Expects `topK` and `temperature` to be checked. The draft ignores them on pages. The lines about languages and types hold.',
+      'Expects that `topK` and `temperature` are checked. The draft ignores them on pages. The assertions about languages and types pass.',
   },
   {
     file: 'context/destroyed',
-    reason: 'Uses the `LanguageModel` of an empty frame. A script installs it only in its own window.',
+    reason: 'Uses the `LanguageModel` of an empty frame. This package installs it only in the window of its script.',
   },
   {
     file: 'prompt-empty-input',
     test: 'LanguageModel.prompt() allows empty or coerced inputs',
-    reason: `${KNOWS} The other inputs are those of empty-inputs.`,
+    reason: `${KNOWS} The tests of empty-inputs cover the other inputs.`,
   },
   { file: 'empty-inputs/null', reason: KNOWS, varies: true },
   { file: 'simple-question', reason: KNOWS, varies: true },
   {
     file: 'context/usage-initial-prompt',
-    reason: `${KNOWS} The lines about the usage hold.`,
+    reason: `${KNOWS} The assertions about the usage pass.`,
     varies: true,
   },
   {
     file: 'regex/decimal',
-    reason: 'Asks what this model says: the expression allows numbers above 1, which the test does not.',
+    reason: 'Depends on the answer: the expression allows numbers above 1, which the test does not.',
     varies: true,
   },
   ...['email', 'csv-row', 'list', 'url'].map((name) => ({ file: `regex/${name}`, reason: UNBOUNDED, varies: true })),
@@ -46,6 +45,6 @@ export const SKIPPED = [
   {
     files: /tool-use/,
     reason:
-      'Tools in an open loop: the page answers the calls. The draft has tools with `execute` only, which tests/js/prompt-api.test.js covers.',
+      'The tests expect that the page answers tool calls. The draft has tools with `execute` only, which tests/js/prompt-api.test.js covers.',
   },
 ];

@@ -73,10 +73,14 @@ function headers(line) {
 /** @param {Measured} measured */
 function sizeTable({ sizes }) {
   if (!sizes) return NOT_YET;
-  const rows = sizes.map(({ what, kilobytes, compressed }) => {
-    return [code(what), kilobytes.toFixed(1), compressed?.toFixed(1) ?? ''];
+  const smaller = sizes.find(({ what }) => what === 'the same, compressed');
+  const rows = sizes.flatMap(({ what, kilobytes, compressed }, i) => {
+    const size = kilobytes.toFixed(1);
+    if (sizes[i + 1] === smaller) return [[code(what), size, smaller?.kilobytes.toFixed(1) ?? '-']];
+    if (what.endsWith(', compressed')) return smaller?.what === what ? [] : [[code(what.slice(0, -12)), '-', size]];
+    return [[code(what), size, compressed?.toFixed(1) ?? '-']];
   });
-  return table(['', 'KB', 'KB compressed'], rows, 2);
+  return table(['download', 'KB', 'KB compressed'], rows, 2);
 }
 
 /** @param {Measured} measured */
@@ -87,7 +91,7 @@ function accuracyTable({ accuracy }) {
   const rows = accuracy.map(({ model, truth, ways }) => {
     return [model, truth, ...['prefill', 'step by step', 'llama.cpp'].map((way) => show(ways[way]))];
   });
-  return table(['test model', 'truth', 'prefill', 'step by step', 'llama.cpp'], rows, 3);
+  return table(['test model', 'compared with', 'prefill', 'step by step', 'llama.cpp'], rows, 3);
 }
 
 /** Returns the results of the last run of tests/apps/run.js. */
